@@ -1,0 +1,53 @@
+"""Long-term memory for LangChain and LlamaIndex agents.
+
+``AgentMemory`` is the front door; the adapters are in ``memory_retrievers.langchain`` and
+``memory_retrievers.llama_index``. Importing this package loads no framework, no chromadb and no numpy.
+"""
+
+from memory_retrievers.errors import (
+    BackendError,
+    BatchOperationError,
+    ConfigurationError,
+    EmbeddingError,
+    EmbeddingMismatchError,
+    IndexOutOfStepError,
+    LanguageModelError,
+    MemoryRetrieversError,
+    MissingExtraError,
+    NotFoundError,
+    StoreLockedError,
+    ValidationError,
+)
+from memory_retrievers.memory import AgentMemory
+from memory_retrievers.models import (
+    Category,
+    DetailLevel,
+    EpisodicMemory,
+    Explanation,
+    Message,
+    PendingReview,
+    Rating,
+    RetrievedMemory,
+    ScopeStatistics,
+    SemanticMemory,
+)
+from memory_retrievers.retrieval.result import RecentResult, RetrievalResult
+from memory_retrievers.settings import RetrievalSettings
+
+__version__ = "0.1.0"
+
+# fmt: off
+__all__ = [  # noqa: RUF022 - in sections
+    # the front door
+    "AgentMemory", "RetrievalSettings",
+    # what goes in and comes out
+    "Message", "EpisodicMemory", "SemanticMemory",
+    "RetrievalResult", "RecentResult", "RetrievedMemory", "Explanation", "PendingReview", "ScopeStatistics",
+    # the words they use
+    "Category", "DetailLevel", "Rating",
+    # errors
+    "MemoryRetrieversError", "ConfigurationError", "ValidationError", "NotFoundError", "BatchOperationError",
+    "MissingExtraError", "StoreLockedError", "EmbeddingMismatchError", "BackendError", "IndexOutOfStepError",
+    "EmbeddingError", "LanguageModelError",
+]
+# fmt: on

@@ -1,0 +1,1 @@
+"""The engines behind the sockets: one third party per file, and only that file imports it."""

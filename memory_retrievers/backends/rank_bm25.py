@@ -1,0 +1,99 @@
+"""BM25 by the rank_bm25 package, over the term lists of the scope that is searched.
+
+It keeps nothing that the ledger does not know: term lists and models are caches, and a model is built anew when the
+passages of its scope have changed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+import rank_bm25
+
+from memory_retrievers.passages import Hits, Passage, Selection
+from memory_retrievers.protocols import Ledger
+from memory_retrievers.text import analyze
+
+_SMALLEST_K1: Final = 1e-300
+
+_MODELS: Final = 64
+"""How many scopes keep their model."""
+
+
+class _Model:
+    """The passages of one scope and kind, with their term lists."""
+
+    def __init__(self, terms: dict[int, list[str]], *, k1: float, b: float) -> None:
+        self.terms = terms
+        self._positions = {passage: position for position, passage in enumerate(terms)}
+        self._known = {term for its_terms in terms.values() for term in its_terms}
+        # BM25Plus with delta 0 has Lucene's form up to a constant factor and idf = ln((N + 1) / df), always positive.
+        # With k1 = 0 it would divide nothing by nothing where a term is missing.
+        k1 = max(k1, _SMALLEST_K1)
+        self._bm25 = rank_bm25.BM25Plus(list(terms.values()), k1=k1, b=b, delta=0) if self._known else None
+
+    def best(self, query: Sequence[str], passages: Sequence[int], limit: int) -> list[tuple[int, float]]:
+        """Those of the passages that share a term with the query, with their scores, best first, ties by lower id."""
+        asked = self._known.intersection(query)
+        matching = [passage for passage in passages if not asked.isdisjoint(self.terms.get(passage, ()))]
+        if self._bm25 is None or not matching:
+            return []
+        terms = [term for term in query if term in asked]
+        scores = self._bm25.get_batch_scores(terms, [self._positions[passage] for passage in matching])
+        return sorted(zip(matching, map(float, scores), strict=True), key=lambda hit: (-hit[1], hit[0]))[:limit]
+
+
+class RankBM25KeywordIndex:
+    """A ``protocols.KeywordIndex`` on rank_bm25: right for small stores and as the yardstick of the others.
+
+    Args:
+        ledger: Where the passages are.
+        k1: Saturation of term counts.
+        b: How strongly long passages are discounted.
+    """
+
+    def __init__(self, ledger: Ledger, *, k1: float, b: float) -> None:
+        self._ledger = ledger
+        self._k1 = k1
+        self._b = b
+        self._lock = threading.Lock()
+        self._models: OrderedDict[tuple[object, ...], _Model] = OrderedDict()
+
+    def add(self, passages: Sequence[Passage]) -> None:
+        """Nothing to do: the next search sees what the ledger holds."""
+
+    def search(self, terms: Sequence[str], selection: Selection, *, limit: int) -> Hits:
+        """See ``protocols.KeywordIndex``."""
+        if not terms:
+            return Hits([], [], [])
+        best = self._model(selection).best(terms, self._ledger.eligible(selection), limit)
+        owners = self._ledger.owners([passage for passage, _ in best])
+        hits = [(passage, owners[passage], score) for passage, score in best if passage in owners]
+        passages, memories, scores = (list(column) for column in zip(*hits, strict=True)) if hits else ([], [], [])
+        return Hits(passages, memories, scores)
+
+    def _model(self, selection: Selection) -> _Model:
+        key = (selection.scope, selection.include_child_scopes, selection.kind)
+        passages = self._ledger.indexed(selection)
+        with self._lock:
+            model = self._models.get(key)
+        if model is None or list(model.terms) != passages:
+            model = self._build(passages, {} if model is None else model.terms)
+        with self._lock:
+            self._models[key] = model
+            self._models.move_to_end(key)
+            while len(self._models) > _MODELS:
+                self._models.popitem(last=False)
+        return model
+
+    def _build(self, passages: Sequence[int], known: dict[int, list[str]]) -> _Model:
+        texts = self._ledger.texts([passage for passage in passages if passage not in known])
+        terms = {
+            passage: known[passage] if passage in known else analyze(texts[passage])
+            for passage in passages
+            if passage in known or passage in texts
+        }
+        return _Model(terms, k1=self._k1, b=self._b)

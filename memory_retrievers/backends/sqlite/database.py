@@ -1,0 +1,198 @@
+"""Connections to one SQLite file: one writer, a pool of readers, and transactions that are durable when they end.
+
+The only file that imports sqlite3.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from memory_retrievers.backends.sqlite.schema import MIGRATIONS
+from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
+
+_PRAGMAS = (
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA busy_timeout = 10000",
+    "PRAGMA cache_size = -32768",  # KiB, per connection
+    "PRAGMA mmap_size = 1073741824",  # pages come from the page cache without a copy
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA secure_delete = ON",  # what is deleted is overwritten, not only unlinked
+)
+
+# SQLite fails rather than waits when two threads switch a new file to WAL at once.
+_opening = threading.Lock()
+
+# Numbers beyond 64 bits and lone surrogates are refused before SQLite sees them.
+_SQLITE_ERRORS = (sqlite3.Error, OverflowError, UnicodeEncodeError)
+
+# How a write transaction begins, is committed and is undone.
+_OUTERMOST = ("BEGIN IMMEDIATE", "COMMIT", ("ROLLBACK",))
+_JOINED = ("SAVEPOINT joined", "RELEASE joined", ("ROLLBACK TO joined", "RELEASE joined"))
+
+
+class Database:
+    """A SQLite database, safe to use from several threads.
+
+    On disk, every reader gets a connection of its own and sees only what is committed; in memory there is a single
+    connection, so readers and writers take turns.
+
+    Args:
+        path: The file; None keeps everything in memory.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._writing = threading.RLock()
+        self._writer_thread: int | None = None
+        self._pool_lock = threading.Lock()
+        self._idle: list[sqlite3.Connection] = []
+        self._closed = False
+        with _wrapped(path), _opening:
+            self._writer = self._connect(migrate=True)
+
+    @contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """A write transaction: committed at the end, rolled back on any exception.
+
+        One inside another joins it and is committed with it; if it fails, what it wrote is undone, even if the outer
+        one goes on.
+        """
+        with self._writing, _wrapped(self._path):
+            self._require_open()
+            outer_thread = self._writer_thread
+            begin, commit, undo = _OUTERMOST if outer_thread is None else _JOINED
+            self._writer.execute(begin)
+            self._writer_thread = threading.get_ident()
+            try:
+                yield self._writer
+                self._writer.execute(commit)
+            except BaseException:
+                if self._writer.in_transaction:
+                    for statement in undo:
+                        self._writer.execute(statement)
+                raise
+            finally:
+                self._writer_thread = outer_thread
+
+    @contextmanager
+    def read(self, *, snapshot: bool = False) -> Iterator[sqlite3.Connection]:
+        """A connection to read with; inside this thread's own write transaction, that transaction's.
+
+        Args:
+            snapshot: All statements see one state, whatever is committed meanwhile. A single statement does anyway.
+        """
+        if self._path is None or self._writer_thread == threading.get_ident():
+            with self._writing, _wrapped(self._path):
+                self._require_open()
+                yield self._writer
+            return
+        connection = self._take()
+        try:
+            if snapshot:
+                connection.execute("BEGIN")
+            yield connection
+        except _SQLITE_ERRORS as error:
+            raise _translated(error, self._path) from error
+        finally:
+            connection.rollback()
+            self._give_back(connection)
+
+    def close(self) -> None:
+        """Close every connection; a second call does nothing."""
+        with self._writing, self._pool_lock:
+            self._closed = True
+            for connection in (self._writer, *self._idle):
+                connection.close()
+            self._idle.clear()
+
+    def _connect(self, *, migrate: bool = False) -> sqlite3.Connection:
+        # autocommit: transactions are ours to begin and end
+        connection = sqlite3.connect(
+            ":memory:" if self._path is None else self._path,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+        )
+        try:
+            for pragma in _PRAGMAS:
+                connection.execute(pragma)
+            connection.create_function("ln", 1, math.log, deterministic=True)  # not every SQLite is built with it
+            if migrate:
+                _migrate(connection, self._path)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _take(self) -> sqlite3.Connection:
+        with self._pool_lock:
+            self._require_open()
+            if self._idle:
+                return self._idle.pop()
+        with _wrapped(self._path):
+            return self._connect()
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        with self._pool_lock:
+            if not self._closed:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise ConfigurationError("this memory is closed; open it again")
+
+
+def one(connection: sqlite3.Connection, sql: str, parameters: Sequence[Any] = ()) -> Any:  # noqa: ANN401 - a SQL value
+    """The first column of the first row, or None."""
+    row = connection.execute(sql, parameters).fetchone()
+    return None if row is None else row[0]
+
+
+def _migrate(connection: sqlite3.Connection, path: Path | None) -> None:
+    version = one(connection, "PRAGMA user_version")
+    if version > len(MIGRATIONS):
+        raise ConfigurationError(
+            f"{path} was written by a newer version of memory-retrievers (schema {version}, this one knows "
+            f"{len(MIGRATIONS)}): upgrade the package. Nothing was changed."
+        )
+    if path is not None:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")  # an acknowledged memory survives a power cut
+    if version == len(MIGRATIONS):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # another opener may have migrated while this one waited for the lock
+        for statements in MIGRATIONS[one(connection, "PRAGMA user_version") :]:
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # on a full disk SQLite has rolled back by itself
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def _wrapped(path: Path | None) -> Iterator[None]:
+    try:
+        yield
+    except _SQLITE_ERRORS as error:
+        raise _translated(error, path) from error
+
+
+def _translated(error: Exception, path: Path | None) -> ValidationError | BackendError:
+    if isinstance(error, sqlite3.IntegrityError):
+        return ValidationError(f"the store refused the change: {error}; nothing was written")
+    if not isinstance(error, sqlite3.Error):
+        return ValidationError(f"SQLite cannot hold a value: {error}; nothing was written")
+    return BackendError(f"SQLite failed on {path or 'the in-memory store'}: {error}")

@@ -1,0 +1,108 @@
+"""The tables, as the list of migrations that makes them. A migration that has been released is never edited.
+
+Times are microseconds since 1970 in UTC; lists and objects are JSON; vectors are little-endian float32.
+"""
+
+from typing import Final
+
+_FIRST: Final = (
+    "CREATE TABLE notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    # A scope's version rises with every change of what a search may see in it; an id is never used again.
+    "CREATE TABLE scopes (id INTEGER PRIMARY KEY AUTOINCREMENT, scope TEXT NOT NULL UNIQUE, version INTEGER DEFAULT 0)",
+    # What ranking reads comes first; long texts live in `excerpts` and `passage_contents`, so that rows stay short.
+    """CREATE TABLE memories (
+        row INTEGER PRIMARY KEY AUTOINCREMENT,
+        scope_id INTEGER NOT NULL REFERENCES scopes (id),
+        id TEXT NOT NULL,
+        kind TEXT NOT NULL CHECK (kind IN ('episodic', 'semantic')),
+        category TEXT,
+        created_at INTEGER NOT NULL,
+        updated_at INTEGER NOT NULL,
+        expires_at INTEGER,
+        stability REAL,
+        difficulty REAL,
+        last_reviewed_at INTEGER,
+        start_at INTEGER,
+        end_at INTEGER,
+        valid_at INTEGER,
+        invalid_at INTEGER,
+        consolidated_at INTEGER,
+        surprise REAL,
+        tier TEXT NOT NULL,
+        content_type TEXT NOT NULL,
+        agent_id TEXT,
+        origin TEXT NOT NULL,
+        importance REAL NOT NULL,
+        importance_pinned INTEGER NOT NULL,
+        access_count INTEGER NOT NULL,
+        last_accessed_at INTEGER,
+        tags TEXT NOT NULL,
+        keywords TEXT,
+        source_episodic_ids TEXT,
+        consolidated_from TEXT NOT NULL,
+        title TEXT,
+        content TEXT NOT NULL,
+        metadata TEXT NOT NULL,
+        UNIQUE (scope_id, id)
+    )""",
+    # Answers "which memories may this search see" from the index alone.
+    "CREATE INDEX memories_by_state ON memories (scope_id, kind, invalid_at, expires_at, category)",
+    "CREATE INDEX memories_by_age ON memories (scope_id, kind, created_at)",
+    """CREATE TABLE excerpts (
+        memory INTEGER PRIMARY KEY REFERENCES memories (row) ON DELETE CASCADE,
+        messages TEXT NOT NULL
+    )""",
+    # AUTOINCREMENT: the id of a passage is never used again, so caches may key on it.
+    """CREATE TABLE passages (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        memory INTEGER NOT NULL REFERENCES memories (row) ON DELETE CASCADE,
+        part TEXT NOT NULL,
+        UNIQUE (memory, part)
+    )""",
+    """CREATE TABLE passage_contents (
+        passage INTEGER PRIMARY KEY REFERENCES passages (id) ON DELETE CASCADE,
+        text TEXT NOT NULL,
+        vector BLOB NOT NULL
+    )""",
+    """CREATE TRIGGER memory_added AFTER INSERT ON memories BEGIN
+        UPDATE scopes SET version = version + 1 WHERE id = NEW.scope_id; END""",
+    """CREATE TRIGGER memory_changed AFTER UPDATE OF invalid_at, expires_at, category ON memories BEGIN
+        UPDATE scopes SET version = version + 1 WHERE id = NEW.scope_id; END""",
+    """CREATE TRIGGER memory_removed AFTER DELETE ON memories BEGIN
+        UPDATE scopes SET version = version + 1 WHERE id = OLD.scope_id; END""",
+    """CREATE TRIGGER passage_added AFTER INSERT ON passages BEGIN
+        UPDATE scopes SET version = version + 1
+        WHERE id = (SELECT scope_id FROM memories WHERE row = NEW.memory); END""",
+    """CREATE TRIGGER passage_removed AFTER DELETE ON passages BEGIN
+        UPDATE scopes SET version = version + 1
+        WHERE id = (SELECT scope_id FROM memories WHERE row = OLD.memory); END""",
+    # The passage's length and its memory stand in each posting, so that scoring reads one index range per term.
+    """CREATE TABLE postings (
+        scope_id INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        term TEXT NOT NULL,
+        passage INTEGER NOT NULL,
+        memory INTEGER NOT NULL,
+        frequency INTEGER NOT NULL,
+        length INTEGER NOT NULL,
+        PRIMARY KEY (scope_id, kind, term, passage)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE keyword_statistics (
+        scope_id INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        passages INTEGER NOT NULL,
+        terms INTEGER NOT NULL,
+        PRIMARY KEY (scope_id, kind)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE pending_reviews (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        scope_id INTEGER NOT NULL REFERENCES scopes (id),
+        query TEXT NOT NULL,
+        memories TEXT NOT NULL,
+        created_at INTEGER NOT NULL
+    )""",
+    "CREATE INDEX pending_reviews_by_scope ON pending_reviews (scope_id, id)",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST,)
+"""Schema version n is what the first n migrations make; the file keeps it in ``PRAGMA user_version``."""

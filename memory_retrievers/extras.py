@@ -1,0 +1,49 @@
+"""Optional dependencies: names that load when first used, and a clear word when what they need is not installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+
+from memory_retrievers.errors import MissingExtraError
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """An optional dependency and how to get it.
+
+    Attributes:
+        package: What to install, for example ``langchain-core``.
+        module: What is imported of it, for example ``langchain_core``.
+        name: The extra of ``memory-retrievers`` that installs it.
+    """
+
+    package: str
+    module: str
+    name: str
+
+
+def lazy_names(package: str, homes: Mapping[str, str], extra: Extra) -> Callable[[str], object]:
+    """A module's ``__getattr__`` that imports each name from its home when it is first asked for.
+
+    Args:
+        package: The module it is for: its ``__name__``.
+        homes: Name → the full name of the module that defines it.
+        extra: What those modules need.
+
+    Returns:
+        A function that raises MissingExtraError where ``extra`` is not installed, and AttributeError for other names.
+    """
+
+    def load(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        try:
+            return getattr(import_module(homes[name]), name)
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] != extra.module:
+                raise
+            raise MissingExtraError(extra.package, extra=extra.name) from error
+
+    return load

@@ -1,0 +1,152 @@
+"""FSRS-6: how fast an episode is forgotten, and how a review changes that. The only file that imports py-fsrs.
+
+Forgetting follows the power curve R(t, S) = (1 + F · t / S)^(−w20), with F such that R(S, S) = 0.9: stability S is the
+number of days until nine of ten such memories could still be recalled. Parameters and formulas are those of
+https://github.com/open-spaced-repetition/py-fsrs with its defaults, restated in specification §2.4.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, cast
+
+from memory_retrievers.models import Rating
+
+if TYPE_CHECKING:
+    import fsrs
+
+DECAY = 0.1542
+"""w20, the last of the 21 default parameters."""
+
+MIN_STABILITY = 0.001
+MAX_STABILITY = 36_500.0
+MAX_ELAPSED_DAYS = 36_500
+
+SURPRISE_BOOST = 0.5
+"""How much of the stability of a fresh memory full surprise adds."""
+
+_MICROSECONDS_PER_DAY = 86_400_000_000
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # py-fsrs counts in dates; only the days between two of them matter
+
+
+@dataclass(frozen=True, slots=True)
+class FsrsState:
+    """What FSRS knows of a memory.
+
+    Attributes:
+        stability: Days until retrievability has fallen to 0.9; from 0.001 to 36,500.
+        difficulty: How hard it is to make the memory more stable; from 1 to 10.
+    """
+
+    stability: float
+    difficulty: float
+
+
+def initial_state(rating: Rating = Rating.GOOD, *, surprise: float = 0.0) -> FsrsState:
+    """The state of a fresh memory; a surprising one lasts up to half as long again.
+
+    >>> initial_state(surprise=0.9)
+    FsrsState(stability=3.344425, difficulty=2.118103970459016)
+
+    Args:
+        rating: The rating its first review would have had.
+        surprise: From 0 to 1; what lies outside is clamped.
+    """
+    import fsrs
+
+    card, _ = _scheduler().review_card(fsrs.Card(card_id=0), _py_fsrs_rating(rating), _EPOCH)
+    fresh = _state_of(card)
+    boost = 1 + SURPRISE_BOOST * min(max(surprise, 0.0), 1.0)
+    return FsrsState(stability=_clamped_stability(fresh.stability * boost), difficulty=fresh.difficulty)
+
+
+def elapsed_days(microseconds: int, *, whole_days: bool) -> float:
+    """So many microseconds in days, rounded down if ``whole_days``; 0 for a time that lies in the future.
+
+    >>> elapsed_days(129_600_000_000, whole_days=False), elapsed_days(129_600_000_000, whole_days=True)
+    (1.5, 1)
+    """
+    elapsed = max(microseconds, 0)
+    return elapsed // _MICROSECONDS_PER_DAY if whole_days else elapsed / _MICROSECONDS_PER_DAY
+
+
+def retrievability(elapsed_days: float, stability: float, *, decay: float = DECAY) -> float:
+    """The probability, in (0, 1], that a memory can still be recalled.
+
+    >>> retrievability(0, 2.3065)
+    1.0
+    >>> round(retrievability(30, 2.3065), 4)
+    0.6675
+
+    Args:
+        elapsed_days: Days since the last review; clamped to 0 to 36,500.
+        stability: In days; clamped to 0.001 to 36,500.
+        decay: The exponent w20 of the forgetting curve, as a positive number.
+    """
+    elapsed = min(max(elapsed_days, 0.0), MAX_ELAPSED_DAYS)
+    factor = _forgetting_factor(decay)
+    return float((1 + factor * elapsed / _clamped_stability(stability)) ** -decay)
+
+
+def apply_rating(state: FsrsState, rating: Rating, *, elapsed_days: float) -> FsrsState:
+    """The state after a review.
+
+    Args:
+        state: The state before.
+        rating: How the memory served.
+        elapsed_days: Days since the review before. Whole days count: less than one is a review on the same day.
+    """
+    import fsrs
+
+    card = fsrs.Card(
+        card_id=0,  # without an id, py-fsrs makes one from the time and sleeps
+        state=fsrs.State.Review,
+        stability=_clamped_stability(state.stability),
+        difficulty=state.difficulty,
+        due=_EPOCH,
+        last_review=_EPOCH,
+    )
+    whole_days = int(min(max(elapsed_days, 0.0), MAX_ELAPSED_DAYS))
+    reviewed, _ = _scheduler().review_card(card, _py_fsrs_rating(rating), _EPOCH + timedelta(days=whole_days))
+    if rating == Rating.HARD and whole_days == 0:
+        reviewed.stability = _hard_on_the_same_day(cast("float", card.stability))
+    return _state_of(reviewed)
+
+
+@functools.cache
+def _scheduler() -> fsrs.Scheduler:
+    """Without learning steps a card is in review from the start; without fuzzing nothing is random."""
+    import fsrs
+
+    return fsrs.Scheduler(learning_steps=(), relearning_steps=(), enable_fuzzing=False)
+
+
+def _hard_on_the_same_day(stability: float) -> float:
+    # The specification, like fsrs-rs 5.2, lets a hard review on the same day shorten stability; py-fsrs 6.3 does not.
+    weights = _scheduler().parameters
+    grade_from_good = -1
+    return math.exp(weights[17] * (grade_from_good + weights[18])) * math.pow(stability, 1 - weights[19])
+
+
+def _py_fsrs_rating(rating: Rating) -> fsrs.Rating:
+    import fsrs
+
+    return fsrs.Rating[Rating(rating).name.title()]
+
+
+def _state_of(card: fsrs.Card) -> FsrsState:
+    stability, difficulty = cast("float", card.stability), cast("float", card.difficulty)  # None only before a review
+    return FsrsState(stability=_clamped_stability(stability), difficulty=difficulty)
+
+
+def _clamped_stability(stability: float) -> float:
+    # py-fsrs has no upper bound of its own.
+    return min(max(stability, MIN_STABILITY), MAX_STABILITY)
+
+
+@functools.cache
+def _forgetting_factor(decay: float) -> float:
+    return float(0.9 ** (-1 / decay) - 1)

@@ -1,0 +1,94 @@
+"""The LangChain retriever: memories as documents."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
+from langchain_core.runnables import RunnableConfig
+from pydantic import BeforeValidator, ConfigDict, Field, SkipValidation
+
+from memory_retrievers.langchain.scope import ScopedByConfig
+from memory_retrievers.models import Category, DetailLevel
+from memory_retrievers.protocols import Memory
+from memory_retrievers.retrieval.result import parse_detail
+from memory_retrievers.tools.documents import find_documents
+
+
+class MemoryRetriever(ScopedByConfig, BaseRetriever):
+    """Retrieves the memories that answer a question, facts and episodes together, best first.
+
+    A document's ``page_content`` is the fact, or an episode's title and summary with the messages that ``detail``
+    lets through; its ``id`` is the memory's id; its metadata tell kind, scope, times, scores and ranks. Whose memory
+    is searched is the retriever's ``scope`` or, where it has none, what the configuration says: ``scope``,
+    ``user_id``, ``langgraph_user_id`` or ``conversation_id`` under ``configurable``.
+
+    ``k`` can be given for one call: ``retriever.invoke("where does she live?", k=2)``.
+
+    Attributes:
+        memory: An AgentMemory, or anything of that shape.
+        k: How many documents to return at most.
+        detail: Which episodes bring their messages along (specification §2.6).
+        category: Only facts of this category; episodes are not affected.
+        include_child_scopes: Also search the scopes below.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    memory: Annotated[Memory, SkipValidation] = Field(exclude=True, repr=False)
+    k: Annotated[int, Field(ge=1)] = 4
+    detail: Annotated[DetailLevel, BeforeValidator(parse_detail)] = DetailLevel.AUTO
+    category: Category | None = None
+    include_child_scopes: bool = False
+
+    def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: object) -> list[Document]:
+        """The documents that answer ``input``; takes ``k`` besides what every LangChain runnable takes.
+
+        Raises:
+            ConfigurationError: Neither the retriever nor the configuration names a scope.
+            ValidationError: The query is empty, ``k`` is below 1, or the scope is malformed.
+        """
+        # The base class keeps the configuration from _get_relevant_documents, so the scope is settled here.
+        return super().invoke(input, config, scope=self.scope_of(config), **kwargs)
+
+    async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: object) -> list[Document]:
+        """As :meth:`invoke`, without blocking the event loop."""
+        return await super().ainvoke(input, config, scope=self.scope_of(config), **kwargs)
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,
+        k: int | None = None,
+        scope: str | None = None,
+    ) -> list[Document]:
+        del run_manager  # nothing below LangChain reports to it
+        found = find_documents(
+            self.memory,
+            query,
+            scope=self.scope_of(None) if scope is None else scope,
+            k=self.k if k is None else k,
+            detail=self.detail,
+            category=self.category,
+            include_child_scopes=self.include_child_scopes,
+        )
+        return [Document(id=document.id, page_content=document.text, metadata=document.metadata) for document in found]
+
+    async def _aget_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun,
+        k: int | None = None,
+        scope: str | None = None,
+    ) -> list[Document]:
+        return await asyncio.to_thread(
+            self._get_relevant_documents, query, run_manager=run_manager.get_sync(), k=k, scope=scope
+        )
+
+    def _get_ls_params(self, **kwargs: object) -> LangSmithRetrieverParams:
+        return {**super()._get_ls_params(**kwargs), "ls_vector_store_provider": "memory_retrievers"}

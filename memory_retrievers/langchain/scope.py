@@ -1,0 +1,70 @@
+"""Whose memory a LangChain call is about: the scope of the object, or else of the run's configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Literal, Self, TypeAlias
+
+from langchain_core.runnables import RunnableConfig, ensure_config
+from pydantic import AfterValidator, BaseModel, Field, model_validator
+
+from memory_retrievers import scopes
+from memory_retrievers.errors import ConfigurationError
+
+ScopeSource: TypeAlias = Callable[[RunnableConfig], str] | Literal["thread"]
+"""What replaces the chain: a function of the configuration, or ``"thread"`` for one memory per ``thread_id``."""
+
+CONFIGURABLE_KEYS = ("scope", "user_id", "langgraph_user_id", "conversation_id")
+"""Where a scope is looked for in ``config["configurable"]``, in this order; None counts as absent."""
+
+_THREAD_KEYS = ("thread_id",)
+
+
+class ScopedByConfig(BaseModel):
+    """The fields of everything whose scope may come from the configuration.
+
+    Attributes:
+        scope: The scope to work in; no configuration overrides it. None takes the scope from the configuration.
+        scope_from: Replaces the chain of :data:`CONFIGURABLE_KEYS`.
+    """
+
+    scope: Annotated[str, AfterValidator(scopes.parse)] | None = None
+    scope_from: ScopeSource | None = Field(default=None, exclude=True, repr=False)
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Self:
+        if self.scope is not None and self.scope_from is not None:
+            raise ValueError("give scope or scope_from, not both")
+        return self
+
+    def scope_of(self, config: RunnableConfig | None) -> str:
+        """The scope of one call; without a configuration, that of the run it happens in.
+
+        Raises:
+            ConfigurationError: Nothing names a scope.
+            ValidationError: The scope is malformed.
+        """
+        return self.scope or resolve_scope(config, scope_from=self.scope_from)
+
+
+def resolve_scope(config: RunnableConfig | None, *, scope_from: ScopeSource | None = None) -> str:
+    """The scope that a configuration names.
+
+    Raises:
+        ConfigurationError: It names none.
+        ValidationError: The scope it names is malformed.
+    """
+    complete = ensure_config(config)
+    if callable(scope_from):
+        return scopes.parse(scope_from(complete))
+    configurable = complete.get("configurable", {})
+    keys = _THREAD_KEYS if scope_from == "thread" else CONFIGURABLE_KEYS
+    for key in keys:
+        if (value := configurable.get(key)) is not None:
+            return scopes.parse(value)
+    raise ConfigurationError(
+        "whose memory is this? Give the object a scope (scope='user/alice'), or invoke it with "
+        f"config={{'configurable': {{'{keys[-1] if scope_from == 'thread' else 'user_id'}': ...}}}} "
+        f"(looked for: {', '.join(keys)}). thread_id is used only with scope_from='thread': "
+        "a memory that is new in every thread remembers nobody."
+    )

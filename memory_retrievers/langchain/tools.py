@@ -1,0 +1,74 @@
+"""The LangChain tools, generated from the registry."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Annotated, Literal, Self, TypeAlias
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool, ToolException
+from pydantic import ConfigDict, Field, SkipValidation, model_validator
+
+from memory_retrievers.errors import MemoryRetrieversError
+from memory_retrievers.langchain.scope import ScopedByConfig
+from memory_retrievers.models import JsonObject
+from memory_retrievers.protocols import Memory
+from memory_retrievers.tools.registry import REGISTRY, AnyToolSpec
+from memory_retrievers.tools.spec import ToolContext
+from memory_retrievers.tools.toolbox import error_text
+
+ContentAndArtifact: TypeAlias = tuple[str, JsonObject]
+
+
+class RegistryTool(ScopedByConfig, BaseTool):
+    """Any tool of the registry as a LangChain tool.
+
+    The content is text for the model, the artifact the same as data. An error, also in the arguments, is answered
+    with the JSON object of specification §1.6 in a message of status ``error``; only where no scope is named, which
+    is the host's doing and not the model's, the call raises. Whose memory it works on is never up to the model: it
+    is the tool's ``scope`` or, where it has none, what the configuration says.
+
+    Attributes:
+        spec: The tool of the registry; name, description and arguments come from it unless given.
+        memory: An AgentMemory, or anything of that shape.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    spec: AnyToolSpec = Field(exclude=True, repr=False)
+    memory: Annotated[Memory, SkipValidation] = Field(exclude=True, repr=False)
+    name: str = ""
+    description: str = ""
+    response_format: Literal["content_and_artifact"] = "content_and_artifact"
+    handle_tool_error: bool | str | Callable[[ToolException], str] | None = True
+
+    @model_validator(mode="after")
+    def _describe_by_spec(self) -> Self:
+        self.name = self.name or self.spec.name
+        self.description = self.description or self.spec.description
+        self.args_schema = self.args_schema or self.spec.arguments
+        return self
+
+    def _parse_input(self, tool_input: str | dict[str, object], tool_call_id: str | None) -> dict[str, object]:
+        """All arguments as one, as they came: checking them is the registry's. A bare string is the first of them."""
+        del tool_call_id
+        first = next(iter(self.spec.arguments.model_fields))
+        return {"arguments": {first: tool_input} if isinstance(tool_input, str) else tool_input}
+
+    def _run(self, arguments: Mapping[str, object], *, config: RunnableConfig) -> ContentAndArtifact:
+        context = ToolContext(memory=self.memory, root=self.scope_of(config))
+        try:
+            output = self.spec.call(context, arguments)
+        except MemoryRetrieversError as error:
+            raise ToolException(error_text(error)) from error
+        return output.content, output.artifact
+
+    async def _arun(self, arguments: Mapping[str, object], *, config: RunnableConfig) -> ContentAndArtifact:
+        return await asyncio.to_thread(self._run, arguments, config=config)
+
+
+class RetrieveMemoryTool(RegistryTool):
+    """Searches long-term memory: the tool an agent needs first."""
+
+    spec: AnyToolSpec = Field(default=REGISTRY["retrieve_memory"], exclude=True, repr=False)

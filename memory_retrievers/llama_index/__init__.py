@@ -1,0 +1,31 @@
+"""Long-term memory for LlamaIndex: a retriever and tools.
+
+::
+
+    engine = RetrieverQueryEngine.from_args(MemoryRetriever(memory, scope="user/alice"))
+    agent = FunctionAgent(tools=MemoryToolSpec(memory, scope="user/alice").to_tool_list(), llm=llm)
+
+Names load when first used, and need ``llama-index-core``: ``pip install "memory-retrievers[llama-index]"``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memory_retrievers.extras import Extra, lazy_names
+
+if TYPE_CHECKING:
+    from memory_retrievers.llama_index.retriever import MemoryRetriever
+    from memory_retrievers.llama_index.tools import MemoryToolSpec
+
+__all__ = ["MemoryRetriever", "MemoryToolSpec"]
+
+__getattr__ = lazy_names(
+    __name__,
+    {"MemoryRetriever": f"{__name__}.retriever", "MemoryToolSpec": f"{__name__}.tools"},
+    Extra(package="llama-index-core", module="llama_index", name="llama-index"),
+)
+
+
+def __dir__() -> list[str]:
+    return __all__

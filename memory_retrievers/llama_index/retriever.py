@@ -1,0 +1,88 @@
+"""The LlamaIndex retriever: memories as nodes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+
+from memory_retrievers.llama_index.scope import Scope, scope_getter
+from memory_retrievers.models import Category, DetailLevel
+from memory_retrievers.protocols import Memory
+from memory_retrievers.rendering.document import SCORE_KEYS, MemoryDocument
+from memory_retrievers.retrieval.result import parse_detail
+from memory_retrievers.tools.documents import find_documents
+
+HIDDEN_KEYS = ("scope", "title", *SCORE_KEYS)
+"""Metadata kept out of prompts: the title is in the text, the others are for programs."""
+
+
+class MemoryRetriever(BaseRetriever):
+    """Retrieves the memories that answer a question, facts and episodes together, best first.
+
+    A node's text is the fact, or an episode's title and summary with the messages that ``detail`` lets through; its
+    ``node_id`` is the memory's id. Scores and scope are in its metadata, but not in prompts; embeddings see the text
+    alone. Nodes are made afresh for every call. An embedding that comes with the query is ignored: the memory embeds
+    the question with its own embedder, since another model's vector finds nothing.
+
+    Args:
+        memory: An AgentMemory, or anything of that shape.
+        scope: Whose memory: a path such as ``user/alice``, or a function that is asked for it at each call.
+        k: How many nodes to return at most.
+        detail: Which episodes bring their messages along (specification §2.6).
+        category: Only facts of this category; episodes are not affected.
+        include_child_scopes: Also search the scopes below.
+        callback_manager: LlamaIndex's own.
+        verbose: LlamaIndex's own.
+
+    Raises:
+        ValidationError: An argument breaks a rule.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        scope: Scope,
+        k: int = 4,
+        detail: DetailLevel | str = DetailLevel.AUTO,
+        category: Category | str | None = None,
+        include_child_scopes: bool = False,
+        callback_manager: CallbackManager | None = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(callback_manager=callback_manager, verbose=verbose)
+        self._memory = memory
+        self._scope = scope_getter(scope)
+        self._k = k
+        self._detail = parse_detail(detail)
+        self._category = category
+        self._include_child_scopes = include_child_scopes
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        found = find_documents(
+            self._memory,
+            query_bundle.query_str,
+            scope=self._scope(),
+            k=self._k,
+            detail=self._detail,
+            category=self._category,
+            include_child_scopes=self._include_child_scopes,
+        )
+        return [_node(document) for document in found]
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return await asyncio.to_thread(self._retrieve, query_bundle)
+
+
+def _node(document: MemoryDocument) -> NodeWithScore:
+    node = TextNode(
+        id_=document.id,
+        text=document.text,
+        metadata=document.metadata,
+        excluded_embed_metadata_keys=list(document.metadata),
+        excluded_llm_metadata_keys=list(HIDDEN_KEYS),
+    )
+    return NodeWithScore(node=node, score=document.score)

@@ -1,0 +1,89 @@
+"""Passages: the searchable texts of memories, which of them a search may see, and what a search found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from memory_retrievers.models import Category, Kind
+
+if TYPE_CHECKING:  # importing the package loads no numpy
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vector: TypeAlias = NDArray[np.float32]
+    Vectors: TypeAlias = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which passages a search may see. Filters come before ranking, in every list.
+
+    Attributes:
+        scope: The scope searched, exactly as given.
+        kind: Which kind of memory.
+        now: Memories that expired by then are invisible.
+        include_child_scopes: Also search every scope below ``scope``.
+        category: Only facts of this category.
+    """
+
+    scope: str
+    kind: Kind
+    now: datetime
+    include_child_scopes: bool = False
+    category: Category | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPassage:
+    """A searchable text of a memory with its vector, not stored yet."""
+
+    part: str
+    text: str
+    vector: Vector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """A stored passage. Its id is never used again, and its text and vector never change.
+
+    Attributes:
+        id: Its number in the ledger.
+        memory: The ledger's number of the memory it belongs to.
+        scope: The memory's scope.
+        kind: The memory's kind.
+        text: What is searched.
+    """
+
+    id: int
+    memory: int
+    scope: str
+    kind: Kind
+    text: str
+
+
+class Hits(NamedTuple):
+    """What one list found, best first, as parallel lists: ids travel, records are read late.
+
+    Attributes:
+        passages: The ids of the passages.
+        memories: The rows of the memories they belong to; a memory with several passages may stand here again.
+        scores: The list's own scores, descending.
+    """
+
+    passages: list[int]
+    memories: list[int]
+    scores: list[float]
+
+
+class ForgettingState(NamedTuple):
+    """What the forgetting curve of an episode depends on.
+
+    Attributes:
+        stability: FSRS stability in days.
+        last_reviewed_at: In microseconds since 1970.
+    """
+
+    stability: float
+    last_reviewed_at: int

@@ -1,0 +1,1 @@
+"""How memories look from outside: markdown for a model to read, JSON for programs. Plain records in, text out."""

@@ -1,0 +1,87 @@
+"""What comes back: the memories with their scores, and the forms in which they are handed on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.models import DetailLevel, EpisodicMemory, JsonObject, RetrievedMemory, SemanticMemory
+from memory_retrievers.rendering.markdown import memory_block, recent_block
+from memory_retrievers.rendering.raw import raw_memories, raw_recent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrievalResult:
+    """The answer to a question.
+
+    Attributes:
+        query: What was asked, stripped.
+        scope: Where.
+        now: When; relative times are told from here.
+        semantic: The facts, best first.
+        episodic: The episodes, best first.
+        fact_display_length: Longer facts are cut in markdown; None shows them whole.
+    """
+
+    query: str
+    scope: str
+    now: datetime
+    semantic: tuple[RetrievedMemory[SemanticMemory], ...] = ()
+    episodic: tuple[RetrievedMemory[EpisodicMemory], ...] = ()
+    fact_display_length: int | None = None
+
+    def to_markdown(self, detail: DetailLevel | str = DetailLevel.AUTO) -> str:
+        """The block for a model to read (specification §2.6); empty when nothing was found.
+
+        Args:
+            detail: ``auto`` tells the messages of the first two episodes if they were surprising, ``low`` of the
+                first, ``high`` of all, ``none`` of none.
+
+        Raises:
+            ValidationError: The detail level is unknown.
+        """
+        return memory_block(
+            self.semantic,
+            self.episodic,
+            now=self.now,
+            detail=parse_detail(detail),
+            fact_display_length=self.fact_display_length,
+        )
+
+    def to_dict(self) -> JsonObject:
+        """The raw form (specification §2.8): complete records; facts carry the fused score, episodes the final one."""
+        return raw_memories(self.semantic, self.episodic)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecentResult:
+    """A scope's newest episodes, newest first.
+
+    Attributes:
+        now: When it was asked; relative times are told from here.
+        episodic: The episodes.
+    """
+
+    now: datetime
+    episodic: tuple[EpisodicMemory, ...] = ()
+
+    def to_markdown(self) -> str:
+        """The block for a model to read (specification §2.17)."""
+        return recent_block(self.episodic, now=self.now)
+
+    def to_dict(self) -> JsonObject:
+        """The raw form: complete records, without scores."""
+        return raw_recent(self.episodic)
+
+
+def parse_detail(detail: DetailLevel | str) -> DetailLevel:
+    """The level a caller, perhaps a language model, has named in any case of letters.
+
+    Raises:
+        ValidationError: There is no such level.
+    """
+    try:
+        return DetailLevel(str(detail).strip().lower())
+    except ValueError:
+        raise ValidationError(f"unknown detail {detail!r}; one of: {', '.join(DetailLevel)}") from None

@@ -1,0 +1,218 @@
+"""The two BM25 engines: the contract for each, the formula to the last digit, and that they agree."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy.stats import kendalltau
+
+from memory_retrievers.backends import sqlite_bm25
+from memory_retrievers.backends.rank_bm25 import RankBM25KeywordIndex
+from memory_retrievers.backends.sqlite import SQLiteLedger
+from memory_retrievers.backends.sqlite_bm25 import SCAN_LIMIT, SQLiteKeywordIndex
+from memory_retrievers.models import Kind
+from memory_retrievers.passages import Selection
+from memory_retrievers.testing.contracts import KeywordIndexContract
+from memory_retrievers.testing.contracts.samples import NOW, SCOPE, add, episode, fact, facts_in, ranking
+from memory_retrievers.text import analyze
+
+DEFAULT = {"k1": 0.9, "b": 0.4}
+SEED = {"k1": 1.2, "b": 0.75}
+EXTREMES = [DEFAULT, SEED, {"k1": 0, "b": 0.75}, {"k1": 0.9, "b": 0}, {"k1": 2, "b": 1}]
+
+
+@pytest.fixture
+def ledger():
+    ledger = SQLiteLedger(None)
+    yield ledger
+    ledger.close()
+
+
+NEVER = -1
+
+
+@pytest.fixture(params=[SCAN_LIMIT, NEVER], ids=["small scope", "large scope"])
+def scan_limit(request):
+    return request.param
+
+
+class TestSQLiteKeywordIndex(KeywordIndexContract):
+    @pytest.fixture
+    def index(self, ledger):
+        return SQLiteKeywordIndex(ledger, **DEFAULT)
+
+
+class TestSQLiteKeywordIndexOnDisk(KeywordIndexContract):
+    @pytest.fixture
+    def ledger(self, tmp_path):
+        ledger = SQLiteLedger(tmp_path / "memory.db")
+        yield ledger
+        ledger.close()
+
+    @pytest.fixture
+    def index(self, ledger):
+        return SQLiteKeywordIndex(ledger, **SEED, scan_limit=NEVER)
+
+
+class TestRankBM25KeywordIndex(KeywordIndexContract):
+    @pytest.fixture
+    def index(self, ledger):
+        return RankBM25KeywordIndex(ledger, **DEFAULT)
+
+
+def _store(ledger, index, memories):
+    with ledger.transaction():
+        passages = add(ledger, memories)
+        index.add(passages)
+    return [passage.id for passage in passages]
+
+
+def _lucene(query, documents, *, k1, b):
+    """BM25 as Lucene computes it: the score of each document that shares a term with the query."""
+    counts = [Counter(document) for document in documents]
+    average_length = sum(map(len, documents)) / len(documents)
+
+    def score(document):
+        total = 0.0
+        for term in query:
+            df = sum(term in count for count in counts)
+            idf = math.log(1 + (len(documents) - df + 0.5) / (df + 0.5))
+            tf = counts[document][term]
+            total += idf and tf and idf * tf / (tf + k1 * (1 - b + b * len(documents[document]) / average_length))
+        return total
+
+    return {n: score(n) for n in range(len(documents)) if not set(query).isdisjoint(documents[n])}
+
+
+def test_a_score_computed_by_hand(ledger, scan_limit):
+    index = SQLiteKeywordIndex(ledger, **SEED, scan_limit=scan_limit)
+    ids = _store(ledger, index, [fact("f1", "green tea"), fact("f2", "tea tea milk sugar")])
+    # N = 2, df = 2, average length 3: idf = ln(1 + 0.5 / 2.5), norm = 1.2 × (0.25 + 0.75 × length / 3)
+    expected = {ids[1]: math.log(1.2) * 2 / (2 + 1.5), ids[0]: math.log(1.2) * 1 / (1 + 0.9)}
+    assert ranking(index.search(["tea"], facts_in(), limit=10)) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("parameters", EXTREMES, ids=str)
+def test_scores_are_those_of_lucene(ledger, parameters, scan_limit):
+    generator = np.random.default_rng(0)
+    words = Words(generator)
+    index = SQLiteKeywordIndex(ledger, **parameters, scan_limit=scan_limit)
+    texts = words.texts(200)
+    ids = _store(ledger, index, [fact(f"f{n}", text) for n, text in enumerate(texts)])
+    documents = list(map(analyze, texts))
+    for query in words.queries(50):
+        expected = {ids[n]: score for n, score in _lucene(query, documents, **parameters).items()}
+        assert ranking(index.search(query, facts_in(), limit=1_000)) == pytest.approx(expected, rel=1e-9)
+
+
+def test_statistics_are_those_of_the_scopes_that_are_searched(ledger, scan_limit):
+    index = SQLiteKeywordIndex(ledger, **DEFAULT, scan_limit=scan_limit)
+    texts = {"user": "tea", "user/1": "tea milk", "user/1/work": "milk and green tea", "user/10": "tea tea"}
+    ids = {scope: _store(ledger, index, [fact("f1", text, scope=scope)])[0] for scope, text in texts.items()}
+    for scope, within in {"user/1": ["user/1", "user/1/work"], "user": list(texts)}.items():
+        documents = [analyze(texts[each]) for each in within]
+        expected = {ids[within[n]]: score for n, score in _lucene(["tea"], documents, **DEFAULT).items()}
+        selection = facts_in(scope, include_child_scopes=True)
+        assert ranking(index.search(["tea"], selection, limit=10)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("parameters", EXTREMES, ids=str)
+def test_for_one_term_both_engines_differ_by_a_constant_factor(ledger, parameters):
+    words = Words(np.random.default_rng(1))
+    engines = _engines(ledger, **parameters)
+    _store(ledger, engines[0], [fact(f"f{n}", text) for n, text in enumerate(words.texts(100))])
+    for query in words.queries(30):
+        left, right = (ranking(engine.search(query[:1], facts_in(), limit=1_000)) for engine in engines)
+        factors = [right[passage] / score for passage, score in left.items()]
+        assert left.keys() == right.keys()
+        assert factors == pytest.approx(factors[:1] * len(factors))
+
+
+@pytest.mark.parametrize("parameters", EXTREMES, ids=str)
+def test_both_engines_order_the_candidates_alike(ledger, parameters):
+    generator = np.random.default_rng(2)
+    words = Words(generator)
+    engines = _engines(ledger, **parameters)
+    scopes = [SCOPE, "user/10", "user/1/work", "user/1/work/deep", "team"]
+    for make in (fact, episode):
+        for scope in scopes:
+            memories = [make(f"{make.__name__} {n}", text, scope=scope) for n, text in enumerate(words.texts(150))]
+            _store(ledger, engines[0], memories)
+    agreements = []
+    for n, query in enumerate(words.queries(200)):
+        selection = Selection(
+            scope=scopes[n % len(scopes)], kind=list(Kind)[n % 2], now=NOW, include_child_scopes=n % 3 == 0
+        )
+        left, right = (ranking(engine.search(query, selection, limit=10_000)) for engine in engines)
+        assert left.keys() == right.keys()
+        if len(left) >= 5:
+            agreements.append(kendalltau([left[passage] for passage in left], [right[passage] for passage in left])[0])
+    assert len(agreements) > 150
+    assert np.nanmean(agreements) >= 0.95
+
+
+def test_small_and_large_scopes_are_searched_alike(ledger):
+    words = Words(np.random.default_rng(3))
+    scanning, joining = (SQLiteKeywordIndex(ledger, **DEFAULT, scan_limit=limit) for limit in (SCAN_LIMIT, NEVER))
+    _store(ledger, scanning, [fact(f"f{n}", text) for n, text in enumerate(words.texts(200))])
+    for query in words.queries(40):
+        scanned, joined = (engine.search(query, facts_in(), limit=20) for engine in (scanning, joining))
+        assert scanned.passages == joined.passages
+        assert scanned.memories == joined.memories
+        assert scanned.scores == pytest.approx(joined.scores, rel=1e-12)
+
+
+def test_what_is_remembered_of_passages_is_bounded_and_stays_right(ledger, monkeypatch):
+    monkeypatch.setattr(sqlite_bm25, "REMEMBERED_PASSAGES", 5)
+    index = SQLiteKeywordIndex(ledger, **DEFAULT)
+    for scope in ("user/1", "user/2", "user/3"):
+        _store(ledger, index, [fact(f"f{n}", "green tea", scope=scope) for n in range(4)])
+        assert len(index.search(["tea"], facts_in(scope), limit=10).passages) == 4
+    assert len(index._documents) <= 5
+
+
+def test_a_model_of_rank_bm25_is_built_anew_only_when_its_scope_has_changed(ledger, monkeypatch):
+    index = RankBM25KeywordIndex(ledger, **DEFAULT)
+    read = []
+    texts = ledger.texts
+    monkeypatch.setattr(ledger, "texts", lambda passages: (read.extend(passages), texts(passages))[1])
+    first = _store(ledger, index, [fact("f1"), fact("f2")])
+    for _ in range(3):
+        index.search(["tea"], facts_in(), limit=10)
+    assert read == first
+    second = _store(ledger, index, [fact("f3")])
+    _store(ledger, index, [fact("f1", scope="other"), episode("e1")])
+    for _ in range(3):
+        index.search(["tea"], facts_in(), limit=10)
+    assert read == first + second
+
+
+def test_rank_bm25_keeps_the_models_of_the_scopes_searched_last(ledger):
+    index = RankBM25KeywordIndex(ledger, **DEFAULT)
+    for n in range(100):
+        index.search(["tea"], facts_in(f"scope/{n}"), limit=10)
+    assert [scope for scope, *_ in index._models] == [f"scope/{n}" for n in range(36, 100)]
+
+
+def _engines(ledger, **parameters):
+    return SQLiteKeywordIndex(ledger, **parameters), RankBM25KeywordIndex(ledger, **parameters)
+
+
+class Words:
+    """Random texts in which words are as unevenly spread as in any language (Zipf)."""
+
+    def __init__(self, generator):
+        self._generator = generator
+        self._words = np.array([f"word{n}" for n in range(2_000)])
+        self._frequencies = 1 / np.arange(1, len(self._words) + 1)
+        self._frequencies /= self._frequencies.sum()
+
+    def texts(self, count):
+        return [" ".join(self._draw(self._generator.integers(3, 40))) for _ in range(count)]
+
+    def queries(self, count):
+        return [self._draw(self._generator.integers(1, 8)).tolist() for _ in range(count)]
+
+    def _draw(self, count):
+        return self._generator.choice(self._words, count, p=self._frequencies)

@@ -1,0 +1,61 @@
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memory_retrievers import __version__
+
+SCOPE = "user/ines"
+COMMAND = Path(sys.executable).parent / "memory-retrievers"
+
+
+def test_the_version_is_printed(run):
+    assert run("--version") == f"memory-retrievers {__version__}\n"
+
+
+def test_help_names_every_command(run):
+    output = run("--help")
+
+    for command in ("demo", "remember", "retrieve", "recent", "scopes", "stats"):
+        assert re.search(rf"\b{command}\b", output)
+
+
+def test_the_installed_command_pipes_utf_8_whatever_the_locale(demo):
+    store, _ = demo
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "MEMORY_RETRIEVERS_STORE": str(store)}
+    done = subprocess.run(
+        [COMMAND, "retrieve", "Who is Émile?", "--scope", SCOPE], env=environment, capture_output=True, timeout=120
+    )
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "- [relationship] Émile is Inès's brother; he restores accordions in Grenoble" in done.stdout.decode()
+
+
+def test_the_installed_command_refuses_in_one_line(tmp_path):
+    done = subprocess.run(
+        [COMMAND, "stats", "--store", "nowhere"], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: there is no memory store at nowhere\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes end differently there")
+def test_a_reader_that_leaves_early_is_no_error(demo):
+    store, _ = demo
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        done = subprocess.run(
+            [COMMAND, "recent", "--store", store, "--scope", SCOPE], stdout=closed, stderr=subprocess.PIPE, timeout=120
+        )
+
+    assert done.stderr == b""
+
+
+def test_the_command_is_installed():
+    assert shutil.which("memory-retrievers", path=str(COMMAND.parent))

@@ -1,0 +1,65 @@
+import json
+
+TRICKY = 'Zoë 日本 🐟 [bold red]not red[/] \x1b[31m"quoted" back\\slash'
+
+
+def test_a_remembered_fact_is_found_again_with_its_category_and_keywords(tmp_path, run):
+    fact_id = run(
+        "remember", "--store", tmp_path, "--scope", "c1", "--fact", "Ruth keeps bees", "--category", "interest",
+        "--keyword", "bees", "--keyword", "honey",
+    ).strip()  # fmt: skip
+
+    raw = json.loads(run("retrieve", "honey", "--store", tmp_path, "--scope", "c1", "--json"))
+    (fact,) = raw["semantic"]
+    assert (fact["id"], fact["fact"]) == (fact_id, "Ruth keeps bees")
+    assert (fact["category"], fact["keywords"]) == ("interest", ["bees", "honey"])
+
+
+def test_a_fact_without_a_category_is_a_note(tmp_path, run):
+    run("remember", "--store", tmp_path, "--scope", "c1", "--fact", "The kettle is lost")
+
+    assert run("retrieve", "kettle", "--store", tmp_path, "--scope", "c1") == (
+        "## Semantic Memory\n- [note] The kettle is lost (sources: 0 conversations)\n"
+    )
+
+
+def test_an_episode_is_read_from_standard_input(tmp_path, run):
+    episode = {
+        "id": "e1",
+        "title": "Bees",
+        "summary": "Ruth asked how to keep bees over winter.",
+        "surprise": 0.9,
+        "messages": [{"role": "user", "content": "How do bees survive?", "timestamp": "2026-01-01T10:00:00Z"}],
+    }
+    assert run("remember", "--store", tmp_path, "--scope", "c1", stdin=json.dumps(episode)) == "e1\n"
+
+    (stored,) = json.loads(run("recent", "--store", tmp_path, "--scope", "c1", "--json"))["episodic"]
+    assert {key: stored[key] for key in episode} == episode
+    assert stored["end_at"] == "2026-01-01T10:00:00Z"
+
+
+def test_what_is_remembered_comes_back_as_it_was(tmp_path, run):
+    episode = json.dumps({"summary": "Tricky text.", "messages": [{"role": "user", "content": TRICKY}]})
+    run("remember", "--store", tmp_path, "--scope", "c1", stdin=episode)
+    run("remember", "--store", tmp_path, "--scope", "c1", "--fact", TRICKY)
+
+    raw = json.loads(run("retrieve", "tricky", "--store", tmp_path, "--scope", "c1", "--json"))
+    assert raw["semantic"][0]["fact"] == TRICKY
+    assert raw["episodic"][0]["messages"][0]["content"] == TRICKY
+    markdown = run("retrieve", "tricky", "--store", tmp_path, "--scope", "c1", "--detail", "high")
+    assert '- [note] Zoë 日本 🐟 [bold red]not red[/] [31m"quoted" back\\slash (sources' in markdown
+    assert '- user: "Zoë 日本 🐟 [bold red]not red[/] \\u001b[31m\\"quoted\\" back\\\\slash"' in markdown
+
+
+def test_the_store_may_be_named_in_the_environment(tmp_path, run, monkeypatch):
+    monkeypatch.setenv("MEMORY_RETRIEVERS_STORE", str(tmp_path / "store"))
+    run("remember", "--scope", "c1", "--fact", "Ruth keeps bees")
+
+    assert run("scopes", "--store", tmp_path / "store") == run("scopes") == "c1\n"
+
+
+def test_the_default_store_is_in_the_working_directory(tmp_path, run, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run("remember", "--scope", "c1", "--fact", "Ruth keeps bees")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["agent-memory"]

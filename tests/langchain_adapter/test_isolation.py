@@ -1,0 +1,61 @@
+"""Nothing of one scope is ever seen in another, however alike their names are."""
+
+import json
+from itertools import permutations
+
+import pytest
+
+from memory_retrievers import AgentMemory, Message
+from memory_retrievers.langchain import MemoryRetriever, RegistryTool
+from memory_retrievers.testing.fakes import HashEmbedder
+from memory_retrievers.tools.registry import REGISTRY
+
+NAMES = ["user", "user/1", "user/10", "user/1/work", "user/1x", "User/1", "user/１", "user%2F1"]
+PAIRS = list(permutations(range(len(NAMES)), 2))
+
+
+@pytest.fixture(scope="module")
+def crowded():
+    """A memory in which every scope holds the same texts under the same ids, but for a mark of its own."""
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        for number, scope in enumerate(NAMES):
+            memory.remember_fact(scope=scope, id="fact", fact=f"The code is mark{number}", category="note")
+            memory.remember_episode(
+                scope=scope,
+                id="episode",
+                title=f"mark{number}",
+                summary=f"They changed the code to mark{number}",
+                messages=[Message(role="user", content=f"mark{number}")],
+                surprise=1.0,
+            )
+        yield memory
+
+
+def marks(text):
+    return {number for number in range(len(NAMES)) if f"mark{number}" in text}
+
+
+def asked(name, about):
+    return {} if name == "recent_memory" else {"query": f"code mark{about}"}
+
+
+@pytest.mark.parametrize(("own", "other"), PAIRS)
+def test_a_retriever_finds_its_own_scope_alone_even_when_asked_for_another(crowded, own, other):
+    config = {"configurable": {"user_id": NAMES[own]}}
+    found = MemoryRetriever(memory=crowded, k=50).invoke(f"code mark{other}", config)
+    assert {document.metadata["scope"] for document in found} == {NAMES[own]}
+    assert marks("".join(document.page_content for document in found)) == {own}
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize(("own", "other"), PAIRS)
+def test_a_tool_tells_of_its_own_scope_alone(crowded, name, own, other):
+    tool = RegistryTool(spec=REGISTRY[name], memory=crowded)
+    call = {"name": name, "args": asked(name, other), "id": "1", "type": "tool_call"}
+    message = tool.invoke(call, {"configurable": {"user_id": NAMES[own]}})
+    assert marks(message.content) == marks(json.dumps(message.artifact)) == {own}
+
+
+def test_child_scopes_are_those_below_and_no_others(crowded):
+    retriever = MemoryRetriever(memory=crowded, scope="user/1", include_child_scopes=True, k=50)
+    assert {document.metadata["scope"] for document in retriever.invoke("code")} == {"user/1", "user/1/work"}

@@ -1,0 +1,188 @@
+import pydantic
+import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import Document
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+
+from memory_retrievers.errors import ConfigurationError, ValidationError
+from memory_retrievers.langchain import MemoryRetriever
+
+BOB = {"configurable": {"user_id": "user/bob"}}
+ALICE = {"configurable": {"user_id": "user/alice"}}
+
+
+@pytest.fixture
+def retriever(memory):
+    return MemoryRetriever(memory=memory)
+
+
+def texts(documents):
+    return [document.page_content for document in documents]
+
+
+def test_memories_come_as_documents_best_first(memory):
+    found = MemoryRetriever(memory=memory, scope="user/alice").invoke("Where does Alice live?")
+    assert found[0] == Document(
+        id=memory.retrieve("Alice", scope="user/alice", episodic_limit=0).semantic[0].memory.id,
+        page_content="Alice lives in Lyon",
+        metadata=found[0].metadata,
+    )
+    assert found[0].metadata["kind"] == "semantic"
+    scores = [document.metadata["relevance_score"] for document in found]
+    assert scores == sorted(scores, reverse=True)
+    assert len(found) == 3
+
+
+def test_detail_brings_the_messages_of_an_episode_along(memory):
+    shown = {
+        detail: "It died again." in "".join(texts(MemoryRetriever(
+            memory=memory, scope="user/alice", detail=detail).invoke("nightly import")))
+        for detail in ("auto", "none", "HIGH")
+    }  # fmt: skip
+    assert shown == {"auto": True, "none": False, "HIGH": True}
+
+
+def test_a_category_filters_the_facts(memory):
+    found = MemoryRetriever(memory=memory, scope="user/alice", category="guideline").invoke("Lyon")
+    assert {document.metadata.get("category") for document in found} == {"guideline", None}
+
+
+def test_child_scopes_are_included_on_request(memory):
+    found = MemoryRetriever(memory=memory, scope="user", include_child_scopes=True, k=10).invoke("lives")
+    assert {document.metadata["scope"] for document in found} == {"user/alice", "user/bob"}
+    assert MemoryRetriever(memory=memory, scope="user").invoke("lives") == []
+
+
+def test_k_of_a_call_wins_over_k_of_the_retriever(memory):
+    retriever = MemoryRetriever(memory=memory, scope="user/alice", k=1)
+    assert len(retriever.invoke("Lyon")) == 1
+    assert len(retriever.invoke("Lyon", None, k=3)) == 3
+    assert len(retriever.bind(k=2).invoke("Lyon")) == 2
+    with pytest.raises(ValidationError, match="k must be at least 1"):
+        retriever.invoke("Lyon", k=0)
+
+
+def test_an_empty_question_is_refused(memory):
+    with pytest.raises(ValidationError, match="Query cannot be empty"):
+        MemoryRetriever(memory=memory, scope="user/alice").invoke(" ")
+
+
+@pytest.mark.parametrize("unknown", [{"top_k": 3}, {"scope": "user/bob"}, {"filter": {}}])
+def test_an_unknown_keyword_of_a_call_raises(memory, unknown):
+    retriever = MemoryRetriever(memory=memory, scope="user/alice")
+    with pytest.raises(TypeError, match=next(iter(unknown))):
+        retriever.invoke("Lyon", None, **unknown)
+
+
+@pytest.mark.parametrize("mistake", [{"k": 0}, {"top_k": 3}, {"detail": "loud"}, {"category": "hobby"}])
+def test_a_mistake_in_the_constructor_raises(memory, mistake):
+    with pytest.raises(pydantic.ValidationError, match=next(iter(mistake))):
+        MemoryRetriever(memory=memory, scope="user/alice", **mistake)
+
+
+def test_the_configuration_names_the_scope_in_every_way_of_calling(retriever):
+    expected = ["Bob lives in Bergen"]
+    assert texts(retriever.invoke("Who lives where?", BOB)) == expected
+    assert [texts(found) for found in retriever.batch(["Who?", "Where?"], BOB)] == [expected, expected]
+    assert [texts(found) for found in retriever.stream("Who lives where?", BOB)] == [expected]
+    assert texts(retriever.with_config(BOB).invoke("Who lives where?")) == expected
+
+
+async def test_the_configuration_names_the_scope_in_every_asynchronous_way_of_calling(retriever):
+    expected = ["Bob lives in Bergen"]
+    assert texts(await retriever.ainvoke("Who lives where?", BOB)) == expected
+    assert [texts(found) for found in await retriever.abatch(["Who?", "Where?"], BOB)] == [expected, expected]
+    assert [texts(found) async for found in retriever.astream("Who lives where?", BOB)] == [expected]
+
+
+def test_each_call_of_a_batch_has_its_own_scope(retriever):
+    alice, bob = retriever.batch(["Who lives where?"] * 2, [ALICE, BOB], k=1)
+    assert (texts(alice), texts(bob)) == (["Alice lives in Lyon"], ["Bob lives in Bergen"])
+
+
+async def test_calls_at_the_same_time_keep_their_scopes_apart(retriever):
+    results = await retriever.abatch(["Who lives where?"] * 20, [ALICE, BOB] * 10, k=1)
+    assert [texts(found) for found in results] == [["Alice lives in Lyon"], ["Bob lives in Bergen"]] * 10
+
+
+def test_without_a_scope_nothing_is_searched(retriever):
+    with pytest.raises(ConfigurationError, match="whose memory is this"):
+        retriever.invoke("Who lives where?", {"configurable": {"thread_id": "t1"}})
+
+
+def _chain(retriever):
+    prompt = ChatPromptTemplate.from_template("{context}\n\n{question}")
+    answer = RunnableLambda(lambda value: value.to_string())
+    context = retriever | RunnableLambda(lambda found: "\n".join(texts(found)))
+    return {"context": context, "question": RunnablePassthrough()} | prompt | answer
+
+
+def test_a_chain_hands_the_configuration_down(retriever):
+    assert _chain(retriever).invoke("Who?", BOB) == "Human: Bob lives in Bergen\n\nWho?"
+
+
+async def test_an_asynchronous_chain_hands_the_configuration_down(retriever):
+    assert await _chain(retriever).ainvoke("Who?", BOB) == "Human: Bob lives in Bergen\n\nWho?"
+    assert [part async for part in _chain(retriever).astream("Who?", BOB)] == ["Human: Bob lives in Bergen\n\nWho?"]
+
+
+def test_other_retrievers_can_call_it_from_within(retriever):
+    class Wrapper(BaseRetriever):
+        inner: BaseRetriever
+
+        def _get_relevant_documents(self, query, *, run_manager):
+            return self.inner._get_relevant_documents(query, run_manager=run_manager)
+
+    chain = RunnableLambda(lambda question: question) | Wrapper(inner=retriever)
+    assert texts(chain.invoke("Who?", BOB)) == ["Bob lives in Bergen"]
+
+
+class _Recorder(BaseCallbackHandler):
+    def __init__(self):
+        self.starts, self.ends, self.errors = [], [], []
+
+    def on_retriever_start(self, serialized, query, **kwargs):
+        self.starts.append((query, kwargs["metadata"]))
+
+    def on_retriever_end(self, documents, **kwargs):
+        self.ends.append(texts(documents))
+
+    def on_retriever_error(self, error, **kwargs):
+        self.errors.append(error)
+
+
+def test_callbacks_hear_of_a_call_and_traces_do_not_hear_whose_memory_it_was(retriever):
+    recorder = _Recorder()
+    retriever.invoke("Who?", {**BOB, "callbacks": [recorder]})
+    ((query, metadata),) = recorder.starts
+    assert query == "Who?"
+    assert metadata["ls_retriever_name"] == "memory"
+    assert metadata["ls_vector_store_provider"] == "memory_retrievers"
+    assert "scope" not in metadata
+    assert recorder.ends == [["Bob lives in Bergen"]]
+
+
+def test_callbacks_hear_of_a_failure(retriever):
+    recorder = _Recorder()
+    with pytest.raises(ValidationError) as caught:
+        retriever.invoke(" ", {**BOB, "callbacks": [recorder]})
+    assert recorder.errors == [caught.value]
+
+
+def test_documents_are_fresh_copies(retriever):
+    retriever.invoke("Who?", BOB)[0].metadata["scope"] = "changed"
+    assert retriever.invoke("Who?", BOB)[0].metadata["scope"] == "user/bob"
+
+
+def test_the_live_memory_is_neither_shown_nor_dumped(memory):
+    retriever = MemoryRetriever(memory=memory, scope="user/alice")
+    assert "AgentMemory" not in repr(retriever)
+    assert "memory" not in retriever.model_dump()
+    assert retriever.model_copy(update={"k": 1}).memory is memory
+
+
+def test_no_memory_no_retriever():
+    with pytest.raises(pydantic.ValidationError, match="memory"):
+        MemoryRetriever(scope="user/alice")

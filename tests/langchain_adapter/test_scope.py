@@ -1,0 +1,93 @@
+import re
+
+import pydantic
+import pytest
+from langchain_core.runnables import RunnableLambda
+
+from memory_retrievers.errors import ConfigurationError, ValidationError
+from memory_retrievers.langchain import MemoryRetriever, RetrieveMemoryTool
+from memory_retrievers.langchain.scope import CONFIGURABLE_KEYS, resolve_scope
+
+
+def config(**configurable):
+    return {"configurable": configurable}
+
+
+@pytest.mark.parametrize("position", range(len(CONFIGURABLE_KEYS)))
+def test_the_first_key_of_the_chain_that_is_there_names_the_scope(position):
+    present = {key: f"from/{key}" for key in CONFIGURABLE_KEYS[position:]}
+    assert resolve_scope(config(**present, thread_id="t1")) == f"from/{CONFIGURABLE_KEYS[position]}"
+
+
+def test_the_chain_is_documented_in_its_order():
+    assert CONFIGURABLE_KEYS == ("scope", "user_id", "langgraph_user_id", "conversation_id")
+
+
+def test_none_counts_as_absent():
+    assert resolve_scope(config(scope=None, user_id=None, conversation_id="c1")) == "c1"
+
+
+@pytest.mark.parametrize("nameless", [None, {}, config(), config(thread_id="t1"), {"metadata": {"user_id": "alice"}}])
+def test_without_a_scope_the_error_says_what_to_do(nameless):
+    with pytest.raises(ConfigurationError) as caught:
+        resolve_scope(nameless)
+    assert str(caught.value) == (
+        "whose memory is this? Give the object a scope (scope='user/alice'), or invoke it with "
+        "config={'configurable': {'user_id': ...}} (looked for: scope, user_id, langgraph_user_id, conversation_id). "
+        "thread_id is used only with scope_from='thread': a memory that is new in every thread remembers nobody."
+    )
+
+
+def test_one_memory_per_thread_has_to_be_asked_for():
+    assert resolve_scope(config(thread_id="t1", user_id="alice"), scope_from="thread") == "t1"
+    with pytest.raises(ConfigurationError, match=re.escape("{'thread_id': ...}} (looked for: thread_id)")):
+        resolve_scope(config(user_id="alice"), scope_from="thread")
+
+
+def test_a_function_replaces_the_chain():
+    def tenant_and_user(run):
+        return f"{run['configurable']['tenant']}/{run['configurable']['user_id']}"
+
+    assert resolve_scope(config(tenant="acme", user_id="alice"), scope_from=tenant_and_user) == "acme/alice"
+    with pytest.raises(KeyError):
+        resolve_scope(config(user_id="alice"), scope_from=tenant_and_user)
+
+
+@pytest.mark.parametrize("malformed", ["", "user/", "../bob", "a\nb", 42, ["user/alice"]])
+def test_a_malformed_scope_is_an_error_and_never_everyone(malformed):
+    with pytest.raises(ValidationError, match="scope"):
+        resolve_scope(config(user_id=malformed, conversation_id="c1"))
+    with pytest.raises(ValidationError, match="scope"):
+        resolve_scope(config(), scope_from=lambda _: malformed)
+
+
+def test_an_object_with_a_scope_looks_at_no_configuration(memory):
+    retriever = MemoryRetriever(memory=memory, scope="user/alice")
+    found = retriever.invoke("Who lives where?", config(scope="user/bob", user_id="user/bob"))
+    assert {document.metadata["scope"] for document in found} == {"user/alice"}
+    tool = RetrieveMemoryTool(memory=memory, scope="user/alice")
+    assert "Bob" not in tool.invoke({"query": "Who lives where?"}, config(scope="user/bob"))
+
+
+def test_a_scope_is_checked_when_the_object_is_made(memory):
+    with pytest.raises(pydantic.ValidationError, match="scope 'user/' is malformed"):
+        MemoryRetriever(memory=memory, scope="user/")
+    with pytest.raises(pydantic.ValidationError, match="scope must not be empty"):
+        RetrieveMemoryTool(memory=memory, scope="")
+
+
+def test_a_scope_and_a_source_of_scopes_exclude_each_other(memory):
+    with pytest.raises(pydantic.ValidationError, match="give scope or scope_from, not both"):
+        MemoryRetriever(memory=memory, scope="user/alice", scope_from="thread")
+
+
+def test_an_unknown_source_of_scopes_is_refused(memory):
+    with pytest.raises(pydantic.ValidationError, match="scope_from"):
+        MemoryRetriever(memory=memory, scope_from="session")
+
+
+def test_inside_a_run_the_scope_of_the_run_is_found_without_passing_it_on(memory):
+    retriever = MemoryRetriever(memory=memory)
+    step = RunnableLambda(lambda name: retriever.invoke(f"Where does {name} live?"))
+    found = step.invoke("Bob", config(user_id="user/bob"))
+    assert [document.page_content for document in found] == ["Bob lives in Bergen"]

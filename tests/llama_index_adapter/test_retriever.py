@@ -1,0 +1,178 @@
+import asyncio
+from contextvars import ContextVar
+
+import pytest
+from blockbuster import BlockingError
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.callbacks import CallbackManager, LlamaDebugHandler
+from llama_index.core.llms import MockLLM
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
+
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.llama_index import MemoryRetriever
+
+
+@pytest.fixture
+def retriever(memory):
+    return MemoryRetriever(memory, scope="user/alice")
+
+
+def texts(nodes):
+    return [node.get_content(metadata_mode=MetadataMode.NONE) for node in nodes]
+
+
+def test_it_is_a_retriever():
+    assert BaseRetriever.__name__ in [base.__name__ for base in MemoryRetriever.__mro__]
+
+
+def test_memories_come_as_nodes_best_first(memory, retriever):
+    nodes = retriever.retrieve("Where does Alice live?")
+    expected = memory.retrieve("Where does Alice live?", scope="user/alice", record=False)
+    assert all(isinstance(node, NodeWithScore) for node in nodes)
+    assert texts(nodes)[0] == "Alice lives in Lyon"
+    assert nodes[0].node_id == expected.semantic[0].memory.id
+    assert nodes[0].score == expected.semantic[0].score == nodes[0].metadata["relevance_score"]
+    assert [node.score for node in nodes] == sorted((node.score for node in nodes), reverse=True)
+    assert len(nodes) == 3
+
+
+async def test_asynchronously_it_finds_the_same(retriever):
+    assert await retriever.aretrieve("Lyon") == retriever.retrieve("Lyon")
+
+
+@pytest.mark.parametrize(("detail", "told"), [("auto", True), ("none", False), ("HIGH", True)])
+def test_detail_brings_the_messages_of_an_episode_along(memory, detail, told):
+    nodes = MemoryRetriever(memory, scope="user/alice", detail=detail).retrieve("nightly import")
+    assert ('- user: "It died again."' in "\n".join(texts(nodes))) is told
+
+
+def test_scores_and_scope_are_in_the_metadata_but_in_no_prompt_and_no_embedding(retriever):
+    node = retriever.retrieve("Where does Alice live?")[0].node
+    assert {"scope", "relevance_score", "fused_score", "retrievability", "dense_rank", "bm25_rank"} <= set(
+        node.metadata
+    )
+    assert node.get_content(metadata_mode=MetadataMode.LLM) == (
+        "source: crm\npage: 3\nkind: semantic\ncategory: identity\ncreated_at: 2026-03-01T12:00:00Z\n\n"
+        "Alice lives in Lyon"
+    )
+    assert node.get_content(metadata_mode=MetadataMode.EMBED) == "Alice lives in Lyon"
+
+
+def test_a_title_is_in_the_text_and_not_told_twice(retriever):
+    node = retriever.retrieve("nightly import")[0].node
+    assert node.metadata["title"] == "Broken import"
+    assert node.get_content(metadata_mode=MetadataMode.LLM).count("Broken import") == 1
+
+
+def test_nodes_are_fresh_for_every_call(retriever):
+    first = retriever.retrieve("Lyon")
+    first[0].score = 99
+    first[0].node.metadata["scope"] = "changed"
+    first[0].node.set_content("changed")
+    second = retriever.retrieve("Lyon")
+    assert second[0].score <= 1
+    assert second[0].metadata["scope"] == "user/alice"
+    assert "changed" not in texts(second)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 50])
+def test_k_counts_both_kinds_together(memory, k):
+    assert len(MemoryRetriever(memory, scope="user/alice", k=k).retrieve("Lyon")) == min(k, 3)
+
+
+def test_a_category_filters_the_facts(memory):
+    nodes = MemoryRetriever(memory, scope="user/alice", category="guideline").retrieve("Lyon")
+    assert {node.metadata.get("category") for node in nodes} == {"guideline", None}
+
+
+def test_child_scopes_are_included_on_request(memory):
+    nodes = MemoryRetriever(memory, scope="user", include_child_scopes=True, k=10).retrieve("lives")
+    assert {node.metadata["scope"] for node in nodes} == {"user/alice", "user/bob"}
+
+
+def test_an_empty_memory_gives_no_nodes(memory):
+    assert MemoryRetriever(memory, scope="nobody").retrieve("Lyon") == []
+
+
+def test_the_embedding_of_a_query_is_ignored(retriever):
+    with_embedding = QueryBundle("Where does Alice live?", embedding=[1.0, 2.0])
+    assert retriever.retrieve(with_embedding) == retriever.retrieve("Where does Alice live?")
+
+
+def test_a_function_is_asked_for_the_scope_at_each_call(memory):
+    users = iter(["user/bob", "user/alice"])
+    retriever = MemoryRetriever(memory, scope=lambda: next(users), k=1)
+    assert texts(retriever.retrieve("Who lives where?")) == ["Bob lives in Bergen"]
+    assert texts(retriever.retrieve("Who lives where?")) == ["Alice lives in Lyon"]
+
+
+async def test_a_context_variable_keeps_the_scopes_of_simultaneous_calls_apart(memory):
+    user = ContextVar("user")
+    retriever = MemoryRetriever(memory, scope=user.get, k=1)
+
+    async def ask(name):
+        user.set(name)
+        return texts(await retriever.aretrieve("Who lives where?"))
+
+    answers = await asyncio.gather(*(ask(name) for name in ["user/alice", "user/bob"] * 10))
+    assert answers == [["Alice lives in Lyon"], ["Bob lives in Bergen"]] * 10
+
+
+@pytest.mark.parametrize("scope", ["", "user/", None, 42])
+def test_a_malformed_scope_is_refused_when_the_retriever_is_made(memory, scope):
+    with pytest.raises(ValidationError, match="scope"):
+        MemoryRetriever(memory, scope=scope)
+
+
+def test_a_malformed_scope_from_a_function_is_refused_when_it_is_used(memory):
+    with pytest.raises(ValidationError, match="scope must not be empty"):
+        MemoryRetriever(memory, scope=lambda: "").retrieve("Lyon")
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [({"detail": "loud"}, "unknown detail"), ({"category": "hobby"}, "unknown category"), ({"k": 0}, "at least 1")],
+)
+def test_a_mistake_is_named(memory, mistake, message):
+    with pytest.raises(ValidationError, match=message):
+        MemoryRetriever(memory, scope="user/alice", **mistake).retrieve("Lyon")
+
+
+def test_scopes_of_like_names_stay_apart(memory):
+    for scope in ("user/1", "user/10", "user/1/work", "User/1"):
+        memory.remember_fact(scope=scope, id="same", fact=f"The code of {scope}")
+        memory.remember_episode(scope=scope, id="story", summary=f"The code of {scope} was changed")
+    for scope in ("user/1", "user/10", "user/1/work", "User/1"):
+        nodes = MemoryRetriever(memory, scope=scope, k=50).retrieve("The code of user/1 and user/10")
+        assert {node.metadata["scope"] for node in nodes} == {scope}
+        assert sorted(texts(nodes)) == [f"The code of {scope}", f"The code of {scope} was changed"]
+
+
+def test_callbacks_hear_of_a_call(memory):
+    handler = LlamaDebugHandler(print_trace_on_end=False)
+    retriever = MemoryRetriever(memory, scope="user/bob", callback_manager=CallbackManager([handler]))
+    retriever.retrieve("Who?")
+    assert [event.event_type.value for event in handler.get_events()] == ["retrieve", "retrieve"]
+
+
+def test_a_query_engine_answers_from_memory(retriever):
+    engine = RetrieverQueryEngine.from_args(retriever, llm=MockLLM())
+    response = engine.query("Where does Alice live?")
+    assert "Alice lives in Lyon" in str(response)
+    assert "relevance_score" not in str(response)
+    assert len(response.source_nodes) == 3
+
+
+async def test_a_query_engine_answers_from_memory_asynchronously(retriever):
+    engine = RetrieverQueryEngine.from_args(retriever, llm=MockLLM())
+    assert "Alice lives in Lyon" in str(await engine.aquery("Where does Alice live?"))
+
+
+async def test_the_guard_notices_a_retrieval_on_the_event_loop(retriever, no_blocking):
+    with pytest.raises(BlockingError):
+        retriever.retrieve("Lyon")
+
+
+async def test_it_does_not_block_the_event_loop(retriever, no_blocking):
+    assert len(await retriever.aretrieve("Lyon")) == 3

@@ -1,0 +1,170 @@
+import json
+
+import pytest
+from blockbuster import BlockingError
+from llama_index.core.agent.workflow import FunctionAgent, ToolCallResult
+from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
+from llama_index.core.llms import MockFunctionCallingLLM
+from llama_index.core.tools import FunctionTool, ToolMetadata
+from llama_index.core.tools.calling import acall_tool, call_tool
+
+from memory_retrievers.errors import NotFoundError, ValidationError
+from memory_retrievers.llama_index import MemoryToolSpec
+from memory_retrievers.tools.registry import REGISTRY
+
+
+def tools_of(memory, scope="user/alice"):
+    return {tool.metadata.name: tool for tool in MemoryToolSpec(memory, scope=scope).to_tool_list()}
+
+
+@pytest.fixture
+def tool(memory):
+    return tools_of(memory)["retrieve_memory"]
+
+
+def test_every_tool_of_the_registry_is_offered(memory):
+    tools = tools_of(memory)
+    assert list(tools) == list(REGISTRY)
+    for name, tool in tools.items():
+        assert isinstance(tool, FunctionTool)
+        assert tool.metadata.description == REGISTRY[name].description
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_a_model_sees_the_arguments_of_the_registry_and_no_scope(memory, name):
+    shown = tools_of(memory)[name].metadata.to_openai_tool()["function"]["parameters"]
+    assert shown["properties"] == REGISTRY[name].arguments.model_json_schema()["properties"]
+    assert "scope" not in shown["properties"]
+
+
+def test_content_is_the_markdown_and_the_raw_output_the_raw_object(tool, memory):
+    output = tool(query="Lyon", episodic_limit=1)
+    expected = memory.retrieve("Lyon", scope="user/alice", episodic_limit=1, record=False)
+    assert output.content == expected.to_markdown()
+    assert output.raw_output == expected.to_dict()
+    assert output.raw_input == {"args": (), "kwargs": {"query": "Lyon", "episodic_limit": 1}}
+    assert (output.tool_name, output.is_error) == ("retrieve_memory", False)
+
+
+async def test_asynchronously_it_answers_the_same(tool):
+    assert await tool.acall(query="Lyon") == tool(query="Lyon")
+    assert await acall_tool(tool, {"query": "Lyon"}) == call_tool(tool, {"query": "Lyon"})
+
+
+def test_nothing_to_inject_is_an_empty_content(memory):
+    output = tools_of(memory, "nobody")["context_pre_retrieve"](query="Lyon")
+    assert (output.content, output.is_error) == ("", False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({}, "query: Field required"),
+        ({"query": "Who?", "scope": "user/bob"}, "scope: Extra inputs are not permitted"),
+        ({"query": "Who?", "detail": "loud"}, "unknown detail 'loud'"),
+        ({"query": " "}, "Query cannot be empty"),
+    ],
+)
+async def test_an_error_is_answered_with_the_error_object(tool, arguments, problem):
+    for output in (tool(**arguments), await tool.acall(**arguments)):
+        assert output.is_error
+        assert json.loads(output.content) == output.raw_output
+        assert output.raw_output["error_type"] == "ValidationError"
+        assert problem in output.raw_output["message"]
+
+
+def test_some_of_the_tools_can_be_chosen(memory):
+    spec = MemoryToolSpec(memory, scope="user/alice", tools=["recent_memory", "retrieve_memory"])
+    assert [tool.metadata.name for tool in spec.to_tool_list()] == ["recent_memory", "retrieve_memory"]
+    assert [tool.metadata.name for tool in spec.to_tool_list(["retrieve_memory"])] == ["retrieve_memory"]
+    assert [tool.metadata.name for tool in spec.to_tool_list([("retrieve_memory", "unused")])] == ["retrieve_memory"]
+
+
+def test_an_unknown_tool_is_refused(memory):
+    with pytest.raises(NotFoundError, match="Unknown tool: memory_wipe"):
+        MemoryToolSpec(memory, scope="user/alice", tools=["memory_wipe"])
+    with pytest.raises(NotFoundError, match="Unknown tool: memory_wipe"):
+        MemoryToolSpec(memory, scope="user/alice").to_tool_list(["memory_wipe"])
+
+
+def test_metadata_can_be_given_for_a_tool(memory):
+    own = ToolMetadata("Remember.", name="recall", fn_schema=REGISTRY["retrieve_memory"].arguments)
+    (tool,) = MemoryToolSpec(memory, scope="user/bob").to_tool_list(["retrieve_memory"], {"retrieve_memory": own})
+    assert tool.metadata is own
+    assert "Bergen" in tool(query="Who?").content
+
+
+def test_a_malformed_scope_is_refused(memory):
+    with pytest.raises(ValidationError, match="scope must not be empty"):
+        MemoryToolSpec(memory, scope="")
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_scopes_of_like_names_stay_apart(memory, name):
+    for scope in ("user/1", "user/10", "user/1/work"):
+        memory.remember_fact(scope=scope, fact=f"The code of {scope!r}")
+        memory.remember_episode(scope=scope, summary=f"The code of {scope!r} was changed")
+    arguments = {} if name == "recent_memory" else {"query": "The code of user/1 and user/10"}
+    for scope in ("user/1", "user/10", "user/1/work"):
+        output = tools_of(memory, scope)[name](**arguments)
+        told = {other for other in ("user/1", "user/10", "user/1/work") if repr(other) in output.content}
+        assert told == {scope}
+
+
+def test_a_function_is_asked_for_the_scope_at_each_call(memory):
+    users = iter(["user/bob", "nobody"])
+    tool = tools_of(memory, lambda: next(users))["retrieve_memory"]
+    assert "Bergen" in tool(query="Who?").content
+    assert tool(query="Who?").content == "No relevant memories found."
+
+
+async def test_the_guard_notices_a_tool_run_on_the_event_loop(tool, no_blocking):
+    with pytest.raises(BlockingError):
+        tool(query="Lyon")
+
+
+async def test_a_tool_does_not_block_the_event_loop(tool, no_blocking):
+    assert "Lyon" in (await tool.acall(query="Lyon")).content
+
+
+# LlamaIndex's workflows look at every attribute of an agent, deprecated ones of pydantic included.
+looks_at_deprecated_attributes = pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
+
+
+def _agent(tools, *calls):
+    """An agent whose model makes the given calls one after the other, then says what it was told last."""
+    steps = iter(calls)
+
+    def answer(messages, **_):
+        arguments = next(steps, None)
+        if arguments is None:
+            return ChatMessage(role="assistant", content=f"I was told: {messages[-1].content}")
+        call = ToolCallBlock(tool_call_id="1", tool_name="retrieve_memory", tool_kwargs=arguments)
+        return ChatMessage(role="assistant", blocks=[call])
+
+    return FunctionAgent(tools=tools, llm=MockFunctionCallingLLM(response_generator=answer, is_chat_model=True))
+
+
+async def _run(agent):
+    handler = agent.run("Where does Bob live?")
+    results = [event async for event in handler.stream_events() if isinstance(event, ToolCallResult)]
+    return results, str(await handler)
+
+
+@looks_at_deprecated_attributes
+async def test_an_agent_looks_things_up(memory):
+    tools = MemoryToolSpec(memory, scope="user/bob").to_tool_list()
+    (result,), answer = await _run(_agent(tools, {"query": "Where does Bob live?"}))
+    assert result.tool_output.raw_output["semantic"][0]["fact"] == "Bob lives in Bergen"
+    assert answer == f"I was told: {result.tool_output.content}"
+    assert "Bob lives in Bergen" in answer
+
+
+@looks_at_deprecated_attributes
+async def test_an_agent_reads_of_its_mistake_and_tries_again(memory):
+    tools = MemoryToolSpec(memory, scope="user/bob").to_tool_list()
+    agent = _agent(tools, {"query": "Who?", "scope": "user/alice"}, {"query": "Who?"})
+    (mistake, result), answer = await _run(agent)
+    assert mistake.tool_output.is_error
+    assert not result.tool_output.is_error
+    assert "Bob lives in Bergen" in answer

@@ -1,0 +1,212 @@
+"""Bad input gets one clear error that says what to do, and nothing is half-written."""
+
+import sqlite3
+
+import numpy as np
+import pytest
+
+from memory_retrievers import (
+    AgentMemory,
+    ConfigurationError,
+    EmbeddingError,
+    EmbeddingMismatchError,
+    MemoryRetrieversError,
+    ValidationError,
+)
+from memory_retrievers.testing import HashEmbedder
+
+BAD_SCOPES = [
+    "",
+    " user/a",
+    "user//a",
+    "/user",
+    "user/",
+    "user/..",
+    "user/\n",
+    "/".join("abcdefghijk"),
+    "x" * 201,
+    None,
+    7,
+]
+
+
+@pytest.fixture
+def untouched(memory):
+    """Whatever a test does, the store holds afterwards what it held before."""
+    memory.remember_fact(scope="c1", fact="before")
+    yield memory
+    assert memory.stats().model_dump() == {"episodes": 0, "facts": 1, "invalidated_facts": 0, "pending_reviews": 0}
+    assert memory.scopes() == ["c1"]
+
+
+@pytest.mark.parametrize("scope", BAD_SCOPES)
+def test_a_malformed_scope_is_refused_everywhere(untouched, scope):
+    calls = [
+        lambda: untouched.remember_fact(scope=scope, fact="x"),
+        lambda: untouched.remember_episode(scope=scope, summary="x"),
+        lambda: untouched.retrieve("x", scope=scope),
+        lambda: untouched.context("x", scope=scope),
+        lambda: untouched.recent(scope),
+        lambda: untouched.get("x", scope=scope),
+        lambda: untouched.invalidate("x", scope=scope),
+        lambda: untouched.pending_reviews(scope),
+        *([] if scope is None else [lambda: untouched.stats(scope)]),
+    ]
+    for call in calls:
+        with pytest.raises(ValidationError, match="scope"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"fact": "  "}, "fact: must not be blank"),
+        ({"fact": "x" * 1_000_001}, "fact: String should have at most 1000000 characters"),
+        ({"fact": "x", "category": "hobby"}, "category: Input should be 'identity'"),
+        ({"fact": "x", "importance": 1.5}, "importance"),
+        ({"fact": "x", "id": ""}, "id"),
+        ({"fact": "x", "metadata": {"when": float("nan")}}, "metadata"),
+        ({"fact": "x", "created_at": "soon"}, "created_at"),
+    ],
+)
+def test_a_fact_that_breaks_a_rule_is_refused_by_field(untouched, fields, complaint):
+    with pytest.raises(ValidationError) as caught:
+        untouched.remember_fact(scope="c1", **fields)
+    assert complaint in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"summary": ""}, "summary: must not be blank"),
+        ({"summary": "x", "surprise": "very"}, "surprise"),
+        ({"summary": "x", "surprise": float("nan")}, "surprise"),
+        ({"summary": "x", "stability": -1}, "stability"),
+        ({"summary": "x", "difficulty": 11}, "difficulty"),
+        ({"summary": "x", "messages": [{"role": "user", "content": " "}]}, "messages.0.content"),
+    ],
+)
+def test_an_episode_that_breaks_a_rule_is_refused_by_field(untouched, fields, complaint):
+    with pytest.raises(ValidationError, match=complaint):
+        untouched.remember_episode(scope="c1", **fields)
+
+
+@pytest.mark.parametrize("days_limit", [-1, float("nan"), float("inf"), "7", True])
+def test_recent_refuses_a_limit_in_days_that_is_none(untouched, days_limit):
+    with pytest.raises(ValidationError, match="days_limit"):
+        untouched.recent("c1", days_limit=days_limit)
+
+
+class Broken:
+    """An embedder that works until it is told how to fail."""
+
+    def __init__(self, answer=None):
+        self.answer = answer
+        self.sound = HashEmbedder(32)
+
+    def embed_documents(self, texts):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.sound.embed_documents(texts) if self.answer is None else self.answer
+
+    def embed_query(self, text):
+        return self.sound.embed_query(text)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        ([[float("nan")] * 32], EmbeddingError),
+        ([[float("inf")] * 32], EmbeddingError),
+        ([[0.0] * 32], EmbeddingError),
+        ([], EmbeddingError),
+        ([[1.0] * 32, [1.0] * 32], EmbeddingError),
+        ([["no", "number"]], EmbeddingError),
+        (RuntimeError("out of quota"), EmbeddingError),
+        ([[1.0] * 31], MemoryRetrieversError),
+    ],
+)
+def test_unusable_vectors_raise_and_store_nothing(clock, answer, error):
+    embedder = Broken()
+    memory = AgentMemory.in_memory(embedder=embedder, clock=clock)
+    memory.remember_fact(scope="c1", fact="before")
+    embedder.answer = answer
+    with pytest.raises(error):
+        memory.remember_fact(scope="c2", fact="after")
+    assert memory.scopes() == ["c1"]
+    embedder.answer = None
+    assert len(memory.retrieve("before", scope="c1").semantic) == 1
+
+
+class TestAnotherEmbedder:
+    @pytest.fixture
+    def store(self, tmp_path):
+        with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder(64), embedder_id="mine") as memory:
+            memory.remember_fact(scope="c1", fact="User lives in Lyon", id="f1")
+        return tmp_path / "store"
+
+    def test_of_another_name_is_refused_on_opening(self, store):
+        with pytest.raises(EmbeddingMismatchError, match="'mine', not 'theirs'"):
+            AgentMemory.open(store, embedder=HashEmbedder(64), embedder_id="theirs")
+
+    def test_of_another_dimension_is_refused_at_the_first_embedding(self, store):
+        with (
+            AgentMemory.open(store, embedder=HashEmbedder(65), embedder_id="mine") as memory,
+            pytest.raises(EmbeddingMismatchError, match="65 numbers, and this store holds 64"),
+        ):
+            memory.retrieve("Lyon", scope="c1")
+
+    def test_with_other_vectors_under_the_same_name_is_refused(self, store):
+        class Mirrored(HashEmbedder):
+            def embed_query(self, text):
+                return [-component for component in super().embed_query(text)]
+
+        with (
+            AgentMemory.open(store, embedder=Mirrored(64), embedder_id="mine") as memory,
+            pytest.raises(EmbeddingMismatchError, match="other vectors"),
+        ):
+            memory.remember_fact(scope="c1", fact="x")
+
+    def test_of_the_same_name_and_vectors_is_welcome(self, store):
+        class Noisy(HashEmbedder):
+            def embed_query(self, text):
+                return (np.array(super().embed_query(text)) + 1e-4).tolist()
+
+        with AgentMemory.open(store, embedder=Noisy(64), embedder_id="mine") as memory:
+            assert memory.retrieve("Lyon", scope="c1").semantic[0].memory.id == "f1"
+
+    def test_can_still_read_by_id(self, store):
+        with AgentMemory.open(store, embedder=HashEmbedder(65), embedder_id="mine") as memory:
+            assert memory.get("f1", scope="c1").fact == "User lives in Lyon"
+
+
+def test_a_store_of_a_newer_schema_is_refused_and_left_as_it_is(tmp_path):
+    AgentMemory.open(tmp_path, embedder=HashEmbedder()).close()
+    file = tmp_path / "memory.db"
+    connection = sqlite3.connect(file)
+    connection.execute("PRAGMA user_version = 999")
+    connection.close()
+    before = file.read_bytes()
+    with pytest.raises(ConfigurationError, match=r"newer version of memory-retrievers \(schema 999.*upgrade"):
+        AgentMemory.open(tmp_path, embedder=HashEmbedder())
+    assert file.read_bytes() == before
+
+
+def test_a_path_that_is_a_file_is_refused(tmp_path):
+    file = tmp_path / "notes.txt"
+    file.write_text("mine")
+    with pytest.raises(ConfigurationError, match="cannot be used as a store directory"):
+        AgentMemory.open(file, embedder=HashEmbedder())
+    assert file.read_text() == "mine"
+
+
+def test_an_unknown_keyword_engine_is_refused(tmp_path):
+    with pytest.raises(ConfigurationError, match="sqlite_bm25, rank_bm25"):
+        AgentMemory.in_memory(embedder=HashEmbedder(), keyword="lucene")
+
+
+def test_an_object_that_embeds_nothing_is_refused():
+    with pytest.raises(ConfigurationError):
+        AgentMemory.in_memory(embedder=object())

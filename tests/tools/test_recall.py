@@ -1,0 +1,172 @@
+import pytest
+
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.tools.registry import REGISTRY
+from memory_retrievers.tools.spec import ToolContext
+
+
+def call(name, context, **arguments):
+    return REGISTRY[name].call(context, arguments)
+
+
+def ids(records):
+    return [record["id"] for record in records]
+
+
+def test_retrieve_memory_answers_with_markdown_and_the_raw_object(context, filled):
+    output = call("retrieve_memory", context, query="What happened in Lyon?")
+    expected = filled.retrieve("What happened in Lyon?", scope="user/alice", record=False)
+    assert output.content == expected.to_markdown()
+    assert output.artifact == expected.to_dict()
+    assert "## Semantic Memory\n- [identity] User lives in Lyon" in output.content
+    assert "### Broken import" in output.content
+
+
+def test_retrieve_memory_says_so_when_it_finds_nothing(memory):
+    output = call("retrieve_memory", ToolContext(memory=memory, root="user/alice"), query="anything")
+    assert output.content == "No relevant memories found."
+    assert output.artifact == {"semantic": [], "episodic": []}
+
+
+def test_retrieve_memory_notes_what_it_found_for_review_and_the_other_tools_do_not(context, filled):
+    call("context_pre_retrieve", context, query="Lyon")
+    call("recent_memory", context)
+    assert filled.stats("user/alice").pending_reviews == 0
+    call("retrieve_memory", context, query="Lyon")
+    assert filled.stats("user/alice").pending_reviews == 1
+
+
+def test_a_tool_works_in_the_default_scope_of_its_context(filled):
+    filled.remember_fact(scope="user/alice/work", fact="The office is in Lyon")
+    context = ToolContext(memory=filled, root="user/alice", default_scope="user/alice/work")
+    output = call("retrieve_memory", context, query="Lyon")
+    assert [fact["fact"] for fact in output.artifact["semantic"]] == ["The office is in Lyon"]
+
+
+@pytest.mark.parametrize("name", ["limit", "episodic_limit"])
+def test_limit_is_another_name_of_the_episodic_limit(context, name):
+    assert len(call("retrieve_memory", context, query="Lyon", **{name: 1}).artifact["episodic"]) == 1
+    assert call("retrieve_memory", context, query="Lyon", **{name: 0}).artifact["episodic"] == []
+
+
+def test_limit_and_episodic_limit_may_agree_but_not_differ(context):
+    assert len(call("retrieve_memory", context, query="Lyon", limit=1, episodic_limit=1).artifact["episodic"]) == 1
+    with pytest.raises(ValidationError, match=r"^limit is another name of episodic_limit: give one of them$"):
+        call("retrieve_memory", context, query="Lyon", limit=1, episodic_limit=2)
+
+
+@pytest.mark.parametrize("arguments", [{"limit": 1, "episodic_limit": None}, {"limit": None, "episodic_limit": 1}])
+def test_a_null_beside_the_other_name_of_the_limit_does_not_count(context, arguments):
+    assert len(call("retrieve_memory", context, query="Lyon", **arguments).artifact["episodic"]) == 1
+
+
+def test_limits_above_the_most_are_brought_down_to_it(context):
+    output = call("retrieve_memory", context, query="Lyon", episodic_limit=10_000, semantic_limit=10_000)
+    assert (len(output.artifact["semantic"]), len(output.artifact["episodic"])) == (2, 2)
+
+
+@pytest.mark.parametrize("limit", [-1, 2.5, "two", [1]])
+@pytest.mark.parametrize("name", ["limit", "episodic_limit", "semantic_limit"])
+def test_limits_that_are_no_counts_are_refused(context, name, limit):
+    with pytest.raises(ValidationError, match=rf"^\w*{name}: "):
+        call("retrieve_memory", context, query="Lyon", **{name: limit})
+
+
+def test_the_whole_numbers_of_providers_that_know_only_floats_are_understood(context):
+    assert len(call("retrieve_memory", context, query="Lyon", episodic_limit=1.0).artifact["episodic"]) == 1
+
+
+def test_null_means_not_given(context):
+    arguments = dict.fromkeys(["episodic_limit", "semantic_limit", "detail", "category", "limit"])
+    assert call("retrieve_memory", context, query="Lyon", **arguments) == call("retrieve_memory", context, query="Lyon")
+
+
+@pytest.mark.parametrize("query", ["", "  \n"])
+@pytest.mark.parametrize("name", ["retrieve_memory", "context_pre_retrieve"])
+def test_an_empty_query_is_refused(context, name, query):
+    with pytest.raises(ValidationError, match="Query cannot be empty"):
+        call(name, context, query=query)
+
+
+def test_detail_decides_which_episodes_bring_their_messages(context):
+    shown = {
+        detail: call("retrieve_memory", context, query="Lyon", detail=detail).content.count("**Details:**")
+        for detail in ("none", "high", "HIGH", "auto")
+    }
+    assert shown == {"none": 0, "high": 2, "HIGH": 2, "auto": 1}
+
+
+@pytest.mark.parametrize("detail", ["full", "", 3])
+def test_an_unknown_detail_is_refused_before_anything_is_noted(context, filled, detail):
+    with pytest.raises(ValidationError, match=r"unknown detail .*; one of: auto, none, low, high"):
+        call("retrieve_memory", context, query="Lyon", detail=detail)
+    assert filled.stats("user/alice").pending_reviews == 0
+
+
+@pytest.mark.parametrize("category", ["guideline", " Guideline "])
+@pytest.mark.parametrize("name", ["retrieve_memory", "context_pre_retrieve"])
+def test_a_category_filters_the_facts_alone(context, name, category):
+    artifact = call(name, context, query="Lyon", category=category).artifact
+    assert [fact["category"] for fact in artifact["semantic"]] == ["guideline"]
+    assert len(artifact["episodic"]) == (2 if name == "retrieve_memory" else 0)
+
+
+def test_an_empty_category_is_no_filter(context):
+    assert len(call("retrieve_memory", context, query="Lyon", category="").artifact["semantic"]) == 2
+
+
+def test_an_unknown_category_is_answered_with_the_nine(context):
+    with pytest.raises(ValidationError, match=r"unknown category 'hobby'; one of: identity, .*, note"):
+        call("retrieve_memory", context, query="Lyon", category="hobby")
+
+
+def test_context_pre_retrieve_gives_the_facts_and_nothing_else(context):
+    output = call("context_pre_retrieve", context, query="Where does the user live?", semantic_limit=1)
+    assert output.content == "## Semantic Memory\n- [identity] User lives in Lyon (sources: 0 conversations)"
+    assert output.artifact["episodic"] == []
+
+
+def test_context_pre_retrieve_injects_nothing_when_no_fact_is_known(memory):
+    output = call("context_pre_retrieve", ToolContext(memory=memory, root="user/alice"), query="anything")
+    assert output.content == ""
+
+
+def test_context_pre_retrieve_ignores_what_only_retrieve_memory_takes(context):
+    plain = call("context_pre_retrieve", context, query="Lyon")
+    assert call("context_pre_retrieve", context, query="Lyon", episodic_limit=-3, limit="x", detail="loud") == plain
+
+
+def test_recent_memory_tells_the_newest_episodes_first(context):
+    output = call("recent_memory", context)
+    assert output.content.startswith("## Recent Memories\n\n### Broken import (key moment)\n**When:** 2 days ago\n")
+    assert output.content.index("Broken import") < output.content.index("Garden plan")
+
+
+def test_recent_memory_says_so_when_there_is_nothing(memory):
+    output = call("recent_memory", ToolContext(memory=memory, root="user/alice"))
+    assert output.content == "No recent memories found."
+
+
+@pytest.mark.parametrize(("limit", "told"), [(-5, 1), (0, 1), (1, 1), (2, 2), (100_000, 2), (None, 2)])
+def test_the_limit_of_recent_memory_is_brought_into_its_bounds(context, limit, told):
+    assert call("recent_memory", context, limit=limit).content.count("### ") == told
+
+
+def test_recent_memory_can_be_bounded_in_days(context):
+    assert "Garden plan" not in call("recent_memory", context, days_limit=3).content
+    assert "Garden plan" in call("recent_memory", context, days_limit=9.5).content
+
+
+@pytest.mark.parametrize("days_limit", [0, -1, float("inf"), "soon"])
+def test_days_that_are_no_span_are_refused(context, days_limit):
+    with pytest.raises(ValidationError, match=r"^days_limit: "):
+        call("recent_memory", context, days_limit=days_limit)
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_no_argument_reaches_another_scope(context, filled, name):
+    filled.remember_fact(scope="user/bob", fact="Bob lives in Lyon too")
+    arguments = {"query": "Lyon"} if name != "recent_memory" else {}
+    with pytest.raises(ValidationError, match=r"^scope: Extra inputs are not permitted$"):
+        call(name, context, **arguments, scope="user/bob")
+    assert "Bob" not in call(name, context, **arguments).content

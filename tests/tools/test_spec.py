@@ -1,0 +1,58 @@
+import dataclasses
+
+import pydantic
+import pytest
+
+from memory_retrievers.errors import ConfigurationError, ValidationError
+from memory_retrievers.tools.registry import REGISTRY
+from memory_retrievers.tools.spec import ToolContext
+
+
+def test_a_context_works_in_its_root_unless_told_otherwise(memory):
+    assert ToolContext(memory=memory, root="user/alice").scope == "user/alice"
+    assert ToolContext(memory=memory, root="user/alice", default_scope="user/alice/work").scope == "user/alice/work"
+    assert ToolContext(memory=memory, root="user/alice", default_scope="user/alice").scope == "user/alice"
+
+
+@pytest.mark.parametrize("default_scope", ["user", "user/bob", "user/alice2"])
+def test_a_default_scope_outside_the_root_is_refused(memory, default_scope):
+    with pytest.raises(ConfigurationError, match="not within root 'user/alice'"):
+        ToolContext(memory=memory, root="user/alice", default_scope=default_scope)
+
+
+@pytest.mark.parametrize("root", ["", "/user", "user//alice", "..", None])
+def test_a_malformed_root_is_refused(memory, root):
+    with pytest.raises(ValidationError, match="scope"):
+        ToolContext(memory=memory, root=root)
+
+
+@pytest.mark.parametrize("default_scope", ["", "user/alice/", "user/alice/../bob"])
+def test_a_malformed_default_scope_is_refused(memory, default_scope):
+    with pytest.raises(ValidationError, match="scope"):
+        ToolContext(memory=memory, root="user/alice", default_scope=default_scope)
+
+
+def test_an_unknown_reach_is_refused(memory):
+    with pytest.raises(ConfigurationError, match="kinds must be 'tool' or 'all', not 'everything'"):
+        ToolContext(memory=memory, root="user/alice", kinds="everything")
+
+
+def test_a_context_cannot_be_changed(context):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        context.root = "user/bob"
+
+
+def test_all_problems_with_the_arguments_stand_on_one_line(context):
+    with pytest.raises(ValidationError) as caught:
+        REGISTRY["retrieve_memory"].call(context, {"episodic_limit": -1, "colour": "blue"})
+    assert str(caught.value) == (
+        "query: Field required; episodic_limit: Input should be greater than or equal to 0; "
+        "colour: Extra inputs are not permitted"
+    )
+
+
+@pytest.mark.parametrize("spec", REGISTRY.values(), ids=REGISTRY)
+@pytest.mark.parametrize("given", ["Lyon", None, [("query", "Lyon")]])
+def test_arguments_that_are_no_object_are_refused(spec, given):
+    with pytest.raises(pydantic.ValidationError, match="valid dictionary"):
+        spec.arguments.model_validate(given)
