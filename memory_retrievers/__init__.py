@@ -4,6 +4,7 @@
 ``memory_retrievers.llama_index``. Importing this package loads no framework, no chromadb and no numpy.
 """
 
+from memory_retrievers.contents import VerificationReport
 from memory_retrievers.errors import (
     BackendError,
     BatchOperationError,
@@ -31,6 +32,7 @@ from memory_retrievers.models import (
     ScopeStatistics,
     SemanticMemory,
 )
+from memory_retrievers.paging import Page
 from memory_retrievers.retrieval.result import RecentResult, RetrievalResult
 from memory_retrievers.settings import RetrievalSettings
 
@@ -42,7 +44,8 @@ __all__ = [  # noqa: RUF022 - in sections
     "AgentMemory", "RetrievalSettings",
     # what goes in and comes out
     "Message", "EpisodicMemory", "SemanticMemory",
-    "RetrievalResult", "RecentResult", "RetrievedMemory", "Explanation", "PendingReview", "ScopeStatistics",
+    "RetrievalResult", "RecentResult", "RetrievedMemory", "Explanation", "PendingReview", "ScopeStatistics", "Page",
+    "VerificationReport",
     # the words they use
     "Category", "DetailLevel", "Rating",
     # errors

@@ -11,7 +11,7 @@ import io
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,17 +22,22 @@ import typer
 
 from memory_retrievers import __version__, samples
 from memory_retrievers import scopes as scope_paths
-from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError, NotFoundError, ValidationError
+from memory_retrievers.errors import (
+    ConfigurationError,
+    MemoryRetrieversError,
+    NotFoundError,
+    StoreLockedError,
+    ValidationError,
+)
 from memory_retrievers.memory import STORE_FILE, AgentMemory
 from memory_retrievers.models import (
     Category,
     Draft,
     EpisodicMemory,
-    JsonObject,
-    RetrievedMemory,
     ScopeStatistics,
     SemanticMemory,
 )
+from memory_retrievers.printing import print_explanations, print_json, print_table
 from memory_retrievers.rendering.markdown import NO_MEMORIES
 from memory_retrievers.retrieval.result import parse_detail
 from memory_retrievers.settings import RetrievalSettings
@@ -60,8 +65,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the raw records as J
 def _mistakes_in_one_line() -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError:  # the reader of a pipe has left; Typer ends quietly
-        raise
+    except BrokenPipeError:
+        raise  # the reader of a pipe has left; Typer ends quietly
     except pydantic.ValidationError as error:
         message = str(ValidationError.from_pydantic(error))
     except (MemoryRetrieversError, OSError) as error:
@@ -157,7 +162,7 @@ def retrieve(
     if as_json and explain:
         raise ValidationError("--json and --explain are two ways of printing: give one of them")
     level = parse_detail(detail)
-    with _existing(store, profile) as memory:
+    with _to_look_into(store, profile) as memory:
         result = memory.retrieve(
             query,
             scope=scope,
@@ -168,9 +173,9 @@ def retrieve(
             record=False,
         )
     if as_json:
-        _print_json(result.to_dict())
+        print_json(result.to_dict())
     elif explain:
-        _print_table(_EXPLANATION, [*map(_explanation, result.semantic), *map(_explanation, result.episodic)])
+        print_explanations([*result.semantic, *result.episodic])
     else:
         typer.echo(result.to_markdown(level) or NO_MEMORIES)
 
@@ -185,10 +190,10 @@ def recent(
     as_json: AsJson = False,
 ) -> None:
     """Print the newest episodes."""
-    with _existing(store) as memory:
+    with _to_look_into(store) as memory:
         result = memory.recent(scope, limit=limit, days_limit=days)
     if as_json:
-        _print_json(result.to_dict())
+        print_json(result.to_dict())
     else:
         typer.echo(result.to_markdown())
 
@@ -200,7 +205,7 @@ def scopes(
     scope: Annotated[str | None, typer.Option("--scope", help="Only this scope and those below it.")] = None,
 ) -> None:
     """List the scopes that hold memories, one a line."""
-    with _existing(store) as memory:
+    with _to_look_into(store) as memory:
         found = memory.scopes()
     if scope is not None:
         first, behind = scope_paths.child_range(scope_paths.parse(scope))
@@ -216,18 +221,68 @@ def stats(
     scope: Annotated[str | None, typer.Option("--scope", help="Count in this scope only.")] = None,
 ) -> None:
     """Count what the store, or one scope, holds."""
-    with _existing(store) as memory:
+    with _to_look_into(store) as memory:
         statistics = memory.stats(scope)
-    _print_table(list(ScopeStatistics.model_fields), [[str(count) for _, count in statistics]])
+    print_table(list(ScopeStatistics.model_fields), [[str(count) for _, count in statistics]])
 
 
-def _existing(store: Path, profile: str = "default") -> AgentMemory:
-    """Open a store to read from; looking must not make one."""
+@app.command()
+@_mistakes_in_one_line()
+def forget(
+    id: Annotated[str, typer.Argument(help="The id of the memory.")], scope: Scope, store: Store = DEFAULT_STORE
+) -> None:
+    """Remove a memory for good, with every trace of it."""
+    with _existing(store) as memory:
+        memory.forget(id, scope=scope)
+
+
+@app.command()
+@_mistakes_in_one_line()
+def forget_scope(
+    scope: Annotated[str, typer.Argument(help="Whose memories, with all scopes below.")],
+    store: Store = DEFAULT_STORE,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without this nothing is removed.")] = False,
+) -> None:
+    """Remove everything that a scope and the scopes below it hold, and print how many memories went."""
+    scope_paths.parse(scope)
+    if not yes:
+        raise ValidationError(f"this removes all memories in {scope!r} and below for good: give --yes to do it")
+    with _existing(store) as memory:
+        typer.echo(memory.forget_scope(scope))
+
+
+@app.command()
+@_mistakes_in_one_line()
+def purge(store: Store = DEFAULT_STORE) -> None:
+    """Remove what has expired, and clear the last byte of what was forgotten."""
+    with _existing(store) as memory:
+        memory.purge()
+
+
+@app.command()
+@_mistakes_in_one_line()
+def backup(
+    target: Annotated[Path, typer.Argument(help="A directory that does not exist yet.")], store: Store = DEFAULT_STORE
+) -> None:
+    """Copy the store, also while it is in use."""
+    with _existing(store, read_only=True) as memory:
+        memory.backup(target)
+
+
+def _existing(store: Path, profile: str = "default", *, read_only: bool = False) -> AgentMemory:
+    """Open a store that is there; looking must not make one."""
     if profile not in PROFILES:
         raise ValidationError(f"unknown profile {profile!r}; one of: {', '.join(PROFILES)}")
     if not (store / STORE_FILE).is_file():
         raise ConfigurationError(f"there is no memory store at {store}")
-    return AgentMemory.open(store, retrieval=PROFILES[profile]())
+    return AgentMemory.open(store, retrieval=PROFILES[profile](), read_only=read_only)
+
+
+def _to_look_into(store: Path, profile: str = "default") -> AgentMemory:
+    try:
+        return _existing(store, profile)
+    except StoreLockedError:
+        return _existing(store, profile, read_only=True)
 
 
 def _load_samples_once(memory: AgentMemory, scope: str) -> None:
@@ -250,48 +305,3 @@ def _episode_from_standard_input(scope: str) -> Draft:
     if "scope" in given:
         raise ValidationError("the scope of an episode is given by --scope, not in its JSON")
     return EpisodicMemory.new.model_validate(given | {"scope": scope})
-
-
-_EXPLANATION = ("kind", "rank", "dense", "bm25", "fused", "retrievability", "score", "memory")
-
-
-def _explanation(hit: RetrievedMemory[SemanticMemory] | RetrievedMemory[EpisodicMemory]) -> tuple[str, ...]:
-    memory, why = hit.memory, hit.explanation
-    headline = memory.fact if isinstance(memory, SemanticMemory) else memory.title or memory.summary
-    return (
-        memory.kind,
-        str(hit.rank),
-        str(why.dense_rank or "-"),
-        str(why.bm25_rank or "-"),
-        f"{why.fused_score:.6f}",
-        f"{why.retrievability:.4f}",
-        f"{why.score:.4f}",
-        headline,
-    )
-
-
-def _print_json(value: JsonObject) -> None:
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
-
-
-def _print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Draw a table, or print it tab-separated for another program; a cell cannot pose as structure in either."""
-    lines = [[one_line(cell) for cell in row] for row in rows]
-    if sys.stdout.isatty():
-        _draw_table(headings, lines)
-    else:
-        for cells in (headings, *lines):
-            typer.echo("\t".join(cells))
-
-
-def _draw_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(*headings, box=None, padding=(0, 2, 0, 0))
-    for column in table.columns[:-1]:
-        column.no_wrap = True
-    for row in rows:
-        table.add_row(*map(Text, row))  # a Text is no markup
-    Console().print(table)

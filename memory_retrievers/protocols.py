@@ -9,21 +9,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pydantic import BaseModel
 
+from memory_retrievers.contents import Contents, VerificationReport
 from memory_retrievers.models import (
     AnyMemory,
     Category,
     DetailLevel,
     EpisodicMemory,
     JsonObject,
+    Kind,
+    MemoryKey,
     PendingReview,
     RetrievedMemory,
     ScopeStatistics,
     SemanticMemory,
 )
+from memory_retrievers.paging import Position
 from memory_retrievers.passages import ForgettingState, Hits, NewPassage, Passage, Selection
 
 if TYPE_CHECKING:  # importing the package loads no numpy
@@ -104,6 +109,44 @@ class Ledger(Protocol):
         """Mark a fact as no longer true from ``at`` on; one that is marked already stays as it was."""
         ...
 
+    def replace(self, memory: AnyMemory, passages: Sequence[NewPassage] | None = None) -> list[Passage]:
+        """Write a memory over the one of its scope and id; the messages of an episode stay.
+
+        Passages that are given take the place of those it had, under ids of their own, and are returned.
+
+        Raises:
+            NotFoundError: There is none.
+        """
+        ...
+
+    def remove(self, *, scope: str, id: str) -> bool:
+        """Remove a memory and every trace of it; False if there is none.
+
+        Its id leaves the ``source_episodic_ids`` and ``consolidated_from`` of its scope and all pending reviews; a
+        review left without memories goes.
+        """
+        ...
+
+    def remove_scope(self, scope: str, *, include_child_scopes: bool) -> int:
+        """Remove all that a scope holds, its pending reviews and its name; gives the number of memories."""
+        ...
+
+    def purge(self) -> None:
+        """Leave no byte of what was removed in any file.
+
+        Raises:
+            BackendError: It could not be done now.
+        """
+        ...
+
+    def backup(self, file: Path) -> None:
+        """Write all that is committed to a file in a new directory, to be opened in the place of this one.
+
+        Raises:
+            ConfigurationError: The directory exists, or cannot be made.
+        """
+        ...
+
     def eligible(self, selection: Selection) -> list[int]:
         """The ids of all passages the selection lets through, ascending."""
         ...
@@ -127,6 +170,10 @@ class Ledger(Protocol):
         """The rows of the memories that those of the given passages belong to that exist. It never changes."""
         ...
 
+    def passages_of(self, scope: str, *, id: str | None = None, include_child_scopes: bool = False) -> list[Passage]:
+        """All passages of a scope, or those of one memory in it, whatever their state, by ascending id."""
+        ...
+
     def forgetting_states(self, rows: Sequence[int]) -> dict[int, ForgettingState]:
         """The forgetting states of those of the given rows that are episodes."""
         ...
@@ -137,6 +184,19 @@ class Ledger(Protocol):
 
     def recent(self, *, scope: str, limit: int, now: datetime, since: datetime | None) -> list[EpisodicMemory]:
         """The scope's newest episodes by ``created_at``, newest first."""
+        ...
+
+    def page(
+        self, scope: str, *, kinds: Sequence[Kind], after: Position | None, limit: int, now: datetime
+    ) -> list[AnyMemory]:
+        """The scope's memories that follow a position, newest first by ``created_at``, then by id.
+
+        Invalidated facts are among them; what has expired by ``now`` is not.
+        """
+        ...
+
+    def expired(self, now: datetime) -> list[MemoryKey]:
+        """All memories that have expired by ``now``."""
         ...
 
     def scopes(self) -> list[str]:
@@ -155,15 +215,28 @@ class Ledger(Protocol):
         """Add to the notes."""
         ...
 
-    def add_pending_reviews(self, reviews: Sequence[PendingReview]) -> None:
+    def add_pending_reviews(self, reviews: Sequence[PendingReview], *, merge: bool = True) -> None:
         """File retrievals for later review.
 
-        The same query with the same memories within 60 s counts once; a scope keeps its newest 200.
+        The same query with the same memories within 60 s counts once, unless ``merge`` is False, as for reviews that
+        were kept apart in another store; a scope keeps its newest 200.
         """
         ...
 
     def pending_reviews(self, scope: str) -> list[PendingReview]:
         """The scope's pending reviews, oldest first."""
+        ...
+
+    def contents(self, scope: str | None = None) -> AbstractContextManager[Contents]:
+        """Everything that the scope and those below it hold, or all, as of the moment of entering.
+
+        Raises:
+            BackendError: While iterating: a memory is damaged and cannot be read.
+        """
+        ...
+
+    def verify(self) -> VerificationReport:
+        """Look through all memories, passages and vectors; what is wrong stands in the report."""
         ...
 
     def close(self) -> None:
@@ -183,8 +256,24 @@ class KeywordIndex(Protocol):
         """Index new passages; called inside the ledger's transaction."""
         ...
 
+    def remove(self, passages: Sequence[Passage]) -> None:
+        """The exact inverse of :meth:`add`; called inside the ledger's transaction, before they leave the ledger."""
+        ...
+
+    def forget(self, passages: Sequence[int]) -> None:
+        """Keep nothing in memory of passages that are gone; called after the transaction."""
+        ...
+
     def search(self, terms: Sequence[str], selection: Selection, *, limit: int) -> Hits:
         """The best passages that share a term, best first, ties by lower id. No terms, no hits."""
+        ...
+
+    def verify(self) -> VerificationReport:
+        """Compare what the index stores with the ledger's passages; an engine that stores nothing has no problems."""
+        ...
+
+    def rebuild(self) -> None:
+        """Make everything the index stores or remembers anew from the ledger's passages, in one transaction."""
         ...
 
 
@@ -193,6 +282,14 @@ class VectorIndex(Protocol):
 
     def search(self, vector: Vector, selection: Selection, *, limit: int) -> Hits:
         """The nearest passages, nearest first, ties by lower id; no floor on similarity."""
+        ...
+
+    def forget(self, passages: Sequence[int]) -> None:
+        """Keep nothing in memory of passages that are gone; called after the transaction."""
+        ...
+
+    def rebuild(self) -> None:
+        """Make everything the index stores or remembers anew from the ledger's vectors."""
         ...
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-import uuid_utils
-
-from memory_retrievers import fsrs, scopes
+from memory_retrievers import scopes
+from memory_retrievers.drafts import completed
 from memory_retrievers.errors import EmbeddingMismatchError, NotFoundError, ValidationError
-from memory_retrievers.models import AnyMemory, Draft, EpisodicDraft, EpisodicMemory, Message, SemanticMemory
-from memory_retrievers.passages import NewPassage
+from memory_retrievers.models import AnyMemory, Draft, PendingReview, SemanticMemory
+from memory_retrievers.passages import NewPassage, Passage
 from memory_retrievers.protocols import Clock, Embedder, KeywordIndex, Ledger, VectorIndex
+from memory_retrievers.updates import changed
 
 if TYPE_CHECKING:
     from memory_retrievers.passages import Vector, Vectors
@@ -50,6 +51,7 @@ class MemoryStore:
         self._embedder = embedder
         self._fingerprint_lock = threading.Lock()
         self._dimension: int | None = None
+        self._fingerprint: dict[str, str] = {}
         self._refuse_other_embedder(ledger.notes())
 
     def now(self) -> datetime:
@@ -69,15 +71,12 @@ class MemoryStore:
             EmbeddingMismatchError: The embedder is not the store's.
         """
         now = self.now()
-        memories = [_completed(draft, now=now) for draft in drafts]
+        memories = [completed(draft, now=now) for draft in drafts]
         if not memories:
             return []
-        vectors = self._embed([memory.embedding_text for memory in memories])
-        passages = [
-            [NewPassage(part=memory.kind, text=memory.search_text, vector=vector)]
-            for memory, vector in zip(memories, vectors, strict=True)
-        ]
+        passages = self._passages(memories)
         with self.ledger.transaction():
+            self._note_embedder()
             self.keyword.add(self.ledger.add(memories, passages))
         return memories
 
@@ -106,6 +105,101 @@ class MemoryStore:
         memory = self.get(id, scope=scope)
         assert isinstance(memory, SemanticMemory)  # noqa: S101 - the kind of a memory never changes
         return memory
+
+    def update(self, id: str, *, scope: str, fields: Mapping[str, object]) -> AnyMemory:
+        """Change some fields of a memory; a new text is embedded and indexed in the same transaction.
+
+        Raises:
+            NotFoundError: There is no such memory in this scope.
+            ValidationError: A field is not one of its kind, or breaks a rule.
+            EmbeddingError: The embedder failed.
+        """
+        while True:
+            before = self.get(id, scope=scope)
+            after = changed(before, fields, now=self.now())
+            if after is before:
+                return before
+            passages = None if _texts(after) == _texts(before) else self._passages([after])[0]
+            replaced: list[Passage] = []
+            with self.ledger.transaction():
+                if self.ledger.get(scope=scope, id=id) != before:
+                    continue  # somebody else was faster: begin with what they left
+                if passages is not None:
+                    self._note_embedder()
+                    replaced = self._unindexed(scope, id=id)
+                self.keyword.add(self.ledger.replace(after, passages))
+            self._let_go(replaced)
+            return after
+
+    def forget(self, id: str, *, scope: str) -> None:
+        """Remove a memory and every trace of it, in one transaction.
+
+        Raises:
+            NotFoundError: There is no such memory in this scope.
+            ValidationError: The scope is malformed.
+        """
+        scopes.parse(scope)
+        with self.ledger.transaction():
+            gone = self._unindexed(scope, id=id)
+            if not self.ledger.remove(scope=scope, id=id):
+                raise NotFoundError(f"Memory not found: {id}")
+        self._let_go(gone)
+
+    def forget_scope(self, scope: str, *, include_child_scopes: bool) -> int:
+        """Remove all that a scope holds, in one transaction, and give the number of memories.
+
+        Raises:
+            ValidationError: The scope is malformed.
+        """
+        scopes.parse(scope)
+        with self.ledger.transaction():
+            gone = self._unindexed(scope, include_child_scopes=include_child_scopes)
+            removed = self.ledger.remove_scope(scope, include_child_scopes=include_child_scopes)
+        self._let_go(gone)
+        return removed
+
+    def purge(self) -> None:
+        """Remove what has expired, and leave no byte of what was removed.
+
+        Raises:
+            BackendError: It could not be done now.
+        """
+        gone: list[Passage] = []
+        with self.ledger.transaction():
+            for key in self.ledger.expired(self.now()):
+                gone += self._unindexed(key.scope, id=key.id)
+                self.ledger.remove(scope=key.scope, id=key.id)
+        self._let_go(gone)
+        self.ledger.purge()
+
+    def add_pending_reviews(self, reviews: Sequence[PendingReview]) -> None:
+        """File retrievals for later review, without the memories that have been forgotten meanwhile."""
+        with self.ledger.transaction():
+            present = [self._without_forgotten(review) for review in reviews]
+            self.ledger.add_pending_reviews([review for review in present if review.memories])
+
+    def _without_forgotten(self, review: PendingReview) -> PendingReview:
+        kept = tuple(key for key in review.memories if self.ledger.get(scope=key.scope, id=key.id) is not None)
+        return replace(review, memories=kept)
+
+    def _unindexed(self, scope: str, *, id: str | None = None, include_child_scopes: bool = False) -> list[Passage]:
+        """Passages that the keyword index has given up, and the ledger is about to; inside a transaction."""
+        passages = self.ledger.passages_of(scope, id=id, include_child_scopes=include_child_scopes)
+        self.keyword.remove(passages)
+        return passages
+
+    def _let_go(self, passages: Sequence[Passage]) -> None:
+        """Keep nothing in memory of passages that are gone for good; after the transaction."""
+        if ids := [passage.id for passage in passages]:
+            self.keyword.forget(ids)
+            self.dense.forget(ids)
+
+    def _passages(self, memories: Sequence[AnyMemory]) -> list[list[NewPassage]]:
+        vectors = self._embed([memory.embedding_text for memory in memories])
+        return [
+            [NewPassage(part=memory.kind, text=memory.search_text, vector=vector)]
+            for memory, vector in zip(memories, vectors, strict=True)
+        ]
 
     def embed_query(self, query: str) -> Vector:
         """The vector of a question, by the store's embedder.
@@ -148,18 +242,20 @@ class MemoryStore:
                 return
             probe = self._embedder.embed_query(_PROBE)
             components = [float(component) for component in probe[:_PROBE_COMPONENTS]]
-            fingerprint = {
+            self._fingerprint = {
                 "embedder_id": self._embedder.id,
                 "dimension": str(len(probe)),
                 "probe": json.dumps(components),
             }
-            with self.ledger.transaction():
-                notes = self.ledger.notes()
-                if "embedder_id" not in notes:
-                    self.ledger.write_notes(fingerprint)
+            notes = self.ledger.notes()
             self._refuse_other_embedder(notes)
             self._refuse_other_vectors(notes, len(probe), components)
             self._dimension = len(probe)
+
+    def _note_embedder(self) -> None:
+        """Remember the embedder with the first memories it embeds, in their transaction."""
+        if "embedder_id" not in self.ledger.notes():
+            self.ledger.write_notes(self._fingerprint)
 
     def _refuse_other_embedder(self, notes: dict[str, str]) -> None:
         if notes.get("embedder_id", self._embedder.id) != self._embedder.id:
@@ -183,35 +279,8 @@ class MemoryStore:
         )
 
 
-def _completed(draft: Draft, *, now: datetime) -> AnyMemory:
-    """The draft with every id, time and forgetting state it did not bring."""
-    scopes.parse(draft.scope)
-    created_at = draft.created_at or now
-    shared: dict[str, object] = {
-        "id": draft.id or str(uuid_utils.uuid7()),
-        "created_at": created_at,
-        "updated_at": draft.updated_at or created_at,
-    }
-    fields = {name: getattr(draft, name) for name in type(draft).model_fields} | shared
-    if isinstance(draft, EpisodicDraft):
-        return EpisodicMemory(**fields | _episode_defaults(draft, created_at))
-    return SemanticMemory(**fields | {"valid_at": draft.valid_at or created_at})
-
-
-def _episode_defaults(draft: EpisodicDraft, created_at: datetime) -> dict[str, object]:
-    messages = tuple(
-        Message(role=message.role, content=message.content, timestamp=message.timestamp or draft.end_at or created_at)
-        for message in draft.messages
-    )
-    state = fsrs.initial_state(surprise=draft.surprise)
-    return {
-        "messages": messages,
-        "start_at": draft.start_at or (messages[0].timestamp if messages else created_at),
-        "end_at": draft.end_at or (messages[-1].timestamp if messages else created_at),
-        "stability": draft.stability or state.stability,
-        "difficulty": draft.difficulty or state.difficulty,
-        "last_reviewed_at": draft.last_reviewed_at or created_at,
-    }
+def _texts(memory: AnyMemory) -> tuple[str, str]:
+    return memory.embedding_text, memory.search_text
 
 
 def _cosine(left: Sequence[float], right: Sequence[float]) -> float:

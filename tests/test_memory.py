@@ -229,10 +229,11 @@ def test_a_store_on_disk_is_there_again_after_closing(tmp_path, clock, keyword):
         assert [review.query for review in memory.pending_reviews("c1")] == ["Lyon"]
 
 
-def test_what_one_engine_wrote_the_other_can_search(tmp_path, clock):
-    with AgentMemory.open(tmp_path, embedder=HashEmbedder(), clock=clock) as memory:
+@pytest.mark.parametrize(("writer", "reader"), [("sqlite_bm25", "rank_bm25"), ("rank_bm25", "sqlite_bm25")])
+def test_what_one_engine_wrote_the_other_can_search(tmp_path, clock, writer, reader):
+    with AgentMemory.open(tmp_path, embedder=HashEmbedder(), clock=clock, keyword=writer) as memory:
         memory.remember_fact(scope="c1", fact="User lives in Lyon")
-    with AgentMemory.open(tmp_path, embedder=HashEmbedder(), clock=clock, keyword="rank_bm25") as memory:
+    with AgentMemory.open(tmp_path, embedder=HashEmbedder(), clock=clock, keyword=reader) as memory:
         assert memory.retrieve("Lyon", scope="c1").semantic[0].explanation.bm25_rank == 1
 
 

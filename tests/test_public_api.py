@@ -18,9 +18,9 @@ def test_the_public_names_are_these():
     assert sorted(memory_retrievers.__all__) == [
         "AgentMemory", "BackendError", "BatchOperationError", "Category", "ConfigurationError", "DetailLevel", "EmbeddingError",
         "EmbeddingMismatchError", "EpisodicMemory", "Explanation", "IndexOutOfStepError", "LanguageModelError",
-        "MemoryRetrieversError", "Message", "MissingExtraError", "NotFoundError", "PendingReview", "Rating", "RecentResult",
+        "MemoryRetrieversError", "Message", "MissingExtraError", "NotFoundError", "Page", "PendingReview", "Rating", "RecentResult",
         "RetrievalResult", "RetrievalSettings", "RetrievedMemory", "ScopeStatistics", "SemanticMemory", "StoreLockedError",
-        "ValidationError",
+        "ValidationError", "VerificationReport",
     ]  # fmt: skip
     assert all(hasattr(memory_retrievers, name) for name in memory_retrievers.__all__)
 

@@ -84,18 +84,39 @@ class ExactVectorIndex:
         self._lock = threading.Lock()
         self._blocks: OrderedDict[tuple[object, ...], _Block] = OrderedDict()
         self._bytes = 0
+        self._forgotten = 0  # how often something was
 
     def search(self, vector: Vector, selection: Selection, *, limit: int) -> Hits:
         """See ``protocols.VectorIndex``."""
+        forgotten = self._forgotten
         passages = np.array(self._ledger.eligible(selection), dtype=np.int64)
-        block, rows = self._block(selection, passages)
+        block, rows = self._block(selection, passages, forgotten=forgotten)
         if not len(rows):
             return Hits([], [], [])
         if len(block.ids) > _CHUNK:
             rows = rows[_near(_similarities(block.matrix, vector)[rows], limit)]
         return _ranked(block, rows, vector, limit)
 
-    def _block(self, selection: Selection, passages: NDArray[np.int64]) -> tuple[_Block, NDArray[np.int64]]:
+    def rebuild(self) -> None:
+        """See ``protocols.VectorIndex``; the vectors are the ledger's own, so only what is remembered is dropped."""
+        with self._lock:
+            self._blocks.clear()
+            self._bytes = 0
+
+    def forget(self, passages: Sequence[int]) -> None:
+        """See ``protocols.VectorIndex``."""
+        gone = np.array(passages, np.int64)
+        with self._lock:
+            self._forgotten += 1
+            for key, block in list(self._blocks.items()):
+                kept = np.flatnonzero(~np.isin(block.ids, gone))
+                if len(kept) < len(block.ids):
+                    self._blocks[key] = block.taken(kept)
+                    self._bytes += self._blocks[key].size - block.size
+
+    def _block(
+        self, selection: Selection, passages: NDArray[np.int64], *, forgotten: int
+    ) -> tuple[_Block, NDArray[np.int64]]:
         """The remembered vectors, with those that are missing read from the ledger, and where the passages stand."""
         key = (selection.scope, selection.include_child_scopes, selection.kind)
         with self._lock:
@@ -112,7 +133,7 @@ class ExactVectorIndex:
         if selection.category is None and len(block.ids) > 2 * len(rows) + _CHUNK:
             block, rows = block.taken(rows), np.arange(len(rows))
         if block is not known and block is not _EMPTY:
-            self._keep(key, block)
+            self._keep(key, block, forgotten=forgotten)
         return block, rows
 
     def _read(self, passages: Sequence[int]) -> _Block:
@@ -120,8 +141,10 @@ class ExactVectorIndex:
         owners = self._ledger.owners(ids)
         return _Block(np.array(ids, np.int64), np.array([owners.get(passage, 0) for passage in ids], np.int64), matrix)
 
-    def _keep(self, key: tuple[object, ...], block: _Block) -> None:
+    def _keep(self, key: tuple[object, ...], block: _Block, *, forgotten: int) -> None:
         with self._lock:
+            if forgotten != self._forgotten:  # it may have been read before that
+                return
             replaced = self._blocks.pop(key, None)
             self._bytes += block.size - (replaced.size if replaced else 0)
             self._blocks[key] = block

@@ -13,8 +13,9 @@ from typing import Final
 
 import rank_bm25
 
+from memory_retrievers.contents import VerificationReport
 from memory_retrievers.passages import Hits, Passage, Selection
-from memory_retrievers.protocols import Ledger
+from memory_retrievers.protocols import KeywordIndex, Ledger
 from memory_retrievers.text import analyze
 
 _SMALLEST_K1: Final = 1e-300
@@ -53,17 +54,38 @@ class RankBM25KeywordIndex:
         ledger: Where the passages are.
         k1: Saturation of term counts.
         b: How strongly long passages are discounted.
+        postings: An engine whose postings are stored with the records; it is kept up, so that the store can be opened
+            with it later and nothing forgotten stays in them. None where there are no such postings.
     """
 
-    def __init__(self, ledger: Ledger, *, k1: float, b: float) -> None:
+    def __init__(self, ledger: Ledger, *, k1: float, b: float, postings: KeywordIndex | None = None) -> None:
         self._ledger = ledger
+        self._postings = postings
         self._k1 = k1
         self._b = b
         self._lock = threading.Lock()
         self._models: OrderedDict[tuple[object, ...], _Model] = OrderedDict()
+        self._forgotten = 0  # how often something was
 
     def add(self, passages: Sequence[Passage]) -> None:
-        """Nothing to do: the next search sees what the ledger holds."""
+        """Only the stored postings; the next search here sees what the ledger holds."""
+        if self._postings is not None:
+            self._postings.add(passages)
+
+    def remove(self, passages: Sequence[Passage]) -> None:
+        """Only the stored postings; the next search here sees what the ledger holds."""
+        if self._postings is not None:
+            self._postings.remove(passages)
+
+    def forget(self, passages: Sequence[int]) -> None:
+        """See ``protocols.KeywordIndex``."""
+        if self._postings is not None:
+            self._postings.forget(passages)
+        with self._lock:
+            self._forgotten += 1
+            for key, model in list(self._models.items()):
+                if not model.terms.keys().isdisjoint(passages):
+                    del self._models[key]
 
     def search(self, terms: Sequence[str], selection: Selection, *, limit: int) -> Hits:
         """See ``protocols.KeywordIndex``."""
@@ -75,14 +97,28 @@ class RankBM25KeywordIndex:
         passages, memories, scores = (list(column) for column in zip(*hits, strict=True)) if hits else ([], [], [])
         return Hits(passages, memories, scores)
 
+    def verify(self) -> VerificationReport:
+        """See ``protocols.KeywordIndex``; of this engine's own nothing is stored, so only postings can be wrong."""
+        return VerificationReport() if self._postings is None else self._postings.verify()
+
+    def rebuild(self) -> None:
+        """See ``protocols.KeywordIndex``; of this engine's own only what is remembered is dropped."""
+        if self._postings is not None:
+            self._postings.rebuild()
+        with self._lock:
+            self._models.clear()
+
     def _model(self, selection: Selection) -> _Model:
         key = (selection.scope, selection.include_child_scopes, selection.kind)
+        forgotten = self._forgotten
         passages = self._ledger.indexed(selection)
         with self._lock:
             model = self._models.get(key)
         if model is None or list(model.terms) != passages:
             model = self._build(passages, {} if model is None else model.terms)
         with self._lock:
+            if forgotten != self._forgotten:  # its words may have been read before that
+                return model
             self._models[key] = model
             self._models.move_to_end(key)
             while len(self._models) > _MODELS:

@@ -7,12 +7,16 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memory_retrievers.backends.sqlite import SQLiteLedger
+from memory_retrievers.backends.sqlite import SQLiteLedger, keyword_check
 from memory_retrievers.backends.sqlite import selection as where
+from memory_retrievers.contents import VerificationReport
 from memory_retrievers.passages import Hits, Passage, Selection
 from memory_retrievers.text import analyze
+
+if TYPE_CHECKING:
+    import sqlite3
 
 _ADD_POSTINGS: Final = """
     INSERT INTO postings
@@ -22,7 +26,16 @@ _ADD_STATISTICS: Final = """
     INSERT INTO keyword_statistics SELECT id, ?, 1, ? FROM scopes WHERE scope = ?
     ON CONFLICT DO UPDATE SET passages = passages + 1, terms = terms + excluded.terms
 """
-
+_REMOVE_POSTINGS: Final = """
+    DELETE FROM postings WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND kind = :kind
+    AND passage = :passage {narrowed} RETURNING frequency, length
+"""
+_REMOVE_STATISTICS: Final = (
+    """UPDATE keyword_statistics SET passages = passages - 1, terms = terms - :length
+    WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND kind = :kind""",
+    """DELETE FROM keyword_statistics
+    WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND kind = :kind AND passages <= 0""",
+)
 
 _POSTINGS: Final = """
     SELECT passage, memory, length, term, frequency FROM postings
@@ -64,6 +77,7 @@ class SQLiteKeywordIndex:
         self._b = b
         self._scan_limit = scan_limit
         self._documents: dict[int, _Document] = {}
+        self._forgotten = 0  # how often something was
         self._lock = threading.Lock()
 
     def add(self, passages: Sequence[Passage]) -> None:
@@ -75,13 +89,27 @@ class SQLiteKeywordIndex:
                 connection.execute(_ADD_POSTINGS, values)
                 connection.execute(_ADD_STATISTICS, (passage.kind, counts.total(), passage.scope))
 
+    def remove(self, passages: Sequence[Passage]) -> None:
+        """See ``protocols.KeywordIndex``."""
+        with self._ledger.database.write() as connection:
+            for passage in passages:
+                _remove(connection, passage)
+
+    def forget(self, passages: Sequence[int]) -> None:
+        """See ``protocols.KeywordIndex``."""
+        gone = set(passages)
+        with self._lock:
+            self._forgotten += 1
+            self._documents = {key: document for key, document in self._documents.items() if key not in gone}
+
     def search(self, terms: Sequence[str], selection: Selection, *, limit: int) -> Hits:
         """See ``protocols.KeywordIndex``."""
         if not terms:
             return _NOTHING
+        forgotten = self._forgotten
         indexed = self._ledger.indexed(selection)
         if len(indexed) <= self._scan_limit:
-            documents = self._read(indexed, selection)
+            documents = self._read(indexed, selection, forgotten=forgotten)
             scores = self._scores(Counter(terms), documents, total=len(indexed))
             visible = scores.keys() & set(self._ledger.eligible(selection))
             best = sorted(visible, key=lambda passage: (-scores[passage], passage))[:limit]
@@ -91,7 +119,22 @@ class SQLiteKeywordIndex:
             rows = connection.execute(_search(selection), {**where.parameters(selection), **values}).fetchall()
         return Hits(*(list(column) for column in zip(*rows, strict=True))) if rows else _NOTHING
 
-    def _read(self, passages: Sequence[int], selection: Selection) -> dict[int, _Document]:
+    def verify(self) -> VerificationReport:
+        """See ``protocols.KeywordIndex``."""
+        return keyword_check.verify(self._ledger.database)
+
+    def rebuild(self) -> None:
+        """See ``protocols.KeywordIndex``."""
+        with self._ledger.database.write() as connection:
+            connection.execute("DELETE FROM postings")
+            connection.execute("DELETE FROM keyword_statistics")
+            for page in keyword_check.read_passages(connection):
+                self.add(page)
+        with self._lock:
+            self._forgotten += 1
+            self._documents = {}
+
+    def _read(self, passages: Sequence[int], selection: Selection, *, forgotten: int) -> dict[int, _Document]:
         """Term counts of the passages that have any; what is not remembered is read."""
         remembered = self._documents
         documents = {passage: remembered[passage] for passage in passages if passage in remembered}
@@ -99,6 +142,8 @@ class SQLiteKeywordIndex:
             counted = self._count([passage for passage in passages if passage not in documents], selection)
             documents |= counted
             with self._lock:
+                if forgotten != self._forgotten:  # some may have been read before that
+                    return documents
                 if len(self._documents) + len(counted) > REMEMBERED_PASSAGES:
                     self._documents = {}  # a fresh one: others may be reading the old
                 self._documents |= counted
@@ -130,6 +175,21 @@ class SQLiteKeywordIndex:
                 gain = weight * frequency / (frequency + norm + norm_per_term * length)
                 scores[passage] = scores.get(passage, 0.0) + gain
         return scores
+
+
+def _remove(connection: sqlite3.Connection, passage: Passage) -> None:
+    """Take one passage out of postings and statistics, as if it had never been added."""
+    counts = Counter(analyze(passage.text))
+    values = {"scope": passage.scope, "kind": passage.kind, "passage": passage.id, "terms": json.dumps(list(counts))}
+    by_term = "AND term IN (SELECT value FROM json_each(:terms))"  # one key per term, not the whole scope
+    removed = connection.execute(_REMOVE_POSTINGS.format(narrowed=by_term), values).fetchall()
+    length = removed[0][1] if removed else counts.total()
+    if sum(frequency for frequency, _ in removed) < length:  # added by an analyzer of other terms, or not at all
+        removed += connection.execute(_REMOVE_POSTINGS.format(narrowed=""), values).fetchall()
+        if not removed:
+            return
+    for statement in _REMOVE_STATISTICS:
+        connection.execute(statement, values | {"length": removed[0][1] if removed else 0})
 
 
 def _search(selection: Selection) -> str:

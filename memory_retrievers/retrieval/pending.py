@@ -8,7 +8,7 @@ from typing import Final
 
 from memory_retrievers.errors import MemoryRetrieversError
 from memory_retrievers.models import PendingReview
-from memory_retrievers.protocols import Ledger
+from memory_retrievers.store import MemoryStore
 
 FLUSH_SECONDS: Final = 1.0
 """How long a recorded retrieval may wait for its batch: a commit costs more than the whole retrieval."""
@@ -19,8 +19,8 @@ _logger = logging.getLogger("memory_retrievers")
 class PendingReviewBuffer:
     """Files pending reviews in the ledger, within a second, in one transaction for all that came meanwhile."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._waiting: list[PendingReview] = []
@@ -44,7 +44,7 @@ class PendingReviewBuffer:
                     self._timer.cancel()
                     self._timer = None
             if waiting:
-                self._ledger.add_pending_reviews(waiting)
+                self._store.add_pending_reviews(waiting)
 
     def _flush_in_background(self) -> None:
         try:

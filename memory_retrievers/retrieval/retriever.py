@@ -18,6 +18,7 @@ from memory_retrievers.models import (
     RetrievedMemory,
     SemanticMemory,
 )
+from memory_retrievers.paging import Page, page_of, parse_cursor, parse_kinds, parse_page_size
 from memory_retrievers.passages import Selection
 from memory_retrievers.retrieval.fusion import reciprocal_rank_fusion
 from memory_retrievers.retrieval.legs import run_legs
@@ -87,6 +88,22 @@ class HybridRetriever:
             since=None if days_limit is None else now - _days(days_limit),
         )
         return RecentResult(now=now, episodic=tuple(episodes))
+
+    def page(self, scope: str, *, kind: Kind | str | None, cursor: str | None, limit: int) -> Page:
+        """Some of the scope's memories, newest first, invalidated facts included.
+
+        Raises:
+            ValidationError: The scope or cursor is malformed, the kind unknown, or the limit not from 1 to 1000.
+        """
+        size = parse_page_size(limit)
+        memories = self._store.ledger.page(
+            scopes.parse(scope),
+            kinds=parse_kinds(kind),
+            after=parse_cursor(cursor),
+            limit=size + 1,
+            now=self._store.now(),
+        )
+        return page_of(memories, limit=size)
 
     def _ranked(
         self, request: RetrievalRequest, kind: Kind, limit: int, *, vector: Vector, terms: list[str], now: datetime

@@ -1,9 +1,8 @@
-"""A memory of two users, and the ways to forbid what an adapter must not do."""
+"""A memory of two users."""
 
 from datetime import UTC, datetime
 
 import pytest
-from blockbuster import blockbuster_ctx
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.testing.fakes import FixedClock, HashEmbedder
@@ -24,10 +23,3 @@ def memory():
         )
         memory.remember_fact(scope="user/bob", fact="Bob lives in Bergen", category="identity")
         yield memory
-
-
-@pytest.fixture
-def no_blocking():
-    """Blocking the event loop from within the package raises."""
-    with blockbuster_ctx("memory_retrievers"):
-        yield

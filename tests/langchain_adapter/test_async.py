@@ -13,6 +13,7 @@ def memory_on_disk(tmp_path):
     with AgentMemory.open(tmp_path / "memory", embedder=HashEmbedder()) as memory:
         memory.remember_fact(scope="user/bob", fact="Bob lives in Bergen")
         memory.remember_episode(scope="user/bob", summary="Bob moved to Bergen")
+        memory.retrieve("Bergen", scope="user/bob", record=False)  # the guard would leave a new connection half-open
         yield memory
 
 

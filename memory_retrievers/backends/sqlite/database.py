@@ -6,10 +6,12 @@ The only file that imports sqlite3.
 from __future__ import annotations
 
 import math
+import os
+import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +46,13 @@ class Database:
 
     Args:
         path: The file; None keeps everything in memory.
+        read_only: Only look into a file that exists, also beside a process that writes it.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
         self._path = path
+        self._read_only = read_only
+        self._process = os.getpid()
         self._writing = threading.RLock()
         self._writer_thread: int | None = None
         self._pool_lock = threading.Lock()
@@ -63,6 +68,7 @@ class Database:
         One inside another joins it and is committed with it; if it fails, what it wrote is undone, even if the outer
         one goes on.
         """
+        self._require_writable()
         with self._writing, _wrapped(self._path):
             self._require_open()
             outer_thread = self._writer_thread
@@ -87,6 +93,7 @@ class Database:
         Args:
             snapshot: All statements see one state, whatever is committed meanwhile. A single statement does anyway.
         """
+        self._require_own_process()
         if self._path is None or self._writer_thread == threading.get_ident():
             with self._writing, _wrapped(self._path):
                 self._require_open()
@@ -100,11 +107,48 @@ class Database:
         except _SQLITE_ERRORS as error:
             raise _translated(error, self._path) from error
         finally:
-            connection.rollback()
             self._give_back(connection)
 
+    def compact(self) -> None:
+        """Write the file anew and empty its log, so that no byte is left in them but what the tables hold.
+
+        Raises:
+            ConfigurationError: A transaction of this thread is still open.
+            BackendError: Another reader kept the log from being emptied; a later call may.
+        """
+        self._require_writable()
+        with self._writing, _wrapped(self._path):
+            self._require_open()
+            if self._writer_thread is not None:
+                raise ConfigurationError("a file cannot be compacted inside a transaction: end it first")
+            self._writer.execute("VACUUM")
+            if self._path is not None and one(self._writer, "PRAGMA wal_checkpoint(TRUNCATE)"):
+                raise BackendError(f"{self._path} is still being read, so its log could not be emptied: try again")
+
+    def copy_to(self, file: Path) -> None:
+        """Write everything that is committed to a file in a new directory: one moment, whatever is written meanwhile.
+
+        Raises:
+            ConfigurationError: The directory exists, or cannot be made.
+            BackendError: The copy failed, and nothing was left of it.
+        """
+        try:
+            file.parent.mkdir(parents=True)
+        except OSError as error:
+            raise ConfigurationError(f"{file.parent} cannot become a new directory: {error.strerror}") from error
+        unfinished = file.with_suffix(".unfinished")
+        try:
+            with self.read() as source, _wrapped(file), closing(sqlite3.connect(unfinished)) as target:
+                source.backup(target)
+            unfinished.rename(file)
+        except BaseException:
+            shutil.rmtree(file.parent, ignore_errors=True)
+            raise
+
     def close(self) -> None:
-        """Close every connection; a second call does nothing."""
+        """Close every connection; a second call does nothing, nor does one in a forked child, which has none."""
+        if self._process != os.getpid():
+            return
         with self._writing, self._pool_lock:
             self._closed = True
             for connection in (self._writer, *self._idle):
@@ -114,7 +158,8 @@ class Database:
     def _connect(self, *, migrate: bool = False) -> sqlite3.Connection:
         # autocommit: transactions are ours to begin and end
         connection = sqlite3.connect(
-            ":memory:" if self._path is None else self._path,
+            _address(self._path, read_only=self._read_only),
+            uri=True,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=256,
@@ -124,7 +169,8 @@ class Database:
                 connection.execute(pragma)
             connection.create_function("ln", 1, math.log, deterministic=True)  # not every SQLite is built with it
             if migrate:
-                _migrate(connection, self._path)
+                _refuse_newer(connection, self._path)
+                (_refuse_older if self._read_only else _migrate)(connection, self._path)
         except BaseException:
             connection.close()
             raise
@@ -139,11 +185,26 @@ class Database:
             return self._connect()
 
     def _give_back(self, connection: sqlite3.Connection) -> None:
+        try:
+            connection.rollback()  # a snapshot ends here
+        except BaseException:
+            connection.close()
+            raise
         with self._pool_lock:
             if not self._closed:
                 self._idle.append(connection)
                 return
         connection.close()
+
+    def _require_writable(self) -> None:
+        self._require_own_process()
+        if self._read_only:
+            raise ConfigurationError("this memory was opened read-only: open it without read_only=True to change it")
+
+    def _require_own_process(self) -> None:
+        # before any lock is touched: another thread of the parent may have held it at the fork
+        if self._process != os.getpid():
+            raise ConfigurationError("this memory was opened before a fork, in the parent: open it again in the child")
 
     def _require_open(self) -> None:
         if self._closed:
@@ -156,17 +217,34 @@ def one(connection: sqlite3.Connection, sql: str, parameters: Sequence[Any] = ()
     return None if row is None else row[0]
 
 
-def _migrate(connection: sqlite3.Connection, path: Path | None) -> None:
+def _address(path: Path | None, *, read_only: bool) -> str:
+    if path is None:
+        return ":memory:"
+    return f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+
+
+def _refuse_newer(connection: sqlite3.Connection, path: Path | None) -> None:
     version = one(connection, "PRAGMA user_version")
     if version > len(MIGRATIONS):
         raise ConfigurationError(
             f"{path} was written by a newer version of memory-retrievers (schema {version}, this one knows "
             f"{len(MIGRATIONS)}): upgrade the package. Nothing was changed."
         )
+
+
+def _refuse_older(connection: sqlite3.Connection, path: Path | None) -> None:
+    if (version := one(connection, "PRAGMA user_version")) < len(MIGRATIONS):
+        raise ConfigurationError(
+            f"{path} was written by an older version of memory-retrievers (schema {version}, this one reads "
+            f"{len(MIGRATIONS)}): open it once without read_only=True, which brings it up to date"
+        )
+
+
+def _migrate(connection: sqlite3.Connection, path: Path | None) -> None:
     if path is not None:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")  # an acknowledged memory survives a power cut
-    if version == len(MIGRATIONS):
+    if one(connection, "PRAGMA user_version") == len(MIGRATIONS):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:

@@ -5,31 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from memory_retrievers.backends.sqlite import contents, records, removal, reviews, verification
 from memory_retrievers.backends.sqlite.database import Database, one
 from memory_retrievers.backends.sqlite.eligibility import Eligibility
-from memory_retrievers.backends.sqlite.rows import (
-    COLUMNS,
-    decode,
-    encode,
-    encode_json,
-    encode_messages,
-    encode_time,
-)
-from memory_retrievers.errors import ValidationError
-from memory_retrievers.fields import moment
-from memory_retrievers.models import (
-    AnyMemory,
-    EpisodicMemory,
-    MemoryKey,
-    PendingReview,
-    ScopeStatistics,
-)
+from memory_retrievers.backends.sqlite.rows import COLUMNS, decode, encode_time
+from memory_retrievers.contents import Contents, VerificationReport
+from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, PendingReview, ScopeStatistics
+from memory_retrievers.paging import Position
 from memory_retrievers.passages import ForgettingState, NewPassage, Passage, Selection
 
 if TYPE_CHECKING:
@@ -38,13 +26,18 @@ if TYPE_CHECKING:
 
     from memory_retrievers.passages import Vectors
 
-REVIEWS_PER_SCOPE: Final = 200
-SAME_REVIEW_WINDOW: Final = timedelta(seconds=60)
-
 _IDS: Final = "(SELECT value FROM json_each(:ids))"
 _MEMORY: Final = f"""
     SELECT {", ".join(f"m.{column}" for column in COLUMNS)}, m.kind, m.content, s.scope, e.messages
     FROM memories m JOIN scopes s ON s.id = m.scope_id LEFT JOIN excerpts e ON e.memory = m.row
+"""
+
+_BEGINNING: Final = Position(created_at=2**63 - 1, id="")
+_PAGE: Final = f"""{_MEMORY}
+    WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND m.kind = :kind
+    AND (m.expires_at IS NULL OR m.expires_at > :now)
+    AND m.created_at <= :created_at AND (m.created_at < :created_at OR m.id > :id)
+    ORDER BY m.created_at DESC, m.id LIMIT :limit
 """
 
 
@@ -53,14 +46,15 @@ class SQLiteLedger:
 
     Args:
         path: The file, made if it is missing; None keeps everything in memory.
+        read_only: Only look into a file that exists.
 
     Raises:
         ConfigurationError: The file was written by a newer version of the package.
         BackendError: The file is not a SQLite database, or cannot be opened.
     """
 
-    def __init__(self, path: Path | None) -> None:
-        self.database = Database(path)
+    def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
+        self.database = Database(path, read_only=read_only)
         self._eligibility = Eligibility(self.database)
         self._last_passage = 0
 
@@ -78,11 +72,17 @@ class SQLiteLedger:
         stored: list[Passage] = []
         with self.database.write() as connection:
             for memory, its_passages in zip(memories, passages, strict=True):
-                row = _insert_memory(connection, memory)
-                for passage in its_passages:
-                    passage_id = self._next_passage_id(connection)
-                    stored.append(_insert_passage(connection, memory, row, passage, id=passage_id))
+                row = records.insert_memory(connection, memory)
+                stored += self._insert_passages(connection, memory, row, its_passages)
         return stored
+
+    def _insert_passages(
+        self, connection: sqlite3.Connection, memory: AnyMemory, row: int, passages: Sequence[NewPassage]
+    ) -> list[Passage]:
+        return [
+            records.insert_passage(connection, memory, row, passage, id=self._next_passage_id(connection))
+            for passage in passages
+        ]
 
     def _next_passage_id(self, connection: sqlite3.Connection) -> int:
         # A transaction that fails takes the table's own counter back; whoever read within it may remember the ids.
@@ -105,6 +105,35 @@ class SQLiteLedger:
                 AND invalid_at IS NULL""",
                 (encode_time(at), encode_time(at), scope, id),
             )
+
+    def replace(self, memory: AnyMemory, passages: Sequence[NewPassage] | None = None) -> list[Passage]:
+        """See ``protocols.Ledger``."""
+        with self.database.write() as connection:
+            row = records.overwrite_memory(connection, memory)
+            if passages is None:
+                return []
+            connection.execute("DELETE FROM passages WHERE memory = ?", (row,))
+            return self._insert_passages(connection, memory, row, passages)
+
+    def remove(self, *, scope: str, id: str) -> bool:
+        """See ``protocols.Ledger``."""
+        with self.database.write() as connection:
+            return removal.remove(connection, scope=scope, id=id)
+
+    def remove_scope(self, scope: str, *, include_child_scopes: bool) -> int:
+        """See ``protocols.Ledger``."""
+        with self.database.write() as connection:
+            return removal.remove_scope(connection, scope, include_child_scopes=include_child_scopes)
+
+    def purge(self) -> None:
+        """See ``protocols.Ledger``."""
+        with self.database.write() as connection:
+            removal.sweep(connection)
+        self.database.compact()
+
+    def backup(self, file: Path) -> None:
+        """See ``protocols.Ledger``."""
+        self.database.copy_to(file)
 
     def eligible(self, selection: Selection) -> list[int]:
         """See ``protocols.Ledger``."""
@@ -136,6 +165,20 @@ class SQLiteLedger:
         """See ``protocols.Ledger``."""
         return self._mapping(f"SELECT id, memory FROM passages WHERE id IN {_IDS}", passages)
 
+    def passages_of(self, scope: str, *, id: str | None = None, include_child_scopes: bool = False) -> list[Passage]:
+        """See ``protocols.Ledger``."""
+        with self.database.read() as connection:
+            found = connection.execute(
+                f"""SELECT p.id, p.memory, s.scope, m.kind, c.text FROM scopes s JOIN memories m ON m.scope_id = s.id
+                JOIN passages p ON p.memory = m.row JOIN passage_contents c ON c.passage = p.id
+                WHERE {removal.SCOPE_AND_CHILDREN} AND (:id IS NULL OR m.id = :id) ORDER BY p.id""",
+                {"id": id, **removal.scope_values(scope, include_child_scopes=include_child_scopes)},
+            )
+            return [
+                Passage(id=passage, memory=memory, scope=its_scope, kind=Kind(kind), text=text)
+                for passage, memory, its_scope, kind, text in found
+            ]
+
     def forgetting_states(self, rows: Sequence[int]) -> dict[int, ForgettingState]:
         """See ``protocols.Ledger``."""
         with self.database.read() as connection:
@@ -163,6 +206,27 @@ class SQLiteLedger:
                 {"scope": scope, "now": encode_time(now), "since": encode_time(since), "limit": limit},
             ).fetchall()
         return [memory for memory in map(decode, rows) if isinstance(memory, EpisodicMemory)]
+
+    def page(
+        self, scope: str, *, kinds: Sequence[Kind], after: Position | None, limit: int, now: datetime
+    ) -> list[AnyMemory]:
+        """See ``protocols.Ledger``."""
+        values = {"scope": scope, "now": encode_time(now), "limit": limit, **(after or _BEGINNING)._asdict()}
+        with self.database.read(snapshot=True) as connection:
+            # One kind after the other, so that each is read from the index in its order.
+            rows = [row for kind in kinds for row in connection.execute(_PAGE, {"kind": kind, **values})]
+        newest_first = sorted(map(decode, rows), key=lambda memory: memory.id)
+        newest_first.sort(key=lambda memory: memory.created_at, reverse=True)
+        return newest_first[:limit]
+
+    def expired(self, now: datetime) -> list[MemoryKey]:
+        """See ``protocols.Ledger``."""
+        with self.database.read() as connection:
+            rows = connection.execute(
+                "SELECT s.scope, m.id FROM memories m JOIN scopes s ON s.id = m.scope_id WHERE m.expires_at <= ?",
+                (encode_time(now),),
+            )
+            return [MemoryKey(scope=scope, id=its_id) for scope, its_id in rows]
 
     def scopes(self) -> list[str]:
         """See ``protocols.Ledger``."""
@@ -201,73 +265,30 @@ class SQLiteLedger:
         with self.database.write() as connection:
             connection.executemany("INSERT OR REPLACE INTO notes VALUES (?, ?)", notes.items())
 
-    def add_pending_reviews(self, reviews: Sequence[PendingReview]) -> None:
+    def add_pending_reviews(self, pending: Sequence[PendingReview], *, merge: bool = True) -> None:
         """See ``protocols.Ledger``."""
         with self.database.write() as connection:
-            for review in reviews:
-                _insert_review(connection, review)
+            for review in pending:
+                reviews.insert(connection, review, scope_id=records.scope_id_of(connection, review.scope), merge=merge)
 
     def pending_reviews(self, scope: str) -> list[PendingReview]:
         """See ``protocols.Ledger``."""
         with self.database.read() as connection:
-            rows = connection.execute(
-                """SELECT query, memories, created_at FROM pending_reviews
-                WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) ORDER BY created_at, id""",
-                (scope,),
-            ).fetchall()
-        return [_review(scope, *row) for row in rows]
+            return reviews.read(connection, scope)
+
+    def contents(self, scope: str | None = None) -> AbstractContextManager[Contents]:
+        """See ``protocols.Ledger``."""
+        return self._contents(scope)
+
+    @contextmanager
+    def _contents(self, scope: str | None) -> Iterator[Contents]:
+        with self.database.read(snapshot=True) as connection:
+            yield contents.read_contents(connection, scope)
+
+    def verify(self) -> VerificationReport:
+        """See ``protocols.Ledger``."""
+        return verification.verify(self.database)
 
     def close(self) -> None:
         """See ``protocols.Ledger``."""
         self.database.close()
-
-
-def _scope_id(connection: sqlite3.Connection, scope: str) -> int:
-    connection.execute("INSERT OR IGNORE INTO scopes (scope) VALUES (?)", (scope,))
-    return int(one(connection, "SELECT id FROM scopes WHERE scope = ?", (scope,)))
-
-
-def _insert_memory(connection: sqlite3.Connection, memory: AnyMemory) -> int:
-    scope_id = _scope_id(connection, memory.scope)
-    taken = "SELECT 1 FROM memories WHERE scope_id = ? AND id = ?"
-    if one(connection, taken, (scope_id, memory.id)) is not None:
-        raise ValidationError(f"id {memory.id!r} is already taken in scope {memory.scope!r}; nothing was stored")
-    values = {"scope_id": scope_id, **encode(memory)}
-    sql = f"INSERT INTO memories ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"
-    row = connection.execute(sql, tuple(values.values())).lastrowid
-    if isinstance(memory, EpisodicMemory) and memory.messages:
-        connection.execute("INSERT INTO excerpts VALUES (?, ?)", (row, encode_messages(memory.messages)))
-    return int(row or 0)
-
-
-def _insert_passage(
-    connection: sqlite3.Connection, memory: AnyMemory, row: int, passage: NewPassage, *, id: int
-) -> Passage:
-    connection.execute("INSERT INTO passages (id, memory, part) VALUES (?, ?, ?)", (id, row, passage.part))
-    vector = passage.vector.astype("<f4").tobytes()
-    connection.execute("INSERT INTO passage_contents VALUES (?, ?, ?)", (id, passage.text, vector))
-    return Passage(id=id, memory=row, scope=memory.scope, kind=memory.kind, text=passage.text)
-
-
-def _insert_review(connection: sqlite3.Connection, review: PendingReview) -> None:
-    scope_id = _scope_id(connection, review.scope)
-    memories = encode_json([[key.scope, key.id] for key in review.memories])
-    same = """SELECT 1 FROM pending_reviews WHERE scope_id = ? AND query = ? AND memories = ?
-        AND abs(created_at - ?) < ?"""
-    created_at, window = encode_time(review.created_at), SAME_REVIEW_WINDOW // timedelta(microseconds=1)
-    if one(connection, same, (scope_id, review.query, memories, created_at, window)) is not None:
-        return
-    connection.execute(
-        "INSERT INTO pending_reviews (scope_id, query, memories, created_at) VALUES (?, ?, ?, ?)",
-        (scope_id, review.query, memories, created_at),
-    )
-    connection.execute(
-        """DELETE FROM pending_reviews WHERE id IN
-        (SELECT id FROM pending_reviews WHERE scope_id = ? ORDER BY created_at DESC, id DESC LIMIT -1 OFFSET ?)""",
-        (scope_id, REVIEWS_PER_SCOPE),
-    )
-
-
-def _review(scope: str, query: str, memories: str, created_at: int) -> PendingReview:
-    keys = tuple(MemoryKey(scope=its_scope, id=its_id) for its_scope, its_id in json.loads(memories))
-    return PendingReview(scope=scope, query=query, memories=keys, created_at=moment(created_at))

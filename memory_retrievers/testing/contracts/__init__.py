@@ -26,7 +26,10 @@ import pytest
 # Plain asserts tell what they compared only in modules that pytest was told of before they are imported.
 pytest.register_assert_rewrite(
     *(f"{__name__}.{module}" for module in ("keyword", "ledger", "vector")),
-    *(f"{__name__}.ledger.{module}" for module in ("passages", "records", "reviews", "transactions")),
+    *(
+        f"{__name__}.ledger.{module}"
+        for module in ("changes", "contents", "pages", "passages", "records", "removal", "reviews", "transactions")
+    ),
 )
 
 from memory_retrievers.testing.contracts.keyword import KeywordIndexContract  # noqa: E402 - see above

@@ -62,6 +62,14 @@ def _store_facts(ledger: Ledger, index: KeywordIndex, texts: Sequence[str], *, s
     return _store(ledger, index, [fact(f"f{first + n}", text, scope=scope) for n, text in enumerate(texts)])
 
 
+def _remove(ledger: Ledger, index: KeywordIndex, scope: str, id: str) -> None:
+    with ledger.transaction():
+        passages = ledger.passages_of(scope, id=id)
+        index.remove(passages)
+        ledger.remove(scope=scope, id=id)
+    index.forget([passage.id for passage in passages])
+
+
 def _search(index: KeywordIndex, query: str, selection: Selection = _FACTS, *, limit: int = 100) -> dict[int, float]:
     return ranking(index.search(analyze(query), selection, limit=limit))
 
@@ -249,6 +257,43 @@ class KeywordIndexContract:
             store_and_fail()
         coffee, milk = _store_facts(ledger, index, ["coffee", "milk"])
         assert set(_found(index, "tea lemon coffee milk")) == {tea, coffee, milk}
+
+    @exploring
+    @given(texts=_texts, gone=_texts, query=_queries)
+    def test_removing_is_the_exact_inverse_of_adding(
+        self, ledger: Ledger, index: KeywordIndex, texts: list[str], gone: list[str], query: str
+    ) -> None:
+        scope = fresh_scope()
+        _store_facts(ledger, index, texts, scope=scope)
+        before = _search(index, query, facts_in(scope))
+        _store(ledger, index, [fact(f"gone {n}", text, scope=scope) for n, text in enumerate(["...", *gone])])
+        _search(index, query, facts_in(scope))
+        for n in range(len(gone) + 1):
+            _remove(ledger, index, scope, f"gone {n}")
+        assert _same(_search(index, query, facts_in(scope)), before)
+
+    def test_a_scope_that_lost_all_its_passages_finds_nothing_until_there_are_new_ones(
+        self, ledger: Ledger, index: KeywordIndex
+    ) -> None:
+        _store_facts(ledger, index, ["tea", "green tea"])
+        for number in range(2):
+            _remove(ledger, index, SCOPE, f"f{number}")
+        assert _found(index, "tea") == []
+        ids = _store_facts(ledger, index, ["green tea"])
+        assert _found(index, "tea") == ids
+
+    def test_a_removal_that_fails_is_undone(self, ledger: Ledger, index: KeywordIndex) -> None:
+        def remove_and_fail() -> None:
+            with ledger.transaction():
+                index.remove(ledger.passages_of(SCOPE))
+                ledger.remove_scope(SCOPE, include_child_scopes=True)
+                raise ZeroDivisionError
+
+        _store_facts(ledger, index, ["tea time", "lemon"])
+        before = _search(index, "tea lemon")
+        with pytest.raises(ZeroDivisionError):
+            remove_and_fail()
+        assert _same(_search(index, "tea lemon"), before)
 
     @pytest.mark.parametrize(("scope", "other"), LOOKALIKES)
     def test_a_scope_is_compared_exactly(self, ledger: Ledger, index: KeywordIndex, scope: str, other: str) -> None:

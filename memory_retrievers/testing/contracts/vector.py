@@ -181,6 +181,16 @@ class VectorIndexContract:
         assert _found(index) == [of_fact]
         assert _found(index, episodes_in()) == [of_episode]
 
+    def test_what_is_removed_is_not_found_and_the_others_stay(self, ledger: Ledger, index: VectorIndex) -> None:
+        first, gone, last = _store_facts(ledger, _at(0, 10, 20))
+        assert _found(index) == [first, gone, last]
+        ledger.remove(scope=SCOPE, id="f1")
+        assert _found(index) == [first, last]
+        index.forget([gone])
+        assert _found(index) == [first, last]
+        (new,) = _store(ledger, [fact("f1")], _at(5))
+        assert _found(index) == [first, new, last]
+
     @pytest.mark.parametrize(("scope", "other"), LOOKALIKES)
     def test_a_scope_is_compared_exactly(self, ledger: Ledger, index: VectorIndex, scope: str, other: str) -> None:
         mine, theirs = _store(ledger, [fact("f1", scope=scope), fact("f1", scope=other)], _at(0, 0))

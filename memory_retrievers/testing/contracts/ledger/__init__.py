@@ -1,12 +1,25 @@
-"""What a ledger must do, by subject: records, passages, transactions and pending reviews."""
+"""What a ledger must do, by subject: each suite is about one."""
 
+from memory_retrievers.testing.contracts.ledger.changes import ChangeContract
+from memory_retrievers.testing.contracts.ledger.contents import ContentsContract
+from memory_retrievers.testing.contracts.ledger.pages import PageContract
 from memory_retrievers.testing.contracts.ledger.passages import PassageContract
 from memory_retrievers.testing.contracts.ledger.records import RecordContract
+from memory_retrievers.testing.contracts.ledger.removal import RemovalContract
 from memory_retrievers.testing.contracts.ledger.reviews import PendingReviewContract
 from memory_retrievers.testing.contracts.ledger.transactions import TransactionContract
 
 
-class LedgerContract(RecordContract, PassageContract, TransactionContract, PendingReviewContract):
+class LedgerContract(
+    RecordContract,
+    ChangeContract,
+    RemovalContract,
+    PageContract,
+    PassageContract,
+    TransactionContract,
+    PendingReviewContract,
+    ContentsContract,
+):
     """Everything a ``protocols.Ledger`` promises while it is open; supply the fixture ``ledger``, an empty one.
 
     That everything is still there when it is opened again is for each backend to test.

@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from memory_retrievers.errors import MemoryRetrieversError, ValidationError
+from memory_retrievers.models import Kind
 from memory_retrievers.passages import Passage
 from memory_retrievers.protocols import Ledger
 from memory_retrievers.testing.contracts.samples import (
@@ -28,6 +29,13 @@ _CALLS: Final[dict[str, Callable[[Ledger], object]]] = {
     "add": lambda ledger: add(ledger, [fact("f1")]),
     "get": lambda ledger: ledger.get(scope=SCOPE, id="f1"),
     "invalidate": lambda ledger: ledger.invalidate(scope=SCOPE, id="f1", at=NOW),
+    "replace": lambda ledger: ledger.replace(fact("f1")),
+    "remove": lambda ledger: ledger.remove(scope=SCOPE, id="f1"),
+    "remove_scope": lambda ledger: ledger.remove_scope(SCOPE, include_child_scopes=True),
+    "purge": lambda ledger: ledger.purge(),
+    "passages_of": lambda ledger: ledger.passages_of(SCOPE),
+    "page": lambda ledger: ledger.page(SCOPE, kinds=tuple(Kind), after=None, limit=1, now=NOW),
+    "expired": lambda ledger: ledger.expired(NOW),
     "eligible": lambda ledger: ledger.eligible(facts_in()),
     "indexed": lambda ledger: ledger.indexed(facts_in()),
     "vectors": lambda ledger: ledger.vectors([1]),

@@ -1,0 +1,135 @@
+"""What the ledger holds, read a page at a time, so that a store of any size passes through little memory."""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from memory_retrievers import scopes
+from memory_retrievers.backends.sqlite import reviews
+from memory_retrievers.backends.sqlite.rows import COLUMNS, decode
+from memory_retrievers.contents import Contents, StoredMemory
+from memory_retrievers.errors import BackendError
+from memory_retrievers.models import Kind, PendingReview
+from memory_retrievers.passages import NewPassage
+
+if TYPE_CHECKING:
+    import sqlite3
+
+PAGE: Final = 256
+"""Memories in a page."""
+
+UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+"""What reading a damaged row ends in."""
+
+_IDS: Final = "(SELECT value FROM json_each(:ids))"
+_MEMORIES: Final = f"""
+    SELECT m.row, {", ".join(f"m.{column}" for column in COLUMNS)}, m.kind, m.content, s.scope, e.messages
+    FROM memories m JOIN scopes s ON s.id = m.scope_id LEFT JOIN excerpts e ON e.memory = m.row WHERE m.row IN {_IDS}
+"""
+_PASSAGES: Final = f"""
+    SELECT p.memory, p.part, c.text, c.vector FROM passages p LEFT JOIN passage_contents c ON c.passage = p.id
+    WHERE p.memory IN {_IDS} ORDER BY p.id
+"""
+_SCOPES: Final = """
+    SELECT id FROM scopes WHERE :scope IS NULL OR scope = :scope OR (scope >= :children AND scope < :children_end)
+"""
+
+
+class RawPassage(NamedTuple):
+    """A passage as it stands in the file; damage may have left anything in it."""
+
+    part: Any
+    text: Any
+    vector: Any
+
+
+class RawMemory(NamedTuple):
+    """A memory as it stands in the file: what ``rows.decode`` takes, and its passages."""
+
+    row: tuple[Any, ...]
+    passages: list[RawPassage]
+
+    @property
+    def name(self) -> str:
+        """What to call it in a message."""
+        return f"memory {self.row[0]!r} in scope {self.row[-2]!r}"
+
+
+def read_contents(connection: sqlite3.Connection, scope: str | None) -> Contents:
+    """What a scope and those below it hold, or all; the connection must stay on one snapshot until all is read."""
+    asked = _asked(scope)
+    count = f"SELECT count(*) FROM {{}} WHERE scope_id IN ({_SCOPES})"
+    return Contents(
+        notes=dict(connection.execute("SELECT name, value FROM notes").fetchall()),
+        memory_count=int(connection.execute(count.format("memories"), asked).fetchone()[0]),
+        review_count=int(connection.execute(count.format("pending_reviews"), asked).fetchone()[0]),
+        memories=_memories(connection, asked),
+        reviews=_reviews(connection, asked),
+    )
+
+
+def read_page(connection: sqlite3.Connection, rows: Sequence[int]) -> Iterator[RawMemory]:
+    """The memories of the given rows, in that order, with their passages."""
+    ids = {"ids": json.dumps(rows)}
+    passages: dict[int, list[RawPassage]] = {}
+    for memory, *passage in connection.execute(_PASSAGES, ids):
+        passages.setdefault(memory, []).append(RawPassage(*passage))
+    memories = {row[0]: row[1:] for row in connection.execute(_MEMORIES, ids)}
+    return (RawMemory(memories[row], passages.get(row, [])) for row in rows if row in memories)
+
+
+def _asked(scope: str | None) -> dict[str, str | None]:
+    children, children_end = (None, None) if scope is None else scopes.child_range(scope)
+    return {"scope": scope, "children": children, "children_end": children_end}
+
+
+def _memories(connection: sqlite3.Connection, asked: dict[str, str | None]) -> Iterator[StoredMemory]:
+    rows = _rows_in_order(connection, asked)
+    while page := list(islice(rows, PAGE)):
+        for raw in read_page(connection, page):
+            yield _stored(raw)
+
+
+def _stored(raw: RawMemory) -> StoredMemory:
+    try:
+        passages = tuple(
+            NewPassage(part=part, text=text, vector=np.frombuffer(vector, dtype="<f4"))
+            for part, text, vector in raw.passages
+        )
+        return StoredMemory(memory=decode(raw.row), passages=passages)
+    except UNREADABLE as error:
+        raise BackendError(f"{raw.name} cannot be read ({error}): verify() tells more") from error
+
+
+def _rows_in_order(connection: sqlite3.Connection, asked: dict[str, str | None]) -> Iterator[int]:
+    """By scope, time and id. Each kind stands in this order in an index already; only equal times are sorted."""
+    in_order = """SELECT created_at, id, row FROM memories INDEXED BY memories_by_age
+        WHERE scope_id = ? AND kind = ? ORDER BY created_at, id"""
+    for (scope_id,) in connection.execute(f"{_SCOPES} ORDER BY scope", asked):
+        # an id in UTF-8, as SQLite compares it; Python's order by code point is the same
+        for _, _, row in heapq.merge(*(connection.execute(in_order, (scope_id, kind)) for kind in Kind)):
+            yield int(row)
+
+
+def _reviews(connection: sqlite3.Connection, asked: dict[str, str | None]) -> Iterator[PendingReview]:
+    found = connection.execute(
+        f"""SELECT s.scope, r.query, r.memories, r.created_at FROM scopes s JOIN pending_reviews r ON r.scope_id = s.id
+        WHERE s.id IN ({_SCOPES}) ORDER BY s.scope, r.created_at, r.id""",
+        asked,
+    )
+    return (reviews.decode(*row) for row in found)
+
+
+def all_rows(connection: sqlite3.Connection) -> Iterator[list[int]]:
+    """The rows of all memories, ascending, in pages."""
+    next_page = "SELECT row FROM memories WHERE row > ? ORDER BY row LIMIT ?"
+    last = -1
+    while page := [int(row) for (row,) in connection.execute(next_page, (last, PAGE))]:
+        yield page
+        last = page[-1]

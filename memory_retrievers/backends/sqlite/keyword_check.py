@@ -1,0 +1,113 @@
+"""The postings beside the passages they were made from: read in pages, and compared."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from memory_retrievers.backends.sqlite.database import Database, one
+from memory_retrievers.contents import Problems, VerificationReport
+from memory_retrievers.errors import BackendError
+from memory_retrievers.models import Kind
+from memory_retrievers.passages import Passage
+from memory_retrievers.text import analyze
+
+if TYPE_CHECKING:
+    import sqlite3
+
+PAGE: Final = 256
+"""Passages in a page."""
+
+_PASSAGES: Final = """
+    SELECT p.id, p.memory, s.scope, m.kind, c.text FROM passages p JOIN passage_contents c ON c.passage = p.id
+    JOIN memories m ON m.row = p.memory JOIN scopes s ON s.id = m.scope_id
+    WHERE p.id > ? AND typeof(c.text) = 'text' AND m.kind IN ('episodic', 'semantic') ORDER BY p.id LIMIT ?
+"""
+
+# Each word of a passage is looked up where its posting should be: how many are there, and how many of those are right.
+_POSTINGS: Final = """
+    SELECT count(*), coalesce(sum(p.frequency = words.value AND p.length = :length AND p.memory = :memory), 0)
+    FROM json_each(:words) words CROSS JOIN postings p
+    ON p.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND p.kind = :kind AND p.term = words.key
+    AND p.passage = :passage
+"""
+_STATISTICS: Final = """
+    SELECT coalesce(s.scope, k.scope_id), k.kind, k.passages, k.terms
+    FROM keyword_statistics k LEFT JOIN scopes s ON s.id = k.scope_id WHERE k.passages OR k.terms
+"""
+
+
+def read_passages(connection: sqlite3.Connection) -> Iterator[list[Passage]]:
+    """All passages that have a text, in pages, by id."""
+    last = -1
+    while page := connection.execute(_PASSAGES, (last, PAGE)).fetchall():
+        yield [
+            Passage(id=passage, memory=memory, scope=scope, kind=Kind(kind), text=text)
+            for passage, memory, scope, kind, text in page
+        ]
+        last = page[-1][0]
+
+
+def verify(database: Database) -> VerificationReport:
+    """Compare postings and statistics with the texts, a page at a time."""
+    problems, postings = Problems(), 0
+    try:
+        with database.read(snapshot=True) as connection:
+            postings = int(one(connection, "SELECT count(*) FROM postings"))
+            problems.add(_index_problems(connection, postings))
+    except BackendError as error:
+        problems.add([f"{error}; the rest of the keyword index could not be looked at"])
+    return VerificationReport(postings=postings, problems=problems.listed())
+
+
+def _index_problems(connection: sqlite3.Connection, postings: int) -> Iterator[str]:
+    passages: Counter[tuple[object, object]] = Counter()
+    terms: Counter[tuple[object, object]] = Counter()
+    in_place = 0
+    for page in read_passages(connection):
+        for passage in page:
+            words = Counter(analyze(passage.text))
+            found, right = _look_up(connection, passage, words)
+            if right < len(words):
+                yield f"{len(words) - right} postings of {_name(connection, passage)} are missing or wrong"
+            in_place += found
+            passages[passage.scope, str(passage.kind)] += 1
+            terms[passage.scope, str(passage.kind)] += words.total()
+    if postings > in_place:
+        yield f"{postings - in_place} postings stand for words that no passage has"
+    yield from _statistics_problems(connection, passages, terms)
+
+
+def _look_up(connection: sqlite3.Connection, passage: Passage, words: Counter[str]) -> tuple[int, int]:
+    values = {
+        "words": json.dumps(words),
+        "length": words.total(),
+        "memory": passage.memory,
+        "scope": passage.scope,
+        "kind": passage.kind,
+        "passage": passage.id,
+    }
+    found, right = connection.execute(_POSTINGS, values).fetchone()
+    return int(found), int(right)
+
+
+def _name(connection: sqlite3.Connection, passage: Passage) -> str:
+    name = one(connection, "SELECT id FROM memories WHERE row = ?", (passage.memory,))
+    return f"memory {name!r} in scope {passage.scope!r}"
+
+
+def _statistics_problems(
+    connection: sqlite3.Connection,
+    passages: Counter[tuple[object, object]],
+    terms: Counter[tuple[object, object]],
+) -> Iterator[str]:
+    kept = {(scope, kind): counts for scope, kind, *counts in connection.execute(_STATISTICS)}
+    for scope, kind in passages.keys() | kept.keys():
+        right, found = [passages[scope, kind], terms[scope, kind]], kept.get((scope, kind), [0, 0])
+        if found != right:
+            yield (
+                f"the keyword statistics of scope {scope!r} ({kind}) say {found[0]} passages with {found[1]} words "
+                f"instead of {right[0]} with {right[1]}"
+            )

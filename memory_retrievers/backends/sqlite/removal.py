@@ -1,0 +1,83 @@
+"""Taking memories out of the file for good: their rows, and every place that names them.
+
+Excerpts, passages and vectors go with the row of their memory; postings are the keyword index's to remove.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_retrievers import scopes
+from memory_retrievers.backends.sqlite import reviews
+from memory_retrievers.backends.sqlite.database import one
+from memory_retrievers.backends.sqlite.rows import encode_json
+from memory_retrievers.models import MemoryKey
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_EMPTY_SCOPES: Final = """
+    NOT EXISTS (SELECT 1 FROM memories WHERE scope_id = scopes.id)
+    AND NOT EXISTS (SELECT 1 FROM pending_reviews WHERE scope_id = scopes.id)
+"""
+
+SCOPE_AND_CHILDREN: Final = "(scope = :scope OR (:children AND scope >= :first AND scope < :behind))"
+"""A condition on a row of ``scopes``; its values come from :func:`scope_values`."""
+
+
+def scope_values(scope: str, *, include_child_scopes: bool) -> dict[str, Any]:
+    """The values ``SCOPE_AND_CHILDREN`` refers to."""
+    first, behind = scopes.child_range(scope)
+    return {"scope": scope, "children": include_child_scopes, "first": first, "behind": behind}
+
+
+def remove(connection: sqlite3.Connection, *, scope: str, id: str) -> bool:
+    """Remove one memory and its id from the reviews and memories that name it; False if there is none."""
+    scope_id = one(connection, "SELECT id FROM scopes WHERE scope = ?", (scope,))
+    removed = connection.execute("DELETE FROM memories WHERE scope_id = ? AND id = ?", (scope_id, id))
+    if not removed.rowcount:
+        return False
+    reviews.strike_out(connection, scope, MemoryKey(scope=scope, id=id).__eq__)
+    for column in ("source_episodic_ids", "consolidated_from"):
+        _strike_out_of_lists(connection, column, scope_id, id)
+    _forget_empty_scopes(connection, scope_values(scope, include_child_scopes=False))
+    return True
+
+
+def remove_scope(connection: sqlite3.Connection, scope: str, *, include_child_scopes: bool) -> int:
+    """Remove everything a scope holds, its name included; gives the number of memories that went."""
+    values = scope_values(scope, include_child_scopes=include_child_scopes)
+    within = f"scope_id IN (SELECT id FROM scopes WHERE {SCOPE_AND_CHILDREN})"
+    removed = connection.execute(f"DELETE FROM memories WHERE {within}", values).rowcount
+    connection.execute(f"DELETE FROM pending_reviews WHERE {within}", values)
+
+    def is_gone(key: MemoryKey) -> bool:
+        return key.scope == scope or (include_child_scopes and key.scope.startswith(f"{scope}/"))
+
+    reviews.strike_out(connection, scope, is_gone)
+    _forget_empty_scopes(connection, values)
+    return removed
+
+
+def sweep(connection: sqlite3.Connection) -> None:
+    """Remove what nothing refers to any more, wherever it is.
+
+    Words of passages stay behind where a keyword engine that keeps none did the forgetting.
+    """
+    connection.execute("DELETE FROM postings WHERE passage NOT IN (SELECT id FROM passages)")
+    connection.execute(f"DELETE FROM scopes WHERE {_EMPTY_SCOPES}")
+    connection.execute("DELETE FROM keyword_statistics WHERE scope_id NOT IN (SELECT id FROM scopes)")
+
+
+def _forget_empty_scopes(connection: sqlite3.Connection, values: dict[str, Any]) -> None:
+    connection.execute(f"DELETE FROM scopes WHERE {SCOPE_AND_CHILDREN} AND {_EMPTY_SCOPES}", values)
+
+
+def _strike_out_of_lists(connection: sqlite3.Connection, column: str, scope_id: int, id: str) -> None:
+    rows = connection.execute(
+        f"SELECT row, {column} FROM memories WHERE scope_id = ? AND instr({column}, ?)", (scope_id, encode_json(id))
+    ).fetchall()
+    for row, listed in rows:
+        kept = encode_json([each for each in json.loads(listed) if each != id])
+        connection.execute(f"UPDATE memories SET {column} = ? WHERE row = ?", (kept, row))

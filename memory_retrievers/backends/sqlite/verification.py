@@ -1,0 +1,85 @@
+"""Whether the file is whole, and every memory can be read and has its passages, texts and vectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from memory_retrievers.backends.sqlite.contents import UNREADABLE, RawMemory, RawPassage, all_rows, read_page
+from memory_retrievers.backends.sqlite.database import Database, one
+from memory_retrievers.backends.sqlite.rows import decode
+from memory_retrievers.contents import Problems, VerificationReport
+from memory_retrievers.errors import BackendError
+
+if TYPE_CHECKING:
+    import sqlite3
+
+MAX_LENGTH_ERROR: Final = 1e-3
+"""How far a vector may be from unit length; single precision is off by a millionth."""
+
+
+def verify(database: Database) -> VerificationReport:
+    """Look through the whole ledger, a page at a time; damage ends in the report, not in an exception."""
+    problems, memories, passages = Problems(), 0, 0
+    try:
+        with database.read(snapshot=True) as connection:
+            problems.add(_file_problems(connection))
+            dimension = _dimension(connection)
+            for page in all_rows(connection):
+                for memory in read_page(connection, page):
+                    memories, passages = memories + 1, passages + len(memory.passages)
+                    problems.add(_memory_problems(memory, dimension))
+    except BackendError as error:
+        problems.add([f"{error}; what comes behind could not be looked at"])
+    return VerificationReport(memories=memories, passages=passages, problems=problems.listed())
+
+
+def _file_problems(connection: sqlite3.Connection) -> Iterator[str]:
+    for (finding,) in connection.execute("PRAGMA integrity_check"):
+        if finding != "ok":
+            yield f"SQLite's integrity check: {finding}"
+    for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check"):
+        yield f"row {row} of the table {table} belongs to a row of {parent} that is not there"
+
+
+def _dimension(connection: sqlite3.Connection) -> int | None:
+    noted = one(connection, "SELECT value FROM notes WHERE name = 'dimension'")
+    return int(noted) if noted is not None and str(noted).isdecimal() else None
+
+
+def _memory_problems(raw: RawMemory, dimension: int | None) -> Iterator[str]:
+    name = raw.name
+    try:
+        memory = decode(raw.row)
+    except UNREADABLE as error:
+        yield f"{name} cannot be read: {type(error).__name__}: {error}"
+        return
+    if memory.kind not in {passage.part for passage in raw.passages}:
+        yield f"{name} has no passage, so no search finds it"
+    for passage in raw.passages:
+        whose = f"passage {passage.part!r} of {name}"
+        if passage.text is None and passage.vector is None:
+            yield f"{whose} has neither text nor vector"
+        elif passage.part == memory.kind and passage.text != memory.search_text:
+            yield f"{whose} has another text than its memory"
+        yield from (f"{whose} has a vector that {problem}" for problem in _vector_problems(passage, dimension))
+
+
+def _vector_problems(passage: RawPassage, dimension: int | None) -> Iterator[str]:
+    if passage.vector is None:
+        return
+    if not isinstance(passage.vector, bytes) or len(passage.vector) % 4:
+        yield "is no row of single-precision numbers"
+        return
+    vector = np.frombuffer(passage.vector, dtype="<f4")
+    if dimension is not None and len(vector) != dimension:
+        yield f"has {len(vector)} numbers instead of {dimension}"
+    with np.errstate(all="ignore"):
+        length = float(np.linalg.norm(vector.astype(np.float64)))
+    if not math.isfinite(length):
+        yield "has NaN or infinity in it"
+    elif abs(length - 1) > MAX_LENGTH_ERROR:
+        yield f"has the length {length:.4f} instead of 1"

@@ -1,0 +1,94 @@
+"""What a store holds, as it travels from one store to another, and what was found when it was looked through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, TypeAlias
+
+from memory_retrievers.models import AnyMemory, PendingReview
+from memory_retrievers.passages import NewPassage
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Told now and then how many memories are done, and of how many."""
+
+MAX_PROBLEMS: Final = 1_000
+"""So many problems are listed one by one; the rest are counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredMemory:
+    """A memory with the passages it is found by, in the order they were stored."""
+
+    memory: AnyMemory
+    passages: tuple[NewPassage, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """Everything that some scopes hold, as of one moment. The iterators read a page at a time, once.
+
+    Attributes:
+        notes: What the store remembers about itself.
+        memory_count: How many memories there are.
+        review_count: How many pending reviews there are.
+        memories: The memories by scope, ``created_at`` and id.
+        reviews: The pending reviews by scope and ``created_at``.
+    """
+
+    notes: Mapping[str, str]
+    memory_count: int
+    review_count: int
+    memories: Iterator[StoredMemory]
+    reviews: Iterator[PendingReview]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerificationReport:
+    """What was looked at, and what is wrong.
+
+    Attributes:
+        memories: How many memories were looked at.
+        passages: How many passages were looked at.
+        postings: How many postings of the keyword index were looked at; 0 for an engine that stores none.
+        problems: One sentence each; beyond the first 1,000 of a part, how many more there are. Empty: all is well.
+    """
+
+    memories: int = 0
+    passages: int = 0
+    postings: int = 0
+    problems: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def joined(self, other: VerificationReport) -> VerificationReport:
+        """Both reports in one."""
+        return VerificationReport(
+            memories=self.memories + other.memories,
+            passages=self.passages + other.passages,
+            postings=self.postings + other.postings,
+            problems=self.problems + other.problems,
+        )
+
+
+class Problems:
+    """Gathers problems, however many there are, in bounded memory."""
+
+    def __init__(self) -> None:
+        self._listed: list[str] = []
+        self._unlisted = 0
+
+    def add(self, problems: Iterable[str]) -> None:
+        """Take more problems in."""
+        problems = iter(problems)
+        self._listed += islice(problems, MAX_PROBLEMS - len(self._listed))
+        self._unlisted += sum(1 for _ in problems)
+
+    def listed(self) -> tuple[str, ...]:
+        """The problems, the last of them counting those that are not listed."""
+        more = (f"and {self._unlisted:,} more problems like these",) if self._unlisted else ()
+        return (*self._listed, *more)

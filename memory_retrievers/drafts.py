@@ -1,0 +1,45 @@
+"""From draft to memory: what the caller left out is filled in."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import uuid_utils
+
+from memory_retrievers import fsrs, scopes
+from memory_retrievers.models import AnyMemory, Draft, EpisodicDraft, EpisodicMemory, Message, SemanticMemory
+
+
+def completed(draft: Draft, *, now: datetime) -> AnyMemory:
+    """The draft with every id, time and forgetting state it did not bring.
+
+    Raises:
+        ValidationError: Its scope is malformed.
+    """
+    scopes.parse(draft.scope)
+    created_at = draft.created_at or now
+    shared: dict[str, object] = {
+        "id": draft.id or str(uuid_utils.uuid7()),
+        "created_at": created_at,
+        "updated_at": draft.updated_at or created_at,
+    }
+    fields = {name: getattr(draft, name) for name in type(draft).model_fields} | shared
+    if isinstance(draft, EpisodicDraft):
+        return EpisodicMemory(**fields | _episode_defaults(draft, created_at))
+    return SemanticMemory(**fields | {"valid_at": draft.valid_at or created_at})
+
+
+def _episode_defaults(draft: EpisodicDraft, created_at: datetime) -> dict[str, object]:
+    messages = tuple(
+        Message(role=message.role, content=message.content, timestamp=message.timestamp or draft.end_at or created_at)
+        for message in draft.messages
+    )
+    state = fsrs.initial_state(surprise=draft.surprise)
+    return {
+        "messages": messages,
+        "start_at": draft.start_at or (messages[0].timestamp if messages else created_at),
+        "end_at": draft.end_at or (messages[-1].timestamp if messages else created_at),
+        "stability": draft.stability or state.stability,
+        "difficulty": draft.difficulty or state.difficulty,
+        "last_reviewed_at": draft.last_reviewed_at or created_at,
+    }

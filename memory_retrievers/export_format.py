@@ -1,0 +1,203 @@
+"""The lines of an export: how a header, a memory or a pending review is written, and read again with care.
+
+The first line is a header: format, version, embedder and counts. Then comes one line per memory with every field and
+its passages, whose vectors are base64 of little-endian float32; then one line per pending review. A field that is
+added to a memory raises the version.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter
+
+from memory_retrievers import scopes
+from memory_retrievers.contents import Contents, StoredMemory
+from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
+from memory_retrievers.fields import Text, UTCDateTime
+from memory_retrievers.models import EpisodicMemory, JsonObject, MemoryKey, PendingReview, SemanticMemory
+from memory_retrievers.passages import NewPassage
+
+if TYPE_CHECKING:
+    from memory_retrievers.passages import Vector
+
+FORMAT: Final = "memory-retrievers export"
+VERSION: Final = 1
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Header(_Line):
+    """The first line."""
+
+    format: Literal["memory-retrievers export"] = FORMAT
+    version: Literal[1] = VERSION
+    embedder_id: str | None
+    dimension: Annotated[int, Field(ge=1)] | None
+    probe: tuple[FiniteFloat, ...] | None
+    memories: Annotated[int, Field(ge=0)]
+    pending_reviews: Annotated[int, Field(ge=0)]
+
+    def notes(self) -> dict[str, str]:
+        """What a store remembers about its embedder; nothing if it never had one."""
+        if self.embedder_id is None or self.dimension is None or self.probe is None:
+            return {}
+        return {
+            "embedder_id": self.embedder_id,
+            "dimension": str(self.dimension),
+            "probe": json.dumps(self.probe),
+        }
+
+
+class _Passage(_Line):
+    part: Text
+    text: Text
+    vector: str
+
+
+class _Key(_Line):
+    scope: str
+    id: str
+
+
+class _Review(_Line):
+    scope: str
+    query: str
+    memories: tuple[_Key, ...]
+    created_at: UTCDateTime
+
+
+_PASSAGES: Final = TypeAdapter(tuple[_Passage, ...])
+_MODELS: Final[dict[object, type[EpisodicMemory | SemanticMemory]]] = {
+    str(model.kind): model for model in (EpisodicMemory, SemanticMemory)
+}
+
+
+def header_of(contents: Contents) -> Header:
+    """The header that goes before these contents."""
+    notes = contents.notes
+    return Header(
+        embedder_id=notes.get("embedder_id"),
+        dimension=int(notes["dimension"]) if "dimension" in notes else None,
+        probe=json.loads(notes["probe"]) if "probe" in notes else None,
+        memories=contents.memory_count,
+        pending_reviews=contents.review_count,
+    )
+
+
+def memory_line(stored: StoredMemory, dimension: int | None) -> JsonObject:
+    """A memory's line.
+
+    Raises:
+        BackendError: A vector has not ``dimension`` numbers.
+    """
+    memory = stored.memory
+    if any(len(passage.vector) != dimension for passage in stored.passages):
+        raise BackendError(f"memory {memory.id!r} in scope {memory.scope!r} has a damaged vector: verify() tells more")
+    passages = [
+        {
+            "part": passage.part,
+            "text": passage.text,
+            "vector": base64.b64encode(passage.vector.astype("<f4").tobytes()).decode(),
+        }
+        for passage in stored.passages
+    ]
+    return {"type": "memory", "kind": memory.kind, **memory.model_dump(mode="json"), "passages": passages}
+
+
+def review_line(review: PendingReview) -> JsonObject:
+    """A pending review's line."""
+    keys = tuple(_Key(scope=key.scope, id=key.id) for key in review.memories)
+    line = _Review(scope=review.scope, query=review.query, memories=keys, created_at=review.created_at)
+    return {"type": "pending_review", **line.model_dump(mode="json")}
+
+
+def encode(line: JsonObject) -> bytes:
+    """The line as UTF-8, with its end."""
+    return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _parse_json(text: bytes) -> JsonObject:
+    try:
+        line = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValidationError(f"this is no whole line of JSON: {error}") from error
+    if not isinstance(line, dict):
+        raise ValidationError("this is no JSON object")
+    return line
+
+
+def parse_header(text: bytes) -> Header:
+    """Read the first line.
+
+    Raises:
+        ValidationError: It is no header; pydantic's own error where only a field is wrong.
+        ConfigurationError: A newer version wrote it.
+    """
+    try:
+        line = _parse_json(text)
+    except ValidationError:
+        line = {}
+    if line.get("format") != FORMAT:
+        raise ValidationError("this is not a file that export wrote")
+    version = line.get("version")
+    if isinstance(version, int) and version > VERSION:
+        raise ConfigurationError(
+            f"a newer version of memory-retrievers wrote this file (format {version}, this one reads {VERSION}): "
+            "upgrade the package"
+        )
+    return Header.model_validate(line)
+
+
+def parse_line(text: bytes, dimension: int | None) -> StoredMemory | PendingReview:
+    """Read any other line.
+
+    Raises:
+        ValidationError: It is not one; pydantic's own error where only a field is wrong.
+    """
+    line = _parse_json(text)
+    match line.pop("type", None):
+        case "memory":
+            return _parse_memory(line, dimension)
+        case "pending_review":
+            review = _Review.model_validate(line)
+            keys = tuple(MemoryKey(scope=scopes.parse(key.scope), id=key.id) for key in review.memories)
+            return PendingReview(
+                scope=scopes.parse(review.scope), query=review.query, memories=keys, created_at=review.created_at
+            )
+        case other:
+            raise ValidationError(f"unknown type of line: {other!r}")
+
+
+def _parse_memory(line: JsonObject, dimension: int | None) -> StoredMemory:
+    model = _MODELS.get(line.pop("kind", None))
+    if model is None:
+        raise ValidationError("kind: must be episodic or semantic")
+    passages = _PASSAGES.validate_python(line.pop("passages", ()))
+    memory = model.model_validate(line)
+    scopes.parse(memory.scope)
+    return StoredMemory(
+        memory=memory,
+        passages=tuple(
+            NewPassage(part=passage.part, text=passage.text, vector=_parse_vector(passage.vector, dimension))
+            for passage in passages
+        ),
+    )
+
+
+def _parse_vector(text: str, dimension: int | None) -> Vector:
+    import numpy as np  # here, so that importing the package loads no numpy
+
+    try:
+        vector = np.frombuffer(base64.b64decode(text, validate=True), dtype="<f4")
+    except ValueError as error:
+        raise ValidationError(f"vector: is no base64 of float32: {error}") from error
+    if len(vector) != dimension:
+        raise ValidationError(f"vector: has {len(vector)} numbers, and the header says {dimension}")
+    if not np.isfinite(vector).all():
+        raise ValidationError("vector: has NaN or infinity in it")
+    return vector

@@ -1,0 +1,117 @@
+"""Who may write a store directory: one process at a time, in which every handle shares one live store."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Generic, Protocol, TypeVar
+
+import filelock
+
+from memory_retrievers.errors import ConfigurationError, StoreLockedError
+
+LOCK_FILE: Final = "LOCK"
+OWNER_FILE: Final = "OWNER"
+"""Holds the process id of the owner; beside the lock, since a contender empties the lock file."""
+
+
+class Closable(Protocol):
+    """What is shared."""
+
+    def close(self) -> None:
+        """Release everything."""
+        ...
+
+
+SharedT = TypeVar("SharedT", bound=Closable)
+
+
+@dataclass(eq=False)
+class _Live(Generic[SharedT]):
+    shared: SharedT
+    settings: Hashable
+    lock: filelock.BaseFileLock
+    process: int = field(default_factory=os.getpid)
+    holders: int = 1
+
+
+_live: dict[Path, _Live[Closable]] = {}
+# Reentrant: a handle that is garbage collected while another is being opened lets go of its share right then.
+_registry = threading.RLock()
+
+
+def share(directory: Path, *, settings: Hashable, build: Callable[[], SharedT]) -> tuple[SharedT, Callable[[], None]]:
+    """The live store of a directory, and how to let go of it; the last holder's letting go closes it.
+
+    Args:
+        directory: The store's directory, which exists.
+        settings: What a second holder must ask for too.
+        build: Opens the store; called by the first holder, once the directory is locked.
+
+    Raises:
+        StoreLockedError: Another process writes this store.
+        ConfigurationError: This process has it open with other settings.
+    """
+    place = directory.resolve()
+    with _registry:
+        live = _live.get(place)
+        if live is not None and live.process == os.getpid():
+            if live.settings != settings:
+                raise ConfigurationError(
+                    f"{directory} is open in this process with other settings: close it first, or open it the same way"
+                )
+            live.holders += 1
+        else:
+            live = _opened(place, settings, build)
+            _live[place] = live
+    return live.shared, lambda: _let_go(place, live)  # type: ignore[return-value]  # built by `build`
+
+
+def _opened(place: Path, settings: Hashable, build: Callable[[], SharedT]) -> _Live[Closable]:
+    lock = _locked(place)
+    try:
+        (place / OWNER_FILE).write_text(str(os.getpid()), encoding="ascii")
+        return _Live(build(), settings, lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _locked(place: Path) -> filelock.BaseFileLock:
+    lock = filelock.FileLock(place / LOCK_FILE, timeout=0, thread_local=False)
+    try:
+        lock.acquire()
+    except filelock.Timeout as error:
+        raise StoreLockedError(
+            f"{place} is being written by {_owner(place)}: close it there, or look into it with "
+            "AgentMemory.open(path, read_only=True)"
+        ) from error
+    except OSError as error:
+        raise ConfigurationError(f"{place} cannot be locked for writing: {error.strerror}") from error
+    return lock
+
+
+def _owner(place: Path) -> str:
+    with contextlib.suppress(OSError):
+        process = (place / OWNER_FILE).read_text(encoding="ascii", errors="replace").strip()
+        if process.isdigit():
+            return f"process {process}"
+    return "another process"
+
+
+def _let_go(place: Path, live: _Live[Closable]) -> None:
+    if live.process != os.getpid():
+        return  # a forked child holds nothing: the store is its parent's
+    with _registry:
+        live.holders -= 1
+        if live.holders:
+            return
+        del _live[place]
+        try:
+            live.shared.close()
+        finally:
+            live.lock.release()

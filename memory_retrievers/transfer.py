@@ -1,0 +1,191 @@
+"""Take a store out into one file of JSON lines, and make a store from such a file, without losing a bit.
+
+Memories stand by scope, ``created_at`` and id, so equal stores give equal files; ``export_format`` says how.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+import pydantic
+
+from memory_retrievers import export_format
+from memory_retrievers.contents import Progress, StoredMemory
+from memory_retrievers.errors import ConfigurationError, EmbeddingMismatchError, ValidationError
+from memory_retrievers.export_format import Header
+from memory_retrievers.protocols import Ledger
+from memory_retrievers.store import MemoryStore
+
+PAGE: Final = 256
+"""Lines that are stored in one transaction."""
+
+_MAX_HEADER: Final = 1_000_000
+"""Bytes; a first line that is longer belongs to another kind of file."""
+
+
+def export(ledger: Ledger, target: Path, *, scope: str | None = None, progress: Progress | None = None) -> int:
+    """Write what a scope and those below it hold, or everything, as of one moment, into a new file.
+
+    Returns:
+        How many memories were written.
+
+    Raises:
+        ConfigurationError: The target exists, or cannot be written.
+        BackendError: A memory is damaged; there is no target then.
+    """
+    with _appearing(target) as file, ledger.contents(scope) as contents:
+        header = export_format.header_of(contents)
+        file.write(export_format.encode(header.model_dump(mode="json")))
+        for number, stored in enumerate(contents.memories, start=1):
+            file.write(export_format.encode(export_format.memory_line(stored, header.dimension)))
+            if progress is not None and (number % PAGE == 0 or number == contents.memory_count):
+                progress(number, contents.memory_count)
+        for review in contents.reviews:
+            file.write(export_format.encode(export_format.review_line(review)))
+    return header.memories
+
+
+def import_(
+    source: Path, *, into: Path, build: Callable[[Path], MemoryStore], progress: Progress | None = None
+) -> None:
+    """Make a store from a file; its directory is there once everything is in.
+
+    Args:
+        source: What :func:`export` wrote.
+        into: The store's directory: missing, or empty.
+        build: Makes an empty store in a directory.
+        progress: Told of every page.
+
+    Raises:
+        ValidationError: The file is not one that :func:`export` wrote, or not whole; the message names the line.
+        ConfigurationError: The file cannot be read, a newer version wrote it, or the directory is in use.
+        EmbeddingMismatchError: The embedder is not the one the vectors are from.
+    """
+    with _opened(source) as file:
+        with _line(source, 1):
+            header = export_format.parse_header(file.readline(_MAX_HEADER))
+        with _new_directory(into) as directory:
+            store = build(directory)
+            try:
+                with _line(source, 1):
+                    _check_embedder(store, header)
+                _take_in(store, source, file, header, progress)
+            finally:
+                store.close()
+
+
+def _check_embedder(store: MemoryStore, header: Header) -> None:
+    """Let the store take the export's embedder for its own; its first embedding tells whether that is true."""
+    if notes := header.notes():
+        store.ledger.write_notes(notes)
+        store.embed_query("Is this the embedder?")
+
+
+def _take_in(store: MemoryStore, source: Path, file: IO[bytes], header: Header, progress: Progress | None) -> None:
+    numbered = enumerate(file, start=2)
+    memories = reviews = 0
+    while page := list(itertools.islice(numbered, PAGE)):
+        with store.ledger.transaction():
+            for number, text in page:
+                with _line(source, number):
+                    record = export_format.parse_line(text, header.dimension)
+                    if isinstance(record, StoredMemory):
+                        store.keyword.add(store.ledger.add([record.memory], [record.passages]))
+                        memories += 1
+                    else:
+                        store.ledger.add_pending_reviews([record], merge=False)
+                        reviews += 1
+        if progress is not None:
+            progress(memories, header.memories)
+    if (memories, reviews) != (header.memories, header.pending_reviews):
+        raise ValidationError(
+            f"{source}, line {memories + reviews + 1}: here the file ends with {memories} memories and {reviews} "
+            f"pending reviews, and its header says {header.memories} and {header.pending_reviews}: it is not whole"
+        )
+
+
+@contextmanager
+def _line(source: Path, number: int) -> Iterator[None]:
+    """Say in which line of the file something is wrong."""
+    try:
+        yield
+    except pydantic.ValidationError as error:
+        raise ValidationError(f"{source}, line {number}: {ValidationError.from_pydantic(error)}") from error
+    except (ValidationError, ConfigurationError, EmbeddingMismatchError) as error:
+        raise type(error)(f"{source}, line {number}: {error}") from error
+
+
+@contextmanager
+def _opened(source: Path) -> Iterator[IO[bytes]]:
+    try:
+        file = source.open("rb")
+    except OSError as error:
+        raise ConfigurationError(f"{source} cannot be read: {error.strerror}") from error
+    with file:
+        yield file
+
+
+@contextmanager
+def _appearing(target: Path) -> Iterator[IO[bytes]]:
+    """A file that appears under its name once it is whole, and not at all if that fails."""
+    _refuse_existing(target)
+    beside = _beside(target)
+    try:
+        with beside.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        _refuse_existing(target)  # it may have come meanwhile
+        beside.rename(target)
+        _sync(target.parent)
+    except OSError as error:
+        raise ConfigurationError(f"{target} cannot be written: {error.strerror}") from error
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _refuse_existing(target: Path) -> None:
+    if target.exists():
+        raise ConfigurationError(f"{target} exists already: name a new file, or remove that one first")
+
+
+@contextmanager
+def _new_directory(directory: Path) -> Iterator[Path]:
+    """A directory beside, that takes its name once it is filled, and goes if that fails."""
+    directory = directory.resolve()
+    beside = _beside(directory)
+    try:
+        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+            raise ConfigurationError(f"{directory} is in use already: import into a directory that is new or empty")
+        beside.mkdir(parents=True)
+        yield beside
+        _sync(beside)
+        if directory.exists():
+            directory.rmdir()
+        beside.rename(directory)
+        _sync(directory.parent)
+    except OSError as error:
+        raise ConfigurationError(f"{directory} cannot be made a store: {error.strerror}") from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}.part")
+
+
+def _sync(directory: Path) -> None:
+    """Make a rename outlast a power cut, where a directory can be synced."""
+    if os.name == "posix":
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

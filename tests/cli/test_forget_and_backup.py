@@ -1,0 +1,53 @@
+import json
+
+import pytest
+
+
+@pytest.fixture
+def store(tmp_path, run):
+    store = tmp_path / "store"
+    for scope in ("user/ruth", "user/ruth/garden", "user/ruthless"):
+        run("remember", "--store", store, "--scope", scope, stdin=json.dumps({"id": "e1", "summary": f"xyzzy {scope}"}))
+    return store
+
+
+def scopes(run, store):
+    return run("scopes", "--store", store).splitlines()
+
+
+def test_a_memory_is_forgotten_in_its_scope_alone(store, run, refused):
+    assert run("forget", "e1", "--scope", "user/ruth", "--store", store) == ""
+    assert scopes(run, store) == ["user/ruth/garden", "user/ruthless"]
+    assert "Memory not found: e1" in refused("forget", "e1", "--scope", "user/ruth", "--store", store)
+
+
+def test_a_scope_is_forgotten_with_those_below_it_when_yes_is_said(store, run, refused):
+    assert "give --yes to do it" in refused("forget-scope", "user/ruth", "--store", store)
+    assert len(scopes(run, store)) == 3
+    assert run("forget-scope", "user/ruth", "--yes", "--store", store) == "2\n"
+    assert scopes(run, store) == ["user/ruthless"]
+
+
+def test_nothing_of_what_was_forgotten_is_left_after_a_purge(store, run):
+    run("forget-scope", "user", "--yes", "--store", store)
+    assert run("purge", "--store", store) == ""
+    assert not any(b"xyzzy" in file.read_bytes() for file in store.iterdir())
+
+
+def test_a_backup_can_be_looked_into_and_is_never_overwritten(store, run, refused, tmp_path):
+    run("backup", tmp_path / "copy", "--store", store)
+    assert scopes(run, tmp_path / "copy") == scopes(run, store)
+    assert "cannot become a new directory" in refused("backup", tmp_path / "copy", "--store", store)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["forget", "e1", "--scope", "c1"], ["forget-scope", "c1", "--yes"], ["purge"], ["backup", "copy"]]
+)
+def test_a_store_that_is_not_there_is_not_made(tmp_path, refused, arguments):
+    assert "there is no memory store at" in refused(*arguments, "--store", tmp_path / "missing")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_malformed_scope_is_refused(store, refused):
+    assert "is malformed" in refused("forget", "e1", "--scope", "user//ruth", "--store", store)
+    assert "is malformed" in refused("forget-scope", "user/", "--store", store)
