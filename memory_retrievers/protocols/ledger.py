@@ -1,8 +1,4 @@
-"""The sockets: what the package asks of its parts, so that each can be replaced.
-
-All are structural: any object with these methods fits. Every implementation must be safe to use from several threads.
-The suites in ``memory_retrievers.testing.contracts`` say the same in tests; a backend's author inherits them.
-"""
+"""The socket for the truth: records, passages, vectors and reviews."""
 
 from __future__ import annotations
 
@@ -10,80 +6,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Protocol
 
 from memory_retrievers.contents import Contents, VerificationReport
-from memory_retrievers.models import (
-    AnyMemory,
-    Category,
-    DetailLevel,
-    EpisodicMemory,
-    JsonObject,
-    Kind,
-    MemoryKey,
-    PendingReview,
-    RetrievedMemory,
-    ScopeStatistics,
-    SemanticMemory,
-)
+from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, PendingReview, ScopeStatistics
 from memory_retrievers.paging import Position
-from memory_retrievers.passages import ForgettingState, Hits, NewPassage, Passage, Selection
+from memory_retrievers.passages import ForgettingState, NewPassage, Passage, Selection
 
 if TYPE_CHECKING:  # importing the package loads no numpy
-    from memory_retrievers.passages import Vector, Vectors
-
-AnswerT = TypeVar("AnswerT", bound=BaseModel)
-
-
-class Clock(Protocol):
-    """Where the time comes from."""
-
-    def now(self) -> datetime:
-        """The current moment, with a time zone."""
-        ...
-
-
-class Embedder(Protocol):
-    """Turns text into unit vectors of one length.
-
-    This is the shape inside the package; ``embeddings.adapt`` brings LangChain, LlamaIndex and Chroma embedders, and
-    plain functions, into it and checks what they give.
-    """
-
-    @property
-    def id(self) -> str:
-        """Names the model; a store remembers it and refuses another."""
-        ...
-
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """One L2-normalised row per text: shape (number of texts, dimension).
-
-        Raises:
-            EmbeddingError: The model failed, or gave another number of rows, another length, NaN or infinity.
-        """
-        ...
-
-    def embed_query(self, text: str) -> Vector:
-        """The L2-normalised vector of a question: shape (dimension,).
-
-        Raises:
-            EmbeddingError: As above.
-        """
-        ...
-
-
-class LanguageModel(Protocol):
-    """Answers a prompt with an object."""
-
-    def generate(self, system: str, user: str, schema: type[AnswerT]) -> AnswerT:
-        """The model's answer as an instance of ``schema``.
-
-        Raises:
-            LanguageModelError: The model failed, or its answer does not fit the schema.
-        """
-        ...
+    from memory_retrievers.passages import Vectors
 
 
 class Ledger(Protocol):
@@ -241,127 +172,4 @@ class Ledger(Protocol):
 
     def close(self) -> None:
         """Release everything; further calls do nothing."""
-        ...
-
-
-class KeywordIndex(Protocol):
-    """BM25 over the passages of a selection, with the statistics of the scope that is searched.
-
-    The formula is Lucene's: ``idf = ln(1 + (N − df + 0.5) / (df + 0.5))`` and
-    ``score = Σ idf · tf / (tf + k1 · (1 − b + b · length / average length))``, where N, df and the average length
-    are those of the searched scope and kind, or of the union of the scopes when child scopes are included.
-    """
-
-    def add(self, passages: Sequence[Passage]) -> None:
-        """Index new passages; called inside the ledger's transaction."""
-        ...
-
-    def remove(self, passages: Sequence[Passage]) -> None:
-        """The exact inverse of :meth:`add`; called inside the ledger's transaction, before they leave the ledger."""
-        ...
-
-    def forget(self, passages: Sequence[int]) -> None:
-        """Keep nothing in memory of passages that are gone; called after the transaction."""
-        ...
-
-    def search(self, terms: Sequence[str], selection: Selection, *, limit: int) -> Hits:
-        """The best passages that share a term, best first, ties by lower id. No terms, no hits."""
-        ...
-
-    def verify(self) -> VerificationReport:
-        """Compare what the index stores with the ledger's passages; an engine that stores nothing has no problems."""
-        ...
-
-    def rebuild(self) -> None:
-        """Make everything the index stores or remembers anew from the ledger's passages, in one transaction."""
-        ...
-
-
-class VectorIndex(Protocol):
-    """Nearest neighbours by cosine among the passages of a selection."""
-
-    def search(self, vector: Vector, selection: Selection, *, limit: int) -> Hits:
-        """The nearest passages, nearest first, ties by lower id; no floor on similarity."""
-        ...
-
-    def forget(self, passages: Sequence[int]) -> None:
-        """Keep nothing in memory of passages that are gone; called after the transaction."""
-        ...
-
-    def rebuild(self) -> None:
-        """Make everything the index stores or remembers anew from the ledger's vectors."""
-        ...
-
-
-class Retrieved(Protocol):
-    """What a memory answers to a question."""
-
-    @property
-    def semantic(self) -> tuple[RetrievedMemory[SemanticMemory], ...]:
-        """The facts, best first."""
-        ...
-
-    @property
-    def episodic(self) -> tuple[RetrievedMemory[EpisodicMemory], ...]:
-        """The episodes, best first."""
-        ...
-
-    def to_markdown(self, detail: DetailLevel | str = DetailLevel.AUTO) -> str:
-        """The block for a model to read; empty when nothing was found."""
-        ...
-
-    def to_dict(self) -> JsonObject:
-        """The raw form."""
-        ...
-
-
-class Recent(Protocol):
-    """A scope's newest episodes."""
-
-    @property
-    def episodic(self) -> tuple[EpisodicMemory, ...]:
-        """The episodes, newest first."""
-        ...
-
-    def to_markdown(self) -> str:
-        """The block for a model to read."""
-        ...
-
-    def to_dict(self) -> JsonObject:
-        """The raw form."""
-        ...
-
-
-class Memory(Protocol):
-    """What the adapters and tools need of a memory; ``AgentMemory`` is one."""
-
-    def retrieve(
-        self,
-        query: str,
-        *,
-        scope: str,
-        episodic_limit: int = 5,
-        semantic_limit: int = 20,
-        category: Category | str | None = None,
-        include_child_scopes: bool = False,
-        limit: int | None = None,
-        record: bool = True,
-    ) -> Retrieved:
-        """The memories that answer the query."""
-        ...
-
-    def context(
-        self,
-        query: str,
-        *,
-        scope: str,
-        semantic_limit: int = 20,
-        category: Category | str | None = None,
-        include_child_scopes: bool = False,
-    ) -> Retrieved:
-        """The facts that answer the query, without any side effect."""
-        ...
-
-    def recent(self, scope: str, *, limit: int = 10, days_limit: float | None = None) -> Recent:
-        """The newest episodes."""
         ...

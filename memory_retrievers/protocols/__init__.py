@@ -1,0 +1,22 @@
+"""The sockets: what the package asks of its parts, so that each can be replaced.
+
+All are structural: any object with these methods fits. Every implementation must be safe to use from several threads.
+The suites in ``memory_retrievers.testing.contracts`` say the same in tests; a backend's author inherits them.
+"""
+
+from memory_retrievers.protocols.answers import Memory, Recent, Retrieved
+from memory_retrievers.protocols.indexes import KeywordIndex, VectorIndex
+from memory_retrievers.protocols.ledger import Ledger
+from memory_retrievers.protocols.services import Clock, Embedder, LanguageModel
+
+__all__ = [
+    "Clock",
+    "Embedder",
+    "KeywordIndex",
+    "LanguageModel",
+    "Ledger",
+    "Memory",
+    "Recent",
+    "Retrieved",
+    "VectorIndex",
+]

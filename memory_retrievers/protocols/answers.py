@@ -1,0 +1,81 @@
+"""The sockets between a memory and those who use it: adapters, tools, servers."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from memory_retrievers.models import Category, DetailLevel, EpisodicMemory, JsonObject, RetrievedMemory, SemanticMemory
+
+
+class Memory(Protocol):
+    """What the adapters and tools need of a memory; ``AgentMemory`` is one."""
+
+    def retrieve(
+        self,
+        query: str,
+        *,
+        scope: str,
+        episodic_limit: int = 5,
+        semantic_limit: int = 20,
+        category: Category | str | None = None,
+        include_child_scopes: bool = False,
+        limit: int | None = None,
+        record: bool = True,
+    ) -> Retrieved:
+        """The memories that answer the query."""
+        ...
+
+    def context(
+        self,
+        query: str,
+        *,
+        scope: str,
+        semantic_limit: int = 20,
+        category: Category | str | None = None,
+        include_child_scopes: bool = False,
+    ) -> Retrieved:
+        """The facts that answer the query, without any side effect."""
+        ...
+
+    def recent(self, scope: str, *, limit: int = 10, days_limit: float | None = None) -> Recent:
+        """The newest episodes."""
+        ...
+
+
+class Retrieved(Protocol):
+    """What a memory answers to a question."""
+
+    @property
+    def semantic(self) -> tuple[RetrievedMemory[SemanticMemory], ...]:
+        """The facts, best first."""
+        ...
+
+    @property
+    def episodic(self) -> tuple[RetrievedMemory[EpisodicMemory], ...]:
+        """The episodes, best first."""
+        ...
+
+    def to_markdown(self, detail: DetailLevel | str = DetailLevel.AUTO) -> str:
+        """The block for a model to read; empty when nothing was found."""
+        ...
+
+    def to_dict(self) -> JsonObject:
+        """The raw form."""
+        ...
+
+
+class Recent(Protocol):
+    """A scope's newest episodes."""
+
+    @property
+    def episodic(self) -> tuple[EpisodicMemory, ...]:
+        """The episodes, newest first."""
+        ...
+
+    def to_markdown(self) -> str:
+        """The block for a model to read."""
+        ...
+
+    def to_dict(self) -> JsonObject:
+        """The raw form."""
+        ...
