@@ -22,6 +22,7 @@ import typer
 
 from memory_retrievers import __version__, samples
 from memory_retrievers import scopes as scope_paths
+from memory_retrievers.engine import STORE_FILE
 from memory_retrievers.errors import (
     ConfigurationError,
     MemoryRetrieversError,
@@ -29,7 +30,7 @@ from memory_retrievers.errors import (
     StoreLockedError,
     ValidationError,
 )
-from memory_retrievers.memory import STORE_FILE, AgentMemory
+from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import (
     Category,
     Draft,

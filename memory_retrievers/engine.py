@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.retrieval.pending import PendingReviewBuffer
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from memory_retrievers.backends.sqlite import SQLiteLedger
     from memory_retrievers.embeddings.adapt import AnyEmbedder
     from memory_retrievers.protocols import Clock, Embedder, KeywordIndex
+
+STORE_FILE: Final = "memory.db"
+"""The file in a store's directory that holds everything."""
 
 KeywordEngine: TypeAlias = Literal["sqlite_bm25", "rank_bm25"]
 

@@ -1,0 +1,5 @@
+"""The front door: ``AgentMemory``, in the parts that open a store, remember, recall and keep it."""
+
+from memory_retrievers.memory.agent import AgentMemory
+
+__all__ = ["AgentMemory"]

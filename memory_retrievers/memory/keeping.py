@@ -1,0 +1,76 @@
+"""What keeps a store whole over the years: verify, rebuild, purge, backup, export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from memory_retrievers import scopes, transfer, upkeep
+from memory_retrievers.contents import Progress, VerificationReport
+from memory_retrievers.engine import STORE_FILE
+from memory_retrievers.memory.handle import Handle
+from memory_retrievers.upkeep import Index
+
+
+class Keeping(Handle):
+    """The part of ``AgentMemory`` that looks after the store as a whole."""
+
+    def verify(self) -> VerificationReport:
+        """Look whether the store is whole: the file, every memory with its passages and vectors, the postings."""
+        return upkeep.verify(self._store)
+
+    def rebuild(self, what: Index = "all") -> None:
+        """Make indexes anew from the stored memories, which stay as they are.
+
+        Args:
+            what: ``sparse`` makes postings and word statistics anew from the passages, in one transaction. ``dense``
+                only drops the vectors remembered in memory, which are read from the store again: the stored vectors
+                are the index, and mending them would take embedding again. ``all`` does both.
+
+        Raises:
+            ValidationError: There is no such index.
+        """
+        upkeep.rebuild(self._store, what)
+
+    def purge(self) -> None:
+        """Remove what has expired, and leave no byte of what was forgotten in the directory of the store.
+
+        The file is written anew, which takes time and, for that long, as much space again.
+
+        Raises:
+            BackendError: It could not be done now, since somebody was reading; nothing is lost.
+        """
+        self._pending.flush()
+        self._store.purge()
+
+    def backup(self, path: str | Path) -> None:
+        """Copy the store to a new directory, whatever is written meanwhile; :meth:`open` opens the copy.
+
+        Raises:
+            ConfigurationError: The directory exists, or cannot be made.
+            BackendError: The copy failed, and nothing was left of it.
+        """
+        self._pending.flush()
+        self._store.ledger.backup(Path(path) / STORE_FILE)
+
+    def export(self, path: str | Path, *, scope: str | None = None, progress: Progress | None = None) -> int:
+        """Write memories, their vectors and what waits for review into a new file of JSON lines, losing nothing.
+
+        The file is of one moment, and appears under its name only when it is whole. :meth:`import_` reads it.
+
+        Args:
+            path: The file; it must not exist yet.
+            scope: This scope and all below it; None is everything.
+            progress: Told now and then how many memories are written, and of how many.
+
+        Returns:
+            How many memories were written.
+
+        Raises:
+            ConfigurationError: The file exists, or cannot be written.
+            ValidationError: The scope is malformed.
+            BackendError: A memory is damaged; :meth:`verify` tells more.
+        """
+        asked = None if scope is None else scopes.parse(scope)
+        if not self._engine.read_only:
+            self._pending.flush()
+        return transfer.export(self._store.ledger, Path(path), scope=asked, progress=progress)
