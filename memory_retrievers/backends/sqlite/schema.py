@@ -104,5 +104,32 @@ _FIRST: Final = (
     "CREATE INDEX pending_reviews_by_scope ON pending_reviews (scope_id, id)",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST,)
+_PROJECTION: Final = (
+    # How far a vector index outside this file has been fed: every passage up to the mark, but for what the outbox
+    # lists. Without a generation there is no such index, the mark is 0, and nothing is listed.
+    """CREATE TABLE projection (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        generation TEXT,
+        mark INTEGER NOT NULL
+    )""",
+    "INSERT INTO projection VALUES (1, NULL, 0)",
+    "CREATE TABLE outbox (id INTEGER PRIMARY KEY AUTOINCREMENT, passage INTEGER NOT NULL)",
+    """CREATE TRIGGER projected_passage_removed AFTER DELETE ON passages
+        WHEN OLD.id <= (SELECT mark FROM projection) BEGIN
+        INSERT INTO outbox (passage) VALUES (OLD.id); END""",
+    """CREATE TRIGGER projected_memory_changed
+        AFTER UPDATE OF scope_id, category, created_at, expires_at, invalid_at, tier, origin ON memories
+        WHEN (NEW.scope_id, NEW.category, NEW.created_at, NEW.expires_at, NEW.invalid_at, NEW.tier, NEW.origin)
+            IS NOT (OLD.scope_id, OLD.category, OLD.created_at, OLD.expires_at, OLD.invalid_at, OLD.tier, OLD.origin)
+        BEGIN
+        INSERT INTO outbox (passage)
+            SELECT id FROM passages WHERE memory = NEW.row AND id <= (SELECT mark FROM projection); END""",
+    # The vectors of another embedder, until there is one for every passage.
+    """CREATE TABLE new_vectors (
+        passage INTEGER PRIMARY KEY REFERENCES passages (id) ON DELETE CASCADE,
+        vector BLOB NOT NULL
+    )""",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _PROJECTION)
 """Schema version n is what the first n migrations make; the file keeps it in ``PRAGMA user_version``."""
