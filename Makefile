@@ -21,8 +21,9 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: $(VENV)/.dev
+bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/speed.py $(BENCH_ARGS)
+	$(BIN)/python benchmarks/recall.py
 
 clean:
 	rm -rf $(VENV) .demo-memory .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -38,4 +39,8 @@ $(VENV)/.base: pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $@ $(VENV)/.base
+
+$(VENV)/.bench: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"
 	@touch $@ $(VENV)/.base

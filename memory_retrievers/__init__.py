@@ -4,7 +4,7 @@
 ``memory_retrievers.llama_index``. Importing this package loads no framework, no chromadb and no numpy.
 """
 
-from memory_retrievers.contents import VerificationReport
+from memory_retrievers.contents import AdoptionReport, VerificationReport
 from memory_retrievers.errors import (
     BackendError,
     BatchOperationError,
@@ -45,7 +45,7 @@ __all__ = [  # noqa: RUF022 - in sections
     # what goes in and comes out
     "Message", "EpisodicMemory", "SemanticMemory",
     "RetrievalResult", "RecentResult", "RetrievedMemory", "Explanation", "PendingReview", "ScopeStatistics", "Page",
-    "VerificationReport",
+    "AdoptionReport", "VerificationReport",
     # the words they use
     "Category", "DetailLevel", "Rating",
     # errors

@@ -52,12 +52,14 @@ class VerificationReport:
         memories: How many memories were looked at.
         passages: How many passages were looked at.
         postings: How many postings of the keyword index were looked at; 0 for an engine that stores none.
+        projected: How many passages were compared with a vector index outside the file; 0 if there is none.
         problems: One sentence each; beyond the first 1,000 of a part, how many more there are. Empty: all is well.
     """
 
     memories: int = 0
     passages: int = 0
     postings: int = 0
+    projected: int = 0
     problems: tuple[str, ...] = ()
 
     @property
@@ -71,6 +73,7 @@ class VerificationReport:
             memories=self.memories + other.memories,
             passages=self.passages + other.passages,
             postings=self.postings + other.postings,
+            projected=self.projected + other.projected,
             problems=self.problems + other.problems,
         )
 
@@ -92,3 +95,39 @@ class Problems:
         """The problems, the last of them counting those that are not listed."""
         more = (f"and {self._unlisted:,} more problems like these",) if self._unlisted else ()
         return (*self._listed, *more)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkippedRows:
+    """Rows of a collection that could not become memories.
+
+    Attributes:
+        reason: Why: ``no_text``, ``zero_vector``, ``non_finite_vector``, ``no_scope`` (the key is missing, or neither
+            text nor a whole number), ``invalid_scope``, ``id_taken`` (by a memory that is not from the collection)
+            or ``invalid_record`` (a text, an id or metadata that no memory can hold).
+        rows: How many.
+        examples: The ids of the first few.
+    """
+
+    reason: str
+    rows: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptionReport:
+    """What became of the rows of a collection.
+
+    Attributes:
+        adopted: New memories.
+        updated: Memories that follow a change of their row.
+        forgotten: Memories whose row is gone, or of no use any more.
+        unchanged: Memories that were there already, as they are.
+        skipped: The rows that are no memories, by reason.
+    """
+
+    adopted: int = 0
+    updated: int = 0
+    forgotten: int = 0
+    unchanged: int = 0
+    skipped: tuple[SkippedRows, ...] = ()

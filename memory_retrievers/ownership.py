@@ -19,27 +19,31 @@ OWNER_FILE: Final = "OWNER"
 """Holds the process id of the owner; beside the lock, since a contender empties the lock file."""
 
 
-class Closable(Protocol):
+class Shareable(Protocol):
     """What is shared."""
+
+    @property
+    def settings(self) -> Hashable:
+        """What a holder must ask for; it may change while the store is open."""
+        ...
 
     def close(self) -> None:
         """Release everything."""
         ...
 
 
-SharedT = TypeVar("SharedT", bound=Closable)
+SharedT = TypeVar("SharedT", bound=Shareable)
 
 
 @dataclass(eq=False)
 class _Live(Generic[SharedT]):
     shared: SharedT
-    settings: Hashable
     lock: filelock.BaseFileLock
     process: int = field(default_factory=os.getpid)
     holders: int = 1
 
 
-_live: dict[Path, _Live[Closable]] = {}
+_live: dict[Path, _Live[Shareable]] = {}
 # Reentrant: a handle that is garbage collected while another is being opened lets go of its share right then.
 _registry = threading.RLock()
 
@@ -49,7 +53,7 @@ def share(directory: Path, *, settings: Hashable, build: Callable[[], SharedT]) 
 
     Args:
         directory: The store's directory, which exists.
-        settings: What a second holder must ask for too.
+        settings: What this holder asks for; the store that is open already must have the same.
         build: Opens the store; called by the first holder, once the directory is locked.
 
     Raises:
@@ -60,22 +64,22 @@ def share(directory: Path, *, settings: Hashable, build: Callable[[], SharedT]) 
     with _registry:
         live = _live.get(place)
         if live is not None and live.process == os.getpid():
-            if live.settings != settings:
+            if live.shared.settings != settings:
                 raise ConfigurationError(
                     f"{directory} is open in this process with other settings: close it first, or open it the same way"
                 )
             live.holders += 1
         else:
-            live = _opened(place, settings, build)
+            live = _opened(place, build)
             _live[place] = live
     return live.shared, lambda: _let_go(place, live)  # type: ignore[return-value]  # built by `build`
 
 
-def _opened(place: Path, settings: Hashable, build: Callable[[], SharedT]) -> _Live[Closable]:
+def _opened(place: Path, build: Callable[[], SharedT]) -> _Live[Shareable]:
     lock = _locked(place)
     try:
         (place / OWNER_FILE).write_text(str(os.getpid()), encoding="ascii")
-        return _Live(build(), settings, lock)
+        return _Live(build(), lock)
     except BaseException:
         lock.release()
         raise
@@ -103,7 +107,7 @@ def _owner(place: Path) -> str:
     return "another process"
 
 
-def _let_go(place: Path, live: _Live[Closable]) -> None:
+def _let_go(place: Path, live: _Live[Shareable]) -> None:
     if live.process != os.getpid():
         return  # a forked child holds nothing: the store is its parent's
     with _registry:

@@ -63,6 +63,39 @@ class Passage:
     text: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectedPassage:
+    """A passage with all that a vector index outside the ledger keeps of it, so that it can filter by itself.
+
+    Attributes:
+        id: Its number in the ledger.
+        memory_id: The id of its memory within the scope.
+        scope: The memory's scope.
+        kind: The memory's kind.
+        part: Which text of the memory it is.
+        origin: Where the memory came from.
+        created_at: When the memory was made, in microseconds since 1970.
+        category: What a fact is about; None for an episode.
+        tier: How long the memory is meant to live.
+        expires_at: From when on it is invisible, in microseconds since 1970; None means never.
+        text: What is searched.
+        vector: Its unit vector.
+    """
+
+    id: int
+    memory_id: str
+    scope: str
+    kind: str
+    part: str
+    origin: str
+    created_at: int
+    category: str | None
+    tier: str
+    expires_at: int | None
+    text: str
+    vector: Vector
+
+
 class Hits(NamedTuple):
     """What one list found, best first, as parallel lists: ids travel, records are read late.
 

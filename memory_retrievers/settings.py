@@ -22,6 +22,8 @@ class RetrievalSettings(BaseModel):
             morning beats one from last night.
         bm25_k1: Saturation of term counts. Memories are short: 0.9 finds more than the textbook's 1.2.
         bm25_b: How strongly long texts are discounted; 0.4 for the same reason, instead of 0.75.
+        exact_limit: Up to so many passages that a search may see, vectors are compared exactly; beyond, an HNSW index
+            answers if the store has one. Exact search takes about a millisecond per 1,000.
         fact_display_length: Longer facts are cut with ``…`` in markdown; None shows them whole.
     """
 
@@ -33,6 +35,7 @@ class RetrievalSettings(BaseModel):
     whole_days: bool = False
     bm25_k1: Annotated[float, Field(ge=0)] = 0.9
     bm25_b: Annotated[float, Field(ge=0, le=1)] = 0.4
+    exact_limit: Annotated[int, Field(ge=0)] = 20_000
     fact_display_length: Annotated[int, Field(ge=2)] | None = 280
 
     @classmethod

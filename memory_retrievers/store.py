@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import math
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, TypeVar
 
 from memory_retrievers import scopes
 from memory_retrievers.drafts import completed
-from memory_retrievers.errors import EmbeddingMismatchError, NotFoundError, ValidationError
+from memory_retrievers.errors import NotFoundError, ValidationError
+from memory_retrievers.fingerprint import ProbedEmbedder, StoreEmbedder
 from memory_retrievers.models import AnyMemory, Draft, PendingReview, SemanticMemory
 from memory_retrievers.passages import NewPassage, Passage
 from memory_retrievers.protocols import Clock, Embedder, KeywordIndex, Ledger, VectorIndex
 from memory_retrievers.updates import changed
 
 if TYPE_CHECKING:
-    from memory_retrievers.passages import Vector, Vectors
+    from memory_retrievers.passages import Vector
 
-_PROBE: Final = "The quick brown fox jumps over the lazy dog."
-_PROBE_COMPONENTS: Final = 16
-_PROBE_MIN_COSINE: Final = 0.95
-"""Quantised models vary a little between processors; another model is nowhere near."""
+FoundT = TypeVar("FoundT")
 
 
 class MemoryStore:
@@ -48,11 +43,7 @@ class MemoryStore:
         self.keyword = keyword
         self.dense = dense
         self.clock = clock
-        self._embedder = embedder
-        self._fingerprint_lock = threading.Lock()
-        self._dimension: int | None = None
-        self._fingerprint: dict[str, str] = {}
-        self._refuse_other_embedder(ledger.notes())
+        self.embedder = StoreEmbedder(ledger, embedder, forget_vectors=lambda: dense.forget(None))
 
     def now(self) -> datetime:
         """The current moment in UTC."""
@@ -74,11 +65,14 @@ class MemoryStore:
         memories = [completed(draft, now=now) for draft in drafts]
         if not memories:
             return []
-        passages = self._passages(memories)
-        with self.ledger.transaction():
-            self._note_embedder()
-            self.keyword.add(self.ledger.add(memories, passages))
-        return memories
+        while True:
+            embedder = self.embedder.current()
+            passages = _passages(memories, embedder)
+            with self.ledger.transaction():
+                if not self.embedder.admits(embedder):
+                    continue  # the store has just moved to another embedder
+                self.keyword.add(self.ledger.add(memories, passages))
+            return memories
 
     def get(self, id: str, *, scope: str) -> AnyMemory:
         """The memory of this id in this scope, whatever its state, unless it has expired.
@@ -119,16 +113,18 @@ class MemoryStore:
             after = changed(before, fields, now=self.now())
             if after is before:
                 return before
-            passages = None if _texts(after) == _texts(before) else self._passages([after])[0]
+            embedder = None if _texts(after) == _texts(before) else self.embedder.current()
+            passages = None if embedder is None else _passages([after], embedder)[0]
             replaced: list[Passage] = []
             with self.ledger.transaction():
                 if self.ledger.get(scope=scope, id=id) != before:
                     continue  # somebody else was faster: begin with what they left
-                if passages is not None:
-                    self._note_embedder()
-                    replaced = self._unindexed(scope, id=id)
+                if embedder is not None:
+                    if not self.embedder.admits(embedder):
+                        continue  # the store has just moved to another embedder
+                    replaced = self.unindexed(scope, id=id)
                 self.keyword.add(self.ledger.replace(after, passages))
-            self._let_go(replaced)
+            self.let_go(replaced)
             return after
 
     def forget(self, id: str, *, scope: str) -> None:
@@ -140,10 +136,10 @@ class MemoryStore:
         """
         scopes.parse(scope)
         with self.ledger.transaction():
-            gone = self._unindexed(scope, id=id)
+            gone = self.unindexed(scope, id=id)
             if not self.ledger.remove(scope=scope, id=id):
                 raise NotFoundError(f"Memory not found: {id}")
-        self._let_go(gone)
+        self.let_go(gone)
 
     def forget_scope(self, scope: str, *, include_child_scopes: bool) -> int:
         """Remove all that a scope holds, in one transaction, and give the number of memories.
@@ -153,9 +149,9 @@ class MemoryStore:
         """
         scopes.parse(scope)
         with self.ledger.transaction():
-            gone = self._unindexed(scope, include_child_scopes=include_child_scopes)
+            gone = self.unindexed(scope, include_child_scopes=include_child_scopes)
             removed = self.ledger.remove_scope(scope, include_child_scopes=include_child_scopes)
-        self._let_go(gone)
+        self.let_go(gone)
         return removed
 
     def purge(self) -> None:
@@ -167,9 +163,10 @@ class MemoryStore:
         gone: list[Passage] = []
         with self.ledger.transaction():
             for key in self.ledger.expired(self.now()):
-                gone += self._unindexed(key.scope, id=key.id)
+                gone += self.unindexed(key.scope, id=key.id)
                 self.ledger.remove(scope=key.scope, id=key.id)
-        self._let_go(gone)
+        self.let_go(gone)
+        self.dense.purge()
         self.ledger.purge()
 
     def add_pending_reviews(self, reviews: Sequence[PendingReview]) -> None:
@@ -182,24 +179,17 @@ class MemoryStore:
         kept = tuple(key for key in review.memories if self.ledger.get(scope=key.scope, id=key.id) is not None)
         return replace(review, memories=kept)
 
-    def _unindexed(self, scope: str, *, id: str | None = None, include_child_scopes: bool = False) -> list[Passage]:
+    def unindexed(self, scope: str, *, id: str | None = None, include_child_scopes: bool = False) -> list[Passage]:
         """Passages that the keyword index has given up, and the ledger is about to; inside a transaction."""
         passages = self.ledger.passages_of(scope, id=id, include_child_scopes=include_child_scopes)
         self.keyword.remove(passages)
         return passages
 
-    def _let_go(self, passages: Sequence[Passage]) -> None:
+    def let_go(self, passages: Sequence[Passage]) -> None:
         """Keep nothing in memory of passages that are gone for good; after the transaction."""
         if ids := [passage.id for passage in passages]:
             self.keyword.forget(ids)
             self.dense.forget(ids)
-
-    def _passages(self, memories: Sequence[AnyMemory]) -> list[list[NewPassage]]:
-        vectors = self._embed([memory.embedding_text for memory in memories])
-        return [
-            [NewPassage(part=memory.kind, text=memory.search_text, vector=vector)]
-            for memory, vector in zip(memories, vectors, strict=True)
-        ]
 
     def embed_query(self, query: str) -> Vector:
         """The vector of a question, by the store's embedder.
@@ -208,81 +198,48 @@ class MemoryStore:
             EmbeddingError: The embedder failed.
             EmbeddingMismatchError: The embedder is not the store's.
         """
-        self._check_embedder()
-        vector = self._embedder.embed_query(query)
-        self._require_dimension(len(vector))
-        return vector
+        return self.embedder.current().embed_query(query)
+
+    def search(self, query: str, find: Callable[[Vector], FoundT]) -> FoundT:
+        """What a search finds with the vector of a question, all stored vectors being of the same embedder as that.
+
+        Args:
+            query: The question.
+            find: Searches the indexes; called once more if the store has moved to another embedder meanwhile.
+
+        Raises:
+            EmbeddingError: The embedder failed.
+            EmbeddingMismatchError: The embedder is not the store's, or no longer.
+        """
+        while True:
+            embedder = self.embedder.current()
+            try:
+                found = find(embedder.embed_query(query))
+            except Exception:
+                if self.embedder.holds(embedder):
+                    raise
+                continue  # vectors of two lengths may have met
+            if self.embedder.holds(embedder):
+                return found
 
     def close(self) -> None:
         """Release everything."""
+        self.dense.close()
         self.ledger.close()
 
-    def _embed(self, texts: Sequence[str]) -> Vectors:
-        self._check_embedder()
-        vectors = self._embedder.embed_documents(texts)
-        self._require_dimension(vectors.shape[1])
-        return vectors
 
-    def _require_dimension(self, dimension: int) -> None:
-        if dimension != self._dimension:
-            raise EmbeddingMismatchError(
-                f"{self._embedder.id} gave a vector of {dimension} numbers; this store holds vectors of "
-                f"{self._dimension}. Open it with the embedder it was filled with."
-            )
+def embedded_text(memory: AnyMemory, *, part: str, text: str) -> str:
+    """What a passage of a memory is embedded as, which for the memory itself is not what its words are found by."""
+    return memory.embedding_text if part == memory.kind else text
 
-    def _check_embedder(self) -> None:
-        """Compare the embedder with the one the store was filled with, once, at the first embedding.
 
-        Its name is known when the store is opened; its vectors only now, so that opening loads no model.
-        """
-        if self._dimension is not None:
-            return
-        with self._fingerprint_lock:
-            if self._dimension is not None:
-                return
-            probe = self._embedder.embed_query(_PROBE)
-            components = [float(component) for component in probe[:_PROBE_COMPONENTS]]
-            self._fingerprint = {
-                "embedder_id": self._embedder.id,
-                "dimension": str(len(probe)),
-                "probe": json.dumps(components),
-            }
-            notes = self.ledger.notes()
-            self._refuse_other_embedder(notes)
-            self._refuse_other_vectors(notes, len(probe), components)
-            self._dimension = len(probe)
-
-    def _note_embedder(self) -> None:
-        """Remember the embedder with the first memories it embeds, in their transaction."""
-        if "embedder_id" not in self.ledger.notes():
-            self.ledger.write_notes(self._fingerprint)
-
-    def _refuse_other_embedder(self, notes: dict[str, str]) -> None:
-        if notes.get("embedder_id", self._embedder.id) != self._embedder.id:
-            raise EmbeddingMismatchError(
-                f"this store was filled with the embedder {notes['embedder_id']!r}, not {self._embedder.id!r}: open it "
-                f"with that one (or, if it is the same model under another name, with embedder_id="
-                f"{notes['embedder_id']!r})"
-            )
-
-    def _refuse_other_vectors(self, notes: dict[str, str], dimension: int, components: list[float]) -> None:
-        if "dimension" not in notes:
-            return
-        if int(notes["dimension"]) != dimension:
-            problem = f"gives vectors of {dimension} numbers, and this store holds {notes['dimension']}"
-        elif _cosine(json.loads(notes["probe"]), components) < _PROBE_MIN_COSINE:
-            problem = "gives other vectors than the ones this store was filled with"
-        else:
-            return
-        raise EmbeddingMismatchError(
-            f"the embedder {self._embedder.id!r} {problem}: open the store with the embedder it was filled with"
-        )
+def _passages(memories: Sequence[AnyMemory], embedder: ProbedEmbedder) -> list[list[NewPassage]]:
+    vectors = embedder.embed_documents([memory.embedding_text for memory in memories])
+    return [
+        [NewPassage(part=memory.kind, text=memory.search_text, vector=vector)]
+        for memory, vector in zip(memories, vectors, strict=True)
+    ]
 
 
 def _texts(memory: AnyMemory) -> tuple[str, str]:
     return memory.embedding_text, memory.search_text
-
-
-def _cosine(left: Sequence[float], right: Sequence[float]) -> float:
-    product = sum(a * b for a, b in zip(left, right, strict=True))
-    return product / (math.hypot(*left) * math.hypot(*right) or 1.0)

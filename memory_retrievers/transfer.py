@@ -6,9 +6,6 @@ Memories stand by scope, ``created_at`` and id, so equal stores give equal files
 from __future__ import annotations
 
 import itertools
-import os
-import secrets
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +14,7 @@ from typing import IO, Final
 import pydantic
 
 from memory_retrievers import export_format
+from memory_retrievers.appearing import new_directory, new_file
 from memory_retrievers.contents import Progress, StoredMemory
 from memory_retrievers.errors import ConfigurationError, EmbeddingMismatchError, ValidationError
 from memory_retrievers.export_format import Header
@@ -40,7 +38,7 @@ def export(ledger: Ledger, target: Path, *, scope: str | None = None, progress: 
         ConfigurationError: The target exists, or cannot be written.
         BackendError: A memory is damaged; there is no target then.
     """
-    with _appearing(target) as file, ledger.contents(scope) as contents:
+    with new_file(target) as file, ledger.contents(scope) as contents:
         header = export_format.header_of(contents)
         file.write(export_format.encode(header.model_dump(mode="json")))
         for number, stored in enumerate(contents.memories, start=1):
@@ -71,7 +69,7 @@ def import_(
     with _opened(source) as file:
         with _line(source, 1):
             header = export_format.parse_header(file.readline(_MAX_HEADER))
-        with _new_directory(into) as directory:
+        with new_directory(into, becoming="a store") as directory:
             store = build(directory)
             try:
                 with _line(source, 1):
@@ -130,62 +128,3 @@ def _opened(source: Path) -> Iterator[IO[bytes]]:
         raise ConfigurationError(f"{source} cannot be read: {error.strerror}") from error
     with file:
         yield file
-
-
-@contextmanager
-def _appearing(target: Path) -> Iterator[IO[bytes]]:
-    """A file that appears under its name once it is whole, and not at all if that fails."""
-    _refuse_existing(target)
-    beside = _beside(target)
-    try:
-        with beside.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        _refuse_existing(target)  # it may have come meanwhile
-        beside.rename(target)
-        _sync(target.parent)
-    except OSError as error:
-        raise ConfigurationError(f"{target} cannot be written: {error.strerror}") from error
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _refuse_existing(target: Path) -> None:
-    if target.exists():
-        raise ConfigurationError(f"{target} exists already: name a new file, or remove that one first")
-
-
-@contextmanager
-def _new_directory(directory: Path) -> Iterator[Path]:
-    """A directory beside, that takes its name once it is filled, and goes if that fails."""
-    directory = directory.resolve()
-    beside = _beside(directory)
-    try:
-        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-            raise ConfigurationError(f"{directory} is in use already: import into a directory that is new or empty")
-        beside.mkdir(parents=True)
-        yield beside
-        _sync(beside)
-        if directory.exists():
-            directory.rmdir()
-        beside.rename(directory)
-        _sync(directory.parent)
-    except OSError as error:
-        raise ConfigurationError(f"{directory} cannot be made a store: {error.strerror}") from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}.part")
-
-
-def _sync(directory: Path) -> None:
-    """Make a rename outlast a power cut, where a directory can be synced."""
-    if os.name == "posix":
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

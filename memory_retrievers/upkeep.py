@@ -12,8 +12,8 @@ Index: TypeAlias = Literal["sparse", "dense", "all"]
 
 
 def verify(store: MemoryStore) -> VerificationReport:
-    """Look through the ledger, and compare the keyword index with it."""
-    return store.ledger.verify().joined(store.keyword.verify())
+    """Look through the ledger, and compare both indexes with it."""
+    return store.ledger.verify().joined(store.keyword.verify()).joined(store.dense.verify())
 
 
 def rebuild(store: MemoryStore, what: Index) -> None:

@@ -1,7 +1,13 @@
 """What most tests start from: a clock that stands still, a memory that needs no model, a guard of the event loop."""
 
+import contextlib
 import gc
+import socket
+import subprocess
+import sys
+import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from blockbuster import blockbuster_ctx
@@ -22,16 +28,23 @@ def keyword(request):
     return request.param
 
 
+@pytest.fixture(params=["exact", "chroma"])
+def dense(request):
+    return request.param
+
+
 @pytest.fixture
-def memory(clock, keyword):
-    with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, keyword=keyword) as memory:
+def memory(clock, keyword, dense):
+    with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, keyword=keyword, dense=dense) as memory:
         yield memory
 
 
 @pytest.fixture
-def seed_memory(clock, keyword):
+def seed_memory(clock, keyword, dense):
     settings = RetrievalSettings.seed()
-    with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, keyword=keyword, retrieval=settings) as memory:
+    with AgentMemory.in_memory(
+        embedder=HashEmbedder(), clock=clock, keyword=keyword, dense=dense, retrieval=settings
+    ) as memory:
         yield memory
 
 
@@ -41,3 +54,69 @@ def no_blocking():
     gc.collect()  # memories that other tests have dropped are closed now, and not when nothing may block
     with blockbuster_ctx("memory_retrievers"):
         yield
+
+
+@contextlib.contextmanager
+def running_chroma(directory):
+    """A Chroma server on a free loopback port; gives the port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [Path(sys.executable).parent / "chroma", "run", "--path", directory, "--host", "127.0.0.1"]
+    with subprocess.Popen(
+        [*command, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline:
+                assert process.poll() is None, "the server ended"
+                with socket.socket() as probe:
+                    if probe.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+                time.sleep(0.1)
+            yield port
+        finally:
+            process.terminate()
+
+
+@contextlib.contextmanager
+def chroma_client_of(port):
+    """A client of a server, closed to the last socket, which Chroma itself leaves open."""
+    import chromadb
+
+    client = chromadb.HttpClient("127.0.0.1", port)
+    try:
+        yield client
+    finally:
+        for each in (client, client._admin_client):
+            each._server._session.close()
+        client.close()
+
+
+@pytest.fixture
+def run_chroma(socket_enabled):
+    """Starts Chroma servers in directories and gives a client of each, in ``with`` statements."""
+
+    @contextlib.contextmanager
+    def run(directory):
+        with running_chroma(directory) as port, chroma_client_of(port) as client:
+            yield client
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def lasting():
+    """What is started at its first use and ends with the tests."""
+    with contextlib.ExitStack() as stack:
+        stack.started = {}
+        yield stack
+
+
+@pytest.fixture
+def chroma_client(lasting, socket_enabled, tmp_path_factory):
+    """A client of a Chroma server that all tests share; each uses collections of its own."""
+    if "chroma" not in lasting.started:
+        port = lasting.enter_context(running_chroma(tmp_path_factory.mktemp("chroma")))
+        lasting.started["chroma"] = lasting.enter_context(chroma_client_of(port))
+    return lasting.started["chroma"]

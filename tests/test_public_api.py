@@ -16,7 +16,7 @@ def loaded_after(statement):
 
 def test_the_public_names_are_these():
     assert sorted(memory_retrievers.__all__) == [
-        "AgentMemory", "BackendError", "BatchOperationError", "Category", "ConfigurationError", "DetailLevel", "EmbeddingError",
+        "AdoptionReport", "AgentMemory", "BackendError", "BatchOperationError", "Category", "ConfigurationError", "DetailLevel", "EmbeddingError",
         "EmbeddingMismatchError", "EpisodicMemory", "Explanation", "IndexOutOfStepError", "LanguageModelError",
         "MemoryRetrieversError", "Message", "MissingExtraError", "NotFoundError", "Page", "PendingReview", "Rating", "RecentResult",
         "RetrievalResult", "RetrievalSettings", "RetrievedMemory", "ScopeStatistics", "SemanticMemory", "StoreLockedError",

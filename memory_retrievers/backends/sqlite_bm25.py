@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memory_retrievers.backends.sqlite import SQLiteLedger, keyword_check
 from memory_retrievers.backends.sqlite import selection as where
+from memory_retrievers.backends.sqlite.database import one
 from memory_retrievers.contents import VerificationReport
 from memory_retrievers.passages import Hits, Passage, Selection
 from memory_retrievers.text import analyze
@@ -107,8 +108,8 @@ class SQLiteKeywordIndex:
         if not terms:
             return _NOTHING
         forgotten = self._forgotten
-        indexed = self._ledger.indexed(selection)
-        if len(indexed) <= self._scan_limit:
+        if self._is_small(selection):
+            indexed = self._ledger.indexed(selection)
             documents = self._read(indexed, selection, forgotten=forgotten)
             scores = self._scores(Counter(terms), documents, total=len(indexed))
             visible = scores.keys() & set(self._ledger.eligible(selection))
@@ -118,6 +119,19 @@ class SQLiteKeywordIndex:
         with self._ledger.database.read() as connection:
             rows = connection.execute(_search(selection), {**where.parameters(selection), **values}).fetchall()
         return Hits(*(list(column) for column in zip(*rows, strict=True))) if rows else _NOTHING
+
+    def _is_small(self, selection: Selection) -> bool:
+        """A single scope's passages are remembered by the ledger; those of many scopes together are only counted."""
+        if not selection.include_child_scopes:
+            return len(self._ledger.indexed(selection)) <= self._scan_limit
+        with self._ledger.database.read() as connection:
+            counted = one(
+                connection,
+                f"""SELECT sum(passages) FROM keyword_statistics
+                WHERE scope_id {where.scope_condition(selection)} AND kind = :kind""",
+                where.parameters(selection),
+            )
+            return (counted or 0) <= self._scan_limit
 
     def verify(self) -> VerificationReport:
         """See ``protocols.KeywordIndex``."""

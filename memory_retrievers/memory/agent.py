@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING, Self
 
 from memory_retrievers import transfer
 from memory_retrievers.contents import Progress
-from memory_retrievers.engine import STORE_FILE, Engine, KeywordEngine, Parts
+from memory_retrievers.engine import STORE_FILE, DenseEngine, Engine, KeywordEngine, Parts, chosen_embedder
 from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.memory.adopting import Adopting
 from memory_retrievers.memory.keeping import Keeping
 from memory_retrievers.memory.recalling import Recalling
 from memory_retrievers.memory.remembering import Remembering
+from memory_retrievers.models import Category
 from memory_retrievers.ownership import share
 from memory_retrievers.settings import RetrievalSettings
 
 if TYPE_CHECKING:
+    from memory_retrievers.adoption import Collection
     from memory_retrievers.embeddings.adapt import AnyEmbedder
     from memory_retrievers.protocols import Clock
 
 
-class AgentMemory(Remembering, Recalling, Keeping):
+class AgentMemory(Remembering, Recalling, Keeping, Adopting):
     """A long-term memory: what an agent was told, and what it made of it, found again by meaning and by words.
 
     Open one with :meth:`open` or :meth:`in_memory`; close it with :meth:`close`, or use it in a ``with`` statement.
@@ -37,6 +40,7 @@ class AgentMemory(Remembering, Recalling, Keeping):
         retrieval: RetrievalSettings | None = None,
         clock: Clock | None = None,
         keyword: KeywordEngine = "sqlite_bm25",
+        dense: DenseEngine = "auto",
         read_only: bool = False,
     ) -> Self:
         """Open the store in the directory ``path``, or make it.
@@ -52,6 +56,8 @@ class AgentMemory(Remembering, Recalling, Keeping):
             retrieval: How to rank and show; None is the default, ``RetrievalSettings.seed()`` the specification.
             clock: What tells the time; None is the system's clock.
             keyword: The BM25 engine.
+            dense: How vectors are searched: ``auto`` exactly in small scopes and by Chroma in wide ones (see
+                ``RetrievalSettings.exact_limit``), ``exact``, ``chroma``, or the client of a Chroma server.
             read_only: Only look, also beside a process that writes; nothing is noted for review.
 
         Raises:
@@ -62,7 +68,7 @@ class AgentMemory(Remembering, Recalling, Keeping):
             BackendError: The store cannot be read or written.
         """
         parts = Parts.chosen(
-            embedder=embedder, embedder_id=embedder_id, retrieval=retrieval, clock=clock, keyword=keyword
+            embedder=embedder, embedder_id=embedder_id, retrieval=retrieval, clock=clock, keyword=keyword, dense=dense
         )
         file = Path(path) / STORE_FILE
         if read_only:
@@ -86,6 +92,7 @@ class AgentMemory(Remembering, Recalling, Keeping):
         retrieval: RetrievalSettings | None = None,
         clock: Clock | None = None,
         keyword: KeywordEngine = "rank_bm25",
+        dense: DenseEngine = "auto",
     ) -> Self:
         """A memory that leaves nothing on disk and ends with the process; the arguments are those of :meth:`open`.
 
@@ -93,7 +100,14 @@ class AgentMemory(Remembering, Recalling, Keeping):
             ConfigurationError: The arguments do not fit together.
         """
         engine = Engine(
-            Parts.chosen(embedder=embedder, embedder_id=embedder_id, retrieval=retrieval, clock=clock, keyword=keyword),
+            Parts.chosen(
+                embedder=embedder,
+                embedder_id=embedder_id,
+                retrieval=retrieval,
+                clock=clock,
+                keyword=keyword,
+                dense=dense,
+            ),
             file=None,
         )
         return cls(engine, let_go=engine.close)
@@ -109,6 +123,7 @@ class AgentMemory(Remembering, Recalling, Keeping):
         retrieval: RetrievalSettings | None = None,
         clock: Clock | None = None,
         keyword: KeywordEngine = "sqlite_bm25",
+        dense: DenseEngine = "auto",
         progress: Progress | None = None,
     ) -> Self:
         """Make a store from a file that :meth:`export` wrote, and open it.
@@ -124,6 +139,7 @@ class AgentMemory(Remembering, Recalling, Keeping):
             retrieval: As for :meth:`open`.
             clock: As for :meth:`open`.
             keyword: As for :meth:`open`.
+            dense: As for :meth:`open`.
             progress: Told now and then how many memories are in, and of how many.
 
         Raises:
@@ -132,7 +148,7 @@ class AgentMemory(Remembering, Recalling, Keeping):
             EmbeddingMismatchError: The vectors are from another embedder.
         """
         parts = Parts.chosen(
-            embedder=embedder, embedder_id=embedder_id, retrieval=retrieval, clock=clock, keyword=keyword
+            embedder=embedder, embedder_id=embedder_id, retrieval=retrieval, clock=clock, keyword=keyword, dense=dense
         )
         transfer.import_(
             Path(path),
@@ -141,5 +157,94 @@ class AgentMemory(Remembering, Recalling, Keeping):
             progress=progress,
         )
         return cls.open(
-            into, embedder=embedder, embedder_id=embedder_id, retrieval=retrieval, clock=clock, keyword=keyword
+            into,
+            embedder=embedder,
+            embedder_id=embedder_id,
+            retrieval=retrieval,
+            clock=clock,
+            keyword=keyword,
+            dense=dense,
         )
+
+    @classmethod
+    def from_chroma(
+        cls,
+        collection: Collection,
+        *,
+        path: str | Path | None = None,
+        embedder: AnyEmbedder | None = None,
+        embedder_id: str | None = None,
+        scope: str | None = None,
+        scope_key: str | None = None,
+        text_key: str | None = None,
+        category: Category | str = Category.NOTE,
+        write_through: bool = False,
+        retrieval: RetrievalSettings | None = None,
+        clock: Clock | None = None,
+        keyword: KeywordEngine | None = None,
+        dense: DenseEngine = "auto",
+        progress: Progress | None = None,
+    ) -> Self:
+        """Copy a Chroma collection into a store, with its vectors, and serve from there.
+
+        Every row becomes a fact under its own id. The copy goes on where it stopped if it is called again, and takes
+        in what is new or has changed; what is gone from the collection is left to :meth:`sync_chroma`. The collection
+        is only read, unless changes are written through. :attr:`adoption` tells what became of the rows.
+
+        Args:
+            collection: What ``client.get_collection(...)`` returns, of any synchronous Chroma client.
+            path: The store's directory; None keeps the store in memory.
+            embedder: Must be the one the collection was filled with, see :meth:`open`; up to five of its texts are
+                embedded again to see that it is.
+            embedder_id: As for :meth:`open`.
+            scope: The scope of all memories; or
+            scope_key: the metadata key under which each row names its own, as text or a whole number.
+            text_key: The metadata key of the text; None takes the document.
+            category: The category of all facts.
+            write_through: Also write to the collection what is remembered, updated or forgotten here from now on. Only
+                rows that were adopted or made here are touched. What cannot be written waits in the store until the
+                next change, :meth:`sync_chroma` or :meth:`close`.
+            retrieval: As for :meth:`open`.
+            clock: As for :meth:`open`.
+            keyword: As for :meth:`open`; None is the default there, or of :meth:`in_memory`.
+            dense: As for :meth:`open`.
+            progress: Told after every page how many rows have been read, and of how many.
+
+        Raises:
+            ConfigurationError: The arguments do not fit together, or the store has adopted another collection, or this
+                one in another way.
+            ValidationError: The scope is malformed, or there is no such category.
+            EmbeddingMismatchError: The embedder is not the collection's; nothing was made.
+            StoreLockedError: Another process writes this store.
+            BackendError: The collection or the store failed; what is in stays, and a further call goes on.
+        """
+        from memory_retrievers import adoption
+
+        # 1. nothing is made before all this is sure
+        adoption.check_collection(collection, writable=write_through)
+        adopted = adoption.Adoption.chosen(
+            collection,
+            scope=scope,
+            scope_key=scope_key,
+            text_key=text_key,
+            category=category,
+            write_through=write_through,
+        )
+        model = chosen_embedder(embedder, embedder_id=embedder_id)
+        adoption.check_embedder(collection, adopted, model.embed_documents)
+        # 2. open the store
+        if path is None:
+            memory = cls.in_memory(
+                embedder=model, retrieval=retrieval, clock=clock, keyword=keyword or "rank_bm25", dense=dense
+            )
+        else:
+            memory = cls.open(
+                path, embedder=model, retrieval=retrieval, clock=clock, keyword=keyword or "sqlite_bm25", dense=dense
+            )
+        # 3. fill it
+        try:
+            memory._take_in(collection, adopted, progress)  # noqa: SLF001 - a new one of this class
+        except BaseException:
+            memory.close()
+            raise
+        return memory

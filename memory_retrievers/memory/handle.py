@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -40,6 +41,14 @@ class Handle:
     @property
     def _store(self) -> MemoryStore:
         return self._engine.store
+
+    @contextmanager
+    def _written(self) -> Iterator[MemoryStore]:
+        """The store to change; the change goes on to an adopted collection that is written through."""
+        engine = self._engine
+        yield engine.store
+        if engine.after_write is not None:
+            engine.after_write()
 
     @property
     def _pending(self) -> PendingReviewBuffer:

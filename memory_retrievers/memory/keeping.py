@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from memory_retrievers import scopes, transfer, upkeep
+from memory_retrievers import reembedding, scopes, transfer, upkeep
 from memory_retrievers.contents import Progress, VerificationReport
-from memory_retrievers.engine import STORE_FILE
+from memory_retrievers.engine import STORE_FILE, chosen_embedder
 from memory_retrievers.memory.handle import Handle
 from memory_retrievers.upkeep import Index
+
+if TYPE_CHECKING:
+    from memory_retrievers.embeddings.adapt import AnyEmbedder
 
 
 class Keeping(Handle):
@@ -31,6 +35,31 @@ class Keeping(Handle):
         """
         upkeep.rebuild(self._store, what)
 
+    def reembed(
+        self, embedder: AnyEmbedder | None, *, embedder_id: str | None = None, progress: Progress | None = None
+    ) -> None:
+        """Move the store to another embedder: the vector of every memory is made anew, and the records stay.
+
+        The store may be searched and written meanwhile: the old vectors serve until all new ones are there, and then
+        the change is made at once, for every handle. What is done is kept: after a crash, or when the embedder failed,
+        a call with the same embedder goes on where it was, and one with another starts over.
+
+        When the old embedder is not at hand, open the store under its name and move it before anything else:
+        ``AgentMemory.open(path, embedder=new, embedder_id=<the old one's id>)``, then ``memory.reembed(new)``.
+
+        Args:
+            embedder: The new one, as for :meth:`open`; None is the bundled one.
+            embedder_id: The name the store remembers the new one by, as for :meth:`open`.
+            progress: Told after every page how many memories have a new vector, and of how many.
+
+        Raises:
+            ConfigurationError: The embedder embeds in no known way, another thread is re-embedding this store, or it
+                was opened read-only.
+            EmbeddingError: The embedder failed; the old one goes on serving.
+            BackendError: The store cannot be written; the old embedder goes on serving.
+        """
+        reembedding.reembed(self._store, chosen_embedder(embedder, embedder_id=embedder_id), progress=progress)
+
     def purge(self) -> None:
         """Remove what has expired, and leave no byte of what was forgotten in the directory of the store.
 
@@ -40,13 +69,14 @@ class Keeping(Handle):
             BackendError: It could not be done now, since somebody was reading; nothing is lost.
         """
         self._pending.flush()
-        self._store.purge()
+        with self._written() as store:
+            store.purge()
 
     def backup(self, path: str | Path) -> None:
         """Copy the store to a new directory, whatever is written meanwhile; :meth:`open` opens the copy.
 
         Raises:
-            ConfigurationError: The directory exists, or cannot be made.
+            ConfigurationError: The directory is in use, or cannot be made.
             BackendError: The copy failed, and nothing was left of it.
         """
         self._pending.flush()

@@ -62,7 +62,8 @@ class Remembering(Handle):
                 stability=stability,
                 difficulty=difficulty,
             )
-        (memory,) = self._store.put([draft])
+        with self._written() as store:
+            (memory,) = store.put([draft])
         assert isinstance(memory, EpisodicMemory)  # noqa: S101 - an episode's draft becomes an episode
         return memory
 
@@ -105,7 +106,8 @@ class Remembering(Handle):
                 valid_at=valid_at,
                 invalid_at=invalid_at,
             )
-        (memory,) = self._store.put([draft])
+        with self._written() as store:
+            (memory,) = store.put([draft])
         assert isinstance(memory, SemanticMemory)  # noqa: S101 - a fact's draft becomes a fact
         return memory
 
@@ -122,7 +124,8 @@ class Remembering(Handle):
             ValidationError: A scope is malformed or an id is taken; nothing was stored.
             EmbeddingError: The embedder failed; nothing was stored.
         """
-        return self._store.put(drafts)
+        with self._written() as store:
+            return store.put(drafts)
 
     def invalidate(self, fact_id: str, *, scope: str) -> SemanticMemory:
         """Mark a fact as no longer true: it is kept, and no longer found.
@@ -169,7 +172,8 @@ class Remembering(Handle):
             "importance": importance,
             "expires_at": expires_at,
         }
-        return self._store.update(id, scope=scope, fields=fields)
+        with self._written() as store:
+            return store.update(id, scope=scope, fields=fields)
 
     def forget(self, id: str, *, scope: str) -> None:
         """Remove a memory for good, with every trace of it; :meth:`invalidate` is the soft form.
@@ -181,7 +185,8 @@ class Remembering(Handle):
             NotFoundError: There is no such memory in this scope.
             ValidationError: The scope is malformed.
         """
-        self._store.forget(id, scope=scope)
+        with self._written() as store:
+            store.forget(id, scope=scope)
 
     def forget_scope(self, scope: str, *, include_child_scopes: bool = True) -> int:
         """Remove everything that a scope and the scopes below it hold, and give the number of memories.
@@ -189,7 +194,8 @@ class Remembering(Handle):
         Raises:
             ValidationError: The scope is malformed.
         """
-        return self._store.forget_scope(scope, include_child_scopes=include_child_scopes)
+        with self._written() as store:
+            return store.forget_scope(scope, include_child_scopes=include_child_scopes)
 
 
 @contextmanager

@@ -4,19 +4,31 @@ All are structural: any object with these methods fits. Every implementation mus
 The suites in ``memory_retrievers.testing.contracts`` say the same in tests; a backend's author inherits them.
 """
 
+from memory_retrievers.protocols.adoption import AdoptedRow, AdoptedRows, Unwritten
 from memory_retrievers.protocols.answers import Memory, Recent, Retrieved
-from memory_retrievers.protocols.indexes import KeywordIndex, VectorIndex
+from memory_retrievers.protocols.indexes import KeywordIndex, VectorIndex, VectorProjection
 from memory_retrievers.protocols.ledger import Ledger
+from memory_retrievers.protocols.outbox import Outbox, OutboxBatch, ProjectionState
+from memory_retrievers.protocols.reembedding import NewVectors, UnembeddedPassage
 from memory_retrievers.protocols.services import Clock, Embedder, LanguageModel
 
 __all__ = [
+    "AdoptedRow",
+    "AdoptedRows",
     "Clock",
     "Embedder",
     "KeywordIndex",
     "LanguageModel",
     "Ledger",
     "Memory",
+    "NewVectors",
+    "Outbox",
+    "OutboxBatch",
+    "ProjectionState",
     "Recent",
     "Retrieved",
+    "UnembeddedPassage",
+    "Unwritten",
     "VectorIndex",
+    "VectorProjection",
 ]

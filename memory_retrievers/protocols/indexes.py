@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from memory_retrievers.contents import VerificationReport
-from memory_retrievers.passages import Hits, Passage, Selection
+from memory_retrievers.passages import Hits, Passage, ProjectedPassage, Selection
 
 if TYPE_CHECKING:  # importing the package loads no numpy
     from memory_retrievers.passages import Vector
@@ -52,10 +52,74 @@ class VectorIndex(Protocol):
         """The nearest passages, nearest first, ties by lower id; no floor on similarity."""
         ...
 
-    def forget(self, passages: Sequence[int]) -> None:
-        """Keep nothing in memory of passages that are gone; called after the transaction."""
+    def forget(self, passages: Sequence[int] | None) -> None:
+        """Keep nothing in memory of passages that are gone, or of any if None; called after the transaction."""
+        ...
+
+    def verify(self) -> VerificationReport:
+        """Compare what the index stores with the ledger's passages; one that stores nothing has no problems."""
         ...
 
     def rebuild(self) -> None:
         """Make everything the index stores or remembers anew from the ledger's vectors."""
+        ...
+
+    def purge(self) -> None:
+        """Leave no byte of what was removed in anything the index stores."""
+        ...
+
+    def close(self) -> None:
+        """Release everything; further calls do nothing."""
+        ...
+
+
+class VectorProjection(Protocol):
+    """A vector store outside the ledger that repeats its passages, and can be made anew from them at any time.
+
+    It is used by one thread that changes it and several that search it. Whatever goes wrong underneath ends in one of
+    two errors.
+
+    Raises:
+        IndexOutOfStepError: What is stored is damaged or of no use; only making it anew helps.
+        BackendError: It cannot be reached now.
+    """
+
+    def open(self, generation: str) -> bool:
+        """Find what was stored under this name, look whether it answers, and get ready; False if there is none."""
+        ...
+
+    def create(self, generation: str) -> None:
+        """Get ready to be filled under this name, after :meth:`destroy`."""
+        ...
+
+    def put(self, passages: Sequence[ProjectedPassage]) -> None:
+        """Store passages, over those of the same id."""
+        ...
+
+    def remove(self, passages: Sequence[int]) -> None:
+        """Take passages out, whether they are there or not."""
+        ...
+
+    def count(self) -> int:
+        """How many passages are stored."""
+        ...
+
+    def search(self, vector: Vector, selection: Selection | None, *, limit: int) -> list[int]:
+        """About the nearest passages that the selection lets through, or of all, nearest first."""
+        ...
+
+    def differences(self, passages: Sequence[ProjectedPassage]) -> list[str]:
+        """One sentence for each of the given passages that is not stored, or not stored like that."""
+        ...
+
+    def ids(self) -> list[int]:
+        """The ids of all passages that are stored."""
+        ...
+
+    def destroy(self, generation: str | None) -> None:
+        """Leave nothing of what is stored under this name, and no byte in files that are the projection's alone."""
+        ...
+
+    def close(self) -> None:
+        """Release everything; it can be opened again."""
         ...

@@ -12,6 +12,8 @@ from memory_retrievers.contents import Contents, VerificationReport
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, PendingReview, ScopeStatistics
 from memory_retrievers.paging import Position
 from memory_retrievers.passages import ForgettingState, NewPassage, Passage, Selection
+from memory_retrievers.protocols.outbox import Outbox
+from memory_retrievers.protocols.reembedding import NewVectors
 
 if TYPE_CHECKING:  # importing the package loads no numpy
     from memory_retrievers.passages import Vectors
@@ -74,12 +76,26 @@ class Ledger(Protocol):
         """Write all that is committed to a file in a new directory, to be opened in the place of this one.
 
         Raises:
-            ConfigurationError: The directory exists, or cannot be made.
+            ConfigurationError: The directory is in use, or cannot be made.
         """
         ...
 
-    def eligible(self, selection: Selection) -> list[int]:
-        """The ids of all passages the selection lets through, ascending."""
+    @property
+    def outbox(self) -> Outbox:
+        """What a vector index outside the ledger has still to be told."""
+        ...
+
+    @property
+    def new_vectors(self) -> NewVectors:
+        """The vectors of another embedder, while they are gathered."""
+        ...
+
+    def eligible(self, selection: Selection, *, among: Sequence[int] | None = None) -> list[int]:
+        """The ids of all passages the selection lets through, or of those among the given ones, ascending."""
+        ...
+
+    def size(self, selection: Selection, *, at_most: int) -> int:
+        """How many memories the selection lets through; if there are more than ``at_most``, any number above it."""
         ...
 
     def indexed(self, selection: Selection) -> list[int]:

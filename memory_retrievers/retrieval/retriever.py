@@ -56,9 +56,7 @@ class HybridRetriever:
     def retrieve(self, request: RetrievalRequest, *, record: bool) -> RetrievalResult:
         """Answer a question. Forgetting state never changes here; with ``record`` a review is filed for later."""
         now = self._store.now()
-        vector, terms = self._store.embed_query(request.query), analyze(request.query)
-        semantic = self._ranked(request, Kind.SEMANTIC, request.semantic_limit, vector=vector, terms=terms, now=now)
-        episodic = self._ranked(request, Kind.EPISODIC, request.episodic_limit, vector=vector, terms=terms, now=now)
+        semantic, episodic = self._store.search(request.query, lambda vector: self._both_kinds(request, vector, now))
         semantic, episodic = _joint_cut(semantic, episodic, request.limit)
         memories = self._store.ledger.load([ranked.row for ranked in chain(semantic, episodic)])
         visible = {row: memory for row, memory in memories.items() if _is_visible(memory, request, now)}
@@ -104,6 +102,15 @@ class HybridRetriever:
             now=self._store.now(),
         )
         return page_of(memories, limit=size)
+
+    def _both_kinds(
+        self, request: RetrievalRequest, vector: Vector, now: datetime
+    ) -> tuple[list[Ranked], list[Ranked]]:
+        terms = analyze(request.query)
+        return (
+            self._ranked(request, Kind.SEMANTIC, request.semantic_limit, vector=vector, terms=terms, now=now),
+            self._ranked(request, Kind.EPISODIC, request.episodic_limit, vector=vector, terms=terms, now=now),
+        )
 
     def _ranked(
         self, request: RetrievalRequest, kind: Kind, limit: int, *, vector: Vector, terms: list[str], now: datetime

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from memory_retrievers.backends import exact
 from memory_retrievers.backends.exact import ExactVectorIndex
 from memory_retrievers.backends.sqlite import SQLiteLedger
 from memory_retrievers.models import Category
@@ -101,14 +102,14 @@ def test_the_cache_counts_what_it_holds(ledger):
             assert index._bytes == sum(block.size for block in index._blocks.values())
 
 
-def test_a_scope_larger_than_the_cache_stays_in_it_until_another_is_searched(ledger):
-    index = ExactVectorIndex(ledger, cache_bytes=1)
-    for scope in ("a", "b"):
-        _store(ledger, 10, scope=scope)
-        _found(index, facts_in(scope))
-        _found(index, facts_in(scope))
-    assert ledger.read == 20
-    assert len(index._blocks) == 1
+def test_a_scope_larger_than_the_cache_takes_no_room_and_is_read_with_every_search(ledger, monkeypatch):
+    monkeypatch.setattr(exact, "_STREAMED", 3)
+    index = ExactVectorIndex(ledger, cache_bytes=100)
+    ids = _store(ledger, 10)
+    for _ in range(3):
+        assert _found(index) == ids
+    assert ledger.read == 31  # the first tells how long vectors are
+    assert not index._blocks
 
 
 def test_what_is_gone_for_good_leaves_the_cache(ledger):

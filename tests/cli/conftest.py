@@ -1,9 +1,20 @@
+import json
+
 import pytest
 from typer.testing import CliRunner
 
 from memory_retrievers.cli import app
 
 SCOPE = "user/ines"
+HASHED = "memory_retrievers.testing:HashEmbedder"
+ENVIRONMENT = ("MEMORY_RETRIEVERS_STORE", "MEMORY_RETRIEVERS_EMBEDDER", "MEMORY_RETRIEVERS_EMBEDDER_ID")
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch):
+    """What the person at the keyboard has set does not reach the tests."""
+    for name in ENVIRONMENT:
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="session")
@@ -16,9 +27,8 @@ def demo(tmp_path_factory):
 
 
 @pytest.fixture
-def run(monkeypatch):
+def run():
     """Run a command that succeeds quietly, and give what it printed."""
-    monkeypatch.delenv("MEMORY_RETRIEVERS_STORE", raising=False)
 
     def run(*arguments, stdin=""):
         result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
@@ -29,9 +39,8 @@ def run(monkeypatch):
 
 
 @pytest.fixture
-def refused(monkeypatch):
+def refused():
     """Run a command that is refused, and give the one line it complains in."""
-    monkeypatch.delenv("MEMORY_RETRIEVERS_STORE", raising=False)
 
     def refused(*arguments, stdin=""):
         result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
@@ -41,6 +50,29 @@ def refused(monkeypatch):
         return line
 
     return refused
+
+
+@pytest.fixture
+def ended():
+    """Run a command however it ends, and give its exit code, what it printed and what it said on standard error."""
+
+    def ended(*arguments):
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        return result.exit_code, result.stdout, result.stderr
+
+    return ended
+
+
+@pytest.fixture
+def foreign_store(tmp_path, run):
+    """A store whose embedder, known to it by another name than its own, is not at hand unless it is named."""
+    store = tmp_path / "store"
+    named = ("--embedder", HASHED, "--embedder-id", "a model of old")
+    for scope, id, text in (("user/ruth", "e1", "They met in Lyon."), ("user/ruth/garden", "e2", "Ruth bought bees.")):
+        episode = json.dumps({"id": id, "summary": text, "created_at": "2026-03-01T09:00:00Z"})
+        run("remember", "--store", store, "--scope", scope, *named, stdin=episode)
+    run("remember", "--store", store, "--scope", "user/ruth", "--fact", "Ruth lives in Lyon", *named)
+    return store
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def test_nothing_of_what_was_forgotten_is_left_after_a_purge(store, run):
 def test_a_backup_can_be_looked_into_and_is_never_overwritten(store, run, refused, tmp_path):
     run("backup", tmp_path / "copy", "--store", store)
     assert scopes(run, tmp_path / "copy") == scopes(run, store)
-    assert "cannot become a new directory" in refused("backup", tmp_path / "copy", "--store", store)
+    assert "is in use already" in refused("backup", tmp_path / "copy", "--store", store)
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,9 @@ def test_the_version_is_printed(run):
 def test_help_names_every_command(run):
     output = run("--help")
 
-    for command in ("demo", "remember", "retrieve", "recent", "scopes", "stats"):
-        assert re.search(rf"\b{command}\b", output)
+    commands = "demo retrieve recent list get scopes stats remember forget forget-scope verify rebuild purge reembed"
+    for command in (*commands.split(), "backup", "export", "import", "import-chroma"):
+        assert re.search(rf"^\W*{command} ", output, re.MULTILINE)
 
 
 def test_the_installed_command_pipes_utf_8_whatever_the_locale(demo):
@@ -55,6 +56,13 @@ def test_a_reader_that_leaves_early_is_no_error(demo):
         )
 
     assert done.stderr == b""
+
+
+def test_starting_loads_nothing_heavy():
+    code = "import sys, memory_retrievers.cli; print(*{name.partition('.')[0] for name in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+
+    assert not {"numpy", "chromadb", "onnxruntime", "tokenizers"} & set(done.stdout.split())
 
 
 def test_the_command_is_installed():

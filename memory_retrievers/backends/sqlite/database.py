@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from memory_retrievers.appearing import new_directory
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
 
@@ -129,21 +129,16 @@ class Database:
         """Write everything that is committed to a file in a new directory: one moment, whatever is written meanwhile.
 
         Raises:
-            ConfigurationError: The directory exists, or cannot be made.
+            ConfigurationError: The directory is in use, or cannot be made.
             BackendError: The copy failed, and nothing was left of it.
         """
-        try:
-            file.parent.mkdir(parents=True)
-        except OSError as error:
-            raise ConfigurationError(f"{file.parent} cannot become a new directory: {error.strerror}") from error
-        unfinished = file.with_suffix(".unfinished")
-        try:
-            with self.read() as source, _wrapped(file), closing(sqlite3.connect(unfinished)) as target:
-                source.backup(target)
-            unfinished.rename(file)
-        except BaseException:
-            shutil.rmtree(file.parent, ignore_errors=True)
-            raise
+        with (
+            new_directory(file.parent, becoming="a copy") as directory,
+            self.read() as source,
+            _wrapped(file),
+            closing(sqlite3.connect(directory / file.name)) as target,
+        ):
+            source.backup(target)
 
     def close(self) -> None:
         """Close every connection; a second call does nothing, nor does one in a forked child, which has none."""
@@ -211,10 +206,25 @@ class Database:
             raise ConfigurationError("this memory is closed; open it again")
 
 
-def one(connection: sqlite3.Connection, sql: str, parameters: Sequence[Any] = ()) -> Any:  # noqa: ANN401 - a SQL value
+def one(connection: sqlite3.Connection, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Any:  # noqa: ANN401 - a SQL value
     """The first column of the first row, or None."""
     row = connection.execute(sql, parameters).fetchone()
     return None if row is None else row[0]
+
+
+def read_note(path: Path, name: str) -> str | None:
+    """A note of a store, whichever version wrote it, also beside a process that writes it; None if there is none.
+
+    Raises:
+        ConfigurationError: A newer version of the package wrote the store.
+        BackendError: The file is not a SQLite database, or cannot be opened.
+    """
+    with _wrapped(path), closing(sqlite3.connect(_address(path, read_only=True), uri=True)) as connection:
+        _refuse_newer(connection, path)
+        if not one(connection, "PRAGMA user_version"):  # nothing has been written yet
+            return None
+        note: str | None = one(connection, "SELECT value FROM notes WHERE name = ?", (name,))
+        return note
 
 
 def _address(path: Path | None, *, read_only: bool) -> str:

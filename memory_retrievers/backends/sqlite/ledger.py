@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from memory_retrievers.backends.sqlite import contents, records, removal, reviews, verification
+from memory_retrievers.backends.sqlite import contents, records, reembedding, removal, reviews, verification
 from memory_retrievers.backends.sqlite.database import Database, one
 from memory_retrievers.backends.sqlite.eligibility import Eligibility
+from memory_retrievers.backends.sqlite.outbox import SQLiteOutbox
 from memory_retrievers.backends.sqlite.rows import COLUMNS, decode, encode_time
 from memory_retrievers.contents import Contents, VerificationReport
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, PendingReview, ScopeStatistics
@@ -55,6 +56,8 @@ class SQLiteLedger:
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
         self.database = Database(path, read_only=read_only)
+        self.outbox = SQLiteOutbox(self.database)
+        self.new_vectors = reembedding.SQLiteNewVectors(self.database)
         self._eligibility = Eligibility(self.database)
         self._last_passage = 0
 
@@ -135,9 +138,13 @@ class SQLiteLedger:
         """See ``protocols.Ledger``."""
         self.database.copy_to(file)
 
-    def eligible(self, selection: Selection) -> list[int]:
+    def eligible(self, selection: Selection, *, among: Sequence[int] | None = None) -> list[int]:
         """See ``protocols.Ledger``."""
-        return self._eligibility.eligible(selection)
+        return self._eligibility.eligible(selection, among=among)
+
+    def size(self, selection: Selection, *, at_most: int) -> int:
+        """See ``protocols.Ledger``."""
+        return self._eligibility.size(selection, at_most=at_most)
 
     def indexed(self, selection: Selection) -> list[int]:
         """See ``protocols.Ledger``."""
@@ -231,13 +238,11 @@ class SQLiteLedger:
     def scopes(self) -> list[str]:
         """See ``protocols.Ledger``."""
         with self.database.read() as connection:
-            return [
-                scope
-                for (scope,) in connection.execute(
-                    """SELECT scope FROM scopes s WHERE EXISTS (SELECT 1 FROM memories m WHERE m.scope_id = s.id)
-                    ORDER BY scope"""
-                )
-            ]
+            found = connection.execute(
+                """SELECT scope FROM scopes s WHERE EXISTS (SELECT 1 FROM memories m WHERE m.scope_id = s.id)
+                ORDER BY scope"""
+            )
+            return [scope for (scope,) in found]
 
     def statistics(self, scope: str | None) -> ScopeStatistics:
         """See ``protocols.Ledger``."""

@@ -104,18 +104,21 @@ _FIRST: Final = (
     "CREATE INDEX pending_reviews_by_scope ON pending_reviews (scope_id, id)",
 )
 
+_WRITES_THROUGH: Final = "(SELECT json_extract(value, '$.write_through') FROM notes WHERE name = 'adoption')"
+
 _PROJECTION: Final = (
     # How far a vector index outside this file has been fed: every passage up to the mark, but for what the outbox
-    # lists. Without a generation there is no such index, the mark is 0, and nothing is listed.
+    # lists. What lies between the mark and `claimed` is on its way there. Without a generation there is no such index.
     """CREATE TABLE projection (
         id INTEGER PRIMARY KEY CHECK (id = 1),
         generation TEXT,
-        mark INTEGER NOT NULL
+        mark INTEGER NOT NULL,
+        claimed INTEGER NOT NULL
     )""",
-    "INSERT INTO projection VALUES (1, NULL, 0)",
+    "INSERT INTO projection VALUES (1, NULL, 0, 0)",
     "CREATE TABLE outbox (id INTEGER PRIMARY KEY AUTOINCREMENT, passage INTEGER NOT NULL)",
     """CREATE TRIGGER projected_passage_removed AFTER DELETE ON passages
-        WHEN OLD.id <= (SELECT mark FROM projection) BEGIN
+        WHEN OLD.id <= (SELECT claimed FROM projection) BEGIN
         INSERT INTO outbox (passage) VALUES (OLD.id); END""",
     """CREATE TRIGGER projected_memory_changed
         AFTER UPDATE OF scope_id, category, created_at, expires_at, invalid_at, tier, origin ON memories
@@ -123,12 +126,28 @@ _PROJECTION: Final = (
             IS NOT (OLD.scope_id, OLD.category, OLD.created_at, OLD.expires_at, OLD.invalid_at, OLD.tier, OLD.origin)
         BEGIN
         INSERT INTO outbox (passage)
-            SELECT id FROM passages WHERE memory = NEW.row AND id <= (SELECT mark FROM projection); END""",
+            SELECT id FROM passages WHERE memory = NEW.row AND id <= (SELECT claimed FROM projection); END""",
     # The vectors of another embedder, until there is one for every passage.
     """CREATE TABLE new_vectors (
         passage INTEGER PRIMARY KEY REFERENCES passages (id) ON DELETE CASCADE,
         vector BLOB NOT NULL
     )""",
+    # What was adopted from a collection, or written to it: its id there, and the digest of what stood there last.
+    """CREATE TABLE adopted (
+        id TEXT PRIMARY KEY,
+        memory INTEGER NOT NULL UNIQUE REFERENCES memories (row) ON DELETE CASCADE,
+        digest BLOB NOT NULL
+    ) WITHOUT ROWID""",
+    # What that collection has still to be told, where changes are written through: a memory, or an id that is gone.
+    "CREATE TABLE unwritten (id INTEGER PRIMARY KEY AUTOINCREMENT, memory INTEGER, gone TEXT)",
+    f"""CREATE TRIGGER unwritten_passage AFTER INSERT ON passages WHEN {_WRITES_THROUGH} BEGIN
+        INSERT INTO unwritten (memory) VALUES (NEW.memory); END""",
+    f"""CREATE TRIGGER unwritten_metadata AFTER UPDATE OF metadata ON memories
+        WHEN NEW.metadata IS NOT OLD.metadata AND {_WRITES_THROUGH} BEGIN
+        INSERT INTO unwritten (memory) VALUES (NEW.row); END""",
+    # before: the row in `adopted` goes with the memory
+    f"""CREATE TRIGGER unwritten_removal BEFORE DELETE ON memories WHEN {_WRITES_THROUGH} BEGIN
+        INSERT INTO unwritten (gone) SELECT id FROM adopted WHERE memory = OLD.row; END""",
 )
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _PROJECTION)

@@ -20,11 +20,15 @@ def scope_condition(selection: Selection) -> str:
     return _SCOPE_AND_CHILDREN if selection.include_child_scopes else _ONE_SCOPE
 
 
+def in_scope(selection: Selection) -> str:
+    """The condition for a memory ``m`` to be of the scope and kind, whatever its state."""
+    return f"m.scope_id {scope_condition(selection)} AND m.kind = :kind"
+
+
 def where(selection: Selection) -> str:
     """The condition for a memory ``m`` to be seen: in scope, of the kind, active, not expired, of the category."""
     conditions = [
-        f"m.scope_id {scope_condition(selection)}",
-        "m.kind = :kind",
+        in_scope(selection),
         "m.invalid_at IS NULL",
         "(m.expires_at IS NULL OR m.expires_at > :now)",
     ]

@@ -25,15 +25,27 @@ import pytest
 
 # Plain asserts tell what they compared only in modules that pytest was told of before they are imported.
 pytest.register_assert_rewrite(
-    *(f"{__name__}.{module}" for module in ("keyword", "ledger", "vector")),
+    *(f"{__name__}.{module}" for module in ("keyword", "ledger", "projection", "vector")),
     *(
         f"{__name__}.ledger.{module}"
-        for module in ("changes", "contents", "pages", "passages", "records", "removal", "reviews", "transactions")
+        for module in (
+            "changes",
+            "contents",
+            "new_vectors",
+            "outbox",
+            "pages",
+            "passages",
+            "records",
+            "removal",
+            "reviews",
+            "transactions",
+        )
     ),
 )
 
 from memory_retrievers.testing.contracts.keyword import KeywordIndexContract  # noqa: E402 - see above
 from memory_retrievers.testing.contracts.ledger import LedgerContract  # noqa: E402
+from memory_retrievers.testing.contracts.projection import VectorProjectionContract  # noqa: E402
 from memory_retrievers.testing.contracts.vector import VectorIndexContract  # noqa: E402
 
-__all__ = ["KeywordIndexContract", "LedgerContract", "VectorIndexContract"]
+__all__ = ["KeywordIndexContract", "LedgerContract", "VectorIndexContract", "VectorProjectionContract"]

@@ -2,6 +2,8 @@
 
 from memory_retrievers.testing.contracts.ledger.changes import ChangeContract
 from memory_retrievers.testing.contracts.ledger.contents import ContentsContract
+from memory_retrievers.testing.contracts.ledger.new_vectors import NewVectorsContract
+from memory_retrievers.testing.contracts.ledger.outbox import OutboxContract
 from memory_retrievers.testing.contracts.ledger.pages import PageContract
 from memory_retrievers.testing.contracts.ledger.passages import PassageContract
 from memory_retrievers.testing.contracts.ledger.records import RecordContract
@@ -19,6 +21,8 @@ class LedgerContract(
     TransactionContract,
     PendingReviewContract,
     ContentsContract,
+    NewVectorsContract,
+    OutboxContract,
 ):
     """Everything a ``protocols.Ledger`` promises while it is open; supply the fixture ``ledger``, an empty one.
 

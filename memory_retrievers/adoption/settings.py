@@ -1,0 +1,127 @@
+"""What was asked for when a collection was adopted, as the store remembers it."""
+
+from __future__ import annotations
+
+from typing import Final, Self
+
+import pydantic
+from pydantic import BaseModel, ConfigDict
+
+from memory_retrievers import scopes
+from memory_retrievers.adoption.collection import Collection
+from memory_retrievers.errors import ConfigurationError, ValidationError
+from memory_retrievers.models import Category
+from memory_retrievers.protocols import Ledger
+
+_NOTE: Final = "adoption"
+"""The triggers of the store look into this note for ``write_through``."""
+
+
+class Adoption(BaseModel):
+    """Which collection, and how its rows become memories.
+
+    Attributes:
+        collection_id: The id Chroma gave it.
+        collection_name: Its name.
+        scope: The scope of all memories; None if each row names its own.
+        scope_key: The metadata key under which it does.
+        text_key: The metadata key of the text; None takes the document.
+        category: The category of all facts.
+        write_through: Whether changes of the memories are written to the collection.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    collection_id: str
+    collection_name: str
+    scope: str | None
+    scope_key: str | None
+    text_key: str | None
+    category: Category
+    write_through: bool
+
+    @classmethod
+    def chosen(
+        cls,
+        collection: Collection,
+        *,
+        scope: str | None,
+        scope_key: str | None,
+        text_key: str | None,
+        category: Category | str,
+        write_through: bool,
+    ) -> Self:
+        """What a caller asks for, checked.
+
+        Raises:
+            ConfigurationError: Not exactly one of scope and scope_key, or a key is empty.
+            ValidationError: The scope is malformed, or there is no such category.
+        """
+        if (scope is None) == (scope_key is None):
+            raise ConfigurationError(
+                "give either scope=, for all rows, or scope_key=, the metadata key that holds the scope of each row"
+            )
+        if scope_key == "" or text_key == "":
+            raise ConfigurationError("scope_key and text_key are metadata keys: they must not be empty")
+        try:
+            return cls(
+                collection_id=str(collection.id),
+                collection_name=collection.name,
+                scope=None if scope is None else scopes.parse(scope),
+                scope_key=scope_key,
+                text_key=text_key,
+                category=Category(category),
+                write_through=write_through,
+            )
+        except pydantic.ValidationError as error:
+            raise ValidationError.from_pydantic(error) from error
+        except ValueError as error:
+            if isinstance(error, ValidationError):
+                raise
+            raise ValidationError(f"unknown category {category!r}; one of: {', '.join(Category)}") from error
+
+    @classmethod
+    def noted(cls, ledger: Ledger) -> Self | None:
+        """What the store remembers; None if it has adopted nothing."""
+        note = ledger.notes().get(_NOTE)
+        return None if note is None else cls.model_validate_json(note)
+
+    def note(self, ledger: Ledger) -> None:
+        """Have the store remember it."""
+        ledger.write_notes({_NOTE: self.model_dump_json()})
+
+    def of(self, collection: Collection) -> Self:
+        """The same of a collection that has taken the place of the one adopted."""
+        return self.model_copy(update={"collection_id": str(collection.id), "collection_name": collection.name})
+
+    def refuse_other_collection(self, collection: Collection) -> None:
+        """See that a collection is the one adopted, which its name alone does not tell.
+
+        Raises:
+            ConfigurationError: It is another one.
+        """
+        if self.collection_id != str(collection.id):
+            raise ConfigurationError(
+                f"this is not the collection that was adopted, {self.collection_name!r} with the id "
+                f"{self.collection_id}: if it has taken that one's place, call sync_chroma(collection, confirm=True)"
+            )
+
+    def refuse_other(self, noted: Adoption | None) -> None:
+        """A store follows one collection, in one way; only write-through may be changed.
+
+        Raises:
+            ConfigurationError: The store has adopted something else, or in another way.
+        """
+        if noted is None:
+            return
+        if noted.collection_id != self.collection_id:
+            raise ConfigurationError(
+                f"this store has adopted the collection {noted.collection_name!r} ({noted.collection_id}) already: "
+                "give another path, one store for each collection"
+            )
+        if noted.model_copy(update={"write_through": self.write_through}) != self:
+            raise ConfigurationError(
+                f"the collection {noted.collection_name!r} was adopted with scope={noted.scope!r}, "
+                f"scope_key={noted.scope_key!r}, text_key={noted.text_key!r}, category={str(noted.category)!r}: give "
+                "the same again, or another path"
+            )

@@ -1,0 +1,143 @@
+"""Write changes of memories to the collection they came from; it touches only ids that were adopted or made here.
+
+The store notes each change in the transaction that makes it, so what cannot be written now is written later.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import uuid_utils
+
+from memory_retrievers.adoption import collection as source
+from memory_retrievers.adoption.collection import PAGE, Collection, Metadata
+from memory_retrievers.adoption.settings import Adoption
+from memory_retrievers.errors import BackendError
+from memory_retrievers.models import AnyMemory
+from memory_retrievers.protocols import AdoptedRow, AdoptedRows, Unwritten
+from memory_retrievers.store import MemoryStore
+
+if TYPE_CHECKING:
+    from memory_retrievers.passages import Vector
+
+_LOGGER: Final = logging.getLogger("memory_retrievers")
+_NOT_READ_YET: Final = b""
+
+
+class WriteThrough:
+    """Tells a collection what has changed in the store.
+
+    Args:
+        store: Whose memories.
+        rows: Which of them stand in the collection, and what it has still to be told.
+        collection: Must be the one adopted.
+        adoption: How rows are made of memories.
+    """
+
+    def __init__(self, store: MemoryStore, rows: AdoptedRows, collection: Collection, adoption: Adoption) -> None:
+        self._store = store
+        self._rows = rows
+        self._collection = collection
+        self._adoption = adoption
+        self._writing = threading.Lock()
+
+    def attempt(self) -> None:
+        """Write what is waiting; what cannot be written goes on waiting, and the log says so."""
+        try:
+            self.flush()
+        except BackendError as error:
+            # without its message, in which Chroma may repeat a text
+            problem = type(error.__cause__ or error).__name__
+            _LOGGER.warning("changes wait in the store until the collection can be written again: %s", problem)
+
+    def flush(self) -> None:
+        """Write what is waiting.
+
+        Raises:
+            BackendError: The collection could not be written; nothing is lost.
+        """
+        with self._writing:
+            while (changes := self._rows.unwritten(limit=PAGE)) is not None:
+                self._write(changes)
+
+    def _write(self, changes: Unwritten) -> None:
+        # 1. what is gone, so that its ids are free again
+        if changes.gone:
+            with source.reached(self._collection):
+                self._collection.delete(ids=list(changes.gone))
+        # 2. what is new or changed, under ids that are noted as ours before anything is written there
+        memories = self._store.ledger.load(changes.memories)
+        if vectors := self._vectors(memories):
+            self._upsert({row: memories[row] for row in vectors}, vectors)
+        # 3. done
+        self._rows.settle(last=changes.last)
+
+    def _upsert(self, memories: dict[int, AnyMemory], vectors: dict[int, Vector]) -> None:
+        ids = self._ids(memories)
+        before = source.metadata_of(self._collection, list(ids.values()))
+        texts = {row: memory.search_text for row, memory in memories.items()}
+        with source.reached(self._collection):
+            self._collection.upsert(
+                ids=[ids[row] for row in memories],
+                embeddings=[vectors[row].tolist() for row in memories],
+                metadatas=[self._metadata(memory, before.get(ids[row], {})) for row, memory in memories.items()],
+                documents=None if self._adoption.text_key else list(texts.values()),
+            )
+        numbers = {written: row for row, written in ids.items()}
+        written = source.read(self._collection, ids=list(numbers))
+        with self._rows.quiet_transaction():
+            there = self._rows.known(list(numbers))  # without those that were forgotten meanwhile
+            self._rows.note(
+                {row.id: AdoptedRow(memory=numbers[row.id], digest=row.digest) for row in written if row.id in there}
+            )
+
+    def _ids(self, memories: dict[int, AnyMemory]) -> dict[int, str]:
+        """The ids the memories have in the collection; a new one gets its own id unless somebody else has it there."""
+        ids = self._rows.ids_of(list(memories))
+        new = {row: memory.id for row, memory in memories.items() if row not in ids}
+        if new:
+            taken = {
+                *source.metadata_of(self._collection, list(set(new.values()))),
+                *self._rows.known(list(new.values())),
+            }
+            for row, wanted in new.items():
+                ids[row] = str(uuid_utils.uuid7()) if wanted in taken else wanted
+                taken.add(ids[row])
+            with self._rows.quiet_transaction():
+                alive = self._store.ledger.load(list(new))
+                self._rows.note({ids[row]: AdoptedRow(memory=row, digest=_NOT_READ_YET) for row in alive})
+        return ids
+
+    def _vectors(self, memories: dict[int, AnyMemory]) -> dict[int, Vector]:
+        """The vectors of the memories by themselves, by row; what has none is not found by vectors here either."""
+        found: dict[int, Vector] = {}
+        for row, memory in memories.items():
+            passages = [passage.id for passage in self._store.ledger.passages_of(memory.scope, id=memory.id)]
+            _, vectors = self._store.ledger.vectors(passages[:1])
+            if len(vectors):
+                found[row] = vectors[0]
+        return found
+
+    def _metadata(self, memory: AnyMemory, before: Metadata) -> Mapping[str, Any]:
+        """The metadata to merge into what is there: None takes a key out."""
+        metadata: dict[str, Any] = {key: value for key, value in memory.metadata.items() if _holds(value)}
+        key, text_key = self._adoption.scope_key, self._adoption.text_key
+        if key is not None and str(metadata.get(key)) != memory.scope:
+            metadata[key] = memory.scope
+        if text_key is not None:
+            metadata[text_key] = memory.search_text
+        return {**dict.fromkeys(before), **metadata} or cast("Mapping[str, Any]", None)  # it refuses an empty one
+
+
+def _holds(value: object) -> bool:
+    """Whether Chroma can keep a value: text, a number, a truth value, or a list of one of these types."""
+    if isinstance(value, list):
+        return bool(value) and all(_is_plain(each) for each in value) and len(set(map(type, value))) == 1
+    return _is_plain(value)
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str | bool | float) or (isinstance(value, int) and -(2**63) <= value < 2**63)

@@ -1,0 +1,145 @@
+"""What a vector index outside the file has still to be told: everything above its mark, and what the outbox lists.
+
+Triggers list a passage that has gone or changed; new passages need no entry, since their ids only rise.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from memory_retrievers.backends.sqlite.database import Database, one
+from memory_retrievers.passages import ProjectedPassage
+from memory_retrievers.protocols import OutboxBatch, ProjectionState
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_PASSAGES: Final = """
+    SELECT p.id, m.id, s.scope, m.kind, p.part, m.origin, m.created_at, m.category, m.tier, m.expires_at,
+        c.text, c.vector
+    FROM passages p JOIN memories m ON m.row = p.memory JOIN scopes s ON s.id = m.scope_id
+    JOIN passage_contents c ON c.passage = p.id
+    WHERE m.invalid_at IS NULL AND
+"""
+_SETTLED: Final = "p.id <= (SELECT mark FROM projection) AND p.id NOT IN (SELECT passage FROM outbox)"
+
+
+class SQLiteOutbox:
+    """A ``protocols.Outbox`` beside the ledger's tables.
+
+    Args:
+        database: Where the passages are.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def begin(self, generation: str | None) -> None:
+        """See ``protocols.Outbox``."""
+        with self._database.write() as connection:
+            connection.execute("UPDATE projection SET generation = ?, mark = 0, claimed = 0", (generation,))
+            connection.execute("DELETE FROM outbox")
+
+    def state(self) -> ProjectionState:
+        """See ``protocols.Outbox``."""
+        with self._database.read(snapshot=True) as connection:
+            generation, mark = connection.execute("SELECT generation, mark FROM projection").fetchone()
+            projected = one(
+                connection,
+                """SELECT count(*) FROM passages p JOIN memories m ON m.row = p.memory
+                WHERE m.invalid_at IS NULL AND p.id <= ?""",
+                (mark,),
+            )
+            changed = one(connection, "SELECT count(*) FROM outbox")
+        return ProjectionState(generation=generation, projected=projected, changed=changed)
+
+    def batch(self, *, limit: int) -> OutboxBatch | None:
+        """See ``protocols.Outbox``."""
+        if not self.waiting(at_most=0):
+            return None
+        with self._database.write() as connection:
+            changes = connection.execute("SELECT id, passage FROM outbox ORDER BY id LIMIT ?", (limit,)).fetchall()
+            generation, mark = connection.execute("SELECT generation, mark FROM projection").fetchone()
+            new = [
+                int(passage)
+                for (passage,) in connection.execute(
+                    "SELECT id FROM passages WHERE id > ? ORDER BY id LIMIT ?", (mark, limit - len(changes))
+                )
+            ]
+            last = new[-1] if new else mark
+            # From here on a change of these passages is listed, even before the batch is acknowledged.
+            connection.execute("UPDATE projection SET claimed = ?", (last,))
+            changed = {int(passage) for _, passage in changes}
+            put = _read(
+                connection, "p.id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps([*changed, *new])}
+            )
+        return OutboxBatch(
+            generation=generation,
+            put=tuple(put),
+            remove=tuple(sorted(changed - {passage.id for passage in put})),
+            mark=last,
+            last_change=changes[-1][0] if changes else 0,
+        )
+
+    def acknowledge(self, batch: OutboxBatch) -> None:
+        """See ``protocols.Outbox``."""
+        with self._database.write() as connection:
+            fed = connection.execute(
+                "UPDATE projection SET mark = ? WHERE generation IS ?", (batch.mark, batch.generation)
+            )
+            if fed.rowcount:
+                connection.execute("DELETE FROM outbox WHERE id <= ?", (batch.last_change,))
+
+    def waiting(self, *, at_most: int) -> list[int]:
+        """See ``protocols.Outbox``."""
+        with self._database.read() as connection:
+            found = connection.execute(
+                """SELECT passage FROM (SELECT passage FROM outbox LIMIT :some)
+                UNION SELECT id FROM (SELECT id FROM passages WHERE id > (SELECT mark FROM projection) LIMIT :some)""",
+                {"some": at_most + 1},
+            )
+            return [int(passage) for (passage,) in found]
+
+    def projected(self, *, after: int, limit: int) -> list[ProjectedPassage]:
+        """See ``protocols.Outbox``."""
+        with self._database.read() as connection:
+            page = f"p.id > :after AND {_SETTLED} ORDER BY p.id LIMIT :limit"
+            return _read(connection, page, {"after": after, "limit": limit})
+
+    def missing(self, passages: Sequence[int]) -> list[int]:
+        """See ``protocols.Outbox``."""
+        with self._database.read() as connection:
+            found = connection.execute(
+                """SELECT value FROM json_each(?) WHERE value NOT IN (SELECT passage FROM outbox)
+                AND value <= (SELECT mark FROM projection)
+                AND value NOT IN (SELECT p.id FROM passages p JOIN memories m ON m.row = p.memory
+                    WHERE m.invalid_at IS NULL)""",
+                (json.dumps(passages),),
+            )
+            return [int(passage) for (passage,) in found]
+
+
+def _read(connection: sqlite3.Connection, condition: str, values: dict[str, Any]) -> list[ProjectedPassage]:
+    return [
+        ProjectedPassage(
+            id=passage,
+            memory_id=memory_id,
+            scope=scope,
+            kind=kind,
+            part=part,
+            origin=origin,
+            created_at=created_at,
+            category=category,
+            tier=tier,
+            expires_at=expires_at,
+            text=text,
+            vector=np.frombuffer(vector, dtype="<f4"),
+        )
+        for (
+            passage, memory_id, scope, kind, part, origin, created_at, category, tier, expires_at, text, vector,
+        ) in connection.execute(_PASSAGES + condition, values)
+    ]  # fmt: skip

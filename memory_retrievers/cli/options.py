@@ -1,0 +1,36 @@
+"""The options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+import typer
+
+DEFAULT_STORE: Final = Path("agent-memory")
+
+Store: TypeAlias = Annotated[
+    Path, typer.Option("--store", envvar="MEMORY_RETRIEVERS_STORE", help="The directory the memories are kept in.")
+]
+Scope: TypeAlias = Annotated[str, typer.Option("--scope", help="Whose memories, for example user/alice.")]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the raw records as JSON.")]
+Yes: TypeAlias = Annotated[bool, typer.Option("--yes", help="Do it; without this nothing is changed.")]
+Embedder: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--embedder",
+        envvar="MEMORY_RETRIEVERS_EMBEDDER",
+        metavar="MODULE:NAME",
+        help="What turns text into vectors: an embedder, or a class or function without arguments that makes one. "
+        "The bundled model if left out.",
+    ),
+]
+EmbedderId: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--embedder-id",
+        envvar="MEMORY_RETRIEVERS_EMBEDDER_ID",
+        metavar="ID",
+        help="The name the store knows the embedder by, where it is not the embedder's own.",
+    ),
+]

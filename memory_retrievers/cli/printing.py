@@ -1,0 +1,113 @@
+"""How the command line shows what it found: JSON, and tables for people or for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import typer
+
+from memory_retrievers.contents import AdoptionReport, VerificationReport
+from memory_retrievers.models import (
+    AnyMemory,
+    EpisodicMemory,
+    JsonObject,
+    RetrievedMemory,
+    ScopeStatistics,
+    SemanticMemory,
+)
+from memory_retrievers.rendering.raw import iso
+from memory_retrievers.text import one_line
+
+_MEMORY: Final = ("id", "kind", "created_at", "memory")
+_ADOPTION: Final = ("adopted", "updated", "forgotten", "unchanged")
+_COUNTS: Final = ("memories", "passages", "postings", "projected", "problems")
+_EXPLANATION: Final = ("kind", "rank", "dense", "bm25", "fused", "retrievability", "score", "memory")
+
+
+def print_json(value: JsonObject) -> None:
+    """Print an object as it is, for people and programs alike."""
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def print_explanations(
+    hits: Sequence[RetrievedMemory[SemanticMemory] | RetrievedMemory[EpisodicMemory]],
+) -> None:
+    """Print why each hit stands where it stands, one a line."""
+    print_table(_EXPLANATION, list(map(_explanation, hits)))
+
+
+def print_memory(memory: AnyMemory) -> None:
+    """Print every field of a memory."""
+    print_json({"kind": str(memory.kind)} | memory.model_dump(mode="json"))
+
+
+def print_memories(memories: Sequence[AnyMemory]) -> None:
+    """Print each memory in one line."""
+    rows = [(memory.id, memory.kind, iso(memory.created_at), _headline(memory)) for memory in memories]
+    print_table(_MEMORY, rows)
+
+
+def print_statistics(statistics: ScopeStatistics) -> None:
+    """Print how much a store or a scope holds."""
+    print_table(list(ScopeStatistics.model_fields), [[str(count) for _, count in statistics]])
+
+
+def print_report(report: VerificationReport) -> None:
+    """Print what was looked at, then what is wrong, one problem a line."""
+    counts = (report.memories, report.passages, report.postings, report.projected, len(report.problems))
+    print_table(_COUNTS, [list(map(str, counts))])
+    for problem in report.problems:
+        typer.echo(one_line(problem))
+
+
+def print_adoption(report: AdoptionReport) -> None:
+    """Print how many documents became what, then how many were left out for which reason."""
+    counts = (report.adopted, report.updated, report.forgotten, report.unchanged)
+    print_table(_ADOPTION, [list(map(str, counts))])
+    for skipped in report.skipped:
+        examples = ", ".join(map(repr, skipped.examples))
+        typer.echo(one_line(f"skipped {skipped.rows}: {skipped.reason}, for example {examples}"))
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Draw a table, or print it tab-separated for another program; a cell cannot pose as structure in either."""
+    lines = [[one_line(cell) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        _draw_table(headings, lines)
+    else:
+        for cells in (headings, *lines):
+            typer.echo("\t".join(cells))
+
+
+def _draw_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*headings, box=None, padding=(0, 2, 0, 0))
+    for column in table.columns[:-1]:
+        column.no_wrap = True
+    for row in rows:
+        table.add_row(*map(Text, row))  # a Text is no markup
+    Console().print(table)
+
+
+def _explanation(hit: RetrievedMemory[SemanticMemory] | RetrievedMemory[EpisodicMemory]) -> tuple[str, ...]:
+    memory, why = hit.memory, hit.explanation
+    return (
+        memory.kind,
+        str(hit.rank),
+        str(why.dense_rank or "-"),
+        str(why.bm25_rank or "-"),
+        f"{why.fused_score:.6f}",
+        f"{why.retrievability:.4f}",
+        f"{why.score:.4f}",
+        _headline(memory),
+    )
+
+
+def _headline(memory: AnyMemory) -> str:
+    return memory.fact if isinstance(memory, SemanticMemory) else memory.title or memory.summary

@@ -1,0 +1,93 @@
+"""Move a store to another embedder: every passage's vector is made anew, while the old ones serve all searches."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from memory_retrievers.contents import Progress
+from memory_retrievers.errors import BackendError, ConfigurationError
+from memory_retrievers.fingerprint import Fingerprint, ProbedEmbedder
+from memory_retrievers.protocols import Embedder, UnembeddedPassage
+from memory_retrievers.store import MemoryStore, embedded_text
+
+_logger = logging.getLogger("memory_retrievers")
+
+PAGE: Final = 256
+"""Passages that are embedded and kept at a time: what a crash can lose."""
+
+
+def reembed(store: MemoryStore, embedder: Embedder, *, progress: Progress | None = None) -> None:
+    """Make the vector of every passage anew, then let them take the place of the old ones, all at once.
+
+    What is done is kept: after a crash or an error, the same embedder goes on where it was, and another starts over.
+
+    Args:
+        store: What to move; it may be written and searched meanwhile.
+        embedder: Makes the vectors, and is the store's from then on.
+        progress: Told of every page.
+
+    Raises:
+        ConfigurationError: Another thread is re-embedding this store, or it is read-only.
+        EmbeddingError: The embedder failed; the store is as it was.
+    """
+    if not store.embedder.being_replaced.acquire(blocking=False):
+        raise ConfigurationError("this store is being re-embedded already: wait until that is done")
+    try:
+        new = ProbedEmbedder.probed(embedder)
+        _begin_or_go_on(store, new)
+        while True:
+            _embed_missing(store, new, progress)
+            if store.embedder.replace(new, lambda: _take_over(store)):
+                break
+        _rebuild(store)
+    finally:
+        store.embedder.being_replaced.release()
+
+
+def _begin_or_go_on(store: MemoryStore, new: ProbedEmbedder) -> None:
+    new_vectors = store.ledger.new_vectors
+    with store.ledger.transaction():
+        label = new_vectors.label()
+        before = None if label is None else Fingerprint.noted(json.loads(label))
+        if before is None or before.embedder_id != new.embedder.id or not before.has_vectors_like(new.fingerprint):
+            new_vectors.begin(json.dumps(new.fingerprint.notes()))
+
+
+def _embed_missing(store: MemoryStore, new: ProbedEmbedder, progress: Progress | None) -> None:
+    new_vectors, last = store.ledger.new_vectors, 0
+    while page := new_vectors.missing(after=last, limit=PAGE):
+        if texts := _texts(store, page):
+            new_vectors.keep(list(texts), new.embed_documents(list(texts.values())))
+        last = page[-1].id
+        if progress is not None:
+            progress(*new_vectors.counts())
+
+
+def _texts(store: MemoryStore, page: Sequence[UnembeddedPassage]) -> dict[int, str]:
+    """What to embed, by passage; nothing of a memory that was forgotten just now."""
+    memories = store.ledger.load([passage.memory for passage in page])
+    return {
+        passage.id: embedded_text(memory, part=passage.part, text=passage.text)
+        for passage in page
+        if (memory := memories.get(passage.memory)) is not None
+    }
+
+
+def _take_over(store: MemoryStore) -> bool:
+    """Inside a transaction: whether the new vectors are in use, which they are unless one is missing."""
+    if store.ledger.new_vectors.missing(limit=1):
+        return False  # it was stored while the last page was embedded
+    store.ledger.new_vectors.take_over()
+    store.ledger.outbox.begin(None)  # an index outside the ledger has to be fed anew
+    return True
+
+
+def _rebuild(store: MemoryStore) -> None:
+    """The store has moved: an index outside the ledger that fails now comes back by itself, later."""
+    try:
+        store.dense.rebuild()
+    except BackendError as error:
+        _logger.warning("the vector index could not be made anew and will be later: %s", error)
