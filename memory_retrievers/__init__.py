@@ -33,19 +33,20 @@ from memory_retrievers.models import (
     SemanticMemory,
 )
 from memory_retrievers.paging import Page
+from memory_retrievers.reports import Queued, Report
 from memory_retrievers.retrieval.result import RecentResult, RetrievalResult
-from memory_retrievers.settings import RetrievalSettings
+from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings
 
 __version__ = "0.1.0"
 
 # fmt: off
 __all__ = [  # noqa: RUF022 - in sections
     # the front door
-    "AgentMemory", "RetrievalSettings",
+    "AgentMemory", "RetrievalSettings", "IngestionSettings", "ReviewSettings",
     # what goes in and comes out
     "Message", "EpisodicMemory", "SemanticMemory",
     "RetrievalResult", "RecentResult", "RetrievedMemory", "Explanation", "PendingReview", "ScopeStatistics", "Page",
-    "AdoptionReport", "VerificationReport",
+    "Queued", "Report", "AdoptionReport", "VerificationReport",
     # the words they use
     "Category", "DetailLevel", "Rating",
     # errors

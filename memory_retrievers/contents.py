@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, TypeAlias
 
-from memory_retrievers.models import AnyMemory, PendingReview
+from memory_retrievers.models import AnyMemory, Message, PendingReview
 from memory_retrievers.passages import NewPassage
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -26,6 +26,23 @@ class StoredMemory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoredQueue:
+    """The messages of a scope that are not part of an episode yet, in the order they came, each with its id.
+
+    Attributes:
+        scope: The scope.
+        messages: Pairs of id and message.
+        window_doubled: Whether the last look at them saw a single topic.
+        previous_summary: The summary of the episode they go on from.
+    """
+
+    scope: str
+    messages: tuple[tuple[str, Message], ...]
+    window_doubled: bool
+    previous_summary: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
     """Everything that some scopes hold, as of one moment. The iterators read a page at a time, once.
 
@@ -35,6 +52,8 @@ class Contents:
         review_count: How many pending reviews there are.
         memories: The memories by scope, ``created_at`` and id.
         reviews: The pending reviews by scope and ``created_at``.
+        queue_count: In how many scopes messages wait.
+        queues: The messages that wait, by scope.
     """
 
     notes: Mapping[str, str]
@@ -42,6 +61,8 @@ class Contents:
     review_count: int
     memories: Iterator[StoredMemory]
     reviews: Iterator[PendingReview]
+    queue_count: int
+    queues: Iterator[StoredQueue]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,111 +2,29 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.parts import Parts
 from memory_retrievers.retrieval.pending import PendingReviewBuffer
 from memory_retrievers.retrieval.retriever import HybridRetriever
-from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.store import MemoryStore
 
 if TYPE_CHECKING:
-    from memory_retrievers.backends.chroma import ChromaClient
     from memory_retrievers.backends.sqlite import SQLiteLedger
-    from memory_retrievers.embeddings.adapt import AnyEmbedder
-    from memory_retrievers.protocols import Clock, Embedder, KeywordIndex, VectorIndex
+    from memory_retrievers.ingestion.pipeline import IngestionPipeline
+    from memory_retrievers.ingestion.worker import Worker
+    from memory_retrievers.protocols import KeywordIndex, VectorIndex
 
 STORE_FILE: Final = "memory.db"
 """The file in a store's directory that holds everything."""
 
 CHROMA_DIRECTORY: Final = "chroma"
 """Beside it, what Chroma keeps: a projection of the file, which can be thrown away at any time."""
-
-DenseEngine: TypeAlias = "Literal['auto', 'exact', 'chroma'] | ChromaClient"
-"""How vectors are searched: ``exact``: by comparing with every one. ``auto``: exactly in small scopes, by Chroma's HNSW
-in wide ones, once it has been filled in the background. ``chroma``: always by Chroma, filled before each search. A
-client of a Chroma server or of Chroma Cloud: as ``auto``, with the collection there."""
-
-KeywordEngine: TypeAlias = Literal["sqlite_bm25", "rank_bm25"]
-
-
-class SystemClock:
-    """The time of this machine; all of them are the same."""
-
-    def now(self) -> datetime:
-        """The current moment in UTC."""
-        return datetime.now(UTC)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SystemClock)
-
-    def __hash__(self) -> int:
-        return hash(SystemClock)
-
-
-def chosen_embedder(embedder: AnyEmbedder | None, *, embedder_id: str | None) -> Embedder:
-    """The embedder a caller has asked for; None is the bundled one.
-
-    Raises:
-        ConfigurationError: It embeds in no known way, or the id is blank.
-    """
-    # imported here, so that importing the package loads no numpy
-    from memory_retrievers.embeddings.adapt import adapt
-    from memory_retrievers.embeddings.minilm import MiniLMEmbedder
-
-    return adapt(MiniLMEmbedder() if embedder is None else embedder, embedder_id=embedder_id)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """What an engine is made of, with every default filled in."""
-
-    embedder: Embedder
-    retrieval: RetrievalSettings
-    clock: Clock
-    keyword: KeywordEngine
-    dense: DenseEngine
-
-    @classmethod
-    def chosen(
-        cls,
-        *,
-        embedder: AnyEmbedder | None,
-        embedder_id: str | None,
-        retrieval: RetrievalSettings | None,
-        clock: Clock | None,
-        keyword: KeywordEngine,
-        dense: DenseEngine,
-    ) -> Parts:
-        """The parts a caller has asked for; None is the default.
-
-        Raises:
-            ConfigurationError: The embedder embeds in no known way, or there is no such keyword engine.
-        """
-        if keyword not in {"sqlite_bm25", "rank_bm25"}:
-            raise ConfigurationError(f"unknown keyword engine {keyword!r}; one of: sqlite_bm25, rank_bm25")
-        if isinstance(dense, str) and dense not in {"auto", "exact", "chroma"}:
-            raise ConfigurationError(f"unknown dense engine {dense!r}; one of: auto, exact, chroma, or a Chroma client")
-        return cls(
-            embedder=chosen_embedder(embedder, embedder_id=embedder_id),
-            retrieval=retrieval or RetrievalSettings(),
-            clock=SystemClock() if clock is None else clock,
-            keyword=keyword,
-            dense=dense,
-        )
-
-    @property
-    def settings(self) -> tuple[object, ...]:
-        """What two holders of one store must agree on: the embedder by its name, the rest by equality."""
-        return self.settings_with(self.embedder.id)
-
-    def settings_with(self, embedder_id: str) -> tuple[object, ...]:
-        """The same, once the store has moved to an embedder of this name."""
-        return (embedder_id, self.retrieval, self.keyword, self.dense, self.clock)
 
 
 class Engine:
@@ -135,7 +53,10 @@ class Engine:
                 dense=_vector_index(parts, ledger, file=file, read_only=read_only),
                 embedder=parts.embedder,
                 clock=parts.clock,
+                before_store=parts.before_store,
             )
+            if file is not None and not read_only:
+                ledger.conversations.tear_down_fences()  # one process writes a store: their owners are gone
         except BaseException:
             ledger.close()
             raise
@@ -145,6 +66,43 @@ class Engine:
         self.after_write: Callable[[], None] | None = None
         self.pending = PendingReviewBuffer(self.store)
         self.retriever = HybridRetriever(self.store, settings=parts.retrieval, pending=self.pending)
+        self._worker: Worker | None = None
+        self._worker_lock = threading.Lock()
+
+    @functools.cached_property
+    def pipeline(self) -> IngestionPipeline:
+        """The write path; made at its first use."""
+        from memory_retrievers.ingestion.wiring import pipeline_of
+
+        return pipeline_of(
+            self.store,
+            self.retriever,
+            language_model=self._parts.language_model,
+            settings=self._parts.ingestion,
+            review_settings=self._parts.review,
+        )
+
+    def start_worker(self) -> None:
+        """Let a thread do what is due from now on; one is enough.
+
+        Raises:
+            ConfigurationError: The store is only looked into.
+        """
+        from memory_retrievers.ingestion.worker import Worker
+
+        if self.read_only:
+            raise ConfigurationError("this memory was opened read-only: open it without read_only=True to process it")
+        with self._worker_lock:
+            if self._worker is None:
+                self._worker = Worker(
+                    self.pipeline, conversations=self.store.ledger.conversations, clock=self._parts.clock
+                )
+                self._worker.start()
+
+    def wake_worker(self) -> None:
+        """Tell the worker, if there is one, that something has arrived."""
+        if self._worker is not None:
+            self._worker.wake()
 
     @property
     def settings(self) -> tuple[object, ...]:
@@ -153,6 +111,8 @@ class Engine:
 
     def close(self) -> None:
         """Write what is waiting and release everything."""
+        if self._worker is not None:
+            self._worker.stop()
         self.pending.flush()
         if self.after_write is not None:
             self.after_write()

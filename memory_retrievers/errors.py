@@ -20,9 +20,12 @@ Exceptions of third parties are wrapped once, where they arise, with ``from``.
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 import pydantic
+from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails
 
 __all__ = [
     "BackendError",
@@ -41,7 +44,19 @@ __all__ = [
 
 
 class MemoryRetrieversError(Exception):
-    """The root: catch it to catch everything this package raises."""
+    """The root: catch it to catch everything this package raises.
+
+    Args:
+        *args: The message.
+        details: See below.
+
+    Attributes:
+        details: What a program may want to know beyond the message, as JSON; the tools show it to a model.
+    """
+
+    def __init__(self, *args: object, details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(*args)
+        self.details = details
 
 
 class ConfigurationError(MemoryRetrieversError, ValueError):
@@ -53,8 +68,11 @@ class ValidationError(MemoryRetrieversError, ValueError):
 
     @classmethod
     def from_pydantic(cls, error: pydantic.ValidationError) -> Self:
-        """The same complaint in one line: each field with what is wrong about it, never the value itself."""
-        return cls("; ".join(_complaint(details["loc"], details["msg"]) for details in error.errors(include_url=False)))
+        """The same complaint in one line: each field with what is wrong about it, never the value itself.
+
+        What one of our own errors says is a whole sentence already, and stands as it is.
+        """
+        return cls("; ".join(map(_complaint, error.errors(include_url=False))))
 
 
 class NotFoundError(MemoryRetrieversError, LookupError):
@@ -98,10 +116,26 @@ class EmbeddingError(BackendError):
 
 
 class LanguageModelError(BackendError):
-    """A language model failed, or gave an answer that cannot be used."""
+    """A language model failed, or gave an answer that cannot be used.
+
+    Args:
+        message: What went wrong, without a word of the answer.
+        raw: See below.
+
+    Attributes:
+        raw: What the model said, if it said something that cannot be used. It may tell what is in memories, so it is
+            for whoever looks into the failure, and is never logged.
+    """
+
+    def __init__(self, message: str, *, raw: str | None = None) -> None:
+        super().__init__(message)
+        self.raw = raw
 
 
-def _complaint(location: tuple[int | str, ...], message: str) -> str:
-    field = ".".join(str(part) for part in location)
-    problem = message.removeprefix("Value error, ")
+def _complaint(complaint: ErrorDetails) -> str:
+    cause = complaint.get("ctx", {}).get("error")
+    if isinstance(cause, MemoryRetrieversError):
+        return str(cause)
+    field = ".".join(str(part) for part in complaint["loc"])
+    problem = complaint["msg"].removeprefix("Value error, ")
     return f"{field}: {problem}" if field else problem

@@ -1,8 +1,8 @@
 """The lines of an export: how a header, a memory or a pending review is written, and read again with care.
 
 The first line is a header: format, version, embedder and counts. Then comes one line per memory with every field and
-its passages, whose vectors are base64 of little-endian float32; then one line per pending review. A field that is
-added to a memory raises the version.
+its passages, whose vectors are base64 of little-endian float32; then one line per pending review, and one per scope in
+which messages wait. A field that is added to a memory raises the version.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter
 
 from memory_retrievers import scopes
-from memory_retrievers.contents import Contents, StoredMemory
+from memory_retrievers.contents import Contents, StoredMemory, StoredQueue
 from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
-from memory_retrievers.fields import Text, UTCDateTime
-from memory_retrievers.models import EpisodicMemory, JsonObject, MemoryKey, PendingReview, SemanticMemory
+from memory_retrievers.fields import NonBlankText, ShortText, Text, UTCDateTime
+from memory_retrievers.models import EpisodicMemory, JsonObject, MemoryKey, Message, PendingReview, SemanticMemory
 from memory_retrievers.passages import NewPassage
 
 if TYPE_CHECKING:
     from memory_retrievers.passages import Vector
 
 FORMAT: Final = "memory-retrievers export"
-VERSION: Final = 1
+VERSION: Final = 2
 
 
 class _Line(BaseModel):
@@ -35,12 +35,13 @@ class Header(_Line):
     """The first line."""
 
     format: Literal["memory-retrievers export"] = FORMAT
-    version: Literal[1] = VERSION
+    version: Literal[1, 2] = VERSION
     embedder_id: str | None
     dimension: Annotated[int, Field(ge=1)] | None
     probe: tuple[FiniteFloat, ...] | None
     memories: Annotated[int, Field(ge=0)]
     pending_reviews: Annotated[int, Field(ge=0)]
+    queues: Annotated[int, Field(ge=0)] = 0
 
     def notes(self) -> dict[str, str]:
         """What a store remembers about its embedder; nothing if it never had one."""
@@ -62,6 +63,20 @@ class _Passage(_Line):
 class _Key(_Line):
     scope: str
     id: str
+
+
+class _QueuedMessage(_Line):
+    id: ShortText
+    role: ShortText
+    content: NonBlankText
+    timestamp: UTCDateTime
+
+
+class _Queue(_Line):
+    scope: str
+    messages: tuple[_QueuedMessage, ...]
+    window_doubled: bool
+    previous_summary: Text | None
 
 
 class _Review(_Line):
@@ -86,6 +101,7 @@ def header_of(contents: Contents) -> Header:
         probe=json.loads(notes["probe"]) if "probe" in notes else None,
         memories=contents.memory_count,
         pending_reviews=contents.review_count,
+        queues=contents.queue_count,
     )
 
 
@@ -114,6 +130,18 @@ def review_line(review: PendingReview) -> JsonObject:
     keys = tuple(_Key(scope=key.scope, id=key.id) for key in review.memories)
     line = _Review(scope=review.scope, query=review.query, memories=keys, created_at=review.created_at)
     return {"type": "pending_review", **line.model_dump(mode="json")}
+
+
+def queue_line(queue: StoredQueue) -> JsonObject:
+    """A queue's line."""
+    messages = [{"id": its_id, **message.model_dump(mode="json")} for its_id, message in queue.messages]
+    return {
+        "type": "queue",
+        "scope": queue.scope,
+        "messages": messages,
+        "window_doubled": queue.window_doubled,
+        "previous_summary": queue.previous_summary,
+    }
 
 
 def encode(line: JsonObject) -> bytes:
@@ -153,7 +181,7 @@ def parse_header(text: bytes) -> Header:
     return Header.model_validate(line)
 
 
-def parse_line(text: bytes, dimension: int | None) -> StoredMemory | PendingReview:
+def parse_line(text: bytes, dimension: int | None) -> StoredMemory | PendingReview | StoredQueue:
     """Read any other line.
 
     Raises:
@@ -168,6 +196,17 @@ def parse_line(text: bytes, dimension: int | None) -> StoredMemory | PendingRevi
             keys = tuple(MemoryKey(scope=scopes.parse(key.scope), id=key.id) for key in review.memories)
             return PendingReview(
                 scope=scopes.parse(review.scope), query=review.query, memories=keys, created_at=review.created_at
+            )
+        case "queue":
+            queue = _Queue.model_validate(line)
+            return StoredQueue(
+                scope=scopes.parse(queue.scope),
+                messages=tuple(
+                    (each.id, Message(role=each.role, content=each.content, timestamp=each.timestamp))
+                    for each in queue.messages
+                ),
+                window_doubled=queue.window_doubled,
+                previous_summary=queue.previous_summary,
             )
         case other:
             raise ValidationError(f"unknown type of line: {other!r}")

@@ -24,16 +24,17 @@ class Extra:
     name: str
 
 
-def lazy_names(package: str, homes: Mapping[str, str], extra: Extra) -> Callable[[str], object]:
+def lazy_names(package: str, homes: Mapping[str, str], *extras: Extra) -> Callable[[str], object]:
     """A module's ``__getattr__`` that imports each name from its home when it is first asked for.
 
     Args:
         package: The module it is for: its ``__name__``.
         homes: Name → the full name of the module that defines it.
-        extra: What those modules need.
+        extras: What those modules need.
 
     Returns:
-        A function that raises MissingExtraError where ``extra`` is not installed, and AttributeError for other names.
+        A function that raises MissingExtraError where one of ``extras`` is not installed, and AttributeError for other
+        names.
     """
 
     def load(name: str) -> object:
@@ -42,8 +43,9 @@ def lazy_names(package: str, homes: Mapping[str, str], extra: Extra) -> Callable
         try:
             return getattr(import_module(homes[name]), name)
         except ModuleNotFoundError as error:
-            if error.name is None or error.name.partition(".")[0] != extra.module:
+            missing = next((extra for extra in extras if extra.module == (error.name or "").partition(".")[0]), None)
+            if missing is None:
                 raise
-            raise MissingExtraError(extra.package, extra=extra.name) from error
+            raise MissingExtraError(missing.package, extra=missing.name) from error
 
     return load

@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from memory_retrievers.fields import DistinctTexts, Metadata, NonBlankText, ShortText, Text, UnitInterval, UTCDateTime
+from memory_retrievers.foreign_messages import LangChainMessage, LlamaIndexMessage, read_langchain, read_llama_index
 
 KEY_MOMENT_SURPRISE = 0.7
 """From this surprise on an episode counts as a key moment (specification §2.6)."""
@@ -57,6 +58,14 @@ class DetailLevel(StrEnum):
     NONE = "none"
     LOW = "low"
     HIGH = "high"
+
+
+class ResponseLevel(StrEnum):
+    """How much a tool answers; each level holds what the one before holds."""
+
+    MINIMAL = "minimal"
+    STANDARD = "standard"
+    FULL = "full"
 
 
 class Tier(StrEnum):
@@ -105,6 +114,24 @@ class Message(_Value):
     content: NonBlankText
     timestamp: UTCDateTime | None = None
 
+    @classmethod
+    def from_langchain(cls, message: LangChainMessage, *, include_tools: bool = False) -> Self | None:
+        """What a LangChain message says: its texts joined by newlines, ``[image]`` for an image; None if nothing.
+
+        Args:
+            message: Any ``BaseMessage``; ``human`` becomes ``user``, ``ai`` becomes ``assistant``. Its time is
+                ``timestamp`` or ``created_at`` in its metadata, if that is a datetime or ISO-8601 text.
+            include_tools: Also tell the tools that are called, and what they answer.
+        """
+        said = read_langchain(message, include_tools=include_tools)
+        return None if said is None else cls(role=said.role, content=said.content, timestamp=said.timestamp)
+
+    @classmethod
+    def from_llama_index(cls, message: LlamaIndexMessage, *, include_tools: bool = False) -> Self | None:
+        """What a LlamaIndex ``ChatMessage`` says; as :meth:`from_langchain`."""
+        said = read_llama_index(message, include_tools=include_tools)
+        return None if said is None else cls(role=said.role, content=said.content, timestamp=said.timestamp)
+
 
 class MemoryDraft(_Value):
     """What both kinds of memory share; the part the memory tools work on.
@@ -145,6 +172,11 @@ class MemoryDraft(_Value):
     last_accessed_at: UTCDateTime | None = None
     consolidated_from: tuple[ShortText, ...] = ()
 
+    @property
+    def is_searchable(self) -> bool:
+        """Whether searches find it: all but the JSON values that a LangGraph store was told not to index."""
+        return not (self.origin is Origin.STORE and self.content_type is ContentType.JSON)
+
 
 class EpisodicDraft(MemoryDraft):
     """An episode on its way into the store.
@@ -160,6 +192,7 @@ class EpisodicDraft(MemoryDraft):
         difficulty: FSRS difficulty, 1 to 10; None likewise.
         last_reviewed_at: When it last proved useful; None means ``created_at``.
         consolidated_at: When it was turned into facts; None means not yet.
+        is_flashbulb: It never fades and is not reviewed (specification §2.16).
     """
 
     kind: ClassVar[Kind] = Kind.EPISODIC
@@ -174,6 +207,7 @@ class EpisodicDraft(MemoryDraft):
     difficulty: Annotated[float, Field(ge=1, le=10, allow_inf_nan=False)] | None = None
     last_reviewed_at: UTCDateTime | None = None
     consolidated_at: UTCDateTime | None = None
+    is_flashbulb: bool = False
 
     @property
     def embedding_text(self) -> str:
@@ -196,6 +230,7 @@ class SemanticDraft(MemoryDraft):
         source_episodic_ids: The episodes it was learned from, distinct.
         valid_at: When it was learned; None means ``created_at``.
         invalid_at: From when it no longer holds; None means it still does.
+        replaced_by: The id of the fact that holds instead.
     """
 
     kind: ClassVar[Kind] = Kind.SEMANTIC
@@ -206,6 +241,7 @@ class SemanticDraft(MemoryDraft):
     source_episodic_ids: DistinctTexts = ()
     valid_at: UTCDateTime | None = None
     invalid_at: UTCDateTime | None = None
+    replaced_by: ShortText | None = None
 
     @property
     def embedding_text(self) -> str:
@@ -315,6 +351,7 @@ class ScopeStatistics(_Value):
     facts: int = 0
     invalidated_facts: int = 0
     pending_reviews: int = 0
+    queued_messages: int = 0
 
 
 JsonObject: TypeAlias = dict[str, Any]

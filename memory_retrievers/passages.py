@@ -26,6 +26,8 @@ class Selection:
         now: Memories that expired by then are invisible.
         include_child_scopes: Also search every scope below ``scope``.
         category: Only facts of this category.
+        as_of: What held at that moment: facts that were valid then, and episodes that had begun. None is what holds
+            now.
     """
 
     scope: str
@@ -33,6 +35,7 @@ class Selection:
     now: datetime
     include_child_scopes: bool = False
     category: Category | None = None
+    as_of: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

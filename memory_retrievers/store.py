@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memory_retrievers import scopes
 from memory_retrievers.drafts import completed
-from memory_retrievers.errors import NotFoundError, ValidationError
+from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.fingerprint import ProbedEmbedder, StoreEmbedder
-from memory_retrievers.models import AnyMemory, Draft, PendingReview, SemanticMemory
+from memory_retrievers.models import AnyMemory, Draft, Message, PendingReview, SemanticMemory
 from memory_retrievers.passages import NewPassage, Passage
 from memory_retrievers.protocols import Clock, Embedder, KeywordIndex, Ledger, VectorIndex
 from memory_retrievers.updates import changed
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from memory_retrievers.passages import Vector
 
 FoundT = TypeVar("FoundT")
+RecordT = TypeVar("RecordT", bound="Message | Draft | AnyMemory")
 
 
 class MemoryStore:
@@ -31,18 +32,27 @@ class MemoryStore:
         dense: The vector index.
         embedder: Must be the one the store was filled with.
         clock: Tells what time it is.
+        before_store: Sees every record before it is stored, and gives it, changed or not, or None.
 
     Raises:
         EmbeddingMismatchError: The store was filled with an embedder of another id.
     """
 
     def __init__(
-        self, ledger: Ledger, *, keyword: KeywordIndex, dense: VectorIndex, embedder: Embedder, clock: Clock
+        self,
+        ledger: Ledger,
+        *,
+        keyword: KeywordIndex,
+        dense: VectorIndex,
+        embedder: Embedder,
+        clock: Clock,
+        before_store: Callable[[Any], Any] | None = None,
     ) -> None:
         self.ledger = ledger
         self.keyword = keyword
         self.dense = dense
         self.clock = clock
+        self._before_store = before_store
         self.embedder = StoreEmbedder(ledger, embedder, forget_vectors=lambda: dense.forget(None))
 
     def now(self) -> datetime:
@@ -50,29 +60,69 @@ class MemoryStore:
         moment = self.clock.now()
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
-    def put(self, drafts: Sequence[Draft]) -> list[AnyMemory]:
+    def put(
+        self,
+        drafts: Sequence[Draft],
+        *,
+        replace: bool = False,
+        together: Callable[[list[AnyMemory]], None] | None = None,
+    ) -> list[AnyMemory]:
         """Store drafts: one embedding batch, one transaction; all of them or none.
 
+        Args:
+            drafts: What to store.
+            replace: Forget the memories whose scope and id the drafts have, in the same transaction.
+            together: Called with the stored memories inside the transaction, to write what belongs with them: kept
+                and undone with them. It may be called again, after what it wrote was undone.
+
         Returns:
-            The stored memories, complete, in the order given.
+            The stored memories, complete, in the order given; what ``before_store`` has held back is not among them.
 
         Raises:
-            ValidationError: A scope is malformed, or an id is taken.
+            ValidationError: A scope is malformed, or an id is taken, twice among the drafts if not in the store.
             EmbeddingError: The embedder failed, or gave unusable vectors.
             EmbeddingMismatchError: The embedder is not the store's.
         """
         now = self.now()
-        memories = [completed(draft, now=now) for draft in drafts]
+        admitted = [kept for draft in drafts if (kept := self.admitted(draft)) is not None]
+        memories = [completed(draft, now=now) for draft in admitted]
         if not memories:
+            if together is not None:
+                with self.ledger.transaction():
+                    together([])
             return []
         while True:
             embedder = self.embedder.current()
             passages = _passages(memories, embedder)
+            replaced: list[Passage] = []
             with self.ledger.transaction():
                 if not self.embedder.admits(embedder):
                     continue  # the store has just moved to another embedder
+                for memory in memories if replace else ():
+                    replaced += self.unindexed(memory.scope, id=memory.id)
+                    self.ledger.remove(scope=memory.scope, id=memory.id)
                 self.keyword.add(self.ledger.add(memories, passages))
+                if together is not None:
+                    together(memories)
+            self.let_go(replaced)
             return memories
+
+    def admitted(self, record: RecordT) -> RecordT | None:
+        """The record as it may be stored; None if it may not.
+
+        Raises:
+            ConfigurationError: ``before_store`` gave something that is no such record, or moved it to another scope.
+        """
+        if self._before_store is None:
+            return record
+        kept = self._before_store(record)
+        if kept is None:
+            return None
+        if not isinstance(kept, type(record)) or getattr(kept, "scope", None) != getattr(record, "scope", None):
+            raise ConfigurationError(
+                f"before_store was given a {type(record).__name__} and must give one of the same scope, or None"
+            )
+        return kept
 
     def get(self, id: str, *, scope: str) -> AnyMemory:
         """The memory of this id in this scope, whatever its state, unless it has expired.
@@ -113,6 +163,7 @@ class MemoryStore:
             after = changed(before, fields, now=self.now())
             if after is before:
                 return before
+            after = self._required(after)
             embedder = None if _texts(after) == _texts(before) else self.embedder.current()
             passages = None if embedder is None else _passages([after], embedder)[0]
             replaced: list[Passage] = []
@@ -126,6 +177,12 @@ class MemoryStore:
                 self.keyword.add(self.ledger.replace(after, passages))
             self.let_go(replaced)
             return after
+
+    def _required(self, memory: AnyMemory) -> AnyMemory:
+        kept = self.admitted(memory)
+        if kept is None:
+            raise ValidationError("before_store has held this back; nothing was changed")
+        return kept
 
     def forget(self, id: str, *, scope: str) -> None:
         """Remove a memory and every trace of it, in one transaction.
@@ -234,12 +291,13 @@ def embedded_text(memory: AnyMemory, *, part: str, text: str) -> str:
 
 
 def _passages(memories: Sequence[AnyMemory], embedder: ProbedEmbedder) -> list[list[NewPassage]]:
-    vectors = embedder.embed_documents([memory.embedding_text for memory in memories])
+    texts = [memory.embedding_text for memory in memories if memory.is_searchable]
+    vectors = iter(embedder.embed_documents(texts)) if texts else iter(())
     return [
-        [NewPassage(part=memory.kind, text=memory.search_text, vector=vector)]
-        for memory, vector in zip(memories, vectors, strict=True)
+        [NewPassage(part=memory.kind, text=memory.search_text, vector=next(vectors))] if memory.is_searchable else []
+        for memory in memories
     ]
 
 
-def _texts(memory: AnyMemory) -> tuple[str, str]:
-    return memory.embedding_text, memory.search_text
+def _texts(memory: AnyMemory) -> tuple[bool, str, str]:
+    return memory.is_searchable, memory.embedding_text, memory.search_text

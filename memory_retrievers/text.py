@@ -1,4 +1,4 @@
-"""Text: how it becomes search terms, and how it is made safe to stand on one line or between quotes.
+"""Text: how it becomes search terms, how it is shortened, and made safe to stand on one line or between quotes.
 
 It knows strings only, nothing of memories. One analyzer serves documents and queries, so that both meet.
 """

@@ -15,7 +15,7 @@ import pydantic
 
 from memory_retrievers import export_format
 from memory_retrievers.appearing import new_directory, new_file
-from memory_retrievers.contents import Progress, StoredMemory
+from memory_retrievers.contents import Progress, StoredMemory, StoredQueue
 from memory_retrievers.errors import ConfigurationError, EmbeddingMismatchError, ValidationError
 from memory_retrievers.export_format import Header
 from memory_retrievers.protocols import Ledger
@@ -47,6 +47,8 @@ def export(ledger: Ledger, target: Path, *, scope: str | None = None, progress: 
                 progress(number, contents.memory_count)
         for review in contents.reviews:
             file.write(export_format.encode(export_format.review_line(review)))
+        for queue in contents.queues:
+            file.write(export_format.encode(export_format.queue_line(queue)))
     return header.memories
 
 
@@ -88,7 +90,7 @@ def _check_embedder(store: MemoryStore, header: Header) -> None:
 
 def _take_in(store: MemoryStore, source: Path, file: IO[bytes], header: Header, progress: Progress | None) -> None:
     numbered = enumerate(file, start=2)
-    memories = reviews = 0
+    memories = reviews = queues = 0
     while page := list(itertools.islice(numbered, PAGE)):
         with store.ledger.transaction():
             for number, text in page:
@@ -97,15 +99,19 @@ def _take_in(store: MemoryStore, source: Path, file: IO[bytes], header: Header, 
                     if isinstance(record, StoredMemory):
                         store.keyword.add(store.ledger.add([record.memory], [record.passages]))
                         memories += 1
+                    elif isinstance(record, StoredQueue):
+                        store.ledger.conversations.restore(record)
+                        queues += 1
                     else:
                         store.ledger.add_pending_reviews([record], merge=False)
                         reviews += 1
         if progress is not None:
             progress(memories, header.memories)
-    if (memories, reviews) != (header.memories, header.pending_reviews):
+    if (memories, reviews, queues) != (header.memories, header.pending_reviews, header.queues):
         raise ValidationError(
-            f"{source}, line {memories + reviews + 1}: here the file ends with {memories} memories and {reviews} "
-            f"pending reviews, and its header says {header.memories} and {header.pending_reviews}: it is not whole"
+            f"{source}, line {memories + reviews + queues + 1}: here the file ends with {memories} memories, {reviews} "
+            f"pending reviews and {queues} queues, and its header says {header.memories}, {header.pending_reviews} and "
+            f"{header.queues}: it is not whole"
         )
 
 

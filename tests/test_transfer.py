@@ -88,7 +88,7 @@ def left_over(directory):
 
 def test_an_export_has_a_header_and_a_line_for_each_memory_and_review_in_order(exported):
     header, *rest = map(json.loads, lines(exported))
-    assert (header["format"], header["version"]) == ("memory-retrievers export", 1)
+    assert (header["format"], header["version"]) == ("memory-retrievers export", 2)
     assert (header["embedder_id"], header["dimension"]) == ("HashEmbedder", 256)
     assert (header["memories"], header["pending_reviews"]) == (3, 1)
     assert [(line["type"], line["scope"]) for line in rest] == [
@@ -224,7 +224,7 @@ def test_an_import_refuses_a_directory_that_is_in_use(exported, tmp_path):
     ("line", "fields", "error", "problem"),
     [
         (1, {"format": "something"}, ValidationError, "line 1: this is not a file that export wrote"),
-        (1, {"version": 2}, ConfigurationError, "line 1: a newer version .* wrote this file"),
+        (1, {"version": 3}, ConfigurationError, "line 1: a newer version .* wrote this file"),
         (1, {"version": "1"}, ValidationError, "line 1: version"),
         (1, {"memories": -1}, ValidationError, "line 1: memories"),
         (1, {"embedder_id": "other"}, EmbeddingMismatchError, "line 1: .*'other', not 'HashEmbedder'"),
@@ -243,7 +243,7 @@ def test_an_import_refuses_a_directory_that_is_in_use(exported, tmp_path):
         (5, {"scope": ""}, ValidationError, "line 5: scope must not be empty"),
     ],
 )  # fmt: skip
-def test_a_bad_line_is_named_and_nothing_is_made(exported, tmp_path, line, fields, error, problem):  # noqa: PLR0917
+def test_a_bad_line_is_named_and_nothing_is_made(exported, tmp_path, line, fields, error, problem):
     changed(exported, line, **fields)
     with pytest.raises(error, match=problem):
         imported(exported, tmp_path / "new")
@@ -290,3 +290,35 @@ def _probe():
     with AgentMemory.in_memory(embedder=HashEmbedder(4)) as memory:
         memory.remember_fact(scope="c1", fact="x")
         return json.loads(memory._store.ledger.notes()["probe"])
+
+
+def test_messages_that_wait_travel_with_the_rest(filled, tmp_path, clock):
+    said = [Message(role="user", content=f"number {n}\u2028", timestamp=clock.now()) for n in range(25)]
+    filled.add_messages("user/a", said)
+    filled.add_messages("elsewhere", said[:2])
+    filled.add_messages("long", [Message(role="user", content=f"tea {n}") for n in range(45)])
+    filled.process_due("long")
+    filled.export(tmp_path / "again.jsonl")
+    with AgentMemory.import_(
+        tmp_path / "again.jsonl", into=tmp_path / "copy", embedder=HashEmbedder(), clock=clock
+    ) as copy:
+        for scope in ("user/a", "elsewhere", "long"):
+            queues = [memory._store.ledger.conversations for memory in (filled, copy)]
+            assert queues[0].head(scope, limit=100) == queues[1].head(scope, limit=100)
+            assert queues[0].state(scope) == queues[1].state(scope)
+        copy.export(tmp_path / "third.jsonl")
+        assert (tmp_path / "third.jsonl").read_bytes() == (tmp_path / "again.jsonl").read_bytes()
+        assert sum(len(episode.messages) for episode in copy.flush("user/a").episodes) == 25
+
+
+def test_an_export_of_the_first_format_is_still_read(exported, tmp_path, clock):
+    header, *rest = map(json.loads, lines(exported))
+    header["version"] = 1
+    del header["queues"]
+    for line in rest:
+        for field in ("is_flashbulb", "replaced_by"):
+            line.pop(field, None)
+    old = tmp_path / "old.jsonl"
+    old.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in (header, *rest)), "utf-8")
+    with AgentMemory.import_(old, into=tmp_path / "copy", embedder=HashEmbedder(), clock=clock) as copy:
+        assert copy.stats().episodes == 1

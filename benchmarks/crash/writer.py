@@ -20,8 +20,8 @@ from crash import report
 from crash.faults import KillAt
 from crash.operations import Operations, Say
 from memory_retrievers import AgentMemory, RetrievalSettings
-from memory_retrievers.engine import DenseEngine
 from memory_retrievers.models import AnyMemory
+from memory_retrievers.parts import DenseEngine
 from memory_retrievers.testing import FixedClock, HashEmbedder
 
 START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)

@@ -95,7 +95,7 @@ def _found(client: ClientAPI, name: str, *, place: str) -> Collection:
 
 
 def _names(client: ClientAPI) -> str:
-    names = sorted(collection.name for collection in client.list_collections(limit=_SHOWN + 1))
+    names = sorted(collection.name for collection in client.list_collections())
     return ", ".join(map(repr, names[:_SHOWN])) + (" and more" if len(names) > _SHOWN else "")
 
 

@@ -1,13 +1,15 @@
-"""Long-term memory for LangChain: a retriever and tools.
+"""Long-term memory for LangChain: a retriever, tools, an agent middleware, a LangGraph store, a classic memory.
 
 ::
 
     retriever = MemoryRetriever(memory=memory, scope="user/alice", k=5)
     agent = create_agent(model, tools=[RetrieveMemoryTool(memory=memory)])
-    agent.invoke(messages, {"configurable": {"user_id": "user/alice"}})
+    agent = create_agent(model, middleware=[AgentMemoryMiddleware(memory=memory)], checkpointer=checkpointer)
+    agent.invoke(messages, {"configurable": {"user_id": "user/alice", "thread_id": "t1"}})
 
 Names load when first used, so that the retriever and the tools need ``langchain-core`` alone:
-``pip install "memory-retrievers[langchain]"``.
+``pip install "memory-retrievers[langchain]"``. ``AgentMemoryMiddleware`` and ``MemoryStoreAdapter`` need the extra
+``agents``, ``ConversationMemory`` the extra ``classic``.
 """
 
 from __future__ import annotations
@@ -17,19 +19,35 @@ from typing import TYPE_CHECKING
 from memory_retrievers.extras import Extra, lazy_names
 
 if TYPE_CHECKING:
+    from memory_retrievers.langchain.memory import ConversationMemory
+    from memory_retrievers.langchain.middleware import AgentMemoryMiddleware
     from memory_retrievers.langchain.retriever import MemoryRetriever
+    from memory_retrievers.langchain.store import MemoryStoreAdapter
     from memory_retrievers.langchain.tools import RegistryTool, RetrieveMemoryTool
 
-__all__ = ["MemoryRetriever", "RegistryTool", "RetrieveMemoryTool"]
+__all__ = [
+    "AgentMemoryMiddleware",
+    "ConversationMemory",
+    "MemoryRetriever",
+    "MemoryStoreAdapter",
+    "RegistryTool",
+    "RetrieveMemoryTool",
+]
 
 __getattr__ = lazy_names(
     __name__,
     {
+        "AgentMemoryMiddleware": f"{__name__}.middleware",
+        "ConversationMemory": f"{__name__}.memory",
         "MemoryRetriever": f"{__name__}.retriever",
+        "MemoryStoreAdapter": f"{__name__}.store",
         "RegistryTool": f"{__name__}.tools",
         "RetrieveMemoryTool": f"{__name__}.tools",
     },
     Extra(package="langchain-core", module="langchain_core", name="langchain"),
+    Extra(package="langchain", module="langchain", name="agents"),
+    Extra(package="langgraph", module="langgraph", name="agents"),
+    Extra(package="langchain-classic", module="langchain_classic", name="classic"),
 )
 
 

@@ -7,23 +7,26 @@ from typing import TYPE_CHECKING, Self
 
 from memory_retrievers import transfer
 from memory_retrievers.contents import Progress
-from memory_retrievers.engine import STORE_FILE, DenseEngine, Engine, KeywordEngine, Parts, chosen_embedder
+from memory_retrievers.engine import STORE_FILE, Engine
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.memory.adopting import Adopting
+from memory_retrievers.memory.conversing import Conversing
 from memory_retrievers.memory.keeping import Keeping
 from memory_retrievers.memory.recalling import Recalling
 from memory_retrievers.memory.remembering import Remembering
 from memory_retrievers.models import Category
 from memory_retrievers.ownership import share
-from memory_retrievers.settings import RetrievalSettings
+from memory_retrievers.parts import BeforeStore, DenseEngine, KeywordEngine, Parts, chosen_embedder
+from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings
 
 if TYPE_CHECKING:
     from memory_retrievers.adoption import Collection
     from memory_retrievers.embeddings.adapt import AnyEmbedder
+    from memory_retrievers.language_models import AnyLanguageModel
     from memory_retrievers.protocols import Clock
 
 
-class AgentMemory(Remembering, Recalling, Keeping, Adopting):
+class AgentMemory(Remembering, Recalling, Conversing, Keeping, Adopting):
     """A long-term memory: what an agent was told, and what it made of it, found again by meaning and by words.
 
     Open one with :meth:`open` or :meth:`in_memory`; close it with :meth:`close`, or use it in a ``with`` statement.
@@ -41,6 +44,10 @@ class AgentMemory(Remembering, Recalling, Keeping, Adopting):
         clock: Clock | None = None,
         keyword: KeywordEngine = "sqlite_bm25",
         dense: DenseEngine = "auto",
+        language_model: AnyLanguageModel | None = None,
+        ingestion: IngestionSettings | None = None,
+        review: ReviewSettings | None = None,
+        before_store: BeforeStore | None = None,
         read_only: bool = False,
     ) -> Self:
         """Open the store in the directory ``path``, or make it.
@@ -58,6 +65,13 @@ class AgentMemory(Remembering, Recalling, Keeping, Adopting):
             keyword: The BM25 engine.
             dense: How vectors are searched: ``auto`` exactly in small scopes and by Chroma in wide ones (see
                 ``RetrievalSettings.exact_limit``), ``exact``, ``chroma``, or the client of a Chroma server.
+            language_model: What cuts conversations into episodes, learns facts from them and judges what was used: a
+                LangChain chat model, a LlamaIndex LLM, or an object with ``generate(system, user, schema)``. Without
+                one, episodes and reviews are made by rules, and no facts are learned.
+            ingestion: How messages become episodes, and episodes facts.
+            review: How retrieved memories are reviewed.
+            before_store: Sees every message before it is queued and every memory before it is stored; gives it back,
+                changed or not, or None to keep it out. For redaction and consent.
             read_only: Only look, also beside a process that writes; nothing is noted for review.
 
         Raises:
@@ -68,7 +82,16 @@ class AgentMemory(Remembering, Recalling, Keeping, Adopting):
             BackendError: The store cannot be read or written.
         """
         parts = Parts.chosen(
-            embedder=embedder, embedder_id=embedder_id, retrieval=retrieval, clock=clock, keyword=keyword, dense=dense
+            embedder=embedder,
+            embedder_id=embedder_id,
+            retrieval=retrieval,
+            clock=clock,
+            keyword=keyword,
+            dense=dense,
+            language_model=language_model,
+            ingestion=ingestion,
+            review=review,
+            before_store=before_store,
         )
         file = Path(path) / STORE_FILE
         if read_only:
@@ -93,6 +116,10 @@ class AgentMemory(Remembering, Recalling, Keeping, Adopting):
         clock: Clock | None = None,
         keyword: KeywordEngine = "rank_bm25",
         dense: DenseEngine = "auto",
+        language_model: AnyLanguageModel | None = None,
+        ingestion: IngestionSettings | None = None,
+        review: ReviewSettings | None = None,
+        before_store: BeforeStore | None = None,
     ) -> Self:
         """A memory that leaves nothing on disk and ends with the process; the arguments are those of :meth:`open`.
 
@@ -107,6 +134,10 @@ class AgentMemory(Remembering, Recalling, Keeping, Adopting):
                 clock=clock,
                 keyword=keyword,
                 dense=dense,
+                language_model=language_model,
+                ingestion=ingestion,
+                review=review,
+                before_store=before_store,
             ),
             file=None,
         )

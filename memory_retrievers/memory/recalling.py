@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+from datetime import datetime
 
 from memory_retrievers import scopes
 from memory_retrievers.memory.handle import Handle
@@ -27,6 +28,7 @@ class Recalling(Handle):
         include_child_scopes: bool = False,
         limit: int | None = None,
         record: bool = True,
+        as_of: datetime | None = None,
     ) -> RetrievalResult:
         """The memories that answer a question, facts and episodes, best first.
 
@@ -38,6 +40,8 @@ class Recalling(Handle):
             category: Only facts of this category; episodes are not affected.
             include_child_scopes: Also search every scope below ``scope``.
             limit: At most this many of both kinds together.
+            as_of: Answer with what held at that moment: facts that were valid then, also those that have been
+                replaced since, and episodes that had begun.
             record: File the returned episodes for review, so that useful ones fade slower.
 
         Raises:
@@ -52,6 +56,7 @@ class Recalling(Handle):
             category=category,
             include_child_scopes=include_child_scopes,
             limit=limit,
+            as_of=as_of,
         )
         return self._retriever.retrieve(request, record=record and not self._engine.read_only)
 
@@ -66,6 +71,7 @@ class Recalling(Handle):
         include_child_scopes: bool = False,
         limit: int | None = None,
         record: bool = True,
+        as_of: datetime | None = None,
     ) -> RetrievalResult:
         """:meth:`retrieve` in a thread, so that an event loop is not held up."""
         return await asyncio.to_thread(
@@ -78,6 +84,7 @@ class Recalling(Handle):
             include_child_scopes=include_child_scopes,
             limit=limit,
             record=record,
+            as_of=as_of,
         )
 
     def context(
@@ -145,6 +152,10 @@ class Recalling(Handle):
         """The retrievals in this scope whose use has not been judged yet, oldest first."""
         self._pending.flush()
         return self._store.ledger.pending_reviews(scopes.parse(scope))
+
+    def now(self) -> datetime:
+        """The current moment in UTC, by the clock of this memory."""
+        return self._store.now()
 
     def scopes(self) -> builtins.list[str]:
         """All scopes that hold a memory, sorted."""

@@ -63,7 +63,7 @@ class Remembering(Handle):
                 difficulty=difficulty,
             )
         with self._written() as store:
-            (memory,) = store.put([draft])
+            memory = _only(store.put([draft]))
         assert isinstance(memory, EpisodicMemory)  # noqa: S101 - an episode's draft becomes an episode
         return memory
 
@@ -107,15 +107,16 @@ class Remembering(Handle):
                 invalid_at=invalid_at,
             )
         with self._written() as store:
-            (memory,) = store.put([draft])
+            memory = _only(store.put([draft]))
         assert isinstance(memory, SemanticMemory)  # noqa: S101 - a fact's draft becomes a fact
         return memory
 
-    def remember_many(self, drafts: Sequence[Draft]) -> list[AnyMemory]:
+    def remember_many(self, drafts: Sequence[Draft], *, replace: bool = False) -> list[AnyMemory]:
         """Store many memories in one embedding batch and one transaction: all of them or none.
 
         Args:
             drafts: From ``EpisodicMemory.new(...)`` and ``SemanticMemory.new(...)``.
+            replace: Forget the memories whose scope and id the drafts have; otherwise an id must not be taken.
 
         Returns:
             The stored memories, complete, in the order given.
@@ -125,7 +126,7 @@ class Remembering(Handle):
             EmbeddingError: The embedder failed; nothing was stored.
         """
         with self._written() as store:
-            return store.put(drafts)
+            return store.put(drafts, replace=replace)
 
     def invalidate(self, fact_id: str, *, scope: str) -> SemanticMemory:
         """Mark a fact as no longer true: it is kept, and no longer found.
@@ -205,3 +206,9 @@ def _our_errors() -> Iterator[None]:
         yield
     except pydantic.ValidationError as error:
         raise ValidationError.from_pydantic(error) from error
+
+
+def _only(stored: list[AnyMemory]) -> AnyMemory:
+    if not stored:
+        raise ValidationError("before_store has held this back; nothing was stored")
+    return stored[0]

@@ -6,7 +6,9 @@ The suites in ``memory_retrievers.testing.contracts`` say the same in tests; a b
 
 from memory_retrievers.protocols.adoption import AdoptedRow, AdoptedRows, Unwritten
 from memory_retrievers.protocols.answers import Memory, Recent, Retrieved
+from memory_retrievers.protocols.conversations import Conversations, QueuedMessage, QueueState, ReviewJob
 from memory_retrievers.protocols.indexes import KeywordIndex, VectorIndex, VectorProjection
+from memory_retrievers.protocols.ingestion import Background, Judge, ReviewedMemory, Segment, Segmenter
 from memory_retrievers.protocols.ledger import Ledger
 from memory_retrievers.protocols.outbox import Outbox, OutboxBatch, ProjectionState
 from memory_retrievers.protocols.reembedding import NewVectors, UnembeddedPassage
@@ -15,8 +17,11 @@ from memory_retrievers.protocols.services import Clock, Embedder, LanguageModel
 __all__ = [
     "AdoptedRow",
     "AdoptedRows",
+    "Background",
     "Clock",
+    "Conversations",
     "Embedder",
+    "Judge",
     "KeywordIndex",
     "LanguageModel",
     "Ledger",
@@ -25,8 +30,14 @@ __all__ = [
     "Outbox",
     "OutboxBatch",
     "ProjectionState",
+    "QueueState",
+    "QueuedMessage",
     "Recent",
     "Retrieved",
+    "ReviewJob",
+    "ReviewedMemory",
+    "Segment",
+    "Segmenter",
     "UnembeddedPassage",
     "Unwritten",
     "VectorIndex",

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Protocol
 
-from memory_retrievers.models import Category, DetailLevel, EpisodicMemory, JsonObject, RetrievedMemory, SemanticMemory
+from memory_retrievers.models import (
+    Category,
+    DetailLevel,
+    EpisodicMemory,
+    JsonObject,
+    Message,
+    RetrievedMemory,
+    SemanticMemory,
+)
+from memory_retrievers.reports import Queued, Report
 
 
 class Memory(Protocol):
@@ -21,6 +32,7 @@ class Memory(Protocol):
         include_child_scopes: bool = False,
         limit: int | None = None,
         record: bool = True,
+        as_of: datetime | None = None,
     ) -> Retrieved:
         """The memories that answer the query."""
         ...
@@ -35,6 +47,22 @@ class Memory(Protocol):
         include_child_scopes: bool = False,
     ) -> Retrieved:
         """The facts that answer the query, without any side effect."""
+        ...
+
+    def add_messages(self, scope: str, messages: Sequence[Message]) -> Queued:
+        """Queue messages of a conversation; cheap, and no model is called."""
+        ...
+
+    def process_due(self, scope: str | None = None) -> Report:
+        """Turn what is due into memories, in one scope or in all."""
+        ...
+
+    def flush(self, scope: str) -> Report:
+        """Make episodes of everything that is queued."""
+        ...
+
+    def forget_scope(self, scope: str, *, include_child_scopes: bool = True) -> int:
+        """Remove everything that a scope and the scopes below it hold; gives the number of memories."""
         ...
 
     def recent(self, scope: str, *, limit: int = 10, days_limit: float | None = None) -> Recent:

@@ -9,9 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from memory_retrievers.contents import Contents, VerificationReport
-from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, PendingReview, ScopeStatistics
+from memory_retrievers.models import (
+    AnyMemory,
+    EpisodicMemory,
+    Kind,
+    MemoryKey,
+    PendingReview,
+    ScopeStatistics,
+    SemanticMemory,
+)
 from memory_retrievers.paging import Position
 from memory_retrievers.passages import ForgettingState, NewPassage, Passage, Selection
+from memory_retrievers.protocols.conversations import Conversations
 from memory_retrievers.protocols.outbox import Outbox
 from memory_retrievers.protocols.reembedding import NewVectors
 
@@ -38,8 +47,11 @@ class Ledger(Protocol):
         """The memory, whatever its state, or None."""
         ...
 
-    def invalidate(self, *, scope: str, id: str, at: datetime) -> None:
-        """Mark a fact as no longer true from ``at`` on; one that is marked already stays as it was."""
+    def invalidate(self, *, scope: str, id: str, at: datetime, replaced_by: str | None = None) -> None:
+        """Mark a fact as no longer true from ``at`` on, and name the one that holds instead.
+
+        One that is marked already stays as it was.
+        """
         ...
 
     def replace(self, memory: AnyMemory, passages: Sequence[NewPassage] | None = None) -> list[Passage]:
@@ -61,7 +73,7 @@ class Ledger(Protocol):
         ...
 
     def remove_scope(self, scope: str, *, include_child_scopes: bool) -> int:
-        """Remove all that a scope holds, its pending reviews and its name; gives the number of memories."""
+        """Remove all that a scope holds, what waits there and its name; gives the number of memories."""
         ...
 
     def purge(self) -> None:
@@ -78,6 +90,11 @@ class Ledger(Protocol):
         Raises:
             ConfigurationError: The directory is in use, or cannot be made.
         """
+        ...
+
+    @property
+    def conversations(self) -> Conversations:
+        """What waits to become memories."""
         ...
 
     @property
@@ -122,7 +139,7 @@ class Ledger(Protocol):
         ...
 
     def forgetting_states(self, rows: Sequence[int]) -> dict[int, ForgettingState]:
-        """The forgetting states of those of the given rows that are episodes."""
+        """The forgetting states of those of the given rows that are episodes and fade."""
         ...
 
     def load(self, rows: Sequence[int]) -> dict[int, AnyMemory]:
@@ -131,6 +148,18 @@ class Ledger(Protocol):
 
     def recent(self, *, scope: str, limit: int, now: datetime, since: datetime | None) -> list[EpisodicMemory]:
         """The scope's newest episodes by ``created_at``, newest first."""
+        ...
+
+    def unconsolidated(self, scope: str, *, limit: int) -> list[EpisodicMemory]:
+        """The scope's oldest episodes that have not been turned into facts, oldest first, whether expired or not."""
+        ...
+
+    def unconsolidated_scopes(self) -> list[str]:
+        """The scopes that hold such episodes, sorted."""
+        ...
+
+    def versions(self, *, scope: str, id: str) -> list[SemanticMemory]:
+        """The fact of this id with those it has replaced and those that have replaced it, oldest first."""
         ...
 
     def page(

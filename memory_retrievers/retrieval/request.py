@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 from memory_retrievers import scopes
@@ -26,6 +27,7 @@ class RetrievalRequest:
         category: Only facts of this category.
         include_child_scopes: Also search every scope below.
         limit: The most results over both kinds; None leaves it to the two limits.
+        as_of: What held at that moment, in UTC; None is what holds now.
     """
 
     query: str
@@ -35,6 +37,7 @@ class RetrievalRequest:
     category: Category | None = None
     include_child_scopes: bool = False
     limit: int | None = None
+    as_of: datetime | None = None
 
     @classmethod
     def parse(
@@ -47,12 +50,13 @@ class RetrievalRequest:
         category: Category | str | None = None,
         include_child_scopes: bool = False,
         limit: int | None = None,
+        as_of: datetime | None = None,
     ) -> RetrievalRequest:
         """Check what a caller, perhaps a language model, has given.
 
         Raises:
             ValidationError: The query is blank, the scope malformed, a limit negative or not an integer, or the
-                category unknown.
+                category unknown, or as_of no moment.
         """
         joint = None if limit is None else parse_limit("limit", limit)
         most = MAX_FACTS if joint is None else joint  # neither kind alone can have more than both together
@@ -64,6 +68,7 @@ class RetrievalRequest:
             category=_parse_category(category),
             include_child_scopes=bool(include_child_scopes),
             limit=joint,
+            as_of=_parse_moment("as_of", as_of),
         )
 
 
@@ -78,6 +83,18 @@ def parse_limit(name: str, value: object) -> int:
     if value < 0:
         raise ValidationError(f"{name} must be 0 or more, not {value}")
     return value
+
+
+def _parse_moment(name: str, moment: object) -> datetime | None:
+    """In UTC; without a time zone it is taken for UTC."""
+    if moment is None:
+        return None
+    if not isinstance(moment, datetime):
+        raise ValidationError(f"{name} must be a datetime, not {moment!r}")
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError:
+        raise ValidationError(f"{name} is too far from now: {moment!r}") from None
 
 
 def _parse_query(query: object) -> str:

@@ -123,6 +123,7 @@ class HybridRetriever:
             now=now,
             include_child_scopes=request.include_child_scopes,
             category=_category_for(kind, request.category),
+            as_of=request.as_of,
         )
         depth = self._settings.candidate_depth
         legs = run_legs(self._store, selection, vector=vector, terms=terms, depth=depth)
@@ -155,8 +156,15 @@ def _is_visible(memory: AnyMemory, request: RetrievalRequest, now: datetime) -> 
     in_scope = memory.scope == request.scope or (
         request.include_child_scopes and memory.scope.startswith(f"{request.scope}/")
     )
-    active = not isinstance(memory, SemanticMemory) or memory.invalid_at is None
-    return in_scope and active and (memory.expires_at is None or memory.expires_at > now)
+    return in_scope and _holds(memory, request.as_of) and (memory.expires_at is None or memory.expires_at > now)
+
+
+def _holds(memory: AnyMemory, as_of: datetime | None) -> bool:
+    invalid_at = memory.invalid_at if isinstance(memory, SemanticMemory) else None
+    if as_of is None:
+        return invalid_at is None
+    since = memory.valid_at if isinstance(memory, SemanticMemory) else memory.start_at
+    return since <= as_of and (invalid_at is None or invalid_at > as_of)
 
 
 def _hydrated(

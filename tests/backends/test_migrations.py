@@ -68,11 +68,26 @@ def _old_tables(connection):
     return sorted((name for (name,) in names), key=lambda name: (name == "scopes", name != "memories", name))
 
 
-def _dump(file, tables=None):
+def _dump(file, columns=None):
+    """All rows, in the given columns of each table; those of the file itself if none are given."""
     connection = sqlite3.connect(file)
     try:
-        tables = tables or _old_tables(connection)
-        return {table: sorted(map(repr, connection.execute(f"SELECT * FROM {table}"))) for table in tables}
+        columns = columns or _columns(file)
+        return {
+            table: sorted(map(repr, connection.execute(f"SELECT {', '.join(names)} FROM {table}")))
+            for table, names in columns.items()
+        }
+    finally:
+        connection.close()
+
+
+def _columns(file):
+    connection = sqlite3.connect(file)
+    try:
+        return {
+            table: [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+            for table in _old_tables(connection)
+        }
     finally:
         connection.close()
 
@@ -100,16 +115,22 @@ def test_the_old_file_is_one_of_the_first_schema(old_file):
 
 
 def test_a_store_of_the_first_schema_is_opened_with_everything_in_it(old_file, store):
-    before = _dump(old_file)
+    before, columns = _dump(old_file), _columns(old_file)
     with opened(store) as memory:
-        assert memory.stats().model_dump() == {"episodes": 1, "facts": 39, "invalidated_facts": 1, "pending_reviews": 1}
+        assert memory.stats().model_dump() == {
+            "episodes": 1,
+            "facts": 39,
+            "invalidated_facts": 1,
+            "pending_reviews": 1,
+            "queued_messages": 0,
+        }
         assert memory.verify().problems == ()
         found = memory.retrieve("Where did number 8 move to?", scope="user/0")
         assert found.semantic[0].memory.id == "f8"
         assert [hit.memory.id for hit in found.episodic] == ["e1"]
         assert "f2" not in {hit.memory.id for hit in memory.retrieve(FACTS[2], scope="user/0", limit=100).semantic}
         assert memory.get("f2", scope="user/0").invalid_at is not None
-    after = _dump(old_file, tables=before)
+    after = _dump(old_file, columns)
     del before["pending_reviews"], after["pending_reviews"]  # the question above waits there too
     assert after == before
 
@@ -177,7 +198,7 @@ def test_a_store_of_a_newer_version_is_refused_and_left_as_it_is(old_file, store
 
 
 def test_openers_at_once_migrate_once(old_file):
-    rows, failures, barrier = _dump(old_file), [], threading.Barrier(4)
+    rows, columns, failures, barrier = _dump(old_file), _columns(old_file), [], threading.Barrier(4)
 
     def migrate():
         barrier.wait()
@@ -192,13 +213,13 @@ def test_openers_at_once_migrate_once(old_file):
     for thread in threads:
         thread.join()
     assert failures == []
-    assert _dump(old_file, tables=rows) == rows
+    assert _dump(old_file, columns) == rows
 
 
 def test_another_process_that_opens_at_the_same_time_waits_for_the_migration(old_file):
-    rows = _dump(old_file)
+    rows, columns = _dump(old_file), _columns(old_file)
     opening = "import pathlib, sys; from memory_retrievers.backends.sqlite import SQLiteLedger; SQLiteLedger(pathlib.Path(sys.argv[1])).close()"
     processes = [subprocess.Popen([sys.executable, "-c", opening, str(old_file)]) for _ in range(3)]
     assert [process.wait(timeout=60) for process in processes] == [0, 0, 0]
     assert _schema(old_file)[0] == len(MIGRATIONS)
-    assert _dump(old_file, tables=rows) == rows
+    assert _dump(old_file, columns) == rows

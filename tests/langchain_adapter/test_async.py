@@ -3,18 +3,7 @@
 import pytest
 from blockbuster import BlockingError
 
-from memory_retrievers import AgentMemory
 from memory_retrievers.langchain import MemoryRetriever, RetrieveMemoryTool
-from memory_retrievers.testing.fakes import HashEmbedder
-
-
-@pytest.fixture
-def memory_on_disk(tmp_path):
-    with AgentMemory.open(tmp_path / "memory", embedder=HashEmbedder()) as memory:
-        memory.remember_fact(scope="user/bob", fact="Bob lives in Bergen")
-        memory.remember_episode(scope="user/bob", summary="Bob moved to Bergen")
-        memory.retrieve("Bergen", scope="user/bob", record=False)  # the guard would leave a new connection half-open
-        yield memory
 
 
 async def test_the_guard_notices_a_memory_that_is_read_on_the_event_loop(memory_on_disk, no_blocking):

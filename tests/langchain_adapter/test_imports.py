@@ -58,6 +58,33 @@ except MissingExtraError as error:
     ), result.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "module", "package", "extra"),
+    [
+        ("AgentMemoryMiddleware", "langchain", "langchain", "agents"),
+        ("AgentMemoryMiddleware", "langgraph", "langgraph", "agents"),
+        ("MemoryStoreAdapter", "langgraph", "langgraph", "agents"),
+        ("ConversationMemory", "langchain_classic", "langchain-classic", "classic"),
+    ],
+)
+def test_what_needs_more_says_which_extra_brings_it(name, module, package, extra):
+    result = run(
+        f"""
+import sys
+sys.modules[{module!r}] = None
+import memory_retrievers.langchain as adapter
+from memory_retrievers.errors import MissingExtraError
+try:
+    adapter.{name}
+except MissingExtraError as error:
+    print(error)
+"""
+    )
+    assert result.stdout.strip() == f'{package} is not installed; run: pip install "memory-retrievers[{extra}]"', (
+        result.stderr
+    )
+
+
 def test_another_missing_module_is_reported_as_what_it_is():
     result = run(
         """

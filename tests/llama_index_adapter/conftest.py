@@ -1,16 +1,23 @@
-"""A memory of two users, on disk, so that a blocking call would be noticed."""
+"""A memory of two users, on disk, so that a blocking call would be noticed; and models that follow a script."""
 
 from datetime import UTC, datetime
+from itertools import chain
 
 import pytest
+from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
+from llama_index.core.llms import MockFunctionCallingLLM
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.testing.fakes import FixedClock, HashEmbedder
 
 
 @pytest.fixture
-def memory(tmp_path):
-    clock = FixedClock(datetime(2026, 3, 1, 12, tzinfo=UTC))
+def clock():
+    return FixedClock(datetime(2026, 3, 1, 12, tzinfo=UTC))
+
+
+@pytest.fixture
+def memory(tmp_path, clock):
     with AgentMemory.open(tmp_path / "memory", embedder=HashEmbedder(), clock=clock) as memory:
         memory.remember_fact(
             scope="user/alice", fact="Alice lives in Lyon", category="identity", metadata={"source": "crm", "page": 3}
@@ -26,3 +33,42 @@ def memory(tmp_path):
         memory.remember_fact(scope="user/bob", fact="Bob lives in Bergen", category="identity")
         memory.retrieve("Bergen", scope="user/bob", record=False)  # the guard would leave a new connection half-open
         yield memory
+
+
+@pytest.fixture
+def stored(memory):
+    """Every message a scope was told, once all that is queued has become episodes; in order where time has passed."""
+
+    def messages(scope):
+        memory.flush(scope)
+        found = sorted(memory.list(scope, kind="episodic", limit=1000).memories, key=lambda each: each.start_at)
+        told = [episode.messages for episode in found if episode.origin == "conversation"]
+        return [message.content for message in chain.from_iterable(told)]
+
+    return messages
+
+
+@pytest.fixture
+def scripted(clock):
+    """A model that gives prepared answers in turn, text or (tool, arguments), and keeps the prompts it was given.
+
+    Two minutes pass with every answer, so that a question recorded twice is filed twice.
+    """
+
+    def model(*answers):
+        steps, prompts = iter(answers), []
+
+        def answer(messages, **_):
+            prompts.append([message.model_copy(deep=True) for message in messages])
+            clock.advance(minutes=2)
+            step = next(steps)
+            if isinstance(step, str):
+                return ChatMessage(role="assistant", content=step)
+            name, arguments = step
+            call = ToolCallBlock(tool_call_id=str(len(prompts)), tool_name=name, tool_kwargs=arguments)
+            return ChatMessage(role="assistant", blocks=[call])
+
+        llm = MockFunctionCallingLLM(response_generator=answer, is_chat_model=True)
+        return llm, prompts
+
+    return model

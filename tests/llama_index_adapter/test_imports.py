@@ -25,13 +25,13 @@ def test_importing_the_package_loads_no_framework():
     assert result.returncode == 0, result.stderr
 
 
-def test_retriever_and_tools_do_without_langchain():
+def test_everything_does_without_langchain():
     result = run(
         """
 import sys
 for name in ("langchain_core", "langchain", "langgraph"):
     sys.modules[name] = None  # importing it fails
-from memory_retrievers.llama_index import MemoryRetriever, MemoryToolSpec
+from memory_retrievers.llama_index import ConversationMemory, LongTermMemoryBlock, MemoryRetriever, MemoryToolSpec
 """
     )
     assert result.returncode == 0, result.stderr

@@ -13,9 +13,10 @@ import numpy as np
 from memory_retrievers import scopes
 from memory_retrievers.backends.sqlite import reviews
 from memory_retrievers.backends.sqlite.rows import COLUMNS, decode
-from memory_retrievers.contents import Contents, StoredMemory
+from memory_retrievers.contents import Contents, StoredMemory, StoredQueue
 from memory_retrievers.errors import BackendError
-from memory_retrievers.models import Kind, PendingReview
+from memory_retrievers.fields import moment
+from memory_retrievers.models import Kind, Message, PendingReview
 from memory_retrievers.passages import NewPassage
 
 if TYPE_CHECKING:
@@ -71,6 +72,12 @@ def read_contents(connection: sqlite3.Connection, scope: str | None) -> Contents
         review_count=int(connection.execute(count.format("pending_reviews"), asked).fetchone()[0]),
         memories=_memories(connection, asked),
         reviews=_reviews(connection, asked),
+        queue_count=int(
+            connection.execute(
+                f"SELECT count(DISTINCT scope_id) FROM queued_messages WHERE scope_id IN ({_SCOPES})", asked
+            ).fetchone()[0]
+        ),
+        queues=_queues(connection, asked),
     )
 
 
@@ -124,6 +131,27 @@ def _reviews(connection: sqlite3.Connection, asked: dict[str, str | None]) -> It
         asked,
     )
     return (reviews.decode(*row) for row in found)
+
+
+def _queues(connection: sqlite3.Connection, asked: dict[str, str | None]) -> Iterator[StoredQueue]:
+    waiting = connection.execute(
+        f"""SELECT s.id, s.scope, q.window_doubled, q.previous_summary FROM scopes s JOIN queues q ON q.scope_id = s.id
+        WHERE s.id IN ({_SCOPES}) AND EXISTS (SELECT 1 FROM queued_messages WHERE scope_id = s.id) ORDER BY s.scope""",
+        asked,
+    )
+    for scope_id, scope, doubled, summary in waiting:
+        messages = connection.execute(
+            "SELECT id, role, content, timestamp FROM queued_messages WHERE scope_id = ? ORDER BY row", (scope_id,)
+        )
+        yield StoredQueue(
+            scope=scope,
+            messages=tuple(
+                (its_id, Message(role=role, content=content, timestamp=moment(timestamp)))
+                for its_id, role, content, timestamp in messages
+            ),
+            window_doubled=bool(doubled),
+            previous_summary=summary,
+        )
 
 
 def all_rows(connection: sqlite3.Connection) -> Iterator[list[int]]:

@@ -66,7 +66,7 @@ class Eligibility:
         """How many memories the selection lets through, counted no further than one more than ``at_most``."""
         now = microseconds(selection.now)
         with self._database.read() as connection:
-            if not (selection.include_child_scopes or connection.in_transaction):
+            if not (selection.as_of or selection.include_child_scopes or connection.in_transaction):
                 key = _key(connection, selection, ("eligible", selection.category))
                 answer = None if key is None else self._remembered(key)
                 if answer is not None and answer.since <= now < answer.until:
@@ -87,7 +87,8 @@ class Eligibility:
         now = microseconds(selection.now)
         with self._database.read() as connection:
             # What a transaction has not committed yet may still be undone, and its version given out again.
-            if selection.include_child_scopes or connection.in_transaction:
+            past = selection.as_of is not None  # asked once, hardly ever twice
+            if past or selection.include_child_scopes or connection.in_transaction:
                 return _look_up(connection, selection, condition, now).passages
             key = _key(connection, selection, question)
             if key is None:

@@ -12,13 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from memory_retrievers.backends.sqlite import contents, records, reembedding, removal, reviews, verification
+from memory_retrievers.backends.sqlite.conversations import SQLiteConversations
 from memory_retrievers.backends.sqlite.database import Database, one
 from memory_retrievers.backends.sqlite.eligibility import Eligibility
 from memory_retrievers.backends.sqlite.outbox import SQLiteOutbox
-from memory_retrievers.backends.sqlite.rows import COLUMNS, decode, encode_time
+from memory_retrievers.backends.sqlite.rows import encode_time
+from memory_retrievers.backends.sqlite.stored import StoredRecords
 from memory_retrievers.contents import Contents, VerificationReport
-from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, PendingReview, ScopeStatistics
-from memory_retrievers.paging import Position
+from memory_retrievers.models import (
+    AnyMemory,
+    Kind,
+    PendingReview,
+)
 from memory_retrievers.passages import ForgettingState, NewPassage, Passage, Selection
 
 if TYPE_CHECKING:
@@ -28,21 +33,9 @@ if TYPE_CHECKING:
     from memory_retrievers.passages import Vectors
 
 _IDS: Final = "(SELECT value FROM json_each(:ids))"
-_MEMORY: Final = f"""
-    SELECT {", ".join(f"m.{column}" for column in COLUMNS)}, m.kind, m.content, s.scope, e.messages
-    FROM memories m JOIN scopes s ON s.id = m.scope_id LEFT JOIN excerpts e ON e.memory = m.row
-"""
-
-_BEGINNING: Final = Position(created_at=2**63 - 1, id="")
-_PAGE: Final = f"""{_MEMORY}
-    WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND m.kind = :kind
-    AND (m.expires_at IS NULL OR m.expires_at > :now)
-    AND m.created_at <= :created_at AND (m.created_at < :created_at OR m.id > :id)
-    ORDER BY m.created_at DESC, m.id LIMIT :limit
-"""
 
 
-class SQLiteLedger:
+class SQLiteLedger(StoredRecords):
     """A ``protocols.Ledger`` on SQLite.
 
     Args:
@@ -55,8 +48,9 @@ class SQLiteLedger:
     """
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
-        self.database = Database(path, read_only=read_only)
+        super().__init__(Database(path, read_only=read_only))
         self.outbox = SQLiteOutbox(self.database)
+        self.conversations = SQLiteConversations(self.database)
         self.new_vectors = reembedding.SQLiteNewVectors(self.database)
         self._eligibility = Eligibility(self.database)
         self._last_passage = 0
@@ -93,20 +87,14 @@ class SQLiteLedger:
         self._last_passage = max(self._last_passage, last) + 1
         return self._last_passage
 
-    def get(self, *, scope: str, id: str) -> AnyMemory | None:
-        """See ``protocols.Ledger``."""
-        with self.database.read() as connection:
-            row = connection.execute(f"{_MEMORY} WHERE s.scope = ? AND m.id = ?", (scope, id)).fetchone()
-        return None if row is None else decode(row)
-
-    def invalidate(self, *, scope: str, id: str, at: datetime) -> None:
+    def invalidate(self, *, scope: str, id: str, at: datetime, replaced_by: str | None = None) -> None:
         """See ``protocols.Ledger``."""
         with self.database.write() as connection:
             connection.execute(
-                """UPDATE memories SET invalid_at = ?, updated_at = ?
+                """UPDATE memories SET invalid_at = ?, updated_at = ?, replaced_by = ?
                 WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ? AND kind = 'semantic'
                 AND invalid_at IS NULL""",
-                (encode_time(at), encode_time(at), scope, id),
+                (encode_time(at), encode_time(at), replaced_by, scope, id),
             )
 
     def replace(self, memory: AnyMemory, passages: Sequence[NewPassage] | None = None) -> list[Passage]:
@@ -190,75 +178,11 @@ class SQLiteLedger:
         """See ``protocols.Ledger``."""
         with self.database.read() as connection:
             found = connection.execute(
-                f"SELECT row, stability, last_reviewed_at FROM memories WHERE row IN {_IDS} AND kind = 'episodic'",
+                f"""SELECT row, stability, last_reviewed_at FROM memories
+                WHERE row IN {_IDS} AND kind = 'episodic' AND NOT is_flashbulb""",
                 {"ids": json.dumps(rows)},
             )
             return {row: ForgettingState(stability, reviewed) for row, stability, reviewed in found}
-
-    def load(self, rows: Sequence[int]) -> dict[int, AnyMemory]:
-        """See ``protocols.Ledger``."""
-        with self.database.read() as connection:
-            found = connection.execute(
-                f"SELECT m.row, {_MEMORY.split('SELECT', 1)[1]} WHERE m.row IN {_IDS}", {"ids": json.dumps(rows)}
-            ).fetchall()
-        return {row[0]: decode(row[1:]) for row in found}
-
-    def recent(self, *, scope: str, limit: int, now: datetime, since: datetime | None) -> list[EpisodicMemory]:
-        """See ``protocols.Ledger``."""
-        with self.database.read() as connection:
-            rows = connection.execute(
-                f"""{_MEMORY} WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND m.kind = 'episodic'
-                AND (m.expires_at IS NULL OR m.expires_at > :now) AND (:since IS NULL OR m.created_at >= :since)
-                ORDER BY m.created_at DESC, m.id LIMIT :limit""",
-                {"scope": scope, "now": encode_time(now), "since": encode_time(since), "limit": limit},
-            ).fetchall()
-        return [memory for memory in map(decode, rows) if isinstance(memory, EpisodicMemory)]
-
-    def page(
-        self, scope: str, *, kinds: Sequence[Kind], after: Position | None, limit: int, now: datetime
-    ) -> list[AnyMemory]:
-        """See ``protocols.Ledger``."""
-        values = {"scope": scope, "now": encode_time(now), "limit": limit, **(after or _BEGINNING)._asdict()}
-        with self.database.read(snapshot=True) as connection:
-            # One kind after the other, so that each is read from the index in its order.
-            rows = [row for kind in kinds for row in connection.execute(_PAGE, {"kind": kind, **values})]
-        newest_first = sorted(map(decode, rows), key=lambda memory: memory.id)
-        newest_first.sort(key=lambda memory: memory.created_at, reverse=True)
-        return newest_first[:limit]
-
-    def expired(self, now: datetime) -> list[MemoryKey]:
-        """See ``protocols.Ledger``."""
-        with self.database.read() as connection:
-            rows = connection.execute(
-                "SELECT s.scope, m.id FROM memories m JOIN scopes s ON s.id = m.scope_id WHERE m.expires_at <= ?",
-                (encode_time(now),),
-            )
-            return [MemoryKey(scope=scope, id=its_id) for scope, its_id in rows]
-
-    def scopes(self) -> list[str]:
-        """See ``protocols.Ledger``."""
-        with self.database.read() as connection:
-            found = connection.execute(
-                """SELECT scope FROM scopes s WHERE EXISTS (SELECT 1 FROM memories m WHERE m.scope_id = s.id)
-                ORDER BY scope"""
-            )
-            return [scope for (scope,) in found]
-
-    def statistics(self, scope: str | None) -> ScopeStatistics:
-        """See ``protocols.Ledger``."""
-        in_scope = "(:scope IS NULL OR scope_id = (SELECT id FROM scopes WHERE scope = :scope))"
-        with self.database.read(snapshot=True) as connection:
-            episodes, facts, invalidated = connection.execute(
-                f"""SELECT count(*) FILTER (WHERE kind = 'episodic'),
-                count(*) FILTER (WHERE kind = 'semantic' AND invalid_at IS NULL),
-                count(*) FILTER (WHERE kind = 'semantic' AND invalid_at IS NOT NULL)
-                FROM memories WHERE {in_scope}""",
-                {"scope": scope},
-            ).fetchone()
-            pending = connection.execute(
-                f"SELECT count(*) FROM pending_reviews WHERE {in_scope}", {"scope": scope}
-            ).fetchone()[0]
-        return ScopeStatistics(episodes=episodes, facts=facts, invalidated_facts=invalidated, pending_reviews=pending)
 
     def notes(self) -> dict[str, str]:
         """See ``protocols.Ledger``."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _EMPTY_SCOPES: Final = """
     NOT EXISTS (SELECT 1 FROM memories WHERE scope_id = scopes.id)
     AND NOT EXISTS (SELECT 1 FROM pending_reviews WHERE scope_id = scopes.id)
+    AND NOT EXISTS (SELECT 1 FROM queued_messages WHERE scope_id = scopes.id)
 """
 
 SCOPE_AND_CHILDREN: Final = "(scope = :scope OR (:children AND scope >= :first AND scope < :behind))"
@@ -50,7 +51,8 @@ def remove_scope(connection: sqlite3.Connection, scope: str, *, include_child_sc
     values = scope_values(scope, include_child_scopes=include_child_scopes)
     within = f"scope_id IN (SELECT id FROM scopes WHERE {SCOPE_AND_CHILDREN})"
     removed = connection.execute(f"DELETE FROM memories WHERE {within}", values).rowcount
-    connection.execute(f"DELETE FROM pending_reviews WHERE {within}", values)
+    for table in ("pending_reviews", "review_jobs", "queued_messages", "queues"):
+        connection.execute(f"DELETE FROM {table} WHERE {within}", values)
 
     def is_gone(key: MemoryKey) -> bool:
         return key.scope == scope or (include_child_scopes and key.scope.startswith(f"{scope}/"))

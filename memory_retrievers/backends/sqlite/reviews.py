@@ -22,7 +22,7 @@ SAME_REVIEW_WINDOW: Final = timedelta(seconds=60)
 def insert(connection: sqlite3.Connection, review: PendingReview, *, scope_id: int, merge: bool) -> None:
     """File a review, unless it is to merge and the same one was filed within a minute; the oldest beyond 200 go."""
     memories = _encode(review.memories)
-    same = """SELECT 1 FROM pending_reviews WHERE scope_id = ? AND query = ? AND memories = ?
+    same = """SELECT 1 FROM pending_reviews WHERE scope_id = ? AND job IS NULL AND query = ? AND memories = ?
         AND abs(created_at - ?) < ?"""
     created_at, window = encode_time(review.created_at), SAME_REVIEW_WINDOW // timedelta(microseconds=1)
     if merge and one(connection, same, (scope_id, review.query, memories, created_at, window)) is not None:
@@ -33,17 +33,18 @@ def insert(connection: sqlite3.Connection, review: PendingReview, *, scope_id: i
     )
     connection.execute(
         """DELETE FROM pending_reviews WHERE id IN
-        (SELECT id FROM pending_reviews WHERE scope_id = ? ORDER BY created_at DESC, id DESC LIMIT -1 OFFSET ?)""",
+        (SELECT id FROM pending_reviews WHERE scope_id = ? AND job IS NULL
+        ORDER BY created_at DESC, id DESC LIMIT -1 OFFSET ?)""",
         (scope_id, REVIEWS_PER_SCOPE),
     )
 
 
-def read(connection: sqlite3.Connection, scope: str) -> list[PendingReview]:
-    """The scope's reviews, oldest first."""
+def read(connection: sqlite3.Connection, scope: str, *, job: int | None = None) -> list[PendingReview]:
+    """The scope's reviews that are part of a job, or of none, oldest first."""
     rows = connection.execute(
         """SELECT query, memories, created_at FROM pending_reviews
-        WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) ORDER BY created_at, id""",
-        (scope,),
+        WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND job IS ? ORDER BY created_at, id""",
+        (scope, job),
     ).fetchall()
     return [decode(scope, *row) for row in rows]
 
@@ -73,6 +74,9 @@ def strike_out(connection: sqlite3.Connection, scope: str, is_gone: Callable[[Me
             connection.execute("DELETE FROM pending_reviews WHERE id = ?", (row,))
         elif len(kept) < len(named):
             connection.execute("UPDATE pending_reviews SET memories = ? WHERE id = ?", (_encode(kept), row))
+    connection.execute(
+        "DELETE FROM review_jobs WHERE NOT EXISTS (SELECT 1 FROM pending_reviews WHERE job = review_jobs.id)"
+    )
 
 
 def _lineage(scope: str) -> list[str]:

@@ -50,7 +50,8 @@ def encode_messages(messages: Iterable[Message]) -> str:
     return encode_json([[message.role, message.content, encode_time(message.timestamp)] for message in messages])
 
 
-def _decode_messages(text: str | None) -> tuple[Message, ...]:
+def decode_messages(text: str | None) -> tuple[Message, ...]:
+    """The messages of such a list; none of no list."""
     if text is None:
         return ()
     return tuple(
@@ -95,6 +96,7 @@ _EPISODIC: Final[dict[str, _Decode | None]] = {
     "consolidated_at": moment,
     "surprise": None,
     "title": None,
+    "is_flashbulb": bool,
 }
 _SEMANTIC: Final[dict[str, _Decode | None]] = {
     **_BASE,
@@ -103,6 +105,7 @@ _SEMANTIC: Final[dict[str, _Decode | None]] = {
     "invalid_at": moment,
     "keywords": _decode_texts,
     "source_episodic_ids": _decode_texts,
+    "replaced_by": None,
 }
 _ENCODERS: Final[dict[_Decode | None, Callable[[Any], Any]]] = {
     moment: encode_time,
@@ -136,7 +139,7 @@ def decode(row: tuple[Any, ...]) -> AnyMemory:
     kind, content, scope, messages = row[-4:]
     if kind == Kind.EPISODIC:
         values = _decode_fields(row, _EPISODIC_PLAN)
-        values.update(scope=scope, summary=content, messages=_decode_messages(messages))
+        values.update(scope=scope, summary=content, messages=decode_messages(messages))
         return _constructed(EpisodicMemory, values)
     values = _decode_fields(row, _SEMANTIC_PLAN)
     values.update(scope=scope, fact=content)

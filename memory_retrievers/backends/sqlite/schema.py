@@ -150,5 +150,42 @@ _PROJECTION: Final = (
         INSERT INTO unwritten (gone) SELECT id FROM adopted WHERE memory = OLD.row; END""",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _PROJECTION)
+_CONVERSATIONS: Final = (
+    "ALTER TABLE memories ADD COLUMN replaced_by TEXT",
+    "ALTER TABLE memories ADD COLUMN is_flashbulb INTEGER NOT NULL DEFAULT 0",
+    "CREATE INDEX memories_replaced ON memories (scope_id, replaced_by) WHERE replaced_by IS NOT NULL",
+    """CREATE INDEX episodes_without_facts ON memories (scope_id, created_at, id)
+        WHERE kind = 'episodic' AND consolidated_at IS NULL""",
+    # Messages wait here, in the order they came, until they are part of an episode.
+    """CREATE TABLE queued_messages (
+        row INTEGER PRIMARY KEY AUTOINCREMENT,
+        scope_id INTEGER NOT NULL REFERENCES scopes (id),
+        id TEXT NOT NULL,
+        role TEXT NOT NULL,
+        content TEXT NOT NULL,
+        timestamp INTEGER NOT NULL
+    )""",
+    "CREATE INDEX queued_messages_by_scope ON queued_messages (scope_id, row)",
+    # Who works on a scope's queue holds its fence: a token, the number of messages it covers, and since when.
+    """CREATE TABLE queues (
+        scope_id INTEGER PRIMARY KEY REFERENCES scopes (id) ON DELETE CASCADE,
+        fence TEXT,
+        fenced_messages INTEGER,
+        fenced_at INTEGER,
+        window_doubled INTEGER NOT NULL DEFAULT 0,
+        previous_summary TEXT
+    )""",
+    # A conversation by which retrievals are to be judged: the pending reviews that name the job.
+    """CREATE TABLE review_jobs (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        scope_id INTEGER NOT NULL REFERENCES scopes (id),
+        reviewed_at INTEGER NOT NULL,
+        conversation TEXT NOT NULL
+    )""",
+    "CREATE INDEX review_jobs_by_scope ON review_jobs (scope_id, id)",
+    "ALTER TABLE pending_reviews ADD COLUMN job INTEGER REFERENCES review_jobs (id)",
+    "CREATE INDEX pending_reviews_by_job ON pending_reviews (job) WHERE job IS NOT NULL",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _PROJECTION, _CONVERSATIONS)
 """Schema version n is what the first n migrations make; the file keeps it in ``PRAGMA user_version``."""

@@ -15,6 +15,9 @@ _SCOPE_AND_CHILDREN = (
 )
 
 
+_HELD = """coalesce(m.valid_at, m.start_at) <= :as_of AND (m.invalid_at IS NULL OR m.invalid_at > :as_of)"""
+
+
 def scope_condition(selection: Selection) -> str:
     """What a ``scope_id`` must be, to be written after the column's name."""
     return _SCOPE_AND_CHILDREN if selection.include_child_scopes else _ONE_SCOPE
@@ -26,10 +29,10 @@ def in_scope(selection: Selection) -> str:
 
 
 def where(selection: Selection) -> str:
-    """The condition for a memory ``m`` to be seen: in scope, of the kind, active, not expired, of the category."""
+    """The condition for a memory ``m`` to be seen: in scope, of the kind, holding, not expired, of the category."""
     conditions = [
         in_scope(selection),
-        "m.invalid_at IS NULL",
+        "m.invalid_at IS NULL" if selection.as_of is None else _HELD,
         "(m.expires_at IS NULL OR m.expires_at > :now)",
     ]
     if selection.category is not None:
@@ -47,4 +50,5 @@ def parameters(selection: Selection) -> dict[str, object]:
         "kind": selection.kind,
         "now": encode_time(selection.now),
         "category": selection.category,
+        "as_of": encode_time(selection.as_of),
     }

@@ -57,7 +57,7 @@ def _memory_problems(raw: RawMemory, dimension: int | None) -> Iterator[str]:
     except UNREADABLE as error:
         yield f"{name} cannot be read: {type(error).__name__}: {error}"
         return
-    if memory.kind not in {passage.part for passage in raw.passages}:
+    if memory.is_searchable and memory.kind not in {passage.part for passage in raw.passages}:
         yield f"{name} has no passage, so no search finds it"
     for passage in raw.passages:
         whose = f"passage {passage.part!r} of {name}"

@@ -31,6 +31,7 @@ pytest.register_assert_rewrite(
         for module in (
             "changes",
             "contents",
+            "conversations",
             "new_vectors",
             "outbox",
             "pages",

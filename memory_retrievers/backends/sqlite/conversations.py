@@ -1,0 +1,198 @@
+"""What waits to become memories, as rows: queued messages, fences and review jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from memory_retrievers.backends.sqlite import reviews
+from memory_retrievers.backends.sqlite.database import Database, one
+from memory_retrievers.backends.sqlite.records import scope_id_of
+from memory_retrievers.backends.sqlite.rows import decode_messages, encode_messages, encode_time
+from memory_retrievers.contents import StoredQueue
+from memory_retrievers.fields import moment
+from memory_retrievers.models import Message
+from memory_retrievers.protocols import QueuedMessage, QueueState, ReviewJob
+
+if TYPE_CHECKING:
+    pass
+
+_OF_SCOPE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
+_FREE: Final = "fence = NULL, fenced_messages = NULL, fenced_at = NULL"
+
+
+class SQLiteConversations:
+    """A ``protocols.Conversations`` beside the ledger's tables.
+
+    Args:
+        database: Where they are.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def append(self, scope: str, messages: Sequence[QueuedMessage]) -> None:
+        """See ``protocols.Conversations``."""
+        if not messages:
+            return
+        with self._database.write() as connection:
+            scope_id = scope_id_of(connection, scope)
+            connection.execute("INSERT OR IGNORE INTO queues (scope_id) VALUES (?)", (scope_id,))
+            connection.executemany(
+                "INSERT INTO queued_messages (scope_id, id, role, content, timestamp) VALUES (?, ?, ?, ?, ?)",
+                [
+                    (scope_id, each.id, each.message.role, each.message.content, encode_time(each.message.timestamp))
+                    for each in messages
+                ],
+            )
+
+    def restore(self, queue: StoredQueue) -> None:
+        """See ``protocols.Conversations``."""
+        with self._database.write() as connection:
+            self.append(queue.scope, [QueuedMessage(id=its_id, message=message) for its_id, message in queue.messages])
+            connection.execute(
+                f"UPDATE queues SET window_doubled = :doubled, previous_summary = :summary WHERE {_OF_SCOPE}",
+                {"scope": queue.scope, "doubled": queue.window_doubled, "summary": queue.previous_summary},
+            )
+
+    def state(self, scope: str) -> QueueState:
+        """See ``protocols.Conversations``."""
+        values = {"scope": scope}
+        with self._database.read(snapshot=True) as connection:
+            count = one(connection, f"SELECT count(*) FROM queued_messages WHERE {_OF_SCOPE}", values)
+            first_at = one(
+                connection, f"SELECT timestamp FROM queued_messages WHERE {_OF_SCOPE} ORDER BY row LIMIT 1", values
+            )
+            queue = connection.execute(
+                f"SELECT fenced_at, window_doubled, previous_summary FROM queues WHERE {_OF_SCOPE}", values
+            ).fetchone()
+        fenced_at, doubled, previous_summary = queue or (None, 0, None)
+        return QueueState(
+            messages=count,
+            first_at=None if first_at is None else moment(first_at),
+            fenced_at=None if fenced_at is None else moment(fenced_at),
+            window_doubled=bool(doubled),
+            previous_summary=previous_summary,
+        )
+
+    def head(self, scope: str, *, limit: int) -> list[QueuedMessage]:
+        """See ``protocols.Conversations``."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                f"SELECT id, role, content, timestamp FROM queued_messages WHERE {_OF_SCOPE} ORDER BY row LIMIT :limit",
+                {"scope": scope, "limit": limit},
+            ).fetchall()
+        return [
+            QueuedMessage(id=its_id, message=Message(role=role, content=content, timestamp=moment(timestamp)))
+            for its_id, role, content, timestamp in rows
+        ]
+
+    def scopes(self) -> list[str]:
+        """See ``protocols.Conversations``."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                """SELECT scope FROM scopes WHERE EXISTS (SELECT 1 FROM queued_messages WHERE scope_id = scopes.id)
+                OR EXISTS (SELECT 1 FROM review_jobs WHERE scope_id = scopes.id) ORDER BY scope"""
+            )
+            return [scope for (scope,) in rows]
+
+    def claim(self, scope: str, *, fence: str, messages: int, at: datetime, expired: datetime) -> bool:
+        """See ``protocols.Conversations``."""
+        with self._database.write() as connection:
+            claimed = connection.execute(
+                f"""UPDATE queues SET fence = :fence, fenced_messages = :messages, fenced_at = :at
+                WHERE {_OF_SCOPE} AND (fence IS NULL OR fenced_at < :expired)""",
+                {
+                    "scope": scope,
+                    "fence": fence,
+                    "messages": messages,
+                    "at": encode_time(at),
+                    "expired": encode_time(expired),
+                },
+            )
+            return bool(claimed.rowcount)
+
+    def release(self, scope: str, *, fence: str, window_doubled: bool | None = None) -> bool:
+        """See ``protocols.Conversations``."""
+        with self._database.write() as connection:
+            released = connection.execute(
+                f"""UPDATE queues SET {_FREE}, window_doubled = coalesce(:doubled, window_doubled)
+                WHERE {_OF_SCOPE} AND fence = :fence""",
+                {"scope": scope, "fence": fence, "doubled": window_doubled},
+            )
+            return bool(released.rowcount)
+
+    def drain(self, scope: str, *, fence: str, messages: int, previous_summary: str | None) -> bool:
+        """See ``protocols.Conversations``."""
+        with self._database.write() as connection:
+            drained = connection.execute(
+                f"""UPDATE queues SET {_FREE}, window_doubled = 0, previous_summary = :summary
+                WHERE {_OF_SCOPE} AND fence = :fence""",
+                {"scope": scope, "fence": fence, "summary": previous_summary},
+            )
+            if not drained.rowcount:
+                return False
+            connection.execute(
+                f"""DELETE FROM queued_messages WHERE row IN
+                (SELECT row FROM queued_messages WHERE {_OF_SCOPE} ORDER BY row LIMIT :messages)""",
+                {"scope": scope, "messages": messages},
+            )
+            return True
+
+    def tear_down_fences(self) -> None:
+        """See ``protocols.Conversations``."""
+        with self._database.read() as connection:
+            if one(connection, "SELECT 1 FROM queues WHERE fence IS NOT NULL LIMIT 1") is None:
+                return
+        with self._database.write() as connection:
+            connection.execute(f"UPDATE queues SET {_FREE} WHERE fence IS NOT NULL")
+
+    def take_reviews(self, scope: str, *, conversation: Sequence[Message], at: datetime) -> None:
+        """See ``protocols.Conversations``."""
+        with self._database.write() as connection:
+            waiting = f"{_OF_SCOPE} AND job IS NULL"
+            if one(connection, f"SELECT 1 FROM pending_reviews WHERE {waiting}", {"scope": scope}) is None:
+                return
+            job = connection.execute(
+                "INSERT INTO review_jobs (scope_id, reviewed_at, conversation) VALUES (?, ?, ?)",
+                (scope_id_of(connection, scope), encode_time(at), encode_messages(conversation)),
+            ).lastrowid
+            connection.execute(f"UPDATE pending_reviews SET job = :job WHERE {waiting}", {"scope": scope, "job": job})
+
+    def review_jobs(self, scope: str) -> list[ReviewJob]:
+        """See ``protocols.Conversations``."""
+        with self._database.read(snapshot=True) as connection:
+            rows = connection.execute(
+                f"SELECT id, reviewed_at, conversation FROM review_jobs WHERE {_OF_SCOPE} ORDER BY id", {"scope": scope}
+            ).fetchall()
+            return [
+                ReviewJob(
+                    id=job,
+                    scope=scope,
+                    reviewed_at=moment(reviewed_at),
+                    conversation=decode_messages(conversation),
+                    reviews=tuple(reviews.read(connection, scope, job=job)),
+                )
+                for job, reviewed_at, conversation in rows
+            ]
+
+    def finish_review_job(self, job: int) -> bool:
+        """See ``protocols.Conversations``."""
+        with self._database.write() as connection:
+            connection.execute("DELETE FROM pending_reviews WHERE job = ?", (job,))
+            return bool(connection.execute("DELETE FROM review_jobs WHERE id = ?", (job,)).rowcount)
+
+    def erase_messages(self, *, before: datetime) -> int:
+        """See ``protocols.Conversations``."""
+        ended = "SELECT row FROM memories WHERE kind = 'episodic' AND end_at < ?"
+        with self._database.read() as connection:
+            if (
+                one(connection, f"SELECT 1 FROM excerpts WHERE memory IN ({ended}) LIMIT 1", (encode_time(before),))
+                is None
+            ):
+                return 0
+        with self._database.write() as connection:
+            return connection.execute(
+                f"DELETE FROM excerpts WHERE memory IN ({ended})", (encode_time(before),)
+            ).rowcount

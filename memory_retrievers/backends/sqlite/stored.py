@@ -1,0 +1,152 @@
+"""Stored memories, looked up: by id, by row, by age, by what they have replaced; and how many there are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from memory_retrievers.backends.sqlite.database import Database, one
+from memory_retrievers.backends.sqlite.rows import COLUMNS, decode, encode_time
+from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, ScopeStatistics, SemanticMemory
+from memory_retrievers.paging import Position
+
+_IDS: Final = "(SELECT value FROM json_each(:ids))"
+_MEMORY: Final = f"""
+    SELECT {", ".join(f"m.{column}" for column in COLUMNS)}, m.kind, m.content, s.scope, e.messages
+    FROM memories m JOIN scopes s ON s.id = m.scope_id LEFT JOIN excerpts e ON e.memory = m.row
+"""
+
+_BEGINNING: Final = Position(created_at=2**63 - 1, id="")
+_PAGE: Final = f"""{_MEMORY}
+    WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND m.kind = :kind
+    AND (m.expires_at IS NULL OR m.expires_at > :now)
+    AND m.created_at <= :created_at AND (m.created_at < :created_at OR m.id > :id)
+    ORDER BY m.created_at DESC, m.id LIMIT :limit
+"""
+
+
+class StoredRecords:
+    """The part of the ledger that reads memories as a whole.
+
+    Args:
+        database: Where they are.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def get(self, *, scope: str, id: str) -> AnyMemory | None:
+        """See ``protocols.Ledger``."""
+        with self.database.read() as connection:
+            row = connection.execute(f"{_MEMORY} WHERE s.scope = ? AND m.id = ?", (scope, id)).fetchone()
+        return None if row is None else decode(row)
+
+    def load(self, rows: Sequence[int]) -> dict[int, AnyMemory]:
+        """See ``protocols.Ledger``."""
+        with self.database.read() as connection:
+            found = connection.execute(
+                f"SELECT m.row, {_MEMORY.split('SELECT', 1)[1]} WHERE m.row IN {_IDS}", {"ids": json.dumps(rows)}
+            ).fetchall()
+        return {row[0]: decode(row[1:]) for row in found}
+
+    def recent(self, *, scope: str, limit: int, now: datetime, since: datetime | None) -> list[EpisodicMemory]:
+        """See ``protocols.Ledger``."""
+        with self.database.read() as connection:
+            rows = connection.execute(
+                f"""{_MEMORY} WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND m.kind = 'episodic'
+                AND (m.expires_at IS NULL OR m.expires_at > :now) AND (:since IS NULL OR m.created_at >= :since)
+                ORDER BY m.created_at DESC, m.id LIMIT :limit""",
+                {"scope": scope, "now": encode_time(now), "since": encode_time(since), "limit": limit},
+            ).fetchall()
+        return [memory for memory in map(decode, rows) if isinstance(memory, EpisodicMemory)]
+
+    def unconsolidated(self, scope: str, *, limit: int) -> list[EpisodicMemory]:
+        """See ``protocols.Ledger``."""
+        with self.database.read() as connection:
+            rows = connection.execute(
+                f"""{_MEMORY} WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = ?) AND m.kind = 'episodic'
+                AND m.consolidated_at IS NULL ORDER BY m.created_at, m.id LIMIT ?""",
+                (scope, limit),
+            ).fetchall()
+        return [memory for memory in map(decode, rows) if isinstance(memory, EpisodicMemory)]
+
+    def unconsolidated_scopes(self) -> list[str]:
+        """See ``protocols.Ledger``."""
+        with self.database.read() as connection:
+            rows = connection.execute(
+                """SELECT scope FROM scopes s WHERE EXISTS (SELECT 1 FROM memories m WHERE m.scope_id = s.id
+                AND m.kind = 'episodic' AND m.consolidated_at IS NULL) ORDER BY scope"""
+            )
+            return [scope for (scope,) in rows]
+
+    def versions(self, *, scope: str, id: str) -> list[SemanticMemory]:
+        """See ``protocols.Ledger``."""
+        with self.database.read() as connection:
+            rows = connection.execute(
+                f"""WITH RECURSIVE before (id) AS (
+                    SELECT :id UNION SELECT m.id FROM memories m JOIN before b ON m.replaced_by = b.id
+                    WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope)
+                ), after (id) AS (
+                    SELECT id FROM before UNION SELECT m.replaced_by FROM memories m JOIN after a ON m.id = a.id
+                    WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND m.replaced_by IS NOT NULL
+                )
+                {_MEMORY} WHERE s.scope = :scope AND m.kind = 'semantic' AND m.id IN (SELECT id FROM after)
+                ORDER BY m.valid_at, m.created_at, m.id""",
+                {"scope": scope, "id": id},
+            ).fetchall()
+        return [memory for memory in map(decode, rows) if isinstance(memory, SemanticMemory)]
+
+    def page(
+        self, scope: str, *, kinds: Sequence[Kind], after: Position | None, limit: int, now: datetime
+    ) -> list[AnyMemory]:
+        """See ``protocols.Ledger``."""
+        values = {"scope": scope, "now": encode_time(now), "limit": limit, **(after or _BEGINNING)._asdict()}
+        with self.database.read(snapshot=True) as connection:
+            # One kind after the other, so that each is read from the index in its order.
+            rows = [row for kind in kinds for row in connection.execute(_PAGE, {"kind": kind, **values})]
+        newest_first = sorted(map(decode, rows), key=lambda memory: memory.id)
+        newest_first.sort(key=lambda memory: memory.created_at, reverse=True)
+        return newest_first[:limit]
+
+    def expired(self, now: datetime) -> list[MemoryKey]:
+        """See ``protocols.Ledger``."""
+        with self.database.read() as connection:
+            rows = connection.execute(
+                "SELECT s.scope, m.id FROM memories m JOIN scopes s ON s.id = m.scope_id WHERE m.expires_at <= ?",
+                (encode_time(now),),
+            )
+            return [MemoryKey(scope=scope, id=its_id) for scope, its_id in rows]
+
+    def scopes(self) -> list[str]:
+        """See ``protocols.Ledger``."""
+        with self.database.read() as connection:
+            found = connection.execute(
+                """SELECT scope FROM scopes s WHERE EXISTS (SELECT 1 FROM memories m WHERE m.scope_id = s.id)
+                ORDER BY scope"""
+            )
+            return [scope for (scope,) in found]
+
+    def statistics(self, scope: str | None) -> ScopeStatistics:
+        """See ``protocols.Ledger``."""
+        in_scope = "(:scope IS NULL OR scope_id = (SELECT id FROM scopes WHERE scope = :scope))"
+        with self.database.read(snapshot=True) as connection:
+            episodes, facts, invalidated = connection.execute(
+                f"""SELECT count(*) FILTER (WHERE kind = 'episodic'),
+                count(*) FILTER (WHERE kind = 'semantic' AND invalid_at IS NULL),
+                count(*) FILTER (WHERE kind = 'semantic' AND invalid_at IS NOT NULL)
+                FROM memories WHERE {in_scope}""",
+                {"scope": scope},
+            ).fetchone()
+            pending, queued = (
+                one(connection, f"SELECT count(*) FROM {table} WHERE {in_scope}", {"scope": scope})
+                for table in ("pending_reviews", "queued_messages")
+            )
+        return ScopeStatistics(
+            episodes=episodes,
+            facts=facts,
+            invalidated_facts=invalidated,
+            pending_reviews=pending,
+            queued_messages=queued,
+        )

@@ -1,0 +1,1 @@
+"""The write path: from messages to episodes and facts."""

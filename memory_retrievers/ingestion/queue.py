@@ -1,0 +1,115 @@
+"""The queue of messages per scope: when it is due, and who may work on it (specification §2.11)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import uuid_utils
+
+from memory_retrievers.models import Message
+from memory_retrievers.protocols import Clock, Conversations, QueuedMessage, QueueState
+from memory_retrievers.reports import Queued
+from memory_retrievers.settings import IngestionSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The right to work on the first messages of a queue, until the fence is taken down or has grown old.
+
+    Attributes:
+        fence: Its token.
+        messages: The messages it covers; never more than a window, however many were handed in at once.
+        is_all: Whether there were no others.
+        window_doubled: Whether the look before saw a single topic.
+        previous_summary: The summary of the episode before.
+    """
+
+    fence: str
+    messages: tuple[QueuedMessage, ...]
+    is_all: bool
+    window_doubled: bool
+    previous_summary: str | None
+
+
+class MessageQueue:
+    """Messages on their way to become episodes.
+
+    Args:
+        conversations: Where they wait.
+        settings: When they are due.
+        clock: Tells what time it is.
+    """
+
+    def __init__(self, conversations: Conversations, *, settings: IngestionSettings, clock: Clock) -> None:
+        self._conversations = conversations
+        self._settings = settings
+        self._clock = clock
+
+    def push(self, scope: str, messages: Sequence[Message]) -> Queued:
+        """Let messages wait; those without a time get the current one."""
+        now = self._clock.now()
+        queued = [
+            QueuedMessage(
+                id=str(uuid_utils.uuid7()),
+                message=Message(role=each.role, content=each.content, timestamp=each.timestamp or now),
+            )
+            for each in messages
+        ]
+        self._conversations.append(scope, queued)
+        state = self._conversations.state(scope)
+        return Queued(accepted=len(queued), queued=state.messages, due=self.is_due(state))
+
+    def is_due(self, state: QueueState) -> bool:
+        """Whether somebody should look at a queue now."""
+        return not self.is_fenced(state) and self._is_enough(state)
+
+    def is_fenced(self, state: QueueState) -> bool:
+        """Whether somebody works on a queue, and is still taken to be alive."""
+        return state.fenced_at is not None and state.fenced_at >= self._expired()
+
+    def due_at(self, state: QueueState) -> datetime | None:
+        """When a queue that gets no further messages will be due by its age; None if never."""
+        if state.first_at is None or state.messages < self._settings.min_messages:
+            return None
+        return state.first_at + timedelta(hours=self._settings.due_after_hours)
+
+    def claim(self, scope: str, *, whole: bool = False) -> Claim | None:
+        """Put up a fence around the first messages, a window of them, if the queue is due and nobody else has.
+
+        Args:
+            scope: Whose queue.
+            whole: Also if it is not due, as long as there is a message.
+        """
+        state = self._conversations.state(scope)
+        if not state.messages or self.is_fenced(state) or not (whole or self._is_enough(state)):
+            return None
+        fence, messages = uuid.uuid4().hex, min(state.messages, self._window(state))
+        claimed = self._conversations.claim(
+            scope, fence=fence, messages=messages, at=self._clock.now(), expired=self._expired()
+        )
+        if not claimed:
+            return None
+        return Claim(
+            fence=fence,
+            messages=tuple(self._conversations.head(scope, limit=messages)),
+            is_all=messages == state.messages,
+            window_doubled=state.window_doubled,
+            previous_summary=state.previous_summary,
+        )
+
+    def _is_enough(self, state: QueueState) -> bool:
+        settings = self._settings
+        if state.first_at is None or state.messages < settings.min_messages:
+            return False
+        return state.messages >= self._window(state) or self._clock.now() - state.first_at > timedelta(
+            hours=settings.due_after_hours
+        )
+
+    def _window(self, state: QueueState) -> int:
+        return self._settings.doubled_window if state.window_doubled else self._settings.window
+
+    def _expired(self) -> datetime:
+        return self._clock.now() - timedelta(minutes=self._settings.fence_minutes)

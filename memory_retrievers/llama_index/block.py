@@ -1,0 +1,188 @@
+"""The memory block: LlamaIndex's ``Memory`` asks it for long-term memories, and hands it what leaves the chat."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.memory import BaseMemoryBlock
+from llama_index.core.memory import Memory as ChatMemory
+from llama_index.core.storage.chat_store.base_db import MessageStatus
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SkipValidation
+
+from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.llama_index.recording import Process, going_on, process_queue, queue_messages
+from memory_retrievers.llama_index.scope import Scope, scope_getter
+from memory_retrievers.llama_index.turns import Latest, TurnRecall, estimated_tokens, last_turn
+from memory_retrievers.models import DetailLevel
+from memory_retrievers.protocols import Memory, Retrieved
+from memory_retrievers.rendering.framing import notes
+from memory_retrievers.reports import Report
+from memory_retrievers.retrieval.result import parse_detail
+
+MARGIN: Final = 1.15
+"""So much more is cut off than was asked: token counters differ, and LlamaIndex drops a block that stays too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """Where the text of a block came from."""
+
+    scope: str
+    query: str
+    found: Retrieved
+
+
+def _checked_scope(scope: Scope) -> Scope:
+    scope_getter(scope)
+    return scope
+
+
+class LongTermMemoryBlock(BaseMemoryBlock[str]):
+    """Long-term memories for LlamaIndex's ``Memory``: recalled for every question, made of what leaves the chat.
+
+    ::
+
+        block = LongTermMemoryBlock(memory=memory, scope="user/alice")
+        chat = Memory.from_defaults(session_id="monday", memory_blocks=[block])
+        await agent.run("Where did we stop?", memory=chat)
+        await block.aflush(chat)  # at the end of the session
+
+    A turn is recalled once, for the user's last message, and recorded once, however many tools are called in it.
+
+    ``Memory`` hands over messages only when its own queue overflows (from about 21,000 tokens on, as it is set up), so
+    a short chat reaches the long-term memory with :meth:`aflush`. A message leaves the queue in one way or the other,
+    and only once. Where each message must be safe as soon as it is said, use ``ConversationMemory``. Tool messages,
+    instructions (``system``, ``developer``) and empty messages are not stored.
+
+    A chat goes on where a model or the store fails underneath: a warning without any text goes to the log, nothing is
+    recalled, and what could not be processed stays queued. Only what could not be queued raises.
+
+    When ``Memory`` runs out of room, the block first leaves out the messages of episodes, then the memories that rank
+    lowest, and only then itself; with priority 0 LlamaIndex never asks it to.
+
+    Attributes:
+        name: The tag around the block in the prompt; unique within a ``Memory``.
+        memory: An AgentMemory, or anything of that shape; not part of a dump.
+        scope: Whose memory: a path such as ``user/alice``, or a function that is asked for it at each call.
+        episodic_limit: At most this many episodes.
+        semantic_limit: At most this many facts.
+        detail: Which episodes bring their messages along (specification §2.6).
+        priority: LlamaIndex's own.
+        process: When queued messages become memories: ``due`` holds up the chat for as long as it takes, ``never``
+            leaves it to whoever calls ``process_due``.
+        token_counter: How long a text is; by default a token is four characters.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    name: str = "long_term_memory"
+    description: str | None = "What is remembered of earlier conversations."
+    priority: int = 1
+    memory: Annotated[Memory, SkipValidation] = Field(exclude=True, repr=False)
+    scope: Annotated[Scope, BeforeValidator(_checked_scope)]
+    episodic_limit: Annotated[int, Field(ge=0)] = 5
+    semantic_limit: Annotated[int, Field(ge=0)] = 20
+    detail: Annotated[DetailLevel, BeforeValidator(parse_detail)] = DetailLevel.AUTO
+    process: Process = "due"
+    token_counter: Callable[[str], int] = Field(default=estimated_tokens, exclude=True, repr=False)
+
+    _recall: TurnRecall = PrivateAttr(default_factory=TurnRecall)
+    _shown: Latest[str, _Shown] = PrivateAttr(default_factory=Latest)
+
+    async def aflush(self, chat: ChatMemory) -> Report:
+        """Store what the chat still holds, and make memories of all that is queued: the end of a session.
+
+        The messages leave the chat's queue as if it had overflowed, so every block of ``chat`` is handed them, and a
+        second call, or one after a restart, stores none of them again. ``chat.get_all()`` still shows them.
+
+        Args:
+            chat: The ``Memory`` this block is part of. Nobody may be talking meanwhile.
+
+        Returns:
+            What was made of the scope's queue.
+
+        Raises:
+            ConfigurationError: The block is not part of ``chat``, or the memory cannot be written.
+            LanguageModelError: A language model failed; what was not processed stays queued.
+            EmbeddingError: The embedder failed, likewise.
+        """
+        others = [block for block in chat.memory_blocks if block is not self]
+        if len(others) == len(chat.memory_blocks):
+            raise ConfigurationError(f"block {self.name!r} is not part of this Memory: flush one that it was given to")
+        scope = scope_getter(self.scope)()
+        # 1. hand on the queue; this block comes last, so that a failure of another doubles nothing here
+        waiting = await chat.aget_all(status=MessageStatus.ACTIVE)
+        for block in others:
+            await block.aput(waiting, from_short_term_memory=True, session_id=chat.session_id)
+        if self.accept_short_term_memory:
+            await asyncio.to_thread(queue_messages, self.memory, scope, waiting)
+        # 2. let it leave the chat
+        await chat.sql_store.archive_oldest_messages(chat.session_id, n=len(waiting))
+        # 3. make memories
+        return await asyncio.to_thread(self.memory.flush, scope)
+
+    async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
+        """The same memories with less detail or, where that is not enough, the best of them; None if none fits."""
+        shown = self._shown.get(content) if content else None
+        if shown is None:
+            return None
+        room = self.token_counter(content) - math.ceil(MARGIN * tokens_to_truncate)
+        return await asyncio.to_thread(self._shortened, shown, room)
+
+    async def _aget(self, messages: list[ChatMessage] | None = None, session_id: str | None = None, **_: object) -> str:
+        with going_on("nothing was recalled"):
+            return await asyncio.to_thread(self._recalled, messages or [], session_id)
+        return ""
+
+    async def _aput(self, messages: list[ChatMessage]) -> None:
+        await asyncio.to_thread(self._stored, messages)
+
+    def _recalled(self, messages: list[ChatMessage], session_id: str | None) -> str:
+        turn = last_turn(messages)
+        if turn is None:
+            return ""
+        scope = scope_getter(self.scope)()
+        found = self._recall((scope, session_id), turn, lambda query: self._retrieved(query, scope))
+        content = notes(found.to_markdown(self.detail), tag=self.name)
+        if content:
+            self._shown.keep(content, _Shown(scope, turn.query, found))
+        return content
+
+    def _stored(self, messages: list[ChatMessage]) -> None:
+        scope = scope_getter(self.scope)()
+        if queue_messages(self.memory, scope, messages) and self.process == "due":
+            process_queue(self.memory, scope)
+
+    def _shortened(self, shown: _Shown, room: int) -> str | None:
+        def told(found: Retrieved) -> str:
+            return notes(found.to_markdown(DetailLevel.NONE), tag=self.name)
+
+        def best(count: int) -> str:
+            return told(self._retrieved(shown.query, shown.scope, limit=count, record=False))
+
+        if room <= 0:
+            return None
+        # 1. less detail
+        text = told(shown.found)
+        if self.token_counter(text) <= room:
+            return text
+        # 2. fewer memories: the most of them that fit
+        counts = range(1, len(shown.found.semantic) + len(shown.found.episodic))
+        fitting = bisect_right(counts, room, key=lambda count: self.token_counter(best(count)))
+        return best(fitting) if fitting else None
+
+    def _retrieved(self, query: str, scope: str, *, limit: int | None = None, record: bool = True) -> Retrieved:
+        return self.memory.retrieve(
+            query,
+            scope=scope,
+            episodic_limit=self.episodic_limit,
+            semantic_limit=self.semantic_limit,
+            limit=limit,
+            record=record,
+        )

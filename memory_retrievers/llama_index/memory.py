@@ -1,0 +1,245 @@
+"""The conversation memory: a chat whose every message is stored for good, and which recalls for every question."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Final, Self
+
+import pydantic
+from llama_index.core.base.llms.types import ChatMessage, MessageRole
+from llama_index.core.memory import BaseMemory
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SkipValidation, field_serializer
+
+from memory_retrievers import scopes
+from memory_retrievers.errors import ConfigurationError, ValidationError
+from memory_retrievers.llama_index.recording import Process, going_on, process_queue, queue_messages
+from memory_retrievers.llama_index.reopening import reopened
+from memory_retrievers.llama_index.turns import TurnRecall, estimated_tokens, last_turn, recent_turns
+from memory_retrievers.memory import AgentMemory
+from memory_retrievers.models import DetailLevel, JsonObject
+from memory_retrievers.protocols import Memory, Retrieved
+from memory_retrievers.rendering.framing import notes
+from memory_retrievers.reports import Report
+from memory_retrievers.retrieval.result import parse_detail
+
+TAG: Final = "memory"
+DEFAULT_TOKEN_LIMIT: Final = 20_000
+"""About what LlamaIndex's own ``Memory`` leaves to the chat."""
+
+
+class ConversationMemory(BaseMemory):
+    """A chat memory for agents and chat engines that remembers beyond the chat.
+
+    ::
+
+        memory = ConversationMemory.from_defaults(path="./agent-memory", scope="user/alice")
+        await agent.run("Where did we stop?", memory=memory)
+        memory.flush()  # at the end of the session
+
+    Every message that is put is queued in the long-term memory at once; tool messages, instructions (``system``,
+    ``developer``) and empty messages stay in the chat alone. :meth:`get` gives the memories that answer the user's
+    last message as a system message, then the recent turns of the chat. A turn is recalled once and recorded once,
+    however many tools are called in it.
+
+    A chat goes on where a model or the store fails underneath: a warning without any text goes to the log, nothing is
+    recalled, and what could not be processed stays queued. Only what could not be queued raises.
+
+    A dump, such as that of a workflow's ``Context``, holds the chat, the scope, the limits and the path, but no
+    handle: the store is opened again when it is first needed. A path alone cannot bring back a store that was filled
+    with an embedder of your own; for such a store, set ``memory`` before the restored object is used.
+
+    Attributes:
+        memory: An AgentMemory, or anything of that shape; not part of a dump. None opens ``path``.
+        path: The directory of the store that is opened when there is no ``memory``.
+        scope: Whose memory: a path such as ``user/alice``.
+        episodic_limit: At most this many episodes.
+        semantic_limit: At most this many facts.
+        detail: Which episodes bring their messages along (specification §2.6).
+        token_limit: The recent turns have at most so many tokens; the memories are not counted.
+        message_limit: The recent turns have at most so many messages; None sets no limit.
+        process: When queued messages become memories: ``due`` holds up the chat for as long as it takes, ``never``
+            leaves it to whoever calls ``process_due``.
+        messages: The chat so far.
+        token_counter: How long a text is; by default a token is four characters. Not part of a dump.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    memory: Annotated[Memory | None, SkipValidation] = Field(default=None, exclude=True, repr=False)
+    path: str | None = None
+    scope: Annotated[str, BeforeValidator(scopes.parse)]
+    episodic_limit: Annotated[int, Field(ge=0)] = 5
+    semantic_limit: Annotated[int, Field(ge=0)] = 20
+    detail: Annotated[DetailLevel, BeforeValidator(parse_detail)] = DetailLevel.AUTO
+    token_limit: Annotated[int, Field(ge=1)] = DEFAULT_TOKEN_LIMIT
+    message_limit: Annotated[int, Field(ge=1)] | None = None
+    process: Process = "due"
+    messages: list[ChatMessage] = Field(default_factory=list, repr=False)
+    token_counter: Callable[[str], int] = Field(default=estimated_tokens, exclude=True, repr=False)
+
+    _recall: TurnRecall = PrivateAttr(default_factory=TurnRecall)
+    _own: AgentMemory | None = PrivateAttr(default=None)
+    _lock: threading.RLock = PrivateAttr(default_factory=threading.RLock)
+
+    @classmethod
+    def class_name(cls) -> str:
+        """The name in LlamaIndex's dumps."""
+        return "ConversationMemory"
+
+    @classmethod
+    def from_defaults(  # type: ignore[override]  # LlamaIndex's own classes name their arguments, too
+        cls,
+        memory: Memory | None = None,
+        *,
+        scope: str,
+        path: str | Path | None = None,
+        chat_history: Sequence[ChatMessage] = (),
+        episodic_limit: int = 5,
+        semantic_limit: int = 20,
+        detail: DetailLevel | str = DetailLevel.AUTO,
+        token_limit: int = DEFAULT_TOKEN_LIMIT,
+        message_limit: int | None = None,
+        process: Process = "due",
+        token_counter: Callable[[str], int] = estimated_tokens,
+    ) -> Self:
+        """A conversation memory; the arguments are its attributes.
+
+        Args:
+            memory: As the attribute.
+            scope: As the attribute.
+            path: As the attribute; beside ``memory`` it only says where a restored object finds the store.
+            chat_history: The chat so far; it is not stored for good, see :meth:`set`.
+            episodic_limit: As the attribute.
+            semantic_limit: As the attribute.
+            detail: As the attribute.
+            token_limit: As the attribute.
+            message_limit: As the attribute.
+            process: As the attribute.
+            token_counter: As the attribute.
+
+        Raises:
+            ConfigurationError: Neither a memory nor a path was given.
+            ValidationError: An argument breaks a rule.
+        """
+        if memory is None and path is None:
+            raise ConfigurationError("a ConversationMemory needs memory= or path=: say where it remembers")
+        try:
+            return cls(
+                memory=memory,
+                path=None if path is None else str(path),
+                scope=scope,
+                episodic_limit=episodic_limit,
+                semantic_limit=semantic_limit,
+                detail=detail,
+                token_limit=token_limit,
+                message_limit=message_limit,
+                process=process,
+                messages=_copies(chat_history),
+                token_counter=token_counter,
+            )
+        except pydantic.ValidationError as error:
+            raise ValidationError.from_pydantic(error) from error
+
+    def get(self, input: str | None = None, *, initial_token_count: int = 0, **_: object) -> list[ChatMessage]:
+        """The memories that answer the user's last message, as a system message, and the recent turns of the chat.
+
+        Args:
+            input: What the user says now, if the chat does not show it yet.
+            initial_token_count: So many tokens of the limit are taken already.
+
+        Raises:
+            ConfigurationError: The store cannot be opened from the path.
+        """
+        with self._lock:
+            chat = _copies(self.messages)
+        recalled = self._recalled([*chat, ChatMessage(role=MessageRole.USER, content=input)] if input else chat)
+        recent = recent_turns(
+            chat,
+            token_limit=self.token_limit - initial_token_count,
+            message_limit=self.message_limit,
+            count_tokens=self.token_counter,
+        )
+        return [*recalled, *recent]
+
+    def get_all(self) -> list[ChatMessage]:
+        """The whole chat, without memories."""
+        with self._lock:
+            return _copies(self.messages)
+
+    def put(self, message: ChatMessage) -> None:
+        """Add a message to the chat and to the long-term memory; as :meth:`put_messages`."""
+        self.put_messages([message])
+
+    def put_messages(self, messages: Sequence[ChatMessage]) -> None:
+        """Add messages to the chat and to the long-term memory, and make memories if enough is queued.
+
+        Raises:
+            ConfigurationError: The store cannot be opened from the path, or is read-only; the chat is as before.
+            BackendError: The messages could not be stored; the chat is as before.
+        """
+        memory = self._long_term()
+        with self._lock:
+            due = queue_messages(memory, self.scope, messages)
+            self.messages = [*self.messages, *_copies(messages)]
+        if due and self.process == "due":
+            process_queue(memory, self.scope)
+
+    def set(self, messages: Sequence[ChatMessage]) -> None:
+        """Replace the chat. The long-term memory is not told: a caller that keeps the chat sets it again and again."""
+        with self._lock:
+            self.messages = _copies(messages)
+
+    def reset(self) -> None:
+        """Clear the chat. The long-term memory stays as it is; ``AgentMemory.forget_scope`` clears that."""
+        self._recall.clear()
+        self.set([])
+
+    def flush(self) -> Report:
+        """Make memories of all that is queued: the end of a session.
+
+        Raises:
+            ConfigurationError: The store cannot be opened from the path, or is read-only.
+            LanguageModelError: A language model failed; what was not processed stays queued.
+            EmbeddingError: The embedder failed, likewise.
+        """
+        return self._long_term().flush(self.scope)
+
+    def close(self) -> None:
+        """Close the store if it was opened from the path; the next use opens it again."""
+        with self._lock:
+            if self._own is not None:
+                self._own.close()
+                self._own = None
+
+    def _recalled(self, chat: Sequence[ChatMessage]) -> list[ChatMessage]:
+        turn = last_turn(chat)
+        if turn is None:
+            return []
+        block = ""
+        with going_on("nothing was recalled"):
+            block = notes(self._recall(self.scope, turn, self._retrieved).to_markdown(self.detail), tag=TAG)
+        return [ChatMessage(role=MessageRole.SYSTEM, content=f"<{TAG}>\n{block}\n</{TAG}>")] if block else []
+
+    def _retrieved(self, query: str) -> Retrieved:
+        return self._long_term().retrieve(
+            query, scope=self.scope, episodic_limit=self.episodic_limit, semantic_limit=self.semantic_limit
+        )
+
+    def _long_term(self) -> Memory:
+        if self.memory is not None:
+            return self.memory
+        with self._lock:
+            if self._own is None:
+                self._own = reopened(self.path)
+            return self._own
+
+    @field_serializer("messages")
+    def _dumped(self, messages: list[ChatMessage]) -> list[JsonObject]:
+        return [message.model_dump(mode="json") for message in messages]
+
+
+def _copies(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """Messages that nobody else can change; agents write their state into the ones they are given."""
+    return [message.model_copy(deep=True) for message in messages]

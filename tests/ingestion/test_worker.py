@@ -1,0 +1,92 @@
+"""The worker: a thread that does what is due, and ends with the memory."""
+
+import logging
+import threading
+import time
+
+import pytest
+
+from memory_retrievers import AgentMemory, ConfigurationError, LanguageModelError
+from memory_retrievers.ingestion import worker as working
+from memory_retrievers.testing import HashEmbedder
+
+
+def workers():
+    return [thread for thread in threading.enumerate() if thread.name == "memory-retrievers-worker"]
+
+
+def eventually(condition):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def opened(clock, tmp_path, segmenter):
+    with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder(), clock=clock) as memory:
+        memory._engine.pipeline._segmenter = segmenter
+        yield memory
+
+
+def test_messages_become_episodes_as_they_arrive(opened, said):
+    opened.start_worker()
+    opened.add_messages("c", said(19))
+    opened.add_messages("c", said(1, first=19))
+    eventually(lambda: opened.stats("c").episodes == 1)
+    assert opened.stats("c").queued_messages == 10
+
+
+def test_what_was_due_before_is_done_at_the_start(opened, said):
+    opened.add_messages("c", said(20))
+    opened.start_worker()
+    eventually(lambda: opened.stats("c").episodes == 1)
+
+
+def test_a_queue_is_processed_when_it_has_waited_long_enough(opened, said, clock, monkeypatch):
+    monkeypatch.setattr(working, "LONGEST_SLEEP", 0.05)
+    opened.start_worker()
+    opened.add_messages("c", said(12, start=clock.now()))
+    time.sleep(0.3)
+    assert opened.stats("c").episodes == 0
+    clock.advance(hours=2, seconds=1)
+    eventually(lambda: opened.stats("c").episodes == 1)
+
+
+def test_there_is_one_worker_and_it_ends_with_the_memory(opened):
+    opened.start_worker()
+    opened.start_worker()
+    assert len(workers()) == 1
+    opened.close()
+    assert workers() == []
+
+
+def test_a_failure_is_logged_without_any_text_and_tried_again(opened, said, segmenter, monkeypatch, caplog):
+    monkeypatch.setattr(working, "FIRST_PAUSE", 0.05)
+    segmenter.fails_with = LanguageModelError("message number 3 made no sense")
+    with caplog.at_level(logging.DEBUG, "memory_retrievers"):
+        opened.start_worker()
+        opened.add_messages("c", said(20))
+        eventually(lambda: len(segmenter.seen) >= 2)
+    assert "LanguageModelError" in caplog.text
+    assert "number 3" not in caplog.text
+    segmenter.fails_with = None
+    eventually(lambda: opened.stats("c").episodes == 1)
+
+
+def test_closing_does_not_wait_for_the_next_attempt(opened, said, segmenter):
+    segmenter.fails_with = LanguageModelError("nonsense")
+    opened.start_worker()
+    opened.add_messages("c", said(20))
+    eventually(lambda: segmenter.seen)
+    before = time.monotonic()
+    opened.close()
+    assert time.monotonic() - before < working.FIRST_PAUSE
+
+
+def test_a_store_that_is_only_looked_into_has_no_worker(opened, tmp_path, clock):
+    with (
+        AgentMemory.open(tmp_path / "store", embedder=HashEmbedder(), clock=clock, read_only=True) as look,
+        pytest.raises(ConfigurationError, match="read-only"),
+    ):
+        look.start_worker()

@@ -1,0 +1,58 @@
+"""A language model of 135 million parameters, run here, asked through both frameworks: its answers fit, wise or not."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+import pytest
+from pydantic import BaseModel
+
+from memory_retrievers import Message
+from memory_retrievers.errors import LanguageModelError
+from memory_retrievers.ingestion.language_model import LanguageModelSegmenter
+from memory_retrievers.language_models import adapt
+from memory_retrievers.protocols import Background
+
+pytestmark = [pytest.mark.llm, pytest.mark.timeout(600)]
+
+START = datetime(2026, 3, 1, 9, tzinfo=UTC)
+CONVERSATION = [
+    Message(role=role, content=content, timestamp=START + timedelta(minutes=minute))
+    for minute, (role, content) in enumerate(
+        [
+            ("user", "My sourdough starter died."),
+            ("assistant", "Feed it twice a day."),
+            ("user", 'By the way, my flight to {Lyon} was "cancelled"!'),
+            ("assistant", "Oh no. Shall I look for a train?"),
+        ]
+    )
+]
+
+
+class Capital(BaseModel):
+    """The capital of a country."""
+
+    city: Literal["Paris", "Rome", "Oslo"]
+    country: str
+
+
+def test_an_object_of_the_schema_comes_back_at_once(model, requests):
+    answer = adapt(model).generate("You know geography.", "What is the capital of France?", Capital)
+    assert isinstance(answer, Capital)
+    assert answer.city == "Paris"
+    assert len(requests) == 1
+
+
+def test_a_conversation_is_divided_into_segments(model):
+    background = Background(previous_summary="The user bakes bread.", recent=(), embed=None)
+    segments = LanguageModelSegmenter(adapt(model)).segment(CONVERSATION, background)
+    assert sum(segment.messages for segment in segments) == len(CONVERSATION)
+    assert all(segment.messages >= 1 and segment.surprise in {0.2, 0.6, 0.9} for segment in segments)
+    assert all("\n" not in segment.title + segment.summary for segment in segments)
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9/v1"])  # where nobody listens
+def test_a_server_that_is_gone_is_an_error_of_ours(model, address, requests):
+    with pytest.raises(LanguageModelError, match=r"failed: .*Connection error") as raised:
+        adapt(model).generate("You know geography.", "What is the capital of France?", Capital)
+    assert raised.value.__cause__ is not None
+    assert len(requests) == 1
