@@ -35,7 +35,13 @@ def untouched(memory):
     """Whatever a test does, the store holds afterwards what it held before."""
     memory.remember_fact(scope="c1", fact="before")
     yield memory
-    assert memory.stats().model_dump() == {"episodes": 0, "facts": 1, "invalidated_facts": 0, "pending_reviews": 0, "queued_messages": 0}
+    assert memory.stats().model_dump() == {
+        "episodes": 0,
+        "facts": 1,
+        "invalidated_facts": 0,
+        "pending_reviews": 0,
+        "queued_messages": 0,
+    }
     assert memory.scopes() == ["c1"]
 
 

@@ -105,7 +105,13 @@ def test_a_read_only_memory_changes_nothing(store):
             with pytest.raises(ConfigurationError, match="read-only"):
                 change()
     with opened(store) as memory:
-        assert memory.stats().model_dump() == {"episodes": 1, "facts": 0, "invalidated_facts": 0, "pending_reviews": 0, "queued_messages": 0}
+        assert memory.stats().model_dump() == {
+            "episodes": 1,
+            "facts": 0,
+            "invalidated_facts": 0,
+            "pending_reviews": 0,
+            "queued_messages": 0,
+        }
 
 
 def test_looking_makes_no_store(store):

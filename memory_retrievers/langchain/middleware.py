@@ -158,7 +158,8 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         instructions = request.system_message or SystemMessage([])
         content = instructions.content
         before = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        whole = instructions.model_copy(update={"content": [*before, {"type": "text", "text": block}]})
+        gap = "\n\n" if before else ""  # some providers join the parts with nothing between
+        whole = instructions.model_copy(update={"content": [*before, {"type": "text", "text": f"{gap}{block}"}]})
         return request.override(system_message=whole)
 
 

@@ -78,7 +78,7 @@ def test_what_was_recalled_stands_last_in_the_system_message(memory, saying):
     agent_of(model, memory).invoke(asking("Where does Alice live?"), ALICE)
     prompt, block = system_text(model.heard[0])
     assert prompt == "You are terse."
-    assert block.startswith(f"<memory>\n{SENTENCE}")
+    assert block.lstrip().startswith(f"<memory>\n{SENTENCE}")
     assert block.endswith("\n</memory>")
     assert "Alice lives in Lyon" in block
     assert "The nightly import in Lyon failed again." in block
