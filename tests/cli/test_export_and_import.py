@@ -10,7 +10,13 @@ def test_what_is_exported_is_imported_and_found_again(foreign_store, run, table,
     assert run("export", tmp_path / "all.jsonl", "--store", foreign_store) == "3\n"
     (counts,) = table(run("import", tmp_path / "all.jsonl", "--into", tmp_path / "new", *NAMED))
 
-    assert counts == {"episodes": "2", "facts": "1", "invalidated_facts": "0", "pending_reviews": "0"}
+    assert counts == {
+        "episodes": "2",
+        "facts": "1",
+        "invalidated_facts": "0",
+        "pending_reviews": "0",
+        "queued_messages": "0",
+    }
     found = run("retrieve", "Lyon", "--scope", "user/ruth", "--store", tmp_path / "new", *NAMED)
     assert "Ruth lives in Lyon" in found
     assert run("export", tmp_path / "again.jsonl", "--store", tmp_path / "new") == "3\n"
