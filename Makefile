@@ -28,6 +28,7 @@ format: $(VENV)/.dev
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/speed.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/recall.py
+	$(BIN)/python benchmarks/tools.py
 
 clean:
 	rm -rf $(VENV) .demo-memory .mypy_cache .ruff_cache .pytest_cache .hypothesis

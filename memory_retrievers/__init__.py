@@ -35,14 +35,14 @@ from memory_retrievers.models import (
 from memory_retrievers.paging import Page
 from memory_retrievers.reports import Queued, Report
 from memory_retrievers.retrieval.result import RecentResult, RetrievalResult
-from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings
+from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings, ToolSettings
 
 __version__ = "0.1.0"
 
 # fmt: off
 __all__ = [  # noqa: RUF022 - in sections
     # the front door
-    "AgentMemory", "RetrievalSettings", "IngestionSettings", "ReviewSettings",
+    "AgentMemory", "RetrievalSettings", "IngestionSettings", "ReviewSettings", "ToolSettings",
     # what goes in and comes out
     "Message", "EpisodicMemory", "SemanticMemory",
     "RetrievalResult", "RecentResult", "RetrievedMemory", "Explanation", "PendingReview", "ScopeStatistics", "Page",

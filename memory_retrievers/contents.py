@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, TypeAlias
 
+from memory_retrievers.managed import Association, AuditEntry
 from memory_retrievers.models import AnyMemory, Message, PendingReview
 from memory_retrievers.passages import NewPassage
 
@@ -54,6 +55,10 @@ class Contents:
         reviews: The pending reviews by scope and ``created_at``.
         queue_count: In how many scopes messages wait.
         queues: The messages that wait, by scope.
+        association_count: How many pairs of these memories are associated.
+        associations: Their associations, by scope and id.
+        audit_count: How many entries the audit has of these memories.
+        audit: These entries, by scope, id and time.
     """
 
     notes: Mapping[str, str]
@@ -63,6 +68,10 @@ class Contents:
     reviews: Iterator[PendingReview]
     queue_count: int
     queues: Iterator[StoredQueue]
+    association_count: int
+    associations: Iterator[Association]
+    audit_count: int
+    audit: Iterator[AuditEntry]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

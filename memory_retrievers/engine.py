@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from memory_retrievers.backends.sqlite import SQLiteLedger
     from memory_retrievers.ingestion.pipeline import IngestionPipeline
     from memory_retrievers.ingestion.worker import Worker
+    from memory_retrievers.management.manager import MemoryManager
     from memory_retrievers.protocols import KeywordIndex, VectorIndex
 
 STORE_FILE: Final = "memory.db"
@@ -82,6 +83,20 @@ class Engine:
             review_settings=self._parts.review,
         )
 
+    @functools.cached_property
+    def manager(self) -> MemoryManager:
+        """What the memory tools use; made at its first use."""
+        from memory_retrievers.management.manager import MemoryManager
+
+        return MemoryManager(
+            self.store, settings=self._parts.tools, read_only=self.read_only, after_write=self.told_after_write
+        )
+
+    def told_after_write(self) -> None:
+        """Tell whoever follows the changes of this store, if anybody does."""
+        if self.after_write is not None:
+            self.after_write()
+
     def start_worker(self) -> None:
         """Let a thread do what is due from now on; one is enough.
 
@@ -114,8 +129,7 @@ class Engine:
         if self._worker is not None:
             self._worker.stop()
         self.pending.flush()
-        if self.after_write is not None:
-            self.after_write()
+        self.told_after_write()
         self.store.close()
 
 

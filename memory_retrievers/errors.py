@@ -20,11 +20,10 @@ Exceptions of third parties are wrapped once, where they arise, with ``from``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import pydantic
-from pydantic_core import ErrorDetails
 from pydantic_core import ErrorDetails
 
 __all__ = [
@@ -72,7 +71,17 @@ class ValidationError(MemoryRetrieversError, ValueError):
 
         What one of our own errors says is a whole sentence already, and stands as it is.
         """
-        return cls("; ".join(map(_complaint, error.errors(include_url=False))))
+        return cls.of_complaints(error.errors(include_url=False))
+
+    @classmethod
+    def of_complaints(cls, complaints: Iterable[ErrorDetails], *, without: str | None = None) -> Self:
+        """The same of complaints in pydantic's form.
+
+        Args:
+            complaints: What is wrong.
+            without: What the path of every field begins with, and is left out.
+        """
+        return cls("; ".join(_complaint(complaint, without) for complaint in complaints))
 
 
 class NotFoundError(MemoryRetrieversError, LookupError):
@@ -132,10 +141,11 @@ class LanguageModelError(BackendError):
         self.raw = raw
 
 
-def _complaint(complaint: ErrorDetails) -> str:
+def _complaint(complaint: ErrorDetails, without: str | None) -> str:
     cause = complaint.get("ctx", {}).get("error")
     if isinstance(cause, MemoryRetrieversError):
         return str(cause)
-    field = ".".join(str(part) for part in complaint["loc"])
+    place = complaint["loc"][1:] if complaint["loc"][:1] == (without,) else complaint["loc"]
+    field = ".".join(map(str, place))
     problem = complaint["msg"].removeprefix("Value error, ")
     return f"{field}: {problem}" if field else problem

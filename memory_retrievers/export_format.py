@@ -2,22 +2,24 @@
 
 The first line is a header: format, version, embedder and counts. Then comes one line per memory with every field and
 its passages, whose vectors are base64 of little-endian float32; then one line per pending review, and one per scope in
-which messages wait. A field that is added to a memory raises the version.
+which messages wait, and at last those of ``export_associations``. A field that is added to a memory raises the version.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter
+from pydantic import Field, FiniteFloat, TypeAdapter
 
 from memory_retrievers import scopes
 from memory_retrievers.contents import Contents, StoredMemory, StoredQueue
 from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
+from memory_retrievers.export_associations import Key, Line, key_of, named, parse_association, parse_audit
 from memory_retrievers.fields import NonBlankText, ShortText, Text, UTCDateTime
-from memory_retrievers.models import EpisodicMemory, JsonObject, MemoryKey, Message, PendingReview, SemanticMemory
+from memory_retrievers.managed import Association, AuditEntry
+from memory_retrievers.models import EpisodicMemory, JsonObject, Message, PendingReview, SemanticMemory
 from memory_retrievers.passages import NewPassage
 
 if TYPE_CHECKING:
@@ -26,12 +28,11 @@ if TYPE_CHECKING:
 FORMAT: Final = "memory-retrievers export"
 VERSION: Final = 2
 
+Record: TypeAlias = StoredMemory | PendingReview | StoredQueue | Association | AuditEntry
+"""What a line behind the header holds."""
 
-class _Line(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
-
-class Header(_Line):
+class Header(Line):
     """The first line."""
 
     format: Literal["memory-retrievers export"] = FORMAT
@@ -42,6 +43,18 @@ class Header(_Line):
     memories: Annotated[int, Field(ge=0)]
     pending_reviews: Annotated[int, Field(ge=0)]
     queues: Annotated[int, Field(ge=0)] = 0
+    associations: Annotated[int, Field(ge=0)] = 0
+    audit: Annotated[int, Field(ge=0)] = 0
+
+    def counts(self) -> dict[str, int]:
+        """How many lines of each type follow."""
+        return {
+            "memories": self.memories,
+            "pending_reviews": self.pending_reviews,
+            "queues": self.queues,
+            "associations": self.associations,
+            "audit": self.audit,
+        }
 
     def notes(self) -> dict[str, str]:
         """What a store remembers about its embedder; nothing if it never had one."""
@@ -54,35 +67,30 @@ class Header(_Line):
         }
 
 
-class _Passage(_Line):
+class _Passage(Line):
     part: Text
     text: Text
     vector: str
 
 
-class _Key(_Line):
-    scope: str
-    id: str
-
-
-class _QueuedMessage(_Line):
+class _QueuedMessage(Line):
     id: ShortText
     role: ShortText
     content: NonBlankText
     timestamp: UTCDateTime
 
 
-class _Queue(_Line):
+class _Queue(Line):
     scope: str
     messages: tuple[_QueuedMessage, ...]
     window_doubled: bool
     previous_summary: Text | None
 
 
-class _Review(_Line):
+class _Review(Line):
     scope: str
     query: str
-    memories: tuple[_Key, ...]
+    memories: tuple[Key, ...]
     created_at: UTCDateTime
 
 
@@ -102,6 +110,8 @@ def header_of(contents: Contents) -> Header:
         memories=contents.memory_count,
         pending_reviews=contents.review_count,
         queues=contents.queue_count,
+        associations=contents.association_count,
+        audit=contents.audit_count,
     )
 
 
@@ -127,7 +137,7 @@ def memory_line(stored: StoredMemory, dimension: int | None) -> JsonObject:
 
 def review_line(review: PendingReview) -> JsonObject:
     """A pending review's line."""
-    keys = tuple(_Key(scope=key.scope, id=key.id) for key in review.memories)
+    keys = tuple(map(named, review.memories))
     line = _Review(scope=review.scope, query=review.query, memories=keys, created_at=review.created_at)
     return {"type": "pending_review", **line.model_dump(mode="json")}
 
@@ -181,7 +191,7 @@ def parse_header(text: bytes) -> Header:
     return Header.model_validate(line)
 
 
-def parse_line(text: bytes, dimension: int | None) -> StoredMemory | PendingReview | StoredQueue:
+def parse_line(text: bytes, dimension: int | None) -> Record:
     """Read any other line.
 
     Raises:
@@ -193,7 +203,7 @@ def parse_line(text: bytes, dimension: int | None) -> StoredMemory | PendingRevi
             return _parse_memory(line, dimension)
         case "pending_review":
             review = _Review.model_validate(line)
-            keys = tuple(MemoryKey(scope=scopes.parse(key.scope), id=key.id) for key in review.memories)
+            keys = tuple(map(key_of, review.memories))
             return PendingReview(
                 scope=scopes.parse(review.scope), query=review.query, memories=keys, created_at=review.created_at
             )
@@ -208,6 +218,10 @@ def parse_line(text: bytes, dimension: int | None) -> StoredMemory | PendingRevi
                 window_doubled=queue.window_doubled,
                 previous_summary=queue.previous_summary,
             )
+        case "association":
+            return parse_association(line)
+        case "audit":
+            return parse_audit(line)
         case other:
             raise ValidationError(f"unknown type of line: {other!r}")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.models import AnyMemory, Draft, Message
-from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings
+from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings, ToolSettings
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.chroma import ChromaClient
@@ -68,6 +68,7 @@ class Parts:
     ingestion: IngestionSettings
     review: ReviewSettings
     before_store: BeforeStore | None
+    tools: ToolSettings
 
     @classmethod
     def chosen(
@@ -83,6 +84,7 @@ class Parts:
         ingestion: IngestionSettings | None = None,
         review: ReviewSettings | None = None,
         before_store: BeforeStore | None = None,
+        tools: ToolSettings | None = None,
     ) -> Parts:
         """The parts a caller has asked for; None is the default.
 
@@ -103,6 +105,7 @@ class Parts:
             ingestion=ingestion or IngestionSettings(),
             review=review or ReviewSettings(),
             before_store=before_store,
+            tools=tools or ToolSettings(),
         )
 
     @property
@@ -122,6 +125,7 @@ class Parts:
             self.ingestion,
             self.review,
             self.before_store,
+            self.tools,
         )
 
 

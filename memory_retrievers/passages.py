@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from memory_retrievers.models import Category, Kind
+from memory_retrievers.models import Category, ContentType, Kind, Origin, Tier
 
 if TYPE_CHECKING:  # importing the package loads no numpy
     import numpy as np
@@ -28,6 +28,13 @@ class Selection:
         category: Only facts of this category.
         as_of: What held at that moment: facts that were valid then, and episodes that had begun. None is what holds
             now.
+        tier: Only memories of this tier.
+        tags: Only memories that have all of these.
+        content_type: Only memories whose text is this.
+        origins: Only memories that came from one of these; none is from anywhere.
+        created_after: Only memories made then or later.
+        created_before: Only memories made then or earlier.
+        ids: Only memories of these ids.
     """
 
     scope: str
@@ -36,6 +43,20 @@ class Selection:
     include_child_scopes: bool = False
     category: Category | None = None
     as_of: datetime | None = None
+    tier: Tier | None = None
+    tags: tuple[str, ...] = ()
+    content_type: ContentType | None = None
+    origins: tuple[Origin, ...] = ()
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    ids: tuple[str, ...] | None = None
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it asks for more than scope, kind and category, which is seldom asked twice; only the ledger can."""
+        moments = (self.as_of, self.created_after, self.created_before)
+        labels = (self.tier, self.content_type, self.ids)
+        return bool(self.tags or self.origins) or any(asked is not None for asked in (*moments, *labels))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,3 +75,12 @@ def child_range(scope: str) -> tuple[str, str]:
     True
     """
     return f"{scope}/", f"{scope}0"  # "0" is the character after "/"
+
+
+def is_within(root: str, scope: str) -> bool:
+    """Whether a scope is the root itself or below it.
+
+    >>> is_within("user/1", "user/1/work"), is_within("user/1", "user/10")
+    (True, False)
+    """
+    return scope == root or scope.startswith(f"{root}/")

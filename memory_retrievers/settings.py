@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+import os
+from typing import Annotated, Final, Literal, Self
 
+import pydantic
 from pydantic import BaseModel, ConfigDict, Field
+
+from memory_retrievers.errors import ConfigurationError
+
+TOOLS_PREFIX: Final = "LLM_MEMORY_"
+"""What the names of the environment variables begin with that :class:`ToolSettings` reads."""
 
 
 class RetrievalSettings(BaseModel):
@@ -98,3 +105,79 @@ class ReviewSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     min_days: Annotated[int, Field(ge=0)] = 1
+
+
+class ToolSettings(BaseModel):
+    """What the memory tools keep to.
+
+    ``ToolSettings()`` is the default; :meth:`from_environment` takes what ``LLM_MEMORY_…`` variables say, each named
+    after a field in capitals.
+
+    Attributes:
+        batch_max_size: So many items in a batch are allowed.
+        search_default_top_k: So many results a search gives when it is not told.
+        embedding_batch_size: So many texts an embedder is given at once, where the caller cuts them up. The store hands
+            a whole batch to its embedder, which knows best; this is for tools that embed page by page.
+        max_content_length: Characters in one memory; no more than the store takes.
+        max_tags: Tags of one memory.
+        max_tag_length: Characters in one tag.
+        max_metadata_bytes: Bytes of a memory's metadata as JSON.
+        importance_max_accesses: From so many accesses on, more of them add nothing (specification §3.5).
+        access_log_rate_limit_seconds: The audit takes one access per memory and type in so many seconds.
+        audit_days: What was noted in the audit is dropped after so many days.
+        rrf_constant: The constant of the weighted rank fusion of a hybrid search (specification §3.4).
+        similarity: ``cosine`` is max(0, cosine); ``shifted`` is (1 + cosine) / 2, under which unrelated texts have 0.5.
+        consolidation_min_memories: So few memories can be merged into one.
+        consolidation_max_memories: So many.
+        cleanup_interval_seconds: What has expired is removed with a write, at most this often; it is invisible at once.
+        short_term_ttl_seconds: How long a short-term memory lives that was stored without a time, if
+            ``short_term_expires``.
+        short_term_expires: Whether it does not live for ever.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    batch_max_size: Annotated[int, Field(ge=1, le=1_000)] = 100
+    search_default_top_k: Annotated[int, Field(ge=1, le=1_000)] = 10
+    embedding_batch_size: Annotated[int, Field(ge=1)] = 32
+    max_content_length: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000_000
+    max_tags: Annotated[int, Field(ge=0)] = 100
+    max_tag_length: Annotated[int, Field(ge=1)] = 200
+    max_metadata_bytes: Annotated[int, Field(ge=2)] = 1_000_000
+    importance_max_accesses: Annotated[int, Field(ge=1)] = 100
+    access_log_rate_limit_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 60
+    audit_days: Annotated[float, Field(gt=0, le=36_500)] = 30
+    rrf_constant: Annotated[int, Field(ge=1)] = 60
+    similarity: Literal["cosine", "shifted"] = "cosine"
+    consolidation_min_memories: Annotated[int, Field(ge=2)] = 2
+    consolidation_max_memories: Annotated[int, Field(ge=2)] = 50
+    cleanup_interval_seconds: Annotated[float, Field(ge=60, allow_inf_nan=False)] = 300
+    short_term_ttl_seconds: Annotated[float, Field(gt=0, le=3_155_760_000)] = 3_600
+    short_term_expires: bool = False
+
+    @pydantic.model_validator(mode="after")
+    def _check_consolidation(self) -> Self:
+        if self.consolidation_min_memories > self.consolidation_max_memories:
+            raise ValueError("consolidation_min_memories must not be above consolidation_max_memories")
+        return self
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        """The defaults, but for what environment variables such as ``LLM_MEMORY_BATCH_MAX_SIZE`` say.
+
+        Raises:
+            ConfigurationError: A variable has no such value.
+        """
+        given = {name: os.environ[f"{TOOLS_PREFIX}{name.upper()}"] for name in cls.model_fields if _is_set(name)}
+        try:
+            return cls.model_validate(given)
+        except pydantic.ValidationError as error:
+            problems = (
+                "; ".join(f"{TOOLS_PREFIX}{str(part).upper()}: " for part in details["loc"]) + details["msg"]
+                for details in error.errors(include_url=False)
+            )
+            raise ConfigurationError(f"an environment variable is wrong: {'; '.join(problems)}") from error
+
+
+def _is_set(name: str) -> bool:
+    return bool(os.environ.get(f"{TOOLS_PREFIX}{name.upper()}", "").strip())

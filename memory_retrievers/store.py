@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TypeAlias
 
 from memory_retrievers import scopes
 from memory_retrievers.drafts import completed
-from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
-from memory_retrievers.fingerprint import ProbedEmbedder, StoreEmbedder
-from memory_retrievers.models import AnyMemory, Draft, Message, PendingReview, SemanticMemory
+from memory_retrievers.errors import NotFoundError, ValidationError
+from memory_retrievers.fingerprint import ProbedEmbedder
+from memory_retrievers.indexed import IndexedLedger
+from memory_retrievers.models import AnyMemory, Draft, MemoryKey, PendingReview, SemanticMemory
 from memory_retrievers.passages import NewPassage, Passage
-from memory_retrievers.protocols import Clock, Embedder, KeywordIndex, Ledger, VectorIndex
 from memory_retrievers.updates import changed
 
-if TYPE_CHECKING:
-    from memory_retrievers.passages import Vector
-
-FoundT = TypeVar("FoundT")
-RecordT = TypeVar("RecordT", bound="Message | Draft | AnyMemory")
+Revision: TypeAlias = Callable[[AnyMemory], Mapping[str, object]]
+"""The fields a memory is to have, told from what it is."""
 
 
-class MemoryStore:
+class MemoryStore(IndexedLedger):
     """The ledger and its indexes, and the embedder that fills them.
 
     Args:
@@ -37,28 +33,6 @@ class MemoryStore:
     Raises:
         EmbeddingMismatchError: The store was filled with an embedder of another id.
     """
-
-    def __init__(
-        self,
-        ledger: Ledger,
-        *,
-        keyword: KeywordIndex,
-        dense: VectorIndex,
-        embedder: Embedder,
-        clock: Clock,
-        before_store: Callable[[Any], Any] | None = None,
-    ) -> None:
-        self.ledger = ledger
-        self.keyword = keyword
-        self.dense = dense
-        self.clock = clock
-        self._before_store = before_store
-        self.embedder = StoreEmbedder(ledger, embedder, forget_vectors=lambda: dense.forget(None))
-
-    def now(self) -> datetime:
-        """The current moment in UTC."""
-        moment = self.clock.now()
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
     def put(
         self,
@@ -107,35 +81,6 @@ class MemoryStore:
             self.let_go(replaced)
             return memories
 
-    def admitted(self, record: RecordT) -> RecordT | None:
-        """The record as it may be stored; None if it may not.
-
-        Raises:
-            ConfigurationError: ``before_store`` gave something that is no such record, or moved it to another scope.
-        """
-        if self._before_store is None:
-            return record
-        kept = self._before_store(record)
-        if kept is None:
-            return None
-        if not isinstance(kept, type(record)) or getattr(kept, "scope", None) != getattr(record, "scope", None):
-            raise ConfigurationError(
-                f"before_store was given a {type(record).__name__} and must give one of the same scope, or None"
-            )
-        return kept
-
-    def get(self, id: str, *, scope: str) -> AnyMemory:
-        """The memory of this id in this scope, whatever its state, unless it has expired.
-
-        Raises:
-            NotFoundError: There is none; other scopes make no difference.
-            ValidationError: The scope is malformed.
-        """
-        memory = self.ledger.get(scope=scopes.parse(scope), id=id)
-        if memory is None or (memory.expires_at is not None and memory.expires_at <= self.now()):
-            raise NotFoundError(f"Memory not found: {id}")
-        return memory
-
     def invalidate(self, id: str, *, scope: str) -> SemanticMemory:
         """Mark a fact as no longer true; it stays in the store and is no longer found.
 
@@ -158,31 +103,59 @@ class MemoryStore:
             ValidationError: A field is not one of its kind, or breaks a rule.
             EmbeddingError: The embedder failed.
         """
+        (after,) = self.update_many([(MemoryKey(scope=scope, id=id), lambda _: fields)])
+        return after
+
+    def update_many(self, revisions: Sequence[tuple[MemoryKey, Revision]]) -> list[AnyMemory]:
+        """Change memories, each by what a function of it gives: one embedding batch, one transaction; all or none.
+
+        Args:
+            revisions: Which memory, and the fields it is to have, told from what it is then. A memory that is named
+                again is changed further. The functions may be called again, when somebody else was faster.
+
+        Returns:
+            What each revision has made of its memory.
+
+        Raises:
+            NotFoundError: A memory is not there.
+            ValidationError: A field is not one of its kind, or breaks a rule.
+            EmbeddingError: The embedder failed.
+        """
         while True:
-            before = self.get(id, scope=scope)
-            after = changed(before, fields, now=self.now())
-            if after is before:
-                return before
-            after = self._required(after)
-            embedder = None if _texts(after) == _texts(before) else self.embedder.current()
-            passages = None if embedder is None else _passages([after], embedder)[0]
+            before: dict[MemoryKey, AnyMemory] = {}
+            after: dict[MemoryKey, AnyMemory] = {}
+            made = [self._revised(key, revise, before, after) for key, revise in revisions]
+            moved = [key for key, memory in after.items() if memory is not before[key]]
+            if not moved:
+                return made
+            told = [key for key in moved if _texts(after[key]) != _texts(before[key])]
+            embedder = self.embedder.current() if told else None
+            texts = [] if embedder is None else _passages([after[key] for key in told], embedder)
+            passages = dict(zip(told, texts, strict=True))
             replaced: list[Passage] = []
             with self.ledger.transaction():
-                if self.ledger.get(scope=scope, id=id) != before:
+                if any(self.ledger.get(scope=key.scope, id=key.id) != before[key] for key in moved):
                     continue  # somebody else was faster: begin with what they left
-                if embedder is not None:
-                    if not self.embedder.admits(embedder):
-                        continue  # the store has just moved to another embedder
-                    replaced = self.unindexed(scope, id=id)
-                self.keyword.add(self.ledger.replace(after, passages))
+                if embedder is not None and not self.embedder.admits(embedder):
+                    continue  # the store has just moved to another embedder
+                for key in moved:
+                    replaced += self.unindexed(key.scope, id=key.id) if key in passages else []
+                    self.keyword.add(self.ledger.replace(after[key], passages.get(key)))
             self.let_go(replaced)
-            return after
+            return made
 
-    def _required(self, memory: AnyMemory) -> AnyMemory:
-        kept = self.admitted(memory)
-        if kept is None:
-            raise ValidationError("before_store has held this back; nothing was changed")
-        return kept
+    def _revised(
+        self,
+        key: MemoryKey,
+        revise: Revision,
+        before: dict[MemoryKey, AnyMemory],
+        after: dict[MemoryKey, AnyMemory],
+    ) -> AnyMemory:
+        """One revision, upon those before it, noted in both; what is not changed stays the same object."""
+        known = after[key] if key in after else before.setdefault(key, self.get(key.id, scope=key.scope))
+        revised = changed(known, revise(known), now=self.now())
+        after[key] = known if revised is known else self.required(revised)
+        return after[key]
 
     def forget(self, id: str, *, scope: str) -> None:
         """Remove a memory and every trace of it, in one transaction.
@@ -217,14 +190,40 @@ class MemoryStore:
         Raises:
             BackendError: It could not be done now.
         """
-        gone: list[Passage] = []
-        with self.ledger.transaction():
-            for key in self.ledger.expired(self.now()):
-                gone += self.unindexed(key.scope, id=key.id)
-                self.ledger.remove(scope=key.scope, id=key.id)
-        self.let_go(gone)
+        self.remove_expired()
         self.dense.purge()
         self.ledger.purge()
+
+    def remove_expired(self) -> int:
+        """Remove what has expired, and give the number of memories; :meth:`purge` also clears the bytes."""
+        return self.remove(self.ledger.expired(self.now()))
+
+    def remove(self, keys: Sequence[MemoryKey]) -> int:
+        """Remove those of the memories that are there, with every trace, in one transaction; gives their number."""
+        if not keys:
+            return 0
+        gone: list[Passage] = []
+        with self.ledger.transaction():
+            for key in keys:
+                gone += self.unindexed(key.scope, id=key.id)
+            removed = self.ledger.management.remove(keys)
+        self.let_go(gone)
+        return removed
+
+    def move(self, keys: Sequence[MemoryKey], *, target_scope: str) -> list[AnyMemory]:
+        """Give memories another scope, in one transaction, and give them as they are there, in the order given.
+
+        Raises:
+            NotFoundError: One of them is not there.
+            ValidationError: The target is malformed, or an id is taken in it; nothing was moved.
+        """
+        target = scopes.parse(target_scope)
+        with self.ledger.transaction():
+            leaving = [key for key in keys if key.scope != target]
+            passages = [passage for key in leaving for passage in self.unindexed(key.scope, id=key.id)]
+            self.ledger.management.move(keys, target_scope=target)
+            self.keyword.add([replace(passage, scope=target) for passage in passages])
+            return [self.get(key.id, scope=target) for key in keys]
 
     def add_pending_reviews(self, reviews: Sequence[PendingReview]) -> None:
         """File retrievals for later review, without the memories that have been forgotten meanwhile."""
@@ -235,54 +234,6 @@ class MemoryStore:
     def _without_forgotten(self, review: PendingReview) -> PendingReview:
         kept = tuple(key for key in review.memories if self.ledger.get(scope=key.scope, id=key.id) is not None)
         return replace(review, memories=kept)
-
-    def unindexed(self, scope: str, *, id: str | None = None, include_child_scopes: bool = False) -> list[Passage]:
-        """Passages that the keyword index has given up, and the ledger is about to; inside a transaction."""
-        passages = self.ledger.passages_of(scope, id=id, include_child_scopes=include_child_scopes)
-        self.keyword.remove(passages)
-        return passages
-
-    def let_go(self, passages: Sequence[Passage]) -> None:
-        """Keep nothing in memory of passages that are gone for good; after the transaction."""
-        if ids := [passage.id for passage in passages]:
-            self.keyword.forget(ids)
-            self.dense.forget(ids)
-
-    def embed_query(self, query: str) -> Vector:
-        """The vector of a question, by the store's embedder.
-
-        Raises:
-            EmbeddingError: The embedder failed.
-            EmbeddingMismatchError: The embedder is not the store's.
-        """
-        return self.embedder.current().embed_query(query)
-
-    def search(self, query: str, find: Callable[[Vector], FoundT]) -> FoundT:
-        """What a search finds with the vector of a question, all stored vectors being of the same embedder as that.
-
-        Args:
-            query: The question.
-            find: Searches the indexes; called once more if the store has moved to another embedder meanwhile.
-
-        Raises:
-            EmbeddingError: The embedder failed.
-            EmbeddingMismatchError: The embedder is not the store's, or no longer.
-        """
-        while True:
-            embedder = self.embedder.current()
-            try:
-                found = find(embedder.embed_query(query))
-            except Exception:
-                if self.embedder.holds(embedder):
-                    raise
-                continue  # vectors of two lengths may have met
-            if self.embedder.holds(embedder):
-                return found
-
-    def close(self) -> None:
-        """Release everything."""
-        self.dense.close()
-        self.ledger.close()
 
 
 def embedded_text(memory: AnyMemory, *, part: str, text: str) -> str:

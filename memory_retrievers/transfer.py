@@ -6,6 +6,7 @@ Memories stand by scope, ``created_at`` and id, so equal stores give equal files
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,11 +14,13 @@ from typing import IO, Final
 
 import pydantic
 
-from memory_retrievers import export_format
+from memory_retrievers import export_associations, export_format
 from memory_retrievers.appearing import new_directory, new_file
 from memory_retrievers.contents import Progress, StoredMemory, StoredQueue
 from memory_retrievers.errors import ConfigurationError, EmbeddingMismatchError, ValidationError
 from memory_retrievers.export_format import Header
+from memory_retrievers.managed import Association, AuditEntry
+from memory_retrievers.models import PendingReview
 from memory_retrievers.protocols import Ledger
 from memory_retrievers.store import MemoryStore
 
@@ -49,6 +52,10 @@ def export(ledger: Ledger, target: Path, *, scope: str | None = None, progress: 
             file.write(export_format.encode(export_format.review_line(review)))
         for queue in contents.queues:
             file.write(export_format.encode(export_format.queue_line(queue)))
+        for association in contents.associations:
+            file.write(export_format.encode(export_associations.association_line(association)))
+        for entry in contents.audit:
+            file.write(export_format.encode(export_associations.audit_line(entry)))
     return header.memories
 
 
@@ -90,29 +97,42 @@ def _check_embedder(store: MemoryStore, header: Header) -> None:
 
 def _take_in(store: MemoryStore, source: Path, file: IO[bytes], header: Header, progress: Progress | None) -> None:
     numbered = enumerate(file, start=2)
-    memories = reviews = queues = 0
+    taken: Counter[str] = Counter()
     while page := list(itertools.islice(numbered, PAGE)):
         with store.ledger.transaction():
             for number, text in page:
                 with _line(source, number):
-                    record = export_format.parse_line(text, header.dimension)
-                    if isinstance(record, StoredMemory):
-                        store.keyword.add(store.ledger.add([record.memory], [record.passages]))
-                        memories += 1
-                    elif isinstance(record, StoredQueue):
-                        store.ledger.conversations.restore(record)
-                        queues += 1
-                    else:
-                        store.ledger.add_pending_reviews([record], merge=False)
-                        reviews += 1
+                    taken[_restore(store, export_format.parse_line(text, header.dimension))] += 1
         if progress is not None:
-            progress(memories, header.memories)
-    if (memories, reviews, queues) != (header.memories, header.pending_reviews, header.queues):
+            progress(taken["memories"], header.memories)
+    promised = header.counts()
+    if any(taken[name] != count for name, count in promised.items()):
+        found = ", ".join(f"{taken[name]} {name.replace('_', ' ')}" for name in promised)
         raise ValidationError(
-            f"{source}, line {memories + reviews + queues + 1}: here the file ends with {memories} memories, {reviews} "
-            f"pending reviews and {queues} queues, and its header says {header.memories}, {header.pending_reviews} and "
-            f"{header.queues}: it is not whole"
+            f"{source}, line {taken.total() + 1}: here the file ends with {found}, and its header says "
+            f"{', '.join(map(str, promised.values()))}: it is not whole"
         )
+
+
+def _restore(store: MemoryStore, record: export_format.Record) -> str:
+    """Store what a line holds, and tell what the header counts it as."""
+    match record:
+        case StoredMemory():
+            store.keyword.add(store.ledger.add([record.memory], [record.passages]))
+            return "memories"
+        case StoredQueue():
+            store.ledger.conversations.restore(record)
+            return "queues"
+        case PendingReview():
+            store.ledger.add_pending_reviews([record], merge=False)
+            return "pending_reviews"
+        case Association():
+            if not store.ledger.management.associate([record]):
+                raise ValidationError("this associates a pair again, or a memory that no line before has told of")
+            return "associations"
+        case AuditEntry():
+            store.ledger.management.note([record])
+            return "audit"
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Final
 import pydantic
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import AnyMemory, EpisodicMemory
+from memory_retrievers.models import AnyMemory, EpisodicMemory, Tier
 
 
 class NotGiven(Enum):
@@ -34,6 +34,8 @@ def changed(memory: AnyMemory, fields: Mapping[str, object], *, now: datetime) -
         raise ValidationError(f"{memory.id} is {kind}, which has no {' and no '.join(foreign)}")
     if not given:
         return memory
+    if given.get("tier") == Tier.LONG_TERM and memory.tier is not Tier.LONG_TERM:
+        given.setdefault("expires_at", None)  # what is promoted stays
     kept = {name: getattr(memory, name) for name in type(memory).model_fields}
     try:
         candidate = type(memory)(**kept | given)

@@ -2,17 +2,20 @@
 
 import contextlib
 import gc
+import json
 import socket
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from blockbuster import blockbuster_ctx
 
-from memory_retrievers import AgentMemory, RetrievalSettings
+from memory_retrievers import AgentMemory, RetrievalSettings, SemanticMemory
+from memory_retrievers.managed import Association, AssociationType
+from memory_retrievers.models import MemoryKey
 from memory_retrievers.testing import FixedClock, HashEmbedder
 
 NOW = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
@@ -120,3 +123,48 @@ def chroma_client(lasting, socket_enabled, tmp_path_factory):
         port = lasting.enter_context(running_chroma(tmp_path_factory.mktemp("chroma")))
         lasting.started["chroma"] = lasting.enter_context(chroma_client_of(port))
     return lasting.started["chroma"]
+
+
+@pytest.fixture(scope="session")
+def tool_examples():
+    """Calls of every tool that succeed on what ``stock`` stores: (tool, name of the case, arguments)."""
+    return json.loads((Path(__file__).parent / "tools" / "examples.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="session")
+def stock():
+    """Stores what an agent might have stored: m1 to m4 in a scope, s1 in a session and w1 in a scope below it."""
+
+    def stock(memory, scope):
+        manager = memory.manager
+        drafts = [
+            _note(scope, "m1", "Nightly backups run at 02:00 and are kept for thirty-five days", days=4, tags=["ops"]),
+            _note(
+                scope, "m2", "Nightly backups of the wiki run at 04:00", days=3, tags=["ops", "wiki"], tier="working"
+            ),
+            _note(scope, "m3", "The wiki is read only on Sundays", days=2, tags=["wiki"]),
+            _note(scope, "m4", "def restore(backup): ...", days=1, content_type="code"),
+            _note(f"{scope}/session/old", "s1", "The old session was about the budget", days=20),
+            _note(f"{scope}/work", "w1", "The office has backups of every key", days=5, category="guideline"),
+        ]
+        manager.add(drafts)
+        first, second = (manager.find(id, root=scope, scope=scope) for id in ("m1", "m2"))
+        manager.associate(
+            [
+                Association(
+                    source=MemoryKey(scope=first.scope, id=first.id),
+                    target=MemoryKey(scope=second.scope, id=second.id),
+                    type=AssociationType.SEMANTIC,
+                    strength=0.75,
+                    auto_generated=True,
+                    created_at=NOW,
+                )
+            ]
+        )
+
+    return stock
+
+
+def _note(scope, id, fact, *, days, **fields):
+    created_at = NOW - timedelta(days=days)
+    return SemanticMemory.new(scope=scope, id=id, fact=fact, created_at=created_at, origin="tool", **fields)

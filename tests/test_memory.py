@@ -192,7 +192,13 @@ def test_scopes_and_stats_tell_what_is_there(memory):
     memory.invalidate("f1", scope="user/b")
     memory.retrieve("three", scope="user/a")
     assert memory.scopes() == ["user/a", "user/b"]
-    assert memory.stats().model_dump() == {"episodes": 1, "facts": 1, "invalidated_facts": 1, "pending_reviews": 1, "queued_messages": 0}
+    assert memory.stats().model_dump() == {
+        "episodes": 1,
+        "facts": 1,
+        "invalidated_facts": 1,
+        "pending_reviews": 1,
+        "queued_messages": 0,
+    }
     assert memory.stats("user/b").model_dump() == {
         "episodes": 0,
         "facts": 1,

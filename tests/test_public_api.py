@@ -19,7 +19,7 @@ def test_the_public_names_are_these():
         "AdoptionReport", "AgentMemory", "BackendError", "BatchOperationError", "Category", "ConfigurationError", "DetailLevel", "EmbeddingError",
         "EmbeddingMismatchError", "EpisodicMemory", "Explanation", "IndexOutOfStepError", "IngestionSettings", "LanguageModelError",
         "MemoryRetrieversError", "Message", "MissingExtraError", "NotFoundError", "Page", "PendingReview", "Queued", "Rating", "RecentResult", "Report",
-        "RetrievalResult", "RetrievalSettings", "RetrievedMemory", "ReviewSettings", "ScopeStatistics", "SemanticMemory", "StoreLockedError",
+        "RetrievalResult", "RetrievalSettings", "RetrievedMemory", "ReviewSettings", "ScopeStatistics", "SemanticMemory", "StoreLockedError", "ToolSettings",
         "ValidationError", "VerificationReport",
     ]  # fmt: skip
     assert all(hasattr(memory_retrievers, name) for name in memory_retrievers.__all__)

@@ -164,7 +164,7 @@ class ExactVectorIndex:
             rows, present = block.rows_of(passages)
             rows = rows[present]  # without what was deleted since the ledger was asked
         # What is gone for good would stay in memory: a block that is mostly that is cut down to what is seen.
-        narrowed = selection.category is not None or selection.as_of is not None
+        narrowed = selection.is_narrow or selection.category is not None
         if not narrowed and len(block.ids) > 2 * len(rows) + _CHUNK:
             block, rows = block.taken(rows), np.arange(len(rows))
         if block is not known and block is not _EMPTY:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from memory_retrievers.cli import adopting, demo, moving, reading, upkeep, writing
+from memory_retrievers.cli import adopting, demo, mcp, moving, reading, serving, tools, upkeep, writing
 from memory_retrievers.cli.app import app, mistakes_in_one_line
 
 __all__ = ["app"]
@@ -42,8 +42,11 @@ _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., None]]]] = {
         "import": moving.import_,
         "import-chroma": adopting.import_chroma,
     },
+    "Serve it": {"serve": serving.serve, "mcp": mcp.mcp},
 }
 
 for _panel, _commands in _COMMANDS.items():
     for _name, _command in _commands.items():
         app.command(_name, rich_help_panel=_panel)(mistakes_in_one_line()(_command))
+
+app.add_typer(tools.app, name="tools", rich_help_panel="Change what it holds")

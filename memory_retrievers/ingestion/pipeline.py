@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from memory_retrievers import review
+from memory_retrievers import review, scopes
 from memory_retrievers.errors import MemoryRetrieversError, ValidationError
 from memory_retrievers.ingestion.episodes import drafts_of
 from memory_retrievers.ingestion.queue import Claim, MessageQueue
@@ -112,19 +112,25 @@ class IngestionPipeline:
             return waiting
         return sorted({*waiting, *self._store.ledger.unconsolidated_scopes()})
 
-    def process_all(self) -> Report:
+    def process_all(self, *, within: str | None = None) -> Report:
         """Do what is due in every scope; one that fails does not keep the others from their turn.
+
+        Args:
+            within: Only in this scope and those below it.
 
         Raises:
             MemoryRetrieversError: The first failure, after all scopes have had their turn.
         """
         report, failure = Report(), None
         for scope in self.scopes():
+            if within is not None and not scopes.is_within(within, scope):
+                continue
             try:
                 report = report.joined(self.process(scope))
             except MemoryRetrieversError as error:
                 failure = failure or error
-        self.erase_old_messages()
+        if within is None:
+            self.erase_old_messages()
         if failure is not None:
             raise failure
         return report

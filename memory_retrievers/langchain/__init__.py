@@ -4,6 +4,7 @@
 
     retriever = MemoryRetriever(memory=memory, scope="user/alice", k=5)
     agent = create_agent(model, tools=[RetrieveMemoryTool(memory=memory)])
+    agent = create_agent(model, tools=MemoryToolkit(memory, scope="user/alice").get_tools())
     agent = create_agent(model, middleware=[AgentMemoryMiddleware(memory=memory)], checkpointer=checkpointer)
     agent.invoke(messages, {"configurable": {"user_id": "user/alice", "thread_id": "t1"}})
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from memory_retrievers.langchain.middleware import AgentMemoryMiddleware
     from memory_retrievers.langchain.retriever import MemoryRetriever
     from memory_retrievers.langchain.store import MemoryStoreAdapter
+    from memory_retrievers.langchain.toolkit import MemoryToolkit
     from memory_retrievers.langchain.tools import RegistryTool, RetrieveMemoryTool
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "ConversationMemory",
     "MemoryRetriever",
     "MemoryStoreAdapter",
+    "MemoryToolkit",
     "RegistryTool",
     "RetrieveMemoryTool",
 ]
@@ -41,6 +44,7 @@ __getattr__ = lazy_names(
         "ConversationMemory": f"{__name__}.memory",
         "MemoryRetriever": f"{__name__}.retriever",
         "MemoryStoreAdapter": f"{__name__}.store",
+        "MemoryToolkit": f"{__name__}.toolkit",
         "RegistryTool": f"{__name__}.tools",
         "RetrieveMemoryTool": f"{__name__}.tools",
     },

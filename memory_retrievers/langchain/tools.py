@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Annotated, Literal, Self, TypeAlias
+from functools import cache
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, ToolException
-from pydantic import ConfigDict, Field, SkipValidation, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, model_validator
 
-from memory_retrievers.errors import MemoryRetrieversError
 from memory_retrievers.langchain.scope import ScopedByConfig
 from memory_retrievers.models import JsonObject
 from memory_retrievers.protocols import Memory
+from memory_retrievers.tools.hosting import HostRules
 from memory_retrievers.tools.registry import REGISTRY, AnyToolSpec
-from memory_retrievers.tools.spec import ToolContext
-from memory_retrievers.tools.toolbox import error_text
+from memory_retrievers.tools.toolbox import FAILURES, failure
 
 ContentAndArtifact: TypeAlias = tuple[str, JsonObject]
 
@@ -32,12 +32,14 @@ class RegistryTool(ScopedByConfig, BaseTool):
     Attributes:
         spec: The tool of the registry; name, description and arguments come from it unless given.
         memory: An AgentMemory, or anything of that shape.
+        rules: What else the host fixes for every call.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     spec: AnyToolSpec = Field(exclude=True, repr=False)
     memory: Annotated[Memory, SkipValidation] = Field(exclude=True, repr=False)
+    rules: HostRules = Field(default=HostRules(), exclude=True, repr=False)
     name: str = ""
     description: str = ""
     response_format: Literal["content_and_artifact"] = "content_and_artifact"
@@ -47,21 +49,28 @@ class RegistryTool(ScopedByConfig, BaseTool):
     def _describe_by_spec(self) -> Self:
         self.name = self.name or self.spec.name
         self.description = self.description or self.spec.description
-        self.args_schema = self.args_schema or self.spec.arguments
+        self.args_schema = self.args_schema or self.spec.offered_arguments(allow_scopes=self.rules.allow_scopes)
         return self
+
+    @property
+    def tool_call_schema(self) -> dict[str, Any]:
+        """What a model is told: the arguments' own schema, where LangChain would make another of their fields."""
+        schema = self.args_schema
+        shown = schema if isinstance(schema, dict) else _json_schema(schema)
+        return {**shown, "description": self.description}
 
     def _parse_input(self, tool_input: str | dict[str, object], tool_call_id: str | None) -> dict[str, object]:
         """All arguments as one, as they came: checking them is the registry's. A bare string is the first of them."""
         del tool_call_id
-        first = next(iter(self.spec.arguments.model_fields))
+        first = self.spec.arguments.offered()[0]
         return {"arguments": {first: tool_input} if isinstance(tool_input, str) else tool_input}
 
     def _run(self, arguments: Mapping[str, object], *, config: RunnableConfig) -> ContentAndArtifact:
-        context = ToolContext(memory=self.memory, root=self.scope_of(config))
+        context = self.rules.context(self.memory, scope=self.scope_of(config))
         try:
             output = self.spec.call(context, arguments)
-        except MemoryRetrieversError as error:
-            raise ToolException(error_text(error)) from error
+        except FAILURES as error:
+            raise ToolException(failure(self.spec, context, arguments, error).content) from error
         return output.content, output.artifact
 
     async def _arun(self, arguments: Mapping[str, object], *, config: RunnableConfig) -> ContentAndArtifact:
@@ -72,3 +81,8 @@ class RetrieveMemoryTool(RegistryTool):
     """Searches long-term memory: the tool an agent needs first."""
 
     spec: AnyToolSpec = Field(default=REGISTRY["retrieve_memory"], exclude=True, repr=False)
+
+
+@cache
+def _json_schema(arguments: type[BaseModel]) -> dict[str, Any]:
+    return arguments.model_json_schema()

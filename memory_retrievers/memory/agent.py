@@ -17,7 +17,7 @@ from memory_retrievers.memory.remembering import Remembering
 from memory_retrievers.models import Category
 from memory_retrievers.ownership import share
 from memory_retrievers.parts import BeforeStore, DenseEngine, KeywordEngine, Parts, chosen_embedder
-from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings
+from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings, ToolSettings
 
 if TYPE_CHECKING:
     from memory_retrievers.adoption import Collection
@@ -48,6 +48,7 @@ class AgentMemory(Remembering, Recalling, Conversing, Keeping, Adopting):
         ingestion: IngestionSettings | None = None,
         review: ReviewSettings | None = None,
         before_store: BeforeStore | None = None,
+        tools: ToolSettings | None = None,
         read_only: bool = False,
     ) -> Self:
         """Open the store in the directory ``path``, or make it.
@@ -72,6 +73,7 @@ class AgentMemory(Remembering, Recalling, Conversing, Keeping, Adopting):
             review: How retrieved memories are reviewed.
             before_store: Sees every message before it is queued and every memory before it is stored; gives it back,
                 changed or not, or None to keep it out. For redaction and consent.
+            tools: What the memory tools keep to; ``ToolSettings.from_environment()`` reads environment variables.
             read_only: Only look, also beside a process that writes; nothing is noted for review.
 
         Raises:
@@ -92,6 +94,7 @@ class AgentMemory(Remembering, Recalling, Conversing, Keeping, Adopting):
             ingestion=ingestion,
             review=review,
             before_store=before_store,
+            tools=tools,
         )
         file = Path(path) / STORE_FILE
         if read_only:
@@ -120,6 +123,7 @@ class AgentMemory(Remembering, Recalling, Conversing, Keeping, Adopting):
         ingestion: IngestionSettings | None = None,
         review: ReviewSettings | None = None,
         before_store: BeforeStore | None = None,
+        tools: ToolSettings | None = None,
     ) -> Self:
         """A memory that leaves nothing on disk and ends with the process; the arguments are those of :meth:`open`.
 
@@ -138,6 +142,7 @@ class AgentMemory(Remembering, Recalling, Conversing, Keeping, Adopting):
                 ingestion=ingestion,
                 review=review,
                 before_store=before_store,
+                tools=tools,
             ),
             file=None,
         )

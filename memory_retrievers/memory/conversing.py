@@ -31,7 +31,7 @@ class Conversing(Handle):
             self._engine.wake_worker()
         return queued
 
-    def process_due(self, scope: str | None = None) -> Report:
+    def process_due(self, scope: str | None = None, *, include_child_scopes: bool = False) -> Report:
         """Turn what is due into episodes, review what was retrieved, and turn episodes into facts.
 
         Messages are due when there are 20 of them, or 5 of which the first is older than two hours
@@ -39,6 +39,7 @@ class Conversing(Handle):
 
         Args:
             scope: Only this scope; None is every scope in which something waits.
+            include_child_scopes: Also every scope below ``scope``.
 
         Raises:
             ValidationError: The scope is malformed.
@@ -47,8 +48,8 @@ class Conversing(Handle):
         """
         self._pending.flush()
         with self._written():
-            if scope is None:
-                return self._engine.pipeline.process_all()
+            if scope is None or include_child_scopes:
+                return self._engine.pipeline.process_all(within=None if scope is None else scopes.parse(scope))
             return self._engine.pipeline.process(scopes.parse(scope))
 
     def flush(self, scope: str) -> Report:

@@ -47,8 +47,7 @@ class Handle:
         """The store to change; the change goes on to an adopted collection that is written through."""
         engine = self._engine
         yield engine.store
-        if engine.after_write is not None:
-            engine.after_write()
+        engine.told_after_write()
 
     @property
     def _pending(self) -> PendingReviewBuffer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import pydantic
 
@@ -12,6 +13,9 @@ from memory_retrievers.errors import ValidationError
 from memory_retrievers.memory.handle import Handle
 from memory_retrievers.models import AnyMemory, Category, Draft, EpisodicMemory, JsonObject, Message, SemanticMemory
 from memory_retrievers.updates import NOT_GIVEN, NotGiven
+
+if TYPE_CHECKING:
+    from memory_retrievers.management.manager import MemoryManager
 
 
 class Remembering(Handle):
@@ -127,6 +131,11 @@ class Remembering(Handle):
         """
         with self._written() as store:
             return store.put(drafts, replace=replace)
+
+    @property
+    def manager(self) -> MemoryManager:
+        """What the memory tools use: finding, changing, moving and associating memories as they do."""
+        return self._engine.manager
 
     def invalidate(self, fact_id: str, *, scope: str) -> SemanticMemory:
         """Mark a fact as no longer true: it is kept, and no longer found.

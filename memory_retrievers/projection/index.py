@@ -113,7 +113,7 @@ class ProjectedVectorIndex:
         self._exact.close()
 
     def _is_wide(self, selection: Selection) -> bool:
-        limit = self._exact_limit if selection.as_of is None else None  # the projection only knows what holds now
+        limit = None if selection.is_narrow else self._exact_limit  # what the projection does not know
         return limit is not None and self._ledger.size(selection, at_most=limit) > limit
 
     def _prepared(self) -> bool:

@@ -10,6 +10,7 @@ from memory_retrievers.protocols.conversations import Conversations, QueuedMessa
 from memory_retrievers.protocols.indexes import KeywordIndex, VectorIndex, VectorProjection
 from memory_retrievers.protocols.ingestion import Background, Judge, ReviewedMemory, Segment, Segmenter
 from memory_retrievers.protocols.ledger import Ledger
+from memory_retrievers.protocols.management import Management
 from memory_retrievers.protocols.outbox import Outbox, OutboxBatch, ProjectionState
 from memory_retrievers.protocols.reembedding import NewVectors, UnembeddedPassage
 from memory_retrievers.protocols.services import Clock, Embedder, LanguageModel
@@ -25,6 +26,7 @@ __all__ = [
     "KeywordIndex",
     "LanguageModel",
     "Ledger",
+    "Management",
     "Memory",
     "NewVectors",
     "Outbox",

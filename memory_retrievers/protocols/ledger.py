@@ -21,6 +21,7 @@ from memory_retrievers.models import (
 from memory_retrievers.paging import Position
 from memory_retrievers.passages import ForgettingState, NewPassage, Passage, Selection
 from memory_retrievers.protocols.conversations import Conversations
+from memory_retrievers.protocols.management import Management
 from memory_retrievers.protocols.outbox import Outbox
 from memory_retrievers.protocols.reembedding import NewVectors
 
@@ -95,6 +96,11 @@ class Ledger(Protocol):
     @property
     def conversations(self) -> Conversations:
         """What waits to become memories."""
+        ...
+
+    @property
+    def management(self) -> Management:
+        """What the memory tools keep and ask beside the records."""
         ...
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from memory_retrievers.models import EpisodicMemory, JsonObject, Message, RetrievedMemory, SemanticMemory
@@ -23,6 +24,28 @@ def raw_memories(
     }
 
 
+def explained_memories(
+    facts: Sequence[RetrievedMemory[SemanticMemory]],
+    episodes: Sequence[RetrievedMemory[EpisodicMemory]],
+    *,
+    now: datetime,
+    fact_display_length: int | None,
+) -> JsonObject:
+    """The same with all that a program elsewhere needs to go on: why each stands where it stands, in full precision."""
+    raw = raw_memories(facts, episodes)
+    return {
+        "semantic": [_explained(*pair) for pair in zip(raw["semantic"], facts, strict=True)],
+        "episodic": [_explained(*pair) for pair in zip(raw["episodic"], episodes, strict=True)],
+        "now": iso(now),
+        "fact_display_length": fact_display_length,
+    }
+
+
+def explained_recent(episodes: Sequence[EpisodicMemory], *, now: datetime) -> JsonObject:
+    """The newest episodes with what belongs to each beside its content, and when they were asked for."""
+    return {"episodic": [_episode(episode) | _belongings(episode) for episode in episodes], "now": iso(now)}
+
+
 def raw_recent(episodes: Sequence[EpisodicMemory]) -> JsonObject:
     """Episodes in the order given, without scores."""
     return {"episodic": [_episode(episode) for episode in episodes]}
@@ -38,6 +61,14 @@ def iso(moment: datetime) -> str:
     """
     in_utc = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     return f"{in_utc.replace(tzinfo=None).isoformat()}Z"
+
+
+def _explained(raw: JsonObject, hit: RetrievedMemory[SemanticMemory] | RetrievedMemory[EpisodicMemory]) -> JsonObject:
+    return raw | _belongings(hit.memory) | {"explanation": asdict(hit.explanation)}
+
+
+def _belongings(memory: SemanticMemory | EpisodicMemory) -> JsonObject:
+    return {"scope": memory.scope, "metadata": memory.metadata, "tags": list(memory.tags)}
 
 
 def _fact(memory: SemanticMemory) -> JsonObject:

@@ -8,7 +8,7 @@ from datetime import datetime
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import DetailLevel, EpisodicMemory, JsonObject, RetrievedMemory, SemanticMemory
 from memory_retrievers.rendering.markdown import memory_block, recent_block
-from memory_retrievers.rendering.raw import raw_memories, raw_recent
+from memory_retrievers.rendering.raw import explained_memories, explained_recent, raw_memories, raw_recent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +49,16 @@ class RetrievalResult:
             fact_display_length=self.fact_display_length,
         )
 
-    def to_dict(self) -> JsonObject:
-        """The raw form (specification §2.8): complete records; facts carry the fused score, episodes the final one."""
+    def to_dict(self, *, explain: bool = False) -> JsonObject:
+        """The raw form (specification §2.8): complete records; facts carry the fused score, episodes the final one.
+
+        Args:
+            explain: Also tell each memory's explanation, scope, metadata and tags, and when it was asked.
+        """
+        if explain:
+            return explained_memories(
+                self.semantic, self.episodic, now=self.now, fact_display_length=self.fact_display_length
+            )
         return raw_memories(self.semantic, self.episodic)
 
 
@@ -70,9 +78,13 @@ class RecentResult:
         """The block for a model to read (specification §2.17)."""
         return recent_block(self.episodic, now=self.now)
 
-    def to_dict(self) -> JsonObject:
-        """The raw form: complete records, without scores."""
-        return raw_recent(self.episodic)
+    def to_dict(self, *, explain: bool = False) -> JsonObject:
+        """The raw form: complete records, without scores.
+
+        Args:
+            explain: Also tell each episode's scope, metadata and tags, and when it was asked.
+        """
+        return explained_recent(self.episodic, now=self.now) if explain else raw_recent(self.episodic)
 
 
 def parse_detail(detail: DetailLevel | str) -> DetailLevel:

@@ -9,10 +9,11 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
-from memory_retrievers.models import Category, DetailLevel
+from memory_retrievers.models import Category, DetailLevel, ResponseLevel
 from memory_retrievers.rendering.markdown import NO_MEMORIES
 from memory_retrievers.retrieval.result import parse_detail
-from memory_retrievers.tools.spec import ToolArguments, ToolContext, ToolOutput
+from memory_retrievers.tools.arguments import Level, ToolArguments
+from memory_retrievers.tools.spec import ToolContext, ToolOutput, compact_json
 
 
 def _one_of(words: type[Category | DetailLevel]) -> JsonSchemaValue:
@@ -58,6 +59,7 @@ class RetrieveMemoryArguments(ToolArguments):
     semantic_limit: SemanticLimit = 20
     detail: Detail = DetailLevel.AUTO
     category: CategoryFilter = None
+    response_level: Level = ResponseLevel.STANDARD
 
     @model_validator(mode="before")
     @classmethod
@@ -100,15 +102,30 @@ class RecentMemoryArguments(ToolArguments):
 
 
 def retrieve_memory(context: ToolContext, arguments: RetrieveMemoryArguments) -> ToolOutput:
-    """Facts and episodes that answer a question (specification §2.6, §2.8); what was found is noted for review."""
+    """Facts and episodes that answer a question (specification §2.6, §2.8); what was found is noted for review.
+
+    At level ``minimal`` the content counts them, at ``full`` it tells every episode's messages unless ``detail`` is
+    given (§4.4); the artifact is the raw object at every level.
+    """
     result = context.memory.retrieve(
         arguments.query,
         scope=context.scope,
         episodic_limit=arguments.episodic_limit,
         semantic_limit=arguments.semantic_limit,
         category=arguments.category,
+        record=not context.read_only,
     )
-    return ToolOutput(content=result.to_markdown(arguments.detail) or NO_MEMORIES, artifact=result.to_dict())
+    found = result.to_dict()
+    if arguments.response_level is ResponseLevel.MINIMAL:
+        counts = {"success": True, "semantic_count": len(found["semantic"]), "episodic_count": len(found["episodic"])}
+        return ToolOutput(content=compact_json(counts), artifact=found)
+    return ToolOutput(content=result.to_markdown(_detail(arguments)) or NO_MEMORIES, artifact=found)
+
+
+def _detail(arguments: RetrieveMemoryArguments) -> DetailLevel:
+    if arguments.response_level is ResponseLevel.FULL and "detail" not in arguments.model_fields_set:
+        return DetailLevel.HIGH
+    return arguments.detail
 
 
 def context_pre_retrieve(context: ToolContext, arguments: ContextArguments) -> ToolOutput:

@@ -8,6 +8,7 @@ import pytest
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.langchain import MemoryRetriever, RegistryTool
 from memory_retrievers.testing.fakes import HashEmbedder
+from memory_retrievers.tools.hosting import HostRules
 from memory_retrievers.tools.registry import REGISTRY
 
 NAMES = ["user", "user/1", "user/10", "user/1/work", "user/1x", "User/1", "user/１", "user%2F1"]
@@ -36,7 +37,7 @@ def marks(text):
 
 
 def asked(name, about):
-    return {} if name == "recent_memory" else {"query": f"code mark{about}"}
+    return {} if name in {"recent_memory", "memory_list"} else {"query": f"code mark{about}"}
 
 
 @pytest.mark.parametrize(("own", "other"), PAIRS)
@@ -47,10 +48,12 @@ def test_a_retriever_finds_its_own_scope_alone_even_when_asked_for_another(crowd
     assert marks("".join(document.page_content for document in found)) == {own}
 
 
-@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize(
+    "name", ["retrieve_memory", "context_pre_retrieve", "recent_memory", "memory_search", "memory_list"]
+)
 @pytest.mark.parametrize(("own", "other"), PAIRS)
 def test_a_tool_tells_of_its_own_scope_alone(crowded, name, own, other):
-    tool = RegistryTool(spec=REGISTRY[name], memory=crowded)
+    tool = RegistryTool(spec=REGISTRY[name], memory=crowded, rules=HostRules(kinds="all"))
     call = {"name": name, "args": asked(name, other), "id": "1", "type": "tool_call"}
     message = tool.invoke(call, {"configurable": {"user_id": NAMES[own]}})
     assert marks(message.content) == marks(json.dumps(message.artifact)) == {own}

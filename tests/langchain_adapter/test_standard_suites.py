@@ -5,6 +5,7 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests, ToolsI
 from langchain_tests.unit_tests import ToolsUnitTests
 
 from memory_retrievers.langchain import MemoryRetriever, RegistryTool, RetrieveMemoryTool
+from memory_retrievers.tools.hosting import HostRules
 from memory_retrievers.tools.registry import REGISTRY
 
 
@@ -49,19 +50,27 @@ class TestRetrieveMemoryToolIntegrated(_RetrieveMemoryTool, ToolsIntegrationTest
     pass
 
 
-class _RecentMemoryTool:
+class _ToolOfTheRegistry:
+    """One tool, with arguments that fit what the memory holds."""
+
+    name: str
+
+    @pytest.fixture(autouse=True)
+    def _stocked(self, memory, stock, tool_examples):
+        stock(memory, "user/alice")
+        self.example = next(arguments for name, _, arguments in tool_examples if name == self.name)
+
     @property
     def tool_constructor(self):
-        return RegistryTool(spec=REGISTRY["recent_memory"], memory=self.memory, scope="user/alice")
+        rules = HostRules(allow_scopes=True)
+        return RegistryTool(spec=REGISTRY[self.name], memory=self.memory, scope="user/alice", rules=rules)
 
     @property
     def tool_invoke_params_example(self):
-        return {"limit": 3}
+        return self.example
 
 
-class TestRecentMemoryToolAsUnit(_RecentMemoryTool, ToolsUnitTests):
-    pass
-
-
-class TestRecentMemoryToolIntegrated(_RecentMemoryTool, ToolsIntegrationTests):
-    pass
+for _name in REGISTRY:
+    for _suite in (ToolsUnitTests, ToolsIntegrationTests):
+        _test = type(f"Test_{_name}_{_suite.__name__}", (_ToolOfTheRegistry, _suite), {"name": _name})
+        globals()[_test.__name__] = _test

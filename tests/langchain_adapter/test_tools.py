@@ -2,11 +2,12 @@ import json
 
 import pydantic
 import pytest
-from langchain_core.tools import BaseTool, ToolException
+from langchain_core.tools import ToolException
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.langchain import RegistryTool, RetrieveMemoryTool
+from memory_retrievers.tools.hosting import HostRules
 from memory_retrievers.tools.registry import REGISTRY
 
 BOB = {"configurable": {"user_id": "user/bob"}}
@@ -51,24 +52,19 @@ async def test_it_can_be_called_in_all_these_ways_asynchronously(tool):
 
 
 @pytest.mark.parametrize("name", REGISTRY)
-def test_a_model_sees_the_arguments_of_the_registry_and_neither_scope_nor_configuration(memory, name):
+@pytest.mark.parametrize("allow_scopes", [False, True])
+def test_a_model_sees_the_arguments_of_the_registry_and_scopes_only_if_it_may(memory, name, allow_scopes):
     spec = REGISTRY[name]
-    tool = RegistryTool(spec=spec, memory=memory)
+    tool = RegistryTool(spec=spec, memory=memory, rules=HostRules(allow_scopes=allow_scopes))
     function = convert_to_openai_tool(tool)["function"]
-    shown = spec.arguments.model_json_schema()["properties"]
+    shown = spec.offered_arguments(allow_scopes=allow_scopes).model_json_schema()["properties"]
+    assert allow_scopes or not set(spec.scoped) & set(shown)
+    assert not {"config", "memory", "root", "kinds"} & set(shown)
     assert (function["name"], function["description"]) == (name, spec.description)
     assert list(function["parameters"]["properties"]) == list(shown)
     for argument, described in function["parameters"]["properties"].items():
         assert described["description"] == shown[argument]["description"]
         assert described.get("enum") == shown[argument].get("enum")
-
-
-def test_every_tool_of_the_registry_becomes_a_tool_by_the_same_class(memory):
-    for name, spec in REGISTRY.items():
-        tool = RegistryTool(spec=spec, memory=memory, scope="user/bob")
-        assert isinstance(tool, BaseTool)
-        arguments = {"limit": 1} if name == "recent_memory" else {"query": "Who?"}
-        assert isinstance(tool.invoke(call(name, **arguments)).artifact, dict)
 
 
 def test_name_and_description_can_be_given(memory):

@@ -8,13 +8,13 @@ from llama_index.core.llms import MockFunctionCallingLLM
 from llama_index.core.tools import FunctionTool, ToolMetadata
 from llama_index.core.tools.calling import acall_tool, call_tool
 
-from memory_retrievers.errors import NotFoundError, ValidationError
+from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.llama_index import MemoryToolSpec
 from memory_retrievers.tools.registry import REGISTRY
 
 
-def tools_of(memory, scope="user/alice"):
-    return {tool.metadata.name: tool for tool in MemoryToolSpec(memory, scope=scope).to_tool_list()}
+def tools_of(memory, scope="user/alice", **rules):
+    return {tool.metadata.name: tool for tool in MemoryToolSpec(memory, scope=scope, **rules).to_tool_list()}
 
 
 @pytest.fixture
@@ -23,18 +23,23 @@ def tool(memory):
 
 
 def test_every_tool_of_the_registry_is_offered(memory):
-    tools = tools_of(memory)
+    tools = tools_of(memory, allow_scopes=True)
     assert list(tools) == list(REGISTRY)
     for name, tool in tools.items():
         assert isinstance(tool, FunctionTool)
         assert tool.metadata.description == REGISTRY[name].description
 
 
-@pytest.mark.parametrize("name", REGISTRY)
-def test_a_model_sees_the_arguments_of_the_registry_and_no_scope(memory, name):
-    shown = tools_of(memory)[name].metadata.to_openai_tool()["function"]["parameters"]
-    assert shown["properties"] == REGISTRY[name].arguments.model_json_schema()["properties"]
-    assert "scope" not in shown["properties"]
+@pytest.mark.parametrize("allow_scopes", [False, True])
+def test_a_model_sees_the_arguments_of_the_registry_and_scopes_only_if_it_may(memory, allow_scopes):
+    for name, tool in tools_of(memory, allow_scopes=allow_scopes).items():
+        shown = tool.metadata.to_openai_tool()["function"]["parameters"]
+        spec = REGISTRY[name]
+        assert (
+            shown["properties"] == (spec.offered_arguments(allow_scopes=allow_scopes).model_json_schema()["properties"])
+        )
+        assert "$ref" not in repr(shown)
+        assert allow_scopes or not set(spec.scoped) & set(shown["properties"])
 
 
 def test_content_is_the_markdown_and_the_raw_output_the_raw_object(tool, memory):
@@ -99,7 +104,7 @@ def test_a_malformed_scope_is_refused(memory):
         MemoryToolSpec(memory, scope="")
 
 
-@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize("name", ["retrieve_memory", "context_pre_retrieve", "recent_memory"])
 def test_scopes_of_like_names_stay_apart(memory, name):
     for scope in ("user/1", "user/10", "user/1/work"):
         memory.remember_fact(scope=scope, fact=f"The code of {scope!r}")
@@ -168,3 +173,76 @@ async def test_an_agent_reads_of_its_mistake_and_tries_again(memory):
     assert mistake.tool_output.is_error
     assert not result.tool_output.is_error
     assert "Bob lives in Bergen" in answer
+
+
+LIFE = [
+    lambda told: ("memory_store", {"content": "The door code is 4711", "tags": ["door"]}),
+    lambda told: ("memory_store", {"content": "The cellar door sticks", "tags": ["door"]}),
+    lambda told: ("memory_search", {"query": "door code", "top_k": 1}),
+    lambda told: ("memory_update", {"id": told[2]["results"][0]["id"], "content": "The door code is 4712"}),
+    lambda told: ("memory_get", {"id": "no such memory"}),
+    lambda told: (
+        "memory_consolidate",
+        {"memory_ids": [told[0]["memory_id"], told[1]["memory_id"]], "preserve_originals": False},
+    ),
+    lambda told: ("memory_list", {}),
+    lambda told: ("memory_delete", {"id": told[5]["consolidated_memory_id"]}),
+    lambda told: ("memory_search", {"query": "door"}),
+]
+
+
+def _planning_agent(tools, steps):
+    """An agent whose model calls a tool at each step, which is a function of what the tools have answered so far."""
+
+    def answer(messages, **_):
+        told = [json.loads(message.content) for message in messages if message.role == "tool"]
+        if len(told) == len(steps):
+            return ChatMessage(role="assistant", content="Done.")
+        name, arguments = steps[len(told)](told)
+        call = ToolCallBlock(tool_call_id=str(len(told)), tool_name=name, tool_kwargs=arguments)
+        return ChatMessage(role="assistant", blocks=[call])
+
+    return FunctionAgent(tools=tools, llm=MockFunctionCallingLLM(response_generator=answer, is_chat_model=True))
+
+
+@looks_at_deprecated_attributes
+async def test_an_agent_stores_searches_updates_merges_and_deletes(memory):
+    tools = MemoryToolSpec(memory, scope="user/alice").to_tool_list()
+    results, answer = await _run(_planning_agent(tools, LIFE))
+    told = [result.tool_output.raw_output for result in results]
+    assert [result.tool_output.is_error for result in results] == [False] * 4 + [True] + [False] * 4
+    assert told[2]["results"][0]["content"] == "The door code is 4711"
+    assert told[3]["updated"] is True
+    assert told[4] == {
+        "success": False, "error": True, "error_type": "NotFoundError", "message": "Memory not found: no such memory",
+    }  # fmt: skip
+    assert (told[5]["original_count"], told[6]["total"]) == (2, 1)
+    assert told[6]["memories"][0]["content"] == "The door code is 4712\n\n---\n\nThe cellar door sticks"
+    assert (told[7]["deleted_count"], told[8]["total_count"]) == (1, 0)
+    assert answer == "Done."
+
+
+def test_scopes_are_relative_to_the_root_where_a_model_may_name_them(memory):
+    tools = tools_of(memory, "user/alice/home", root="user/alice", allow_scopes=True)
+    assert tools["memory_store"](content="At home").raw_output["scope"] == "home"
+    assert tools["memory_store"](content="At work", scope="work").raw_output["scope"] == "work"
+    assert tools["memory_store"](content="Elsewhere", scope="../bob").is_error
+    assert set(memory.scopes()) == {"user/alice", "user/alice/home", "user/alice/work", "user/bob"}
+
+
+def test_tools_that_only_read_can_be_chosen_in_a_word(memory):
+    reading = tools_of(memory, tools="read")
+    assert {"memory_search", "memory_get"} < set(reading)
+    assert not [name for name in reading if REGISTRY[name].writes]
+
+
+@pytest.mark.parametrize("rules", [{"root": "user/bob"}, {"kinds": "every"}, {"response_format": "xml"}])
+def test_rules_that_no_call_could_follow_are_refused_at_once(memory, rules):
+    with pytest.raises(ConfigurationError):
+        MemoryToolSpec(memory, scope="user/alice", **rules)
+
+
+def test_under_the_seeds_format_answers_are_the_seeds(memory):
+    tools = tools_of(memory, response_format="seed004", kinds="all")
+    assert list(tools["memory_list"]().raw_output) == ["memories", "total", "limit", "offset"]
+    assert tools["memory_list"]().raw_output["total"] == 3

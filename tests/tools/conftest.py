@@ -2,8 +2,11 @@
 
 import pytest
 
-from memory_retrievers import Message
+from memory_retrievers import AgentMemory, Message
+from memory_retrievers.models import Origin, SemanticMemory
+from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.tools.spec import ToolContext
+from memory_retrievers.tools.toolbox import LocalToolbox
 
 
 @pytest.fixture
@@ -36,3 +39,42 @@ def filled(memory, clock):
 @pytest.fixture
 def context(filled):
     return ToolContext(memory=filled, root="user/alice")
+
+
+@pytest.fixture
+def alice(clock, tmp_path):
+    """What the memory tools work on: an empty memory, Alice's root, scopes allowed, a directory for exports."""
+    with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock) as memory:
+        yield ToolContext(memory=memory, root="user/alice", allow_scopes=True, sync_directory=tmp_path)
+
+
+@pytest.fixture
+def keep():
+    """Stores one memory as a tool does, in a scope relative to the root."""
+
+    def keep(context, fact, *, scope=".", **fields):
+        draft = SemanticMemory.new(scope=context.scope_named(scope), fact=fact, **{"origin": Origin.TOOL, **fields})
+        return context.manager.add([draft])[0]
+
+    return keep
+
+
+@pytest.fixture
+def small(clock):
+    """An empty memory with one engine of each kind, for what does not depend on them."""
+    with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, dense="exact") as memory:
+        yield memory
+
+
+@pytest.fixture
+def tool(small):
+    """Calls a tool in Alice's memory and gives the object it answers with, by response level."""
+    toolbox = LocalToolbox(ToolContext(memory=small, root="user/alice"))
+    return lambda name, **arguments: toolbox.call(name, arguments).artifact
+
+
+@pytest.fixture
+def seed(small):
+    """The same in the plain shape of specification §3.3, on which the conformance cases run."""
+    toolbox = LocalToolbox(ToolContext(memory=small, root="user/alice", response_format="seed004"))
+    return lambda name, **arguments: toolbox.call(name, arguments).artifact

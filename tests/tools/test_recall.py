@@ -163,10 +163,26 @@ def test_days_that_are_no_span_are_refused(context, days_limit):
         call("recent_memory", context, days_limit=days_limit)
 
 
-@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize("name", ["retrieve_memory", "context_pre_retrieve", "recent_memory"])
 def test_no_argument_reaches_another_scope(context, filled, name):
     filled.remember_fact(scope="user/bob", fact="Bob lives in Lyon too")
     arguments = {"query": "Lyon"} if name != "recent_memory" else {}
     with pytest.raises(ValidationError, match=r"^scope: Extra inputs are not permitted$"):
         call(name, context, **arguments, scope="user/bob")
     assert "Bob" not in call(name, context, **arguments).content
+
+
+def test_at_the_minimal_level_retrieve_memory_counts_what_it_found(context, filled):
+    output = call("retrieve_memory", context, query="Lyon", response_level="minimal")
+    assert output.content == '{"success":true,"semantic_count":2,"episodic_count":2}'
+    assert output.artifact == filled.retrieve("Lyon", scope="user/alice", record=False).to_dict()
+
+
+def test_at_the_full_level_retrieve_memory_tells_every_episodes_messages_unless_detail_is_given(context):
+    def shown(**arguments):
+        return call("retrieve_memory", context, query="Lyon", **arguments).content.count("**Details:**")
+
+    assert shown(response_level="standard") == shown() == 1
+    assert shown(response_level="full") == shown(response_level="FULL", detail=None) == 2
+    assert shown(response_level="full", detail="none") == 0
+    assert shown(response_level="full", detail="auto") == 1

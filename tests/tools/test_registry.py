@@ -2,7 +2,7 @@ import pytest
 from pydantic import BaseModel
 
 from memory_retrievers.errors import NotFoundError
-from memory_retrievers.tools.registry import REGISTRY, find_tool
+from memory_retrievers.tools.registry import REGISTRY, find_tool, offered_tools
 
 CATEGORIES = [
     "identity", "preference", "interest", "personality", "relationship", "experience", "goal", "guideline", "note",
@@ -10,7 +10,13 @@ CATEGORIES = [
 
 
 def test_the_table_lists_the_tools_under_their_names():
-    assert list(REGISTRY) == ["retrieve_memory", "context_pre_retrieve", "recent_memory"]
+    assert list(REGISTRY) == [
+        "retrieve_memory", "context_pre_retrieve", "recent_memory",
+        "memory_store", "memory_search", "memory_get", "memory_update", "memory_delete", "memory_list",
+        "memory_batch_store", "memory_batch_update", "memory_get_score", "memory_set_score", "memory_consolidate",
+        "memory_manage", "memory_discover_associations", "memory_move", "memory_list_all", "memory_sync",
+        "scope_list", "scope_suggest", "session_manage",
+    ]  # fmt: skip
     assert [spec.name for spec in REGISTRY.values()] == list(REGISTRY)
 
 
@@ -34,10 +40,34 @@ def test_every_tool_and_every_argument_is_described(spec):
 
 @pytest.mark.parametrize("spec", REGISTRY.values(), ids=REGISTRY)
 def test_no_tool_lets_a_model_choose_the_scope_or_refers_to_definitions_elsewhere(spec):
-    schema = spec.arguments.model_json_schema()
+    schema = spec.offered_arguments(allow_scopes=False).model_json_schema()
     assert not {"scope", "root", "kinds", "user_id", "conversation_id"} & set(schema["properties"])
+    assert not set(spec.scoped) & set(schema["properties"])
+    assert "$ref" not in repr(schema)
     assert "$defs" not in schema
     assert schema["additionalProperties"] is False
+
+
+def test_whatever_names_a_scope_is_known_to_do_so():
+    """A new argument with such a name has to be listed, or it would be shown to every model."""
+    for spec in REGISTRY.values():
+        named = {name for name in spec.arguments.model_fields if "scope" in name}
+        assert named - {"include_child_scopes"} == set(spec.scoped), spec.name
+
+
+def test_without_scopes_only_the_tools_that_are_about_them_are_missing():
+    every = {tool.name for tool in offered_tools(allow_scopes=True)}
+    assert every == set(REGISTRY)
+    assert every - {tool.name for tool in offered_tools(allow_scopes=False)} == {"memory_move"}
+    with pytest.raises(NotFoundError, match="memory_move is about scopes"):
+        offered_tools(allow_scopes=False, names=["memory_get", "memory_move"])
+
+
+def test_tools_that_only_read_can_be_chosen_in_a_word():
+    assert [tool.name for tool in offered_tools(allow_scopes=True, names="read")] == [
+        "retrieve_memory", "context_pre_retrieve", "recent_memory", "memory_search", "memory_get", "memory_list",
+        "memory_get_score", "memory_discover_associations", "memory_list_all", "scope_list", "scope_suggest",
+    ]  # fmt: skip
 
 
 def _outline(name):
@@ -58,6 +88,7 @@ def test_the_arguments_of_retrieve_memory():
             "semantic_limit": {"type": "integer", "minimum": 0, "default": 20},
             "detail": {"type": "string", "enum": ["auto", "none", "low", "high"], "default": "auto"},
             "category": {"anyOf": [{"type": "string", "enum": CATEGORIES}, {"type": "null"}], "default": None},
+            "response_level": {"type": "string", "enum": ["minimal", "standard", "full"], "default": "standard"},
         },
         ["query"],
     )

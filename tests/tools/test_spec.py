@@ -4,6 +4,7 @@ import pydantic
 import pytest
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
+from memory_retrievers.tools.hosting import HostRules
 from memory_retrievers.tools.registry import REGISTRY
 from memory_retrievers.tools.spec import ToolContext
 
@@ -35,6 +36,46 @@ def test_a_malformed_default_scope_is_refused(memory, default_scope):
 def test_an_unknown_reach_is_refused(memory):
     with pytest.raises(ConfigurationError, match="kinds must be 'tool' or 'all', not 'everything'"):
         ToolContext(memory=memory, root="user/alice", kinds="everything")
+
+
+def test_an_unknown_format_is_refused(memory):
+    with pytest.raises(ConfigurationError, match="response_format must be 'levels' or 'seed004', not 'xml'"):
+        ToolContext(memory=memory, root="user/alice", response_format="xml")
+
+
+def test_a_scope_is_named_and_shown_relative_to_the_root(memory):
+    context = ToolContext(memory=memory, root="user/alice", default_scope="user/alice/work", allow_scopes=True)
+    assert context.scope_named(None) == "user/alice/work"
+    assert (context.scope_named("."), context.scope_named("home")) == ("user/alice", "user/alice/home")
+    assert (context.shown("user/alice"), context.shown("user/alice/work")) == (".", "work")
+
+
+def test_only_an_agent_memory_has_a_manager(filled):
+    class Remote:
+        """Not an AgentMemory."""
+
+    assert ToolContext(memory=filled, root="user/alice").manager is filled.manager
+    with pytest.raises(ConfigurationError, match="need an AgentMemory, not Remote"):
+        _ = ToolContext(memory=Remote(), root="user/alice").manager
+
+
+def test_rules_fix_the_root_or_leave_it_to_each_call(memory):
+    assert HostRules().context(memory, scope="user/alice").root == "user/alice"
+    context = HostRules(root="user", kinds="all").context(memory, scope="user/alice")
+    assert (context.root, context.scope, context.kinds) == ("user", "user/alice", "all")
+
+
+@pytest.mark.parametrize("rules", [{"root": "team"}, {"kinds": "some"}, {"response_format": "xml"}])
+def test_rules_that_no_call_could_follow_are_refused_at_once(memory, rules):
+    with pytest.raises(ConfigurationError):
+        HostRules(**rules).check(memory, scope="user/alice")
+
+
+def test_rules_are_looked_at_without_a_scope_too(memory):
+    HostRules(root="team").check(memory, scope=None)
+    HostRules().check(memory, scope=None)
+    with pytest.raises(ValidationError):
+        HostRules(root="..").check(memory, scope=None)
 
 
 def test_a_context_cannot_be_changed(context):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from memory_retrievers import scopes
-from memory_retrievers.backends.sqlite import reviews
+from memory_retrievers.backends.sqlite import associations, audit, reviews
+from memory_retrievers.backends.sqlite.database import one
 from memory_retrievers.backends.sqlite.rows import COLUMNS, decode
 from memory_retrievers.contents import Contents, StoredMemory, StoredQueue
 from memory_retrievers.errors import BackendError
@@ -68,8 +69,8 @@ def read_contents(connection: sqlite3.Connection, scope: str | None) -> Contents
     count = f"SELECT count(*) FROM {{}} WHERE scope_id IN ({_SCOPES})"
     return Contents(
         notes=dict(connection.execute("SELECT name, value FROM notes").fetchall()),
-        memory_count=int(connection.execute(count.format("memories"), asked).fetchone()[0]),
-        review_count=int(connection.execute(count.format("pending_reviews"), asked).fetchone()[0]),
+        memory_count=int(one(connection, count.format("memories"), asked)),
+        review_count=int(one(connection, count.format("pending_reviews"), asked)),
         memories=_memories(connection, asked),
         reviews=_reviews(connection, asked),
         queue_count=int(
@@ -78,6 +79,10 @@ def read_contents(connection: sqlite3.Connection, scope: str | None) -> Contents
             ).fetchone()[0]
         ),
         queues=_queues(connection, asked),
+        association_count=associations.count_all(connection, _SCOPES, asked),
+        associations=associations.read_all(connection, _SCOPES, asked),
+        audit_count=audit.count_all(connection, _SCOPES, asked),
+        audit=audit.read_all(connection, _SCOPES, asked),
     )
 
 

@@ -66,14 +66,14 @@ class Eligibility:
         """How many memories the selection lets through, counted no further than one more than ``at_most``."""
         now = microseconds(selection.now)
         with self._database.read() as connection:
-            if not (selection.as_of or selection.include_child_scopes or connection.in_transaction):
+            if not (selection.is_narrow or selection.include_child_scopes or connection.in_transaction):
                 key = _key(connection, selection, ("eligible", selection.category))
                 answer = None if key is None else self._remembered(key)
                 if answer is not None and answer.since <= now < answer.until:
                     return len(answer.passages)
             counted = one(
                 connection,
-                f"""SELECT count(*) FROM (SELECT 1 FROM memories m INDEXED BY memories_by_state
+                f"""SELECT count(*) FROM (SELECT 1 FROM memories m INDEXED BY {where.index(selection)}
                 WHERE {where.where(selection)} LIMIT :at_most + 1)""",
                 {**where.parameters(selection), "at_most": at_most},
             )
@@ -87,8 +87,7 @@ class Eligibility:
         now = microseconds(selection.now)
         with self._database.read() as connection:
             # What a transaction has not committed yet may still be undone, and its version given out again.
-            past = selection.as_of is not None  # asked once, hardly ever twice
-            if past or selection.include_child_scopes or connection.in_transaction:
+            if selection.is_narrow or selection.include_child_scopes or connection.in_transaction:
                 return _look_up(connection, selection, condition, now).passages
             key = _key(connection, selection, question)
             if key is None:
@@ -122,7 +121,7 @@ def _key(connection: sqlite3.Connection, selection: Selection, question: _Key) -
 
 def _look_up(connection: sqlite3.Connection, selection: Selection, condition: str, now: int) -> _Answer:
     rows = connection.execute(
-        f"""SELECT p.id, m.expires_at FROM memories m INDEXED BY memories_by_state
+        f"""SELECT p.id, m.expires_at FROM memories m INDEXED BY {where.index(selection)}
         JOIN passages p ON p.memory = m.row WHERE {condition}""",
         where.parameters(selection),
     ).fetchall()

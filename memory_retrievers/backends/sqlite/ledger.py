@@ -15,6 +15,7 @@ from memory_retrievers.backends.sqlite import contents, records, reembedding, re
 from memory_retrievers.backends.sqlite.conversations import SQLiteConversations
 from memory_retrievers.backends.sqlite.database import Database, one
 from memory_retrievers.backends.sqlite.eligibility import Eligibility
+from memory_retrievers.backends.sqlite.management import SQLiteManagement
 from memory_retrievers.backends.sqlite.outbox import SQLiteOutbox
 from memory_retrievers.backends.sqlite.rows import encode_time
 from memory_retrievers.backends.sqlite.stored import StoredRecords
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from memory_retrievers.passages import Vectors
 
 _IDS: Final = "(SELECT value FROM json_each(:ids))"
+_OF_ID: Final = "(:id IS NULL OR m.id = :id)"
 
 
 class SQLiteLedger(StoredRecords):
@@ -51,6 +53,7 @@ class SQLiteLedger(StoredRecords):
         super().__init__(Database(path, read_only=read_only))
         self.outbox = SQLiteOutbox(self.database)
         self.conversations = SQLiteConversations(self.database)
+        self.management = SQLiteManagement(self.database)
         self.new_vectors = reembedding.SQLiteNewVectors(self.database)
         self._eligibility = Eligibility(self.database)
         self._last_passage = 0
@@ -162,11 +165,14 @@ class SQLiteLedger(StoredRecords):
 
     def passages_of(self, scope: str, *, id: str | None = None, include_child_scopes: bool = False) -> list[Passage]:
         """See ``protocols.Ledger``."""
+        one_memory = id is not None and not include_child_scopes
+        # Said as plainly as can be, so that one memory is found without a look at any other.
+        which = "s.scope = :scope AND m.id = :id" if one_memory else f"{removal.SCOPE_AND_CHILDREN} AND {_OF_ID}"
         with self.database.read() as connection:
             found = connection.execute(
                 f"""SELECT p.id, p.memory, s.scope, m.kind, c.text FROM scopes s JOIN memories m ON m.scope_id = s.id
                 JOIN passages p ON p.memory = m.row JOIN passage_contents c ON c.passage = p.id
-                WHERE {removal.SCOPE_AND_CHILDREN} AND (:id IS NULL OR m.id = :id) ORDER BY p.id""",
+                WHERE {which} ORDER BY p.id""",
                 {"id": id, **removal.scope_values(scope, include_child_scopes=include_child_scopes)},
             )
             return [

@@ -6,6 +6,7 @@ Excerpts, passages and vectors go with the row of their memory; postings are the
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_retrievers import scopes
@@ -35,15 +36,23 @@ def scope_values(scope: str, *, include_child_scopes: bool) -> dict[str, Any]:
 
 def remove(connection: sqlite3.Connection, *, scope: str, id: str) -> bool:
     """Remove one memory and its id from the reviews and memories that name it; False if there is none."""
+    return bool(remove_all(connection, scope=scope, ids=[id]))
+
+
+def remove_all(connection: sqlite3.Connection, *, scope: str, ids: Sequence[str]) -> int:
+    """Remove memories of a scope and their ids from what names them; gives how many there were."""
     scope_id = one(connection, "SELECT id FROM scopes WHERE scope = ?", (scope,))
-    removed = connection.execute("DELETE FROM memories WHERE scope_id = ? AND id = ?", (scope_id, id))
-    if not removed.rowcount:
-        return False
-    reviews.strike_out(connection, scope, MemoryKey(scope=scope, id=id).__eq__)
-    for column in ("source_episodic_ids", "consolidated_from"):
-        _strike_out_of_lists(connection, column, scope_id, id)
-    _forget_empty_scopes(connection, scope_values(scope, include_child_scopes=False))
-    return True
+    removed = [
+        id
+        for id in ids  # noqa: A001
+        if connection.execute("DELETE FROM memories WHERE scope_id = ? AND id = ?", (scope_id, id)).rowcount
+    ]
+    if removed:
+        reviews.strike_out(connection, scope, {MemoryKey(scope=scope, id=id) for id in removed}.__contains__)  # noqa: A001
+        for column in ("source_episodic_ids", "consolidated_from"):
+            _strike_out_of_lists(connection, column, scope_id, removed)
+        forget_empty_scopes(connection, scope)
+    return len(removed)
 
 
 def remove_scope(connection: sqlite3.Connection, scope: str, *, include_child_scopes: bool) -> int:
@@ -58,7 +67,7 @@ def remove_scope(connection: sqlite3.Connection, scope: str, *, include_child_sc
         return key.scope == scope or (include_child_scopes and key.scope.startswith(f"{scope}/"))
 
     reviews.strike_out(connection, scope, is_gone)
-    _forget_empty_scopes(connection, values)
+    forget_empty_scopes(connection, scope, include_child_scopes=include_child_scopes)
     return removed
 
 
@@ -72,14 +81,21 @@ def sweep(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM keyword_statistics WHERE scope_id NOT IN (SELECT id FROM scopes)")
 
 
-def _forget_empty_scopes(connection: sqlite3.Connection, values: dict[str, Any]) -> None:
+def forget_empty_scopes(connection: sqlite3.Connection, scope: str, *, include_child_scopes: bool = False) -> None:
+    """Remove the names of a scope, and of those below it, where nothing is left."""
+    values = scope_values(scope, include_child_scopes=include_child_scopes)
     connection.execute(f"DELETE FROM scopes WHERE {SCOPE_AND_CHILDREN} AND {_EMPTY_SCOPES}", values)
 
 
-def _strike_out_of_lists(connection: sqlite3.Connection, column: str, scope_id: int, id: str) -> None:
+def _strike_out_of_lists(connection: sqlite3.Connection, column: str, scope_id: int, ids: Sequence[str]) -> None:
+    """In one pass over the scope, however many ids there are."""
+    named = f"EXISTS (SELECT 1 FROM json_each({column}) WHERE value IN (SELECT value FROM json_each(?)))"
+    if len(ids) == 1:
+        named = f"instr({column}, ?)"
+    sought, gone = encode_json(ids[0] if len(ids) == 1 else ids), set(ids)
     rows = connection.execute(
-        f"SELECT row, {column} FROM memories WHERE scope_id = ? AND instr({column}, ?)", (scope_id, encode_json(id))
+        f"SELECT row, {column} FROM memories WHERE scope_id = ? AND {column} != '[]' AND {named}", (scope_id, sought)
     ).fetchall()
     for row, listed in rows:
-        kept = encode_json([each for each in json.loads(listed) if each != id])
+        kept = encode_json([each for each in json.loads(listed) if each not in gone])
         connection.execute(f"UPDATE memories SET {column} = ? WHERE row = ?", (kept, row))

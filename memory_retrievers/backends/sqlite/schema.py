@@ -187,5 +187,40 @@ _CONVERSATIONS: Final = (
     "CREATE INDEX pending_reviews_by_job ON pending_reviews (job) WHERE job IS NOT NULL",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _PROJECTION, _CONVERSATIONS)
+_MANAGEMENT: Final = (
+    # One of every pair of memories, whichever of the two it goes out from.
+    """CREATE TABLE associations (
+        id INTEGER PRIMARY KEY,
+        source INTEGER NOT NULL REFERENCES memories (row) ON DELETE CASCADE,
+        target INTEGER NOT NULL REFERENCES memories (row) ON DELETE CASCADE,
+        type TEXT NOT NULL,
+        strength REAL NOT NULL,
+        auto_generated INTEGER NOT NULL,
+        created_at INTEGER NOT NULL,
+        CHECK (source != target)
+    )""",
+    "CREATE UNIQUE INDEX associations_by_pair ON associations (min(source, target), max(source, target))",
+    "CREATE INDEX associations_by_source ON associations (source)",
+    "CREATE INDEX associations_by_target ON associations (target)",
+    # What became of a memory's importance, and when it was handed out.
+    """CREATE TABLE audit (
+        id INTEGER PRIMARY KEY,
+        memory INTEGER NOT NULL REFERENCES memories (row) ON DELETE CASCADE,
+        type TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        old REAL NOT NULL,
+        new REAL NOT NULL,
+        reason TEXT
+    )""",
+    "CREATE INDEX audit_by_memory ON audit (memory, type, at)",
+    "CREATE INDEX audit_by_age ON audit (at)",
+    # Lists of what the tools have stored, newest first, and "which of it may a search see", from the index alone.
+    """CREATE INDEX memories_by_origin ON memories
+        (scope_id, origin, created_at, id, kind, invalid_at, expires_at, tier, content_type)""",
+    "CREATE INDEX memories_that_expire ON memories (expires_at) WHERE expires_at IS NOT NULL",
+    """CREATE TRIGGER memory_moved AFTER UPDATE OF scope_id ON memories BEGIN
+        UPDATE scopes SET version = version + 1 WHERE id IN (OLD.scope_id, NEW.scope_id); END""",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _PROJECTION, _CONVERSATIONS, _MANAGEMENT)
 """Schema version n is what the first n migrations make; the file keeps it in ``PRAGMA user_version``."""

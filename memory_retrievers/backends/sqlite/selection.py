@@ -5,6 +5,8 @@ The fragments name the table of memories ``m`` and take named parameters from :f
 
 from __future__ import annotations
 
+import json
+
 from memory_retrievers import scopes
 from memory_retrievers.backends.sqlite.rows import encode_time
 from memory_retrievers.passages import Selection
@@ -15,7 +17,12 @@ _SCOPE_AND_CHILDREN = (
 )
 
 
+NOT_EXPIRED = "(m.expires_at IS NULL OR m.expires_at > :now)"
 _HELD = """coalesce(m.valid_at, m.start_at) <= :as_of AND (m.invalid_at IS NULL OR m.invalid_at > :as_of)"""
+
+
+_HAS_ALL_TAGS = """NOT EXISTS (SELECT 1 FROM json_each(:tags) asked
+    WHERE asked.value NOT IN (SELECT value FROM json_each(m.tags)))"""
 
 
 def scope_condition(selection: Selection) -> str:
@@ -29,15 +36,38 @@ def in_scope(selection: Selection) -> str:
 
 
 def where(selection: Selection) -> str:
-    """The condition for a memory ``m`` to be seen: in scope, of the kind, holding, not expired, of the category."""
+    """The condition for a memory ``m`` to be seen: in scope, of the kind, holding, not expired, as it is asked for."""
     conditions = [
         in_scope(selection),
         "m.invalid_at IS NULL" if selection.as_of is None else _HELD,
-        "(m.expires_at IS NULL OR m.expires_at > :now)",
+        NOT_EXPIRED,
+        *narrowing(selection),
     ]
-    if selection.category is not None:
-        conditions.append("m.category = :category")
     return " AND ".join(conditions)
+
+
+def narrowing(selection: Selection) -> list[str]:
+    """The conditions that hold for a memory ``m`` beyond scope, kind and state."""
+    asked = {
+        "m.category = :category": selection.category is not None,
+        "m.tier = :tier": selection.tier is not None,
+        "m.content_type = :content_type": selection.content_type is not None,
+        f"m.origin IN ({', '.join(f':{name}' for name in _origins(selection))})": bool(selection.origins),
+        "m.created_at >= :created_after": selection.created_after is not None,
+        "m.created_at <= :created_before": selection.created_before is not None,
+        "m.id IN (SELECT value FROM json_each(:ids))": selection.ids is not None,
+        _HAS_ALL_TAGS: bool(selection.tags),
+    }
+    return [condition for condition, is_asked in asked.items() if is_asked]
+
+
+def index(selection: Selection) -> str:
+    """The index that answers for a selection without a look at the memories themselves, as far as one can."""
+    return "memories_by_origin" if selection.origins else "memories_by_state"
+
+
+def _origins(selection: Selection) -> dict[str, object]:
+    return {f"origin_{number}": origin for number, origin in enumerate(selection.origins)}
 
 
 def parameters(selection: Selection) -> dict[str, object]:
@@ -51,4 +81,11 @@ def parameters(selection: Selection) -> dict[str, object]:
         "now": encode_time(selection.now),
         "category": selection.category,
         "as_of": encode_time(selection.as_of),
+        "tier": selection.tier,
+        "content_type": selection.content_type,
+        "created_after": encode_time(selection.created_after),
+        "created_before": encode_time(selection.created_before),
+        "ids": json.dumps(selection.ids),
+        "tags": json.dumps(selection.tags),
+        **_origins(selection),
     }

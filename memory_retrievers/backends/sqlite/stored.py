@@ -13,13 +13,14 @@ from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey,
 from memory_retrievers.paging import Position
 
 _IDS: Final = "(SELECT value FROM json_each(:ids))"
-_MEMORY: Final = f"""
+MEMORY: Final = f"""
     SELECT {", ".join(f"m.{column}" for column in COLUMNS)}, m.kind, m.content, s.scope, e.messages
     FROM memories m JOIN scopes s ON s.id = m.scope_id LEFT JOIN excerpts e ON e.memory = m.row
 """
+"""What ``rows.decode`` reads, of memories ``m``; conditions go behind it."""
 
 _BEGINNING: Final = Position(created_at=2**63 - 1, id="")
-_PAGE: Final = f"""{_MEMORY}
+_PAGE: Final = f"""{MEMORY}
     WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND m.kind = :kind
     AND (m.expires_at IS NULL OR m.expires_at > :now)
     AND m.created_at <= :created_at AND (m.created_at < :created_at OR m.id > :id)
@@ -40,14 +41,14 @@ class StoredRecords:
     def get(self, *, scope: str, id: str) -> AnyMemory | None:
         """See ``protocols.Ledger``."""
         with self.database.read() as connection:
-            row = connection.execute(f"{_MEMORY} WHERE s.scope = ? AND m.id = ?", (scope, id)).fetchone()
+            row = connection.execute(f"{MEMORY} WHERE s.scope = ? AND m.id = ?", (scope, id)).fetchone()
         return None if row is None else decode(row)
 
     def load(self, rows: Sequence[int]) -> dict[int, AnyMemory]:
         """See ``protocols.Ledger``."""
         with self.database.read() as connection:
             found = connection.execute(
-                f"SELECT m.row, {_MEMORY.split('SELECT', 1)[1]} WHERE m.row IN {_IDS}", {"ids": json.dumps(rows)}
+                f"SELECT m.row, {MEMORY.split('SELECT', 1)[1]} WHERE m.row IN {_IDS}", {"ids": json.dumps(rows)}
             ).fetchall()
         return {row[0]: decode(row[1:]) for row in found}
 
@@ -55,7 +56,7 @@ class StoredRecords:
         """See ``protocols.Ledger``."""
         with self.database.read() as connection:
             rows = connection.execute(
-                f"""{_MEMORY} WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND m.kind = 'episodic'
+                f"""{MEMORY} WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND m.kind = 'episodic'
                 AND (m.expires_at IS NULL OR m.expires_at > :now) AND (:since IS NULL OR m.created_at >= :since)
                 ORDER BY m.created_at DESC, m.id LIMIT :limit""",
                 {"scope": scope, "now": encode_time(now), "since": encode_time(since), "limit": limit},
@@ -66,7 +67,7 @@ class StoredRecords:
         """See ``protocols.Ledger``."""
         with self.database.read() as connection:
             rows = connection.execute(
-                f"""{_MEMORY} WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = ?) AND m.kind = 'episodic'
+                f"""{MEMORY} WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = ?) AND m.kind = 'episodic'
                 AND m.consolidated_at IS NULL ORDER BY m.created_at, m.id LIMIT ?""",
                 (scope, limit),
             ).fetchall()
@@ -92,7 +93,7 @@ class StoredRecords:
                     SELECT id FROM before UNION SELECT m.replaced_by FROM memories m JOIN after a ON m.id = a.id
                     WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND m.replaced_by IS NOT NULL
                 )
-                {_MEMORY} WHERE s.scope = :scope AND m.kind = 'semantic' AND m.id IN (SELECT id FROM after)
+                {MEMORY} WHERE s.scope = :scope AND m.kind = 'semantic' AND m.id IN (SELECT id FROM after)
                 ORDER BY m.valid_at, m.created_at, m.id""",
                 {"scope": scope, "id": id},
             ).fetchall()

@@ -32,6 +32,7 @@ pytest.register_assert_rewrite(
             "changes",
             "contents",
             "conversations",
+            "management",
             "new_vectors",
             "outbox",
             "pages",

@@ -3,6 +3,7 @@
 from memory_retrievers.testing.contracts.ledger.changes import ChangeContract
 from memory_retrievers.testing.contracts.ledger.contents import ContentsContract
 from memory_retrievers.testing.contracts.ledger.conversations import ConversationsContract
+from memory_retrievers.testing.contracts.ledger.management import ManagementContract
 from memory_retrievers.testing.contracts.ledger.new_vectors import NewVectorsContract
 from memory_retrievers.testing.contracts.ledger.outbox import OutboxContract
 from memory_retrievers.testing.contracts.ledger.pages import PageContract
@@ -25,6 +26,7 @@ class LedgerContract(
     NewVectorsContract,
     OutboxContract,
     ConversationsContract,
+    ManagementContract,
 ):
     """Everything a ``protocols.Ledger`` promises while it is open; supply the fixture ``ledger``, an empty one.
 

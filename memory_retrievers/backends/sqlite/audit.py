@@ -1,0 +1,71 @@
+"""The audit as rows: what was noted about the use and importance of memories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_retrievers.backends.sqlite.database import one
+from memory_retrievers.backends.sqlite.rows import encode_time
+from memory_retrievers.fields import moment
+from memory_retrievers.managed import AuditEntry, AuditType
+from memory_retrievers.models import MemoryKey
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_OF_SCOPES: Final = """FROM audit a JOIN memories m ON m.row = a.memory JOIN scopes s ON s.id = m.scope_id
+    WHERE m.scope_id IN ({scopes})"""
+
+
+def write(connection: sqlite3.Connection, entry: AuditEntry, *, spacing: timedelta | None) -> None:
+    """Note an entry, unless its memory is not there, or one of its type was noted less than ``spacing`` before."""
+    connection.execute(
+        """INSERT INTO audit (memory, type, at, old, new, reason)
+        SELECT row, :type, :at, :old, :new, :reason FROM memories
+        WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND id = :id
+        AND (:spacing IS NULL OR NOT EXISTS (SELECT 1 FROM audit
+            WHERE memory = memories.row AND type = :type AND at > :at - :spacing))""",
+        {
+            "scope": entry.memory.scope,
+            "id": entry.memory.id,
+            "type": entry.type,
+            "at": encode_time(entry.at),
+            "old": entry.old,
+            "new": entry.new,
+            "reason": entry.reason,
+            "spacing": None if spacing is None else spacing // timedelta.resolution,
+        },
+    )
+
+
+def read(connection: sqlite3.Connection, key: MemoryKey) -> list[AuditEntry]:
+    """What was noted about a memory, oldest first."""
+    found = connection.execute(
+        """SELECT type, at, old, new, reason FROM audit WHERE memory = (SELECT row FROM memories
+            WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?) ORDER BY at, id""",
+        (key.scope, key.id),
+    )
+    return [_entry(key, row) for row in found]
+
+
+def count_all(connection: sqlite3.Connection, scopes: str, asked: dict[str, str | None]) -> int:
+    """How many entries :func:`read_all` gives."""
+    return int(one(connection, f"SELECT count(*) {_OF_SCOPES.format(scopes=scopes)}", asked))
+
+
+def read_all(connection: sqlite3.Connection, scopes: str, asked: dict[str, str | None]) -> Iterator[AuditEntry]:
+    """What was noted about the memories of the scopes that a query gives, by scope, id and time."""
+    found = connection.execute(
+        f"""SELECT s.scope, m.id, a.type, a.at, a.old, a.new, a.reason {_OF_SCOPES.format(scopes=scopes)}
+        ORDER BY s.scope, m.id, a.at, a.id""",
+        asked,
+    )
+    for scope, id, *row in found:  # noqa: A001
+        yield _entry(MemoryKey(scope=scope, id=id), row)
+
+
+def _entry(key: MemoryKey, row: Sequence[Any]) -> AuditEntry:
+    name, at, old, new, reason = row
+    return AuditEntry(memory=key, type=AuditType(name), at=moment(at), old=old, new=new, reason=reason)

@@ -1,0 +1,188 @@
+"""What the memory tools ask of the ledger: lists by filter, use, moves, and removal of many."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_retrievers.backends.sqlite import associations, audit, records, removal, reviews
+from memory_retrievers.backends.sqlite import selection as where
+from memory_retrievers.backends.sqlite.database import Database, one
+from memory_retrievers.backends.sqlite.rows import decode, encode_time
+from memory_retrievers.backends.sqlite.stored import MEMORY
+from memory_retrievers.errors import NotFoundError, ValidationError
+from memory_retrievers.managed import Association, AuditEntry, MemoryFilter
+from memory_retrievers.models import AnyMemory, Kind, MemoryKey
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_OF_KEYS: Final = """
+    FROM json_each(:keys) CROSS JOIN scopes s ON s.scope = json_extract(value, '$[0]')
+    CROSS JOIN memories m ON m.scope_id = s.id AND m.id = json_extract(value, '$[1]')
+"""
+
+
+class SQLiteManagement:
+    """A ``protocols.Management`` beside the ledger's tables.
+
+    Args:
+        database: Where the memories are.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def select(
+        self,
+        filter: MemoryFilter,
+        *,
+        now: datetime,
+        limit: int | None = None,
+        offset: int = 0,
+        newest_first: bool = True,
+    ) -> list[AnyMemory]:
+        """See ``protocols.Management``."""
+        condition, values = _condition(filter, now)
+        in_scope = "s.scope" if filter.include_child_scopes else "m.id"  # one scope needs no third key
+        direction = "DESC" if newest_first else "ASC"
+        with self._database.read() as connection:
+            # The rows first, from an index where one will do; what is skipped is never read as a whole.
+            rows = connection.execute(
+                f"""SELECT m.row FROM memories m JOIN scopes s ON s.id = m.scope_id WHERE {condition}
+                ORDER BY m.created_at {direction}, m.id, {in_scope} LIMIT :limit OFFSET :offset""",
+                {**values, "limit": -1 if limit is None else limit, "offset": offset},
+            )
+            numbers = [row for (row,) in rows]
+            found = connection.execute(
+                f"{MEMORY} JOIN json_each(:rows) asked ON asked.value = m.row ORDER BY asked.key",
+                {"rows": json.dumps(numbers)},
+            ).fetchall()
+        return [decode(row) for row in found]
+
+    def count(self, filter: MemoryFilter, *, now: datetime) -> int:
+        """See ``protocols.Management``."""
+        condition, values = _condition(filter, now)
+        with self._database.read() as connection:
+            return int(one(connection, f"SELECT count(*) FROM memories m WHERE {condition}", values))
+
+    def scopes(self, root: str, *, now: datetime) -> dict[str, int]:
+        """See ``protocols.Management``."""
+        with self._database.read() as connection:
+            found = connection.execute(
+                f"""SELECT s.scope, count(*) FROM scopes s JOIN memories m ON m.scope_id = s.id
+                WHERE {removal.SCOPE_AND_CHILDREN} AND m.invalid_at IS NULL
+                AND (m.expires_at IS NULL OR m.expires_at > :now) GROUP BY s.scope ORDER BY s.scope""",
+                {"now": encode_time(now), **removal.scope_values(root, include_child_scopes=True)},
+            )
+            return dict(found.fetchall())
+
+    def passages(self, keys: Sequence[MemoryKey]) -> dict[MemoryKey, int]:
+        """See ``protocols.Management``."""
+        with self._database.read() as connection:
+            found = connection.execute(
+                f"SELECT s.scope, m.id, p.id {_OF_KEYS} JOIN passages p ON p.memory = m.row AND p.part = m.kind",
+                {"keys": _encode(keys)},
+            )
+            return {MemoryKey(scope=scope, id=id): passage for scope, id, passage in found}  # noqa: A001
+
+    def write_use(self, memories: Sequence[AnyMemory]) -> None:
+        """See ``protocols.Management``."""
+        with self._database.write() as connection:
+            connection.executemany(
+                """UPDATE memories SET importance = ?, importance_pinned = ?, access_count = ?, last_accessed_at = ?
+                WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?""",
+                [
+                    (
+                        memory.importance,
+                        memory.importance_pinned,
+                        memory.access_count,
+                        encode_time(memory.last_accessed_at),
+                        memory.scope,
+                        memory.id,
+                    )
+                    for memory in memories
+                ],
+            )
+
+    def remove(self, keys: Sequence[MemoryKey]) -> int:
+        """See ``protocols.Management``."""
+        with self._database.write() as connection:
+            by_scope = _by_scope(keys).items()
+            return sum(removal.remove_all(connection, scope=scope, ids=ids) for scope, ids in by_scope)
+
+    def move(self, keys: Sequence[MemoryKey], *, target_scope: str) -> None:
+        """See ``protocols.Management``."""
+        with self._database.write() as connection:
+            target = records.scope_id_of(connection, target_scope)
+            for key in keys:
+                if key.scope != target_scope:
+                    _move(connection, key, target)
+            for scope, ids in _by_scope(keys).items():
+                if scope != target_scope:
+                    reviews.strike_out(connection, scope, {MemoryKey(scope=scope, id=id) for id in ids}.__contains__)  # noqa: A001
+                    removal.forget_empty_scopes(connection, scope)
+
+    def associate(self, associations_: Sequence[Association]) -> int:
+        """See ``protocols.Management``."""
+        with self._database.write() as connection:
+            return sum(associations.write(connection, association) for association in associations_)
+
+    def associations(
+        self, key: MemoryKey, *, within: str, now: datetime, limit: int | None = None
+    ) -> list[Association]:
+        """See ``protocols.Management``."""
+        with self._database.read() as connection:
+            return associations.read(connection, key, within=within, now=now, limit=limit)
+
+    def note(self, entries: Sequence[AuditEntry], *, spacing: timedelta | None = None) -> None:
+        """See ``protocols.Management``."""
+        with self._database.write() as connection:
+            for entry in entries:
+                audit.write(connection, entry, spacing=spacing)
+
+    def audit(self, key: MemoryKey) -> list[AuditEntry]:
+        """See ``protocols.Management``."""
+        with self._database.read() as connection:
+            return audit.read(connection, key)
+
+    def forget_audit(self, *, before: datetime) -> None:
+        """See ``protocols.Management``."""
+        with self._database.write() as connection:
+            connection.execute("DELETE FROM audit WHERE at < ?", (encode_time(before),))
+
+
+def _condition(filter: MemoryFilter, now: datetime) -> tuple[str, dict[str, Any]]:
+    """Which memories ``m`` the filter lets through, of both kinds, and the values that this refers to."""
+    selection = filter.selection(Kind.SEMANTIC, now=now)
+    conditions = [
+        f"m.scope_id {where.scope_condition(selection)}",
+        where.NOT_EXPIRED,
+        *where.narrowing(selection),
+        *([] if filter.include_invalidated else ["m.invalid_at IS NULL"]),
+    ]
+    return " AND ".join(conditions), where.parameters(selection)
+
+
+def _by_scope(keys: Sequence[MemoryKey]) -> dict[str, list[str]]:
+    ids: dict[str, list[str]] = {}
+    for key in keys:
+        ids.setdefault(key.scope, []).append(key.id)
+    return ids
+
+
+def _encode(keys: Sequence[MemoryKey]) -> str:
+    return json.dumps([[key.scope, key.id] for key in keys])
+
+
+def _move(connection: sqlite3.Connection, key: MemoryKey, target: int) -> None:
+    if one(connection, "SELECT 1 FROM memories WHERE scope_id = ? AND id = ?", (target, key.id)) is not None:
+        raise ValidationError(f"id {key.id!r} is already taken in the target scope; nothing was moved")
+    moved = connection.execute(
+        "UPDATE memories SET scope_id = ? WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?",
+        (target, key.scope, key.id),
+    )
+    if not moved.rowcount:
+        raise NotFoundError(f"Memory not found: {key.id}")

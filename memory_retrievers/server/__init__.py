@@ -1,0 +1,30 @@
+"""Serve a memory to programs that are not Python: ``create_app`` is the HTTP interface, ``serve`` runs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memory_retrievers.extras import Extra, lazy_names
+
+if TYPE_CHECKING:
+    from memory_retrievers.server.access import AccessToken, Right
+    from memory_retrievers.server.http import create_app
+    from memory_retrievers.server.running import serve
+    from memory_retrievers.server.settings import ServerSettings
+
+__all__ = ["AccessToken", "Right", "ServerSettings", "create_app", "serve"]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "AccessToken": "memory_retrievers.server.access",
+        "Right": "memory_retrievers.server.access",
+        "ServerSettings": "memory_retrievers.server.settings",
+        "create_app": "memory_retrievers.server.http",
+        "serve": "memory_retrievers.server.running",
+    },
+    Extra("fastapi", "fastapi", "server"),
+    Extra("prometheus-client", "prometheus_client", "server"),
+    Extra("starlette", "starlette", "server"),
+    Extra("uvicorn", "uvicorn", "server"),
+)

@@ -1,0 +1,215 @@
+"""What requests hold. An unknown field is refused; null is as good as not given (specification §2.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, ClassVar, Self, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    create_model,
+    model_validator,
+)
+
+from memory_retrievers.fields import NonBlankText, ShortText, UTCDateTime
+from memory_retrievers.models import DetailLevel, EpisodicDraft, MemoryDraft, Message, SemanticDraft
+from memory_retrievers.tools.recall import CategoryFilter, Detail, Query
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _from_milliseconds(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    try:
+        return _EPOCH + timedelta(milliseconds=value)
+    except (OverflowError, ValueError) as error:
+        raise ValueError("lies outside the years 1 to 9999") from error
+
+
+Moment = Annotated[
+    UTCDateTime,
+    BeforeValidator(_from_milliseconds),
+    WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "integer"}]}),
+]
+"""A moment as ISO-8601 text, or in milliseconds since 1970."""
+
+ConversationId = Annotated[
+    str, Field(description="The scope, as a whole path, for example user/alice.", examples=["user/alice"])
+]
+Limit = Annotated[int, Field(strict=True, ge=0)]
+
+
+class Body(BaseModel):
+    """A JSON object."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    ignored: ClassVar[frozenset[str]] = frozenset()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: object) -> object:
+        if not isinstance(given, Mapping):
+            return given
+        return {name: value for name, value in given.items() if value is not None and name not in cls.ignored}
+
+
+class RetrieveBody(Body):
+    """What to look for, and where."""
+
+    query: Query
+    conversation_id: ConversationId
+    episodic_limit: Annotated[Limit | None, Field(description="Episodes at most, up to 100; 5 if left out.")] = None
+    limit: Annotated[Limit | None, Field(description="Another name of episodic_limit.")] = None
+    semantic_limit: Annotated[Limit, Field(description="Facts at most, up to 1000.")] = 20
+    detail: Detail = DetailLevel.AUTO
+    category: CategoryFilter = None
+    include_child_scopes: Annotated[bool, Field(description="Also search every scope below.")] = False
+    record: Annotated[bool, Field(description="File the episodes for review; a token to read never does.")] = True
+    as_of: Annotated[Moment | None, Field(description="Answer with what held at that moment.")] = None
+    joint_limit: Annotated[Limit | None, Field(description="Memories of both kinds together at most.")] = None
+
+    @model_validator(mode="after")
+    def _limits_agree(self) -> Self:
+        if self.limit is not None and self.episodic_limit not in {None, self.limit}:
+            raise ValueError("limit is another name of episodic_limit: give one of them")
+        return self
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes at most."""
+        given = self.limit if self.episodic_limit is None else self.episodic_limit
+        return 5 if given is None else given
+
+
+class ContextBody(Body):
+    """What a turn is about. ``episodic_limit``, ``limit`` and ``detail`` are accepted and ignored."""
+
+    ignored: ClassVar[frozenset[str]] = frozenset({"episodic_limit", "limit", "detail"})
+
+    query: Query
+    conversation_id: ConversationId
+    semantic_limit: Annotated[Limit, Field(description="Facts at most, up to 1000.")] = 20
+    category: CategoryFilter = None
+    include_child_scopes: bool = False
+
+
+class RecentBody(Body):
+    """Whose newest episodes."""
+
+    conversation_id: ConversationId
+    limit: Annotated[int, Field(strict=True, description="1 to 100; what is beyond is brought into that."),
+                     AfterValidator(lambda limit: max(limit, 1))] = 10  # fmt: skip
+    days_limit: Annotated[float | None, Field(gt=0, allow_inf_nan=False, description="Only those of so many days.")] = (
+        None
+    )
+
+
+class MessageBody(Body):
+    """One turn of a conversation."""
+
+    role: ShortText
+    content: NonBlankText
+    timestamp: Annotated[Moment | None, Field(description="Now if left out.")] = None
+
+    def message(self) -> Message:
+        """The message it describes."""
+        return Message(role=self.role, content=self.content, timestamp=self.timestamp)
+
+
+class AddMessageBody(Body):
+    """One message for the queue."""
+
+    conversation_id: ConversationId
+    message: MessageBody
+
+
+class AddMessagesBody(Body):
+    """Messages for the queue, in order."""
+
+    conversation_id: ConversationId
+    messages: list[MessageBody]
+
+
+class ProcessBody(Body):
+    """Whose messages are to become memories now; null is everybody's whom the token reaches."""
+
+    conversation_id: ConversationId | None = None
+    flush: Annotated[bool, Field(description="All that wait, not only those that are due.")] = False
+
+    @model_validator(mode="after")
+    def _one_to_flush(self) -> Self:
+        if self.flush and self.conversation_id is None:
+            raise ValueError("flush needs a conversation_id: it ends one conversation")
+        return self
+
+
+class ForgetScopeBody(Body):
+    """What to forget for good."""
+
+    conversation_id: ConversationId
+    include_child_scopes: bool = True
+
+
+class DraftBody(Body):
+    """A memory to store, without its scope."""
+
+
+BodyT = TypeVar("BodyT", bound=DraftBody)
+
+
+def _draft_body(name: str, draft: type[MemoryDraft]) -> type[DraftBody]:
+    """The fields of a draft, without the scope: ``conversation_id`` names it once for all."""
+    fields: dict[str, Any] = {
+        field: (info.annotation, info) for field, info in draft.model_fields.items() if field != "scope"
+    }
+    model: type[DraftBody] = create_model(name, __base__=DraftBody, __doc__=draft.__doc__, **fields)
+    return model
+
+
+EpisodeBody = _draft_body("EpisodeBody", EpisodicDraft)
+FactBody = _draft_body("FactBody", SemanticDraft)
+
+
+class RememberBody(Body):
+    """Memories to store: all of them or none."""
+
+    conversation_id: ConversationId
+    episodes: list[EpisodeBody] = []  # type: ignore[valid-type]  # made above
+    facts: list[FactBody] = []  # type: ignore[valid-type]
+
+    def drafts(self, scope: str) -> list[EpisodicDraft | SemanticDraft]:
+        """The drafts, episodes first."""
+        episodes = [EpisodicDraft(scope=scope, **_given(body)) for body in self.episodes]
+        facts = [SemanticDraft(scope=scope, **_given(body)) for body in self.facts]
+        return [*episodes, *facts]
+
+
+def _given(body: DraftBody) -> dict[str, Any]:
+    return {name: getattr(body, name) for name in body.model_fields_set}
+
+
+class ToolBody(Body):
+    """The arguments of a tool, and where it works."""
+
+    conversation_id: ConversationId
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+
+def tool_body(name: str, schema: dict[str, Any]) -> type[ToolBody]:
+    """The body of one tool's calls: its own schema is told, and the tool itself checks the arguments.
+
+    Args:
+        name: The tool.
+        schema: Of its arguments.
+    """
+    arguments: Any = (Annotated[dict[str, Any], WithJsonSchema(schema)], Field(default_factory=dict))
+    model: type[ToolBody] = create_model(f"{name}_call", __base__=ToolBody, arguments=arguments)
+    return model

@@ -1,0 +1,60 @@
+import json
+
+import pytest
+
+from memory_retrievers.tools.registry import REGISTRY, offered_tools
+
+SCOPE = "user/ines"
+
+
+def test_tools_are_listed_with_what_they_take(run, table):
+    lines = table(run("tools", "list"))
+    assert [line["name"] for line in lines] == [tool.name for tool in offered_tools(allow_scopes=False)]
+    (retrieve,) = (line for line in lines if line["name"] == "retrieve_memory")
+    assert retrieve["arguments"] == "query, episodic_limit, semantic_limit, detail, category, response_level"
+    assert {line["name"]: line["writes"] for line in lines} == {
+        tool.name: "yes" if tool.writes else "no" for tool in offered_tools(allow_scopes=False)
+    }
+
+
+def test_with_allow_scopes_every_tool_is_listed_as_a_model_is_told_of_it(run):
+    told = json.loads(run("tools", "list", "--allow-scopes", "--json"))["tools"]
+    assert [tool["name"] for tool in told] == list(REGISTRY)
+    assert all(tool["parameters"] == REGISTRY[tool["name"]].arguments.model_json_schema() for tool in told)
+
+
+def test_a_call_prints_the_result_as_json(demo, run):
+    store, _ = demo
+    found = json.loads(
+        run("tools", "call", "recent_memory", "--scope", SCOPE, "--store", store, "--json", '{"limit": 2}')
+    )
+    assert len(found["episodic"]) == 2
+
+
+def test_a_tool_that_fails_prints_the_error_object_and_ends_with_2(demo, ended):
+    store, _ = demo
+    code, output, said = ended("tools", "call", "retrieve_memory", "--scope", SCOPE, "--store", store)
+    assert (code, said) == (2, "")
+    assert json.loads(output) == {"error": True, "error_type": "ValidationError", "message": "query: Field required"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["forget_all"], "Unknown tool: forget_all"),
+        (["recent_memory", "--json", "["], "--json takes the arguments as a JSON object"),
+        (["recent_memory", "--json", "[1]"], "--json takes the arguments as a JSON object"),
+        (["recent_memory", "--json", "[" * 100_000], "--json takes the arguments as a JSON object"),
+        (["recent_memory", "--root", "user/bob"], "is not within root 'user/bob'"),
+        (["recent_memory", "--root", ".."], "is malformed"),
+    ],
+)
+def test_what_the_host_gets_wrong_is_refused_in_one_line(demo, refused, arguments, problem):
+    store, _ = demo
+    assert problem in refused("tools", "call", *arguments, "--scope", SCOPE, "--store", store)
+
+
+def test_a_tool_that_only_reads_makes_no_store(tmp_path, refused):
+    store = tmp_path / "store"
+    assert "there is no memory store" in refused("tools", "call", "recent_memory", "--scope", SCOPE, "--store", store)
+    assert not store.exists()

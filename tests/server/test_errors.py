@@ -1,0 +1,123 @@
+"""Every failure is the one error object with its status, and none is a traceback."""
+
+import logging
+
+import pytest
+
+from memory_retrievers import AgentMemory
+from memory_retrievers.errors import (
+    BackendError,
+    BatchOperationError,
+    ConfigurationError,
+    EmbeddingError,
+    IndexOutOfStepError,
+    LanguageModelError,
+    MemoryRetrieversError,
+    MissingExtraError,
+    NotFoundError,
+    StoreLockedError,
+    ValidationError,
+)
+from memory_retrievers.server.answers import ERRORS, status_of
+from memory_retrievers.testing import HashEmbedder
+
+from .conftest import error_of, of_alice, serving
+
+ASKED = of_alice(query="otter")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ValidationError("x"), 422),
+        (BatchOperationError("x"), 422),
+        (NotFoundError("x"), 404),
+        (ConfigurationError("x"), 409),
+        (StoreLockedError("x"), 503),
+        (BackendError("x"), 503),
+        (IndexOutOfStepError("x"), 503),
+        (LanguageModelError("x"), 502),
+        (EmbeddingError("x"), 502),
+        (MissingExtraError("x", extra="y"), 501),
+        (NotImplementedError("x"), 501),
+        (MemoryRetrieversError("x"), 500),
+    ],
+)
+def test_every_error_of_the_package_has_its_status_and_stands_in_openapi(client, error, status):
+    assert status_of(error) == status
+    for path, item in client.app.openapi()["paths"].items():
+        for operation in item.values():
+            assert set(map(str, ERRORS)) <= set(operation["responses"]), path
+
+
+class Breaking(HashEmbedder):
+    """Embeds until it is broken."""
+
+    broken = None
+
+    def embed_query(self, text):
+        if self.broken is not None:
+            raise self.broken
+        return super().embed_query(text)
+
+
+@pytest.mark.parametrize(
+    ("broken", "status", "error_type"),
+    [
+        (LanguageModelError("no answer"), 502, "LanguageModelError"),
+        (StoreLockedError("held"), 503, "StoreLockedError"),
+        (BackendError("the disk is busy"), 503, "BackendError"),
+    ],
+)
+def test_what_fails_underneath_is_answered_with_its_status(broken, status, error_type):
+    embedder = Breaking()
+    with AgentMemory.in_memory(embedder=embedder) as memory, serving(memory) as client:
+        memory.remember_fact(scope="user/alice", fact="The otter is well")
+        embedder.broken = broken
+        for route in ("retrieve_memory", "retrieve_memory/raw", "context_pre_retrieve"):
+            answer = client.post(f"/api/v0/{route}", json=ASKED)
+            assert error_of(answer) == (status, error_type)
+            assert ("Retry-After" in answer.headers) == (status == 503)
+        tool = client.post("/api/v0/tools/retrieve_memory", json=of_alice(arguments={"query": "otter"}))
+        assert error_of(tool) == (status, error_type)
+
+
+def test_a_failing_language_model_is_a_502_and_what_it_was_to_do_stays_due(clock):
+    class Failing:
+        def generate(self, system, user, schema):
+            raise RuntimeError("secret words of the model")
+
+    with (
+        AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, language_model=Failing()) as memory,
+        serving(memory) as client,
+    ):
+        client.post("/api/v0/add_message", json=of_alice(message={"role": "user", "content": "Hello."}))
+        answer = client.post("/api/v0/process", json=of_alice(flush=True))
+        assert error_of(answer) == (502, "LanguageModelError")
+        assert memory.stats("user/alice").queued_messages == 1
+
+
+def test_a_mistake_of_the_server_tells_and_logs_no_memory(memory, caplog, monkeypatch):
+    def retrieve(*_, **__):
+        raise RuntimeError("My otter is well.")
+
+    with serving(memory) as client, caplog.at_level(logging.DEBUG):
+        monkeypatch.setattr(type(memory), "retrieve", retrieve)
+        answer = client.post("/api/v0/retrieve_memory", json=ASKED)
+    assert error_of(answer) == (500, "InternalError")
+    assert "otter" not in answer.text + caplog.text
+    assert "RuntimeError" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"query": ' + b"9" * 5_000 + b"}"]
+)
+def test_a_body_that_is_no_json_object_is_refused(client, content):
+    answer = client.post("/api/v0/retrieve_memory", content=content, headers={"content-type": "application/json"})
+    status, _ = error_of(answer)
+    assert status in {400, 422}
+
+
+def test_unknown_addresses_and_methods_are_answered_in_the_same_shape(client):
+    assert error_of(client.get("/api/v1/retrieve_memory")) == (404, "NotFoundError")
+    assert error_of(client.get("/api/v0/retrieve_memory")) == (405, "MethodNotAllowed")

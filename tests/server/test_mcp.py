@@ -1,0 +1,278 @@
+"""A real MCP client against the installed command, over standard input and output and over HTTP on loopback."""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from memory_retrievers import AgentMemory
+from memory_retrievers.errors import NotFoundError
+from memory_retrievers.models import SemanticMemory
+from memory_retrievers.server.mcp import PROMPT, RECENT_JSON, RECENT_MARKDOWN, McpOffer
+from memory_retrievers.testing.fakes import HashEmbedder
+from memory_retrievers.tools.hosting import HostRules
+from memory_retrievers.tools.registry import offered_tools
+
+mcp = pytest.importorskip("mcp")
+
+COMMAND = str(Path(sys.executable).parent / "memory-retrievers")
+HASHED = "memory_retrievers.testing:HashEmbedder"
+ALICE, BOB = "user/alice", "user/bob"
+BEES = "Bob keeps bees in Bergen"
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Alice's and Bob's memories in one directory, and the ids of two of Alice's and one of Bob's."""
+    with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder()) as memory:
+        first, second = memory.remember_many(
+            [
+                SemanticMemory.new(scope=ALICE, fact="Alice lives in Lyon", category="identity", origin="tool"),
+                SemanticMemory.new(scope=ALICE, fact="Alice works in Geneva", origin="tool"),
+            ]
+        )
+        memory.remember_episode(scope=ALICE, title="Broken import", summary="The nightly import failed again.")
+        memory.remember_episode(scope=BOB, title="Bees", summary=BEES)
+        secret = memory.remember_fact(scope=BOB, fact=BEES)
+    return tmp_path / "store", first.id, second.id, secret.id
+
+
+def serving(store, *options):
+    return ["mcp", "--store", str(store), "--scope", ALICE, "--embedder", HASHED, *options]
+
+
+@asynccontextmanager
+async def over_stdio(store, *options):
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    started = StdioServerParameters(command=COMMAND, args=serving(store, *options), env=dict(os.environ))
+    async with stdio_client(started) as (incoming, outgoing), ClientSession(incoming, outgoing) as session:
+        yield session, told(await session.initialize())
+
+
+@asynccontextmanager
+async def over_http(store, *options):
+    from mcp import ClientSession
+    from mcp.client.streamable_http import streamable_http_client
+
+    async with (
+        listening(store, *options) as url,
+        streamable_http_client(url) as streams,
+        ClientSession(*streams[:2]) as session,
+    ):
+        yield session, told(await session.initialize())
+
+
+@asynccontextmanager
+async def listening(store, *options):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    started = await asyncio.create_subprocess_exec(COMMAND, *serving(store, "--http", "--port", str(port), *options))
+    try:
+        await answering(started, port)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        started.terminate()
+        await asyncio.wait_for(started.wait(), timeout=30)
+
+
+async def answering(started, port):
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        assert started.returncode is None, "the server has ended"
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            await asyncio.sleep(0.05)
+        else:
+            writer.close()
+            await writer.wait_closed()
+            return
+    raise AssertionError("the server does not listen")
+
+
+TRANSPORTS = pytest.mark.parametrize("over", [over_stdio, over_http], ids=["stdio", "http"])
+
+
+def told(answer):
+    """An answer as it came over the wire, whatever the SDK's version calls its fields."""
+    return answer.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def arguments_for(name, first, second):
+    """Arguments with which each tool succeeds on Alice's memory; the deletions come last."""
+    return {
+        "retrieve_memory": {"query": "Where does Alice live?"},
+        "context_pre_retrieve": {"query": "Where does Alice live?"},
+        "recent_memory": {},
+        "memory_store": {"content": "Alice likes tea"},
+        "memory_search": {"query": "tea"},
+        "memory_get": {"id": first},
+        "memory_update": {"id": first, "tags": ["home"]},
+        "memory_delete": {"id": second},
+        "memory_list": {},
+        "memory_batch_store": {"items": [{"content": "Alice reads"}, {"content": "Alice swims"}]},
+        "memory_batch_update": {"updates": [{"id": first, "tags": ["city"]}]},
+        "memory_get_score": {"id": first},
+        "memory_set_score": {"id": first, "score": 0.9},
+        "memory_consolidate": {"memory_ids": [first, second], "preserve_originals": True},
+        "memory_manage": {"operation": "get", "memory_id": first},
+        "memory_discover_associations": {"memory_id": first},
+        "memory_list_all": {},
+        "memory_move": {"memory_ids": [first], "target_scope": "work"},
+        "scope_list": {},
+        "scope_suggest": {"content": "a meeting at work"},
+        "session_manage": {"action": "list"},
+        "memory_sync": {"operation": "export"},
+    }[name]
+
+
+@TRANSPORTS
+@pytest.mark.enable_socket
+async def test_a_client_lists_and_calls_every_tool(store, over):
+    directory, first, second, _ = store
+    async with over(directory, "--allow-scopes") as (session, _):
+        listed = told(await session.list_tools())["tools"]
+        registered = {tool.name: tool for tool in offered_tools(allow_scopes=True)}
+        assert [tool["name"] for tool in listed] == list(registered)
+        for tool in listed:
+            spec = registered[tool["name"]]
+            assert tool["inputSchema"] == spec.arguments.model_json_schema()
+            assert tool["annotations"]["readOnlyHint"] is not spec.writes
+        for name in sorted(registered, key=["memory_move", "memory_delete"].__contains__):
+            answer = told(await session.call_tool(name, arguments_for(name, first, second)))
+            assert not answer.get("isError"), (name, answer)
+            assert answer["content"][0]["type"] == "text"
+            assert isinstance(answer["structuredContent"], dict)
+
+
+@TRANSPORTS
+@pytest.mark.enable_socket
+async def test_text_and_data_come_back_and_nothing_of_another_scope(store, over):
+    directory, _, _, secret = store
+    async with over(directory) as (session, greeting):
+        found = told(await session.call_tool("retrieve_memory", {"query": "Where does Alice live?"}))
+        foreign = told(await session.call_tool("memory_get", {"id": secret}))
+        unknown = told(await session.call_tool("memory_get", {"id": "no-such"}))
+        escaping = told(await session.call_tool("memory_store", {"content": "x", "scope": f"../{BOB}"}))
+        recent = told(await session.read_resource(RECENT_MARKDOWN))["contents"][0]
+        data = told(await session.read_resource(RECENT_JSON))["contents"][0]
+        prompt = told(await session.get_prompt(PROMPT))["messages"][0]["content"]["text"]
+
+    assert "- [identity] Alice lives in Lyon" in found["content"][0]["text"]
+    assert found["structuredContent"]["semantic"][0]["fact"] == "Alice lives in Lyon"
+    assert [answer["isError"] for answer in (foreign, unknown, escaping)] == [True] * 3
+    assert json.dumps(foreign).replace(secret, "no-such") == json.dumps(unknown)
+    assert foreign["structuredContent"]["error_type"] == "NotFoundError"
+    assert recent["mimeType"] == "text/markdown"
+    assert "### Broken import" in recent["text"]
+    assert [each["title"] for each in json.loads(data["text"])["episodic"]] == ["Broken import"]
+    assert "retrieve_memory" in prompt
+    assert "memory_store" in prompt
+    assert greeting["instructions"] == prompt
+    assert BEES not in json.dumps([found, foreign, recent, data])
+
+
+@TRANSPORTS
+@pytest.mark.enable_socket
+async def test_read_only_offers_and_runs_no_tool_that_writes(store, over):
+    directory, first, second, _ = store
+    async with over(directory, "--read-only", "--allow-scopes") as (session, _):
+        listed = [tool["name"] for tool in told(await session.list_tools())["tools"]]
+        writing = [tool.name for tool in offered_tools(allow_scopes=True) if tool.writes]
+        refused = [told(await session.call_tool(name, arguments_for(name, first, second))) for name in writing]
+        prompt = told(await session.get_prompt(PROMPT))["messages"][0]["content"]["text"]
+        answered = [told(await session.call_tool(name, arguments_for(name, first, second))) for name in listed]
+
+    assert listed
+    assert not set(listed) & set(writing)
+    assert {answer["structuredContent"]["message"].partition(" ")[2] for answer in refused} == {
+        "changes memories, and this server is read-only"
+    }
+    assert not any(answer.get("isError") for answer in answered), answered
+    assert "read-only" in prompt
+    assert "memory_store" not in prompt
+    with AgentMemory.open(directory, embedder=HashEmbedder()) as memory:
+        assert memory.stats().facts == 3
+        assert memory.pending_reviews(ALICE) == []
+
+
+@pytest.mark.enable_socket
+async def test_a_client_that_may_name_scopes_stays_within_the_root(store):
+    directory, _, _, secret = store
+    async with over_stdio(directory, "--allow-scopes") as (session, _):
+        outside = [
+            told(await session.call_tool("memory_store", {"content": "x", "scope": scope}))
+            for scope in ("../bob", "/user/bob", "..", "a/../../bob")
+        ]
+        foreign = told(await session.call_tool("memory_manage", {"operation": "get", "memory_id": secret}))
+        below = told(await session.call_tool("memory_store", {"content": "Alice paints", "scope": BOB}))
+        listed = told(await session.call_tool("scope_list", {"response_level": "full"}))
+
+    assert [answer["isError"] for answer in (*outside, foreign)] == [True] * 5
+    assert not below.get("isError")
+    assert BEES not in json.dumps([foreign, listed])
+    with AgentMemory.open(directory, embedder=HashEmbedder()) as memory:
+        assert memory.scopes() == [ALICE, f"{ALICE}/{BOB}", BOB]
+
+
+@pytest.mark.enable_socket
+async def test_an_unknown_resource_or_prompt_is_an_error_of_the_protocol(store):
+    async with over_stdio(store[0]) as (session, _):
+        with pytest.raises(Exception, match="Unknown resource: memory://bob"):
+            await session.read_resource("memory://bob")
+        with pytest.raises(Exception, match="Unknown prompt: hack"):
+            await session.get_prompt("hack")
+
+
+@pytest.mark.enable_socket
+async def test_a_token_and_a_local_name_are_asked_over_http(store):
+    import httpx
+
+    body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    async with listening(store[0], "--token", "s3cret") as url, httpx.AsyncClient() as client:
+        without = await client.post(url, json=body)
+        wrong = await client.post(url, json=body, headers={"Authorization": "Bearer other"})
+        right = {"Authorization": "Bearer s3cret"}
+        elsewhere = await client.post(url, json=body, headers=right | {"Host": "evil.example"})
+        inside = await client.post(url, json=body, headers=right)
+
+    assert (without.status_code, wrong.status_code) == (401, 401)
+    assert without.json()["error_type"] == "AuthenticationError"
+    assert elsewhere.status_code == 421
+    assert inside.status_code not in {401, 421}
+
+
+def test_listening_beyond_this_machine_takes_a_token(store):
+    done = subprocess.run(
+        [COMMAND, *serving(store[0], "--http", "--host", "192.0.2.1")], capture_output=True, text=True, timeout=60
+    )
+
+    assert done.returncode == 2
+    assert "give --token, or a loopback host" in done.stderr
+
+
+def test_the_scope_has_to_be_within_the_root():
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        with pytest.raises(ValueError, match="not within root"):
+            McpOffer(memory, scope=BOB, rules=HostRules(root=ALICE))
+        with pytest.raises(NotFoundError, match="Unknown resource"):
+            McpOffer(memory, scope=BOB).read("memory://recent/../x")
+
+
+def test_read_only_notes_nothing_even_of_a_memory_that_could_be_written():
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        memory.remember_episode(scope=ALICE, summary="Alice moved to Lyon.")
+        offer = McpOffer(memory, scope=ALICE, read_only=True)
+        assert "Alice moved to Lyon." in offer.call("retrieve_memory", {"query": "Lyon"})["content"][0]["text"]
+
+        assert memory.pending_reviews(ALICE) == []

@@ -1,0 +1,70 @@
+"""A real server in a process of its own."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from memory_retrievers import AgentMemory
+from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.server import ServerSettings, serve
+from memory_retrievers.testing import HashEmbedder
+
+COMMAND = [str(Path(sys.executable).parent / "memory-retrievers"), "serve", "--port", "0"]
+HASHED = ["--embedder", "memory_retrievers.testing:HashEmbedder"]
+
+
+@pytest.mark.enable_socket
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_serves_until_a_signal_and_leaves_a_store_that_opens(tmp_path, number):
+    store = tmp_path / "store"
+    with subprocess.Popen([*COMMAND, *HASHED, "--store", str(store)], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            address = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline()).group()
+            with httpx.Client(base_url=address, timeout=30) as client:
+                body = {"conversation_id": "user/alice", "facts": [{"id": "f1", "fact": "User lives in Lyon"}]}
+                assert client.post("/api/v0/remember", json=body).status_code == 200
+                message = {"role": "user", "content": "Hello."}
+                queued = {"conversation_id": "user/alice", "message": message}
+                assert client.post("/api/v0/add_message", json=queued).json()["accepted"] == 1
+                asked = {"conversation_id": "user/alice", "query": "Lyon"}
+                assert "User lives in Lyon" in client.post("/api/v0/retrieve_memory", json=asked).text
+            process.send_signal(number)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+    with AgentMemory.open(store, embedder=HashEmbedder()) as memory:
+        assert memory.get("f1", scope="user/alice").fact == "User lives in Lyon"
+        assert memory.stats("user/alice").queued_messages == 1
+        assert memory.verify().problems == ()
+
+
+@pytest.mark.enable_socket
+def test_a_port_that_is_taken_is_said_in_one_sentence_and_the_memory_is_closed():
+    memory = AgentMemory.in_memory(embedder=HashEmbedder())
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigurationError, match=f"port {port} cannot be listened at"):
+            serve(memory, settings=ServerSettings(port=port))
+    with pytest.raises(ConfigurationError, match="closed"):
+        memory.stats()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--host", "0.0.0.0"], "give tokens"),  # noqa: S104 - refused
+        (["--tokens", "nowhere.txt"], "cannot be read"),
+    ],
+)
+def test_the_command_refuses_what_is_unsafe_before_it_makes_a_store(tmp_path, arguments, complaint):
+    done = subprocess.run(
+        [*COMMAND, "--store", str(tmp_path / "store"), *arguments], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (done.returncode, complaint in done.stderr) == (2, True)
+    assert not (tmp_path / "store").exists()
