@@ -9,7 +9,7 @@ from memory_retrievers.cli.embedders import embedder_at
 from memory_retrievers.engine import STORE_FILE, noted_embedder
 from memory_retrievers.errors import ConfigurationError, StoreLockedError
 from memory_retrievers.memory import AgentMemory
-from memory_retrievers.settings import RetrievalSettings
+from memory_retrievers.settings import RetrievalSettings, ToolSettings
 
 
 def to_change(store: Path, *, read_only: bool = False) -> AgentMemory:
@@ -35,14 +35,21 @@ def to_search(
     found = embedder_at(embedder)
     return _or_read_only(
         lambda read_only: AgentMemory.open(
-            store, embedder=found, embedder_id=embedder_id, retrieval=retrieval, read_only=read_only
+            store,
+            embedder=found,
+            embedder_id=embedder_id,
+            retrieval=retrieval,
+            tools=ToolSettings.from_environment(),
+            read_only=read_only,
         )
     )
 
 
 def to_fill(store: Path, *, embedder: str | None, embedder_id: str | None) -> AgentMemory:
     """Open a store with an embedder, or make it."""
-    return AgentMemory.open(store, embedder=embedder_at(embedder), embedder_id=embedder_id)
+    return AgentMemory.open(
+        store, embedder=embedder_at(embedder), embedder_id=embedder_id, tools=ToolSettings.from_environment()
+    )
 
 
 def require_store(store: Path) -> None:

@@ -58,3 +58,15 @@ def test_a_tool_that_only_reads_makes_no_store(tmp_path, refused):
     store = tmp_path / "store"
     assert "there is no memory store" in refused("tools", "call", "recent_memory", "--scope", SCOPE, "--store", store)
     assert not store.exists()
+
+
+def test_the_environment_says_what_the_tools_keep_to(tmp_path, ended, monkeypatch):
+    items = json.dumps({"items": [{"content": f"item {number}"} for number in range(3)]})
+    monkeypatch.setenv("LLM_MEMORY_BATCH_MAX_SIZE", "2")
+    call = ("tools", "call", "memory_batch_store", "--scope", "c", "--store", tmp_path / "store", "--json")
+    code, output, _ = ended(*call, items)
+    assert code == 2
+    assert "maximum" in json.loads(output)["message"]
+    monkeypatch.setenv("LLM_MEMORY_BATCH_MAX_SIZE", "3")
+    code, output, _ = ended(*call, items)
+    assert (code, json.loads(output)["stored_count"]) == (0, 3)

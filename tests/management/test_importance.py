@@ -157,3 +157,15 @@ def test_a_store_that_is_only_looked_into_counts_no_accesses_and_refuses_writes(
         ):
             with pytest.raises(ValueError, match="read-only"):
                 write()
+
+
+def test_what_was_noted_long_ago_is_dropped_when_the_tools_next_write(manager, draft, clock):
+    """Case D27: a log older than 30 days is cleaned."""
+    (memory,) = manager.add([draft("tea")])
+    memory = manager.set_importance(memory, score=0.9, reason="a whim")
+    clock.advance(days=29)
+    manager.add([draft("coffee")])
+    assert [entry.reason for entry in manager.audit(memory)] == ["a whim"]
+    clock.advance(days=2)
+    manager.add([draft("cocoa")])
+    assert manager.audit(memory) == []

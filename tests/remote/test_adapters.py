@@ -47,6 +47,14 @@ def test_a_classic_memory_recalls_and_keeps(either, memory):
     assert memory.stats(ALICE).facts == 0
 
 
+def test_a_memory_of_llama_index_recalls_and_keeps(either, memory):
+    conversation = llama_index.ConversationMemory.from_defaults(memory=either, scope=ALICE)
+    conversation.put(ChatMessage(role="user", content="Where do I live? In Lyon?"))
+    block, *_ = conversation.get()
+    assert "Alice lives in Lyon" in block.content
+    assert memory.stats(ALICE).queued_messages == 1
+
+
 async def test_a_middleware_gives_an_agent_its_memory(either, memory):
     from langchain.agents import create_agent
 
