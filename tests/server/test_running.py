@@ -5,6 +5,8 @@ import signal
 import socket
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -68,3 +70,27 @@ def test_the_command_refuses_what_is_unsafe_before_it_makes_a_store(tmp_path, ar
     )
     assert (done.returncode, complaint in done.stderr) == (2, True)
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.enable_socket
+def test_a_write_that_is_under_way_is_finished_before_the_server_ends(tmp_path):
+    store = tmp_path / "store"
+    facts = [{"id": f"f{number}", "fact": f"Fact number {number}"} for number in range(8_000)]
+    with (
+        subprocess.Popen([*COMMAND, *HASHED, "--store", str(store)], stdout=subprocess.PIPE, text=True) as process,
+        ThreadPoolExecutor(1) as executor,
+    ):
+        try:
+            address = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline()).group()
+            body = {"conversation_id": "user/alice", "facts": facts}
+            answer = executor.submit(httpx.post, f"{address}/api/v0/remember", json=body, timeout=60)
+            time.sleep(0.2)
+            assert not answer.done(), "it was too quick to be under way"
+            process.send_signal(signal.SIGTERM)
+            assert answer.result(60).status_code == 200
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+    with AgentMemory.open(store, embedder=HashEmbedder()) as memory:
+        assert memory.stats("user/alice").facts == 8_000
+        assert memory.verify().problems == ()
