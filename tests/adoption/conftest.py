@@ -5,7 +5,6 @@ from uuid import uuid4
 import chromadb
 import numpy as np
 import pytest
-from chromadb.config import Settings
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.testing import HashEmbedder
@@ -60,7 +59,7 @@ def skipped():
 @pytest.fixture
 def make_collection():
     """A new empty collection; its client's memory is that of the process, so names must differ."""
-    client = chromadb.EphemeralClient(Settings(anonymized_telemetry=False))
+    client = chromadb.EphemeralClient()
 
     def make(space="cosine"):
         configuration = {"hnsw": {"space": space}}

@@ -35,7 +35,7 @@ def client(request, tmp_path):
         yield client
         client.close()
     else:
-        yield chromadb.EphemeralClient(settings)
+        yield chromadb.EphemeralClient()
 
 
 @pytest.fixture

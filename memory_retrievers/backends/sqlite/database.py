@@ -9,6 +9,7 @@ import math
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -26,6 +27,8 @@ _PRAGMAS = (
     "PRAGMA temp_store = MEMORY",
     "PRAGMA secure_delete = ON",  # what is deleted is overwritten, not only unlinked
 )
+
+_PATIENCE = 10.0  # seconds; that of busy_timeout
 
 # SQLite fails rather than waits when two threads switch a new file to WAL at once.
 _opening = threading.Lock()
@@ -250,9 +253,23 @@ def _refuse_older(connection: sqlite3.Connection, path: Path | None) -> None:
         )
 
 
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    """SQLite does not wait by itself where another process is at the same thing."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
 def _migrate(connection: sqlite3.Connection, path: Path | None) -> None:
     if path is not None:
-        connection.execute("PRAGMA journal_mode = WAL")
+        _switch_to_wal(connection)
         connection.execute("PRAGMA synchronous = FULL")  # an acknowledged memory survives a power cut
     if one(connection, "PRAGMA user_version") == len(MIGRATIONS):
         return
