@@ -97,6 +97,12 @@ def chroma_client_of(port):
 
 
 @pytest.fixture
+def start_chroma(socket_enabled):
+    """Starts Chroma servers in directories and gives the port of each, in ``with`` statements."""
+    return running_chroma
+
+
+@pytest.fixture
 def run_chroma(socket_enabled):
     """Starts Chroma servers in directories and gives a client of each, in ``with`` statements."""
 

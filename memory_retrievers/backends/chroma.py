@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import math
 import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from memory_retrievers.backends.chroma_systems import is_open_elsewhere, own_client
 from memory_retrievers.backends.crash_guard import CrashGuard
 from memory_retrievers.errors import BackendError, IndexOutOfStepError, MemoryRetrieversError
 from memory_retrievers.passages import ProjectedPassage, Selection
@@ -138,14 +138,19 @@ class ChromaProjection:
                 numbers += map(_number, page)
         return numbers
 
-    def destroy(self, generation: str | None) -> None:
+    def destroy(self, generation: str | None, *, every_byte: bool = False) -> None:
         """See ``protocols.VectorProjection``."""
         if self._directory is None:
             self._drop(generation)
             return
         self.close()
-        if _running_settings(str(self._directory)) is not None:  # somebody else in this process has it open
+        if is_open_elsewhere(self._directory):
             self._drop(generation)
+            if every_byte:
+                raise BackendError(
+                    f"another Chroma client in this process has {self._directory} open, so its files cannot go: "
+                    "close that client and do this again"
+                )
             return
         with self._wrapped("destroy"):
             if self._directory.is_dir() and not self._directory.is_symlink():
@@ -166,7 +171,7 @@ class ChromaProjection:
 
     def _connected(self) -> ClientAPI:
         if self._client is None:
-            self._client = self._given_client or _own_client(self._directory)
+            self._client = self._given_client or own_client(self._directory)
         return self._client
 
     def _opened(self) -> Collection:
@@ -205,39 +210,6 @@ class ChromaProjection:
         if self._given_client is None or isinstance(error, InternalError | NotFoundError):
             return IndexOutOfStepError(problem)
         return BackendError(problem)
-
-
-def _own_client(directory: Path | None) -> ClientAPI:
-    """A client of its own, with the settings of whoever is in the same place already: Chroma insists on that."""
-    import chromadb
-    from chromadb.config import Settings
-
-    if directory is None:
-        return chromadb.EphemeralClient(settings=_running_settings("ephemeral"))
-    running = _running_settings(str(directory))
-    try:
-        return chromadb.PersistentClient(str(directory), settings=running or Settings(anonymized_telemetry=False))
-    except BaseException:
-        if running is None:
-            _forget_system(str(directory))
-        raise
-
-
-def _forget_system(identifier: str) -> None:
-    """Chroma keeps a client that failed to open, and would hand out its remains."""
-    from chromadb.api.shared_system_client import SharedSystemClient
-
-    SharedSystemClient._identifier_to_system.pop(identifier, None)  # noqa: SLF001 - there is no public way to do it
-    getattr(SharedSystemClient, "_identifier_to_refcount", {}).pop(identifier, None)
-
-
-def _running_settings(identifier: str) -> Any:  # noqa: ANN401 - chromadb.config.Settings, which is not imported here
-    if "chromadb" not in sys.modules:
-        return None
-    from chromadb.api.shared_system_client import SharedSystemClient
-
-    system = SharedSystemClient._identifier_to_system.get(identifier)  # noqa: SLF001 - there is no public way to ask
-    return None if system is None else system.settings
 
 
 def _probe(collection: Collection) -> None:

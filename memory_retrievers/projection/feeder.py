@@ -106,7 +106,7 @@ class Feeder:
         Raises:
             BackendError: It cannot be done now.
         """
-        with self._feeding:
+        with self._undisturbed():
             self._generation, self._suspect = None, True
             self.catch_up()
 
@@ -116,9 +116,9 @@ class Feeder:
         Raises:
             BackendError: It cannot be done now.
         """
-        with self._feeding:
+        with self._undisturbed():
             self._generation = None
-            self._projection.destroy(self._outbox.state().generation)
+            self._projection.destroy(self._outbox.state().generation, every_byte=True)
             self._outbox.begin(None)
 
     def close(self) -> None:
@@ -134,6 +134,14 @@ class Feeder:
                 _logger.warning("the vector projection could not be fed on closing and will be later: %s", error)
             self._generation = None
             self._projection.close()
+
+    @contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        """Put an end to what is being fed, after its batch: it is about to be thrown away."""
+        self._stop.set()
+        with self._feeding:
+            self._stop.clear()
+            yield
 
     def _in_background(self) -> None:
         try:

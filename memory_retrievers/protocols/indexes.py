@@ -116,8 +116,13 @@ class VectorProjection(Protocol):
         """The ids of all passages that are stored."""
         ...
 
-    def destroy(self, generation: str | None) -> None:
-        """Leave nothing of what is stored under this name, and no byte in files that are the projection's alone."""
+    def destroy(self, generation: str | None, *, every_byte: bool = False) -> None:
+        """Leave nothing of what is stored under this name, and no byte in files that are the projection's alone.
+
+        Args:
+            generation: The name.
+            every_byte: Fail rather than leave bytes behind, where the files are in somebody else's use as well.
+        """
         ...
 
     def close(self) -> None:

@@ -3,10 +3,7 @@
 import gc
 import http.server
 import socket
-import subprocess
-import sys
 import threading
-import time
 import warnings
 from pathlib import Path
 
@@ -40,31 +37,10 @@ def loopback(socket_enabled):
 
 
 @pytest.fixture
-def server(directory, loopback):
+def server(directory, loopback, start_chroma):
     """A Chroma server on that directory."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [Path(sys.executable).parent / "chroma", "run", "--path", directory, "--host", "127.0.0.1"]
-    with subprocess.Popen(
-        [*command, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        try:
-            wait_for(port, process)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-
-
-def wait_for(port, process):
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        assert process.poll() is None, "the server ended"
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    raise AssertionError("the server does not answer")
+    with start_chroma(directory) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def test_a_collection_is_read_from_its_directory_without_an_embedding_function(directory):

@@ -1,6 +1,7 @@
 """Exact in small scopes, Chroma in wide ones: when each answers, and what happens when Chroma cannot."""
 
 import logging
+import threading
 import time
 from datetime import timedelta
 
@@ -305,6 +306,33 @@ def test_closing_in_the_middle_of_a_rebuild_keeps_what_is_done(tmp_path, monkeyp
     ledger.close()
 
 
+def test_purging_does_not_wait_for_a_long_feed(tmp_path, monkeypatch):
+    monkeypatch.setattr(feeding, "BATCH", 10)
+    ledger = SQLiteLedger(None)
+    store(ledger, 200)
+    projection = Recording(tmp_path / "chroma")
+    index = made(ledger, projection)
+    put, began, puts = projection.put, threading.Event(), []
+
+    def slow_put(passages):
+        put(passages)
+        puts.append(len(passages))
+        began.set()
+        time.sleep(0.1)
+
+    monkeypatch.setattr(projection, "put", slow_put)
+    index.search(QUESTION, facts_in(), limit=10)
+    assert began.wait(30)
+    index.purge()
+    assert len(puts) < 20
+    assert not (tmp_path / "chroma").exists()
+    same_as_exact(index, ledger)
+    wait_until_ready(index)
+    same_as_exact(index, ledger)
+    index.close()
+    ledger.close()
+
+
 def test_verify_tells_what_differs(ledger, at_once, projection):
     ids = store(ledger, 30)
     same_as_exact(at_once, ledger)
@@ -399,6 +427,22 @@ def test_purge_leaves_no_byte_in_chroma_either(tmp_path):
             memory.purge()
         holding = [file for file in tmp_path.rglob("*") if file.is_file() and b"Xyzzyplugh" in file.read_bytes()]
         assert holding == []
+
+
+def test_purge_says_so_where_somebody_else_keeps_chroma_s_files_open(tmp_path):
+    import chromadb
+    from chromadb.config import Settings
+
+    with open_store(tmp_path, dense="chroma") as memory:
+        stored = memory.remember_fact(scope="user/1", fact="the marker is Xyzzyplugh")
+        memory.retrieve("Xyzzyplugh", scope="user/1")
+        memory.forget(stored.id, scope="user/1")
+        other = chromadb.PersistentClient(tmp_path / "chroma", settings=Settings(anonymized_telemetry=False))
+        with pytest.raises(BackendError, match="close that client"):
+            memory.purge()
+        other.close()
+        memory.purge()
+        assert not (tmp_path / "chroma").exists()
 
 
 def test_a_backup_has_its_projection_made_anew(tmp_path):

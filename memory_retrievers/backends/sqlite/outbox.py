@@ -71,8 +71,9 @@ class SQLiteOutbox:
                 )
             ]
             last = new[-1] if new else mark
-            # From here on a change of these passages is listed, even before the batch is acknowledged.
-            connection.execute("UPDATE projection SET claimed = ?", (last,))
+            # From here on a change of these passages is listed, even before the batch is acknowledged; and still of
+            # those that an earlier batch may have brought there before its process died.
+            connection.execute("UPDATE projection SET claimed = max(claimed, ?)", (last,))
             changed = {int(passage) for _, passage in changes}
             put = _read(
                 connection, "p.id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps([*changed, *new])}

@@ -132,6 +132,15 @@ class OutboxContract:
         assert sorted(ledger.outbox.waiting(at_most=10)) == ids
         assert _feed(ledger) == ([], ids)
 
+    def test_what_was_under_way_before_stays_watched_when_a_smaller_batch_follows(self, ledger: Ledger) -> None:
+        ledger.outbox.begin("first")
+        ids = [passage.id for passage in add(ledger, [fact("f0"), fact("f1")])]
+        assert ledger.outbox.batch(limit=10) is not None  # carried out perhaps, never acknowledged
+        ledger.remove(scope=SCOPE, id="f0")
+        assert ledger.outbox.batch(limit=1) is not None
+        ledger.remove(scope=SCOPE, id="f1")
+        assert _feed(ledger) == ([], ids)
+
     def test_a_batch_for_another_projection_counts_for_nothing(self, ledger: Ledger) -> None:
         ledger.outbox.begin("first")
         ids = [passage.id for passage in add(ledger, [fact("f0"), fact("f1")])]
