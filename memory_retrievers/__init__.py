@@ -20,21 +20,12 @@ from memory_retrievers.errors import (
     ValidationError,
 )
 from memory_retrievers.memory import AgentMemory
-from memory_retrievers.models import (
-    Category,
-    DetailLevel,
-    EpisodicMemory,
-    Explanation,
-    Message,
-    PendingReview,
-    Rating,
-    RetrievedMemory,
-    ScopeStatistics,
-    SemanticMemory,
-)
+from memory_retrievers.messages import Message
+from memory_retrievers.models import Category, DetailLevel, EpisodicMemory, Rating, ScopeStatistics, SemanticMemory
 from memory_retrievers.paging import Page
 from memory_retrievers.reports import Queued, Report
 from memory_retrievers.retrieval.result import RecentResult, RetrievalResult
+from memory_retrievers.retrieved import Explanation, PendingReview, RetrievedMemory
 from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings, ToolSettings
 
 __version__ = "0.1.0"

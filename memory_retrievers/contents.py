@@ -8,8 +8,10 @@ from itertools import islice
 from typing import Final, TypeAlias
 
 from memory_retrievers.managed import Association, AuditEntry
-from memory_retrievers.models import AnyMemory, Message, PendingReview
+from memory_retrievers.messages import Message
+from memory_retrievers.models import AnyMemory
 from memory_retrievers.passages import NewPassage
+from memory_retrievers.retrieved import PendingReview
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Told now and then how many memories are done, and of how many."""
@@ -133,8 +135,9 @@ class SkippedRows:
 
     Attributes:
         reason: Why: ``no_text``, ``zero_vector``, ``non_finite_vector``, ``no_scope`` (the key is missing, or neither
-            text nor a whole number), ``invalid_scope``, ``id_taken`` (by a memory that is not from the collection)
-            or ``invalid_record`` (a text, an id or metadata that no memory can hold).
+            text nor a whole number), ``invalid_scope``, ``id_taken`` (by a memory that is not from the collection),
+            ``invalid_record`` (a text, an id or metadata that no memory can hold) or ``held_back`` (by
+            ``before_store``).
         rows: How many.
         examples: The ids of the first few.
     """

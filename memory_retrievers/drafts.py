@@ -7,7 +7,8 @@ from datetime import datetime
 import uuid_utils
 
 from memory_retrievers import fsrs, scopes
-from memory_retrievers.models import AnyMemory, Draft, EpisodicDraft, EpisodicMemory, Message, SemanticMemory
+from memory_retrievers.messages import Message
+from memory_retrievers.models import AnyMemory, Draft, EpisodicDraft, EpisodicMemory, SemanticMemory
 
 
 def completed(draft: Draft, *, now: datetime) -> AnyMemory:

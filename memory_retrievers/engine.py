@@ -125,12 +125,14 @@ class Engine:
         return self._parts.settings_with(self.store.embedder.id)
 
     def close(self) -> None:
-        """Write what is waiting and release everything."""
-        if self._worker is not None:
-            self._worker.stop()
-        self.pending.flush()
-        self.told_after_write()
-        self.store.close()
+        """Write what is waiting and release everything, which is done even if the writing fails."""
+        try:
+            if self._worker is not None:
+                self._worker.stop()
+            self.pending.flush()
+            self.told_after_write()
+        finally:
+            self.store.close()
 
 
 def noted_embedder(directory: Path) -> str | None:

@@ -19,8 +19,10 @@ from memory_retrievers.errors import BackendError, ConfigurationError, Validatio
 from memory_retrievers.export_associations import Key, Line, key_of, named, parse_association, parse_audit
 from memory_retrievers.fields import NonBlankText, ShortText, Text, UTCDateTime
 from memory_retrievers.managed import Association, AuditEntry
-from memory_retrievers.models import EpisodicMemory, JsonObject, Message, PendingReview, SemanticMemory
+from memory_retrievers.messages import Message
+from memory_retrievers.models import EpisodicMemory, JsonObject, SemanticMemory
 from memory_retrievers.passages import NewPassage
+from memory_retrievers.retrieved import PendingReview
 
 if TYPE_CHECKING:
     from memory_retrievers.passages import Vector

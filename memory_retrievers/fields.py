@@ -1,4 +1,4 @@
-"""The types that fields are made of: what is mended at the door, and what is refused there."""
+"""What records are made of: their base, and types that mend a value at the door or refuse it there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
 MAX_CONTENT_LENGTH = 1_000_000
 """Characters in one message, summary, fact or title (specification §3.1)."""
@@ -88,3 +88,9 @@ ShortText = Annotated[
 DistinctTexts = Annotated[tuple[Text, ...], AfterValidator(_stripped_and_distinct)]
 UnitInterval = Annotated[float, BeforeValidator(_clamp_to_unit), Field(ge=0, le=1, allow_inf_nan=False)]
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_json_only)]
+
+
+class Value(BaseModel):
+    """The base of every record: it never changes, and has no fields but its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from memory_retrievers import scopes
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.fingerprint import StoreEmbedder
-from memory_retrievers.models import AnyMemory, Draft, Message
+from memory_retrievers.messages import Message
+from memory_retrievers.models import AnyMemory, Draft
 from memory_retrievers.passages import Passage
 from memory_retrievers.protocols import Clock, Embedder, KeywordIndex, Ledger, VectorIndex
+from memory_retrievers.stages import EMBED, stage
 
 if TYPE_CHECKING:
     from memory_retrievers.passages import Vector
@@ -143,7 +145,9 @@ class IndexedLedger:
         while True:
             embedder = self.embedder.current()
             try:
-                found = find(embedder.embed_query(query))
+                with stage(EMBED):
+                    vector = embedder.embed_query(query)
+                found = find(vector)
             except Exception:
                 if self.embedder.holds(embedder):
                     raise

@@ -8,14 +8,22 @@ Constructors raise pydantic's own error; the methods of the package turn it into
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from memory_retrievers.fields import DistinctTexts, Metadata, NonBlankText, ShortText, Text, UnitInterval, UTCDateTime
-from memory_retrievers.foreign_messages import LangChainMessage, LlamaIndexMessage, read_langchain, read_llama_index
+from memory_retrievers.fields import (
+    DistinctTexts,
+    Metadata,
+    NonBlankText,
+    ShortText,
+    Text,
+    UnitInterval,
+    UTCDateTime,
+    Value,
+)
+from memory_retrievers.messages import Message
 
 KEY_MOMENT_SURPRISE = 0.7
 """From this surprise on an episode counts as a key moment (specification §2.6)."""
@@ -97,43 +105,7 @@ class Origin(StrEnum):
     STORE = "store"
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Message(_Value):
-    """One turn of a conversation.
-
-    Attributes:
-        role: Who speaks: ``user``, ``assistant``, or any other name; kept as given, shown in lower case.
-        content: What was said; not blank.
-        timestamp: When; None is filled with the current time where the message is stored.
-    """
-
-    role: ShortText
-    content: NonBlankText
-    timestamp: UTCDateTime | None = None
-
-    @classmethod
-    def from_langchain(cls, message: LangChainMessage, *, include_tools: bool = False) -> Self | None:
-        """What a LangChain message says: its texts joined by newlines, ``[image]`` for an image; None if nothing.
-
-        Args:
-            message: Any ``BaseMessage``; ``human`` becomes ``user``, ``ai`` becomes ``assistant``. Its time is
-                ``timestamp`` or ``created_at`` in its metadata, if that is a datetime or ISO-8601 text.
-            include_tools: Also tell the tools that are called, and what they answer.
-        """
-        said = read_langchain(message, include_tools=include_tools)
-        return None if said is None else cls(role=said.role, content=said.content, timestamp=said.timestamp)
-
-    @classmethod
-    def from_llama_index(cls, message: LlamaIndexMessage, *, include_tools: bool = False) -> Self | None:
-        """What a LlamaIndex ``ChatMessage`` says; as :meth:`from_langchain`."""
-        said = read_llama_index(message, include_tools=include_tools)
-        return None if said is None else cls(role=said.role, content=said.content, timestamp=said.timestamp)
-
-
-class MemoryDraft(_Value):
+class MemoryDraft(Value):
     """What both kinds of memory share; the part the memory tools work on.
 
     Attributes:
@@ -298,53 +270,7 @@ class MemoryKey:
     id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
-    """Why a memory stands where it stands.
-
-    Attributes:
-        dense_rank: Its place among the nearest vectors, from 1; None if it was not among the candidates.
-        bm25_rank: Its place by BM25, from 1; None likewise.
-        fused_score: The sum of what each list gave it (specification §2.3).
-        retrievability: How well it is remembered, 0 to 1 (FSRS); 1 for facts.
-        score: The final score, 0 to 1.
-    """
-
-    dense_rank: int | None
-    bm25_rank: int | None
-    fused_score: float
-    retrievability: float
-    score: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetrievedMemory(Generic[MemoryT]):
-    """One hit: the memory, its place among its kind from 1, its score in (0, 1], and why."""
-
-    memory: MemoryT
-    rank: int
-    score: float
-    explanation: Explanation
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingReview:
-    """A retrieval whose use has not been judged yet.
-
-    Attributes:
-        scope: The scope that was searched.
-        query: What was asked.
-        memories: The episodes that were returned, in rank order.
-        created_at: When.
-    """
-
-    scope: str
-    query: str
-    memories: tuple[MemoryKey, ...]
-    created_at: datetime
-
-
-class ScopeStatistics(_Value):
+class ScopeStatistics(Value):
     """What a scope, or a whole store, holds."""
 
     episodes: int = 0

@@ -41,11 +41,14 @@ class _Live(Generic[SharedT]):
     lock: filelock.BaseFileLock
     process: int = field(default_factory=os.getpid)
     holders: int = 1
+    closed: threading.Event = field(default_factory=threading.Event)
 
 
 _live: dict[Path, _Live[Shareable]] = {}
 # Reentrant: a handle that is garbage collected while another is being opened lets go of its share right then.
 _registry = threading.RLock()
+if hasattr(os, "register_at_fork"):  # a child must not inherit it from a thread that it does not have
+    os.register_at_fork(before=_registry.acquire, after_in_parent=_registry.release, after_in_child=_registry.release)
 
 
 def share(directory: Path, *, settings: Hashable, build: Callable[[], SharedT]) -> tuple[SharedT, Callable[[], None]]:
@@ -61,17 +64,21 @@ def share(directory: Path, *, settings: Hashable, build: Callable[[], SharedT]) 
         ConfigurationError: This process has it open with other settings.
     """
     place = directory.resolve()
-    with _registry:
-        live = _live.get(place)
-        if live is not None and live.process == os.getpid():
-            if live.shared.settings != settings:
-                raise ConfigurationError(
-                    f"{directory} is open in this process with other settings: close it first, or open it the same way"
-                )
-            live.holders += 1
-        else:
-            live = _opened(place, build)
-            _live[place] = live
+    while True:
+        with _registry:
+            live = _live.get(place)
+            if live is None or live.process != os.getpid():
+                live = _live[place] = _opened(place, build)
+                break
+            if live.holders:
+                if live.shared.settings != settings:
+                    raise ConfigurationError(
+                        f"{directory} is open in this process with other settings: close it first, or open it the "
+                        "same way"
+                    )
+                live.holders += 1
+                break
+        live.closed.wait()  # its last holder is letting go of it
     return live.shared, lambda: _let_go(place, live)  # type: ignore[return-value]  # built by `build`
 
 
@@ -114,8 +121,11 @@ def _let_go(place: Path, live: _Live[Shareable]) -> None:
         live.holders -= 1
         if live.holders:
             return
-        del _live[place]
-        try:
-            live.shared.close()
-        finally:
-            live.lock.release()
+    # outside the registry: a worker may take long to end, and nobody else has to wait for that
+    try:
+        live.shared.close()
+    finally:
+        live.lock.release()
+        with _registry:
+            del _live[place]
+        live.closed.set()

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from memory_retrievers.errors import ConfigurationError
-from memory_retrievers.models import AnyMemory, Draft, Message
+from memory_retrievers.messages import Message
+from memory_retrievers.models import AnyMemory, Draft
 from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings, ToolSettings
 
 if TYPE_CHECKING:
@@ -57,7 +58,11 @@ def chosen_embedder(embedder: AnyEmbedder | None, *, embedder_id: str | None) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What an engine is made of, with every default filled in."""
+    """What an engine is made of, with every default filled in.
+
+    ``language_model`` is ``given_language_model`` in the package's shape, which is made anew each time and so is equal
+    to nothing; two holders are compared by what they gave.
+    """
 
     embedder: Embedder
     retrieval: RetrievalSettings
@@ -65,6 +70,7 @@ class Parts:
     keyword: KeywordEngine
     dense: DenseEngine
     language_model: LanguageModel | None
+    given_language_model: AnyLanguageModel | None
     ingestion: IngestionSettings
     review: ReviewSettings
     before_store: BeforeStore | None
@@ -102,6 +108,7 @@ class Parts:
             keyword=keyword,
             dense=dense,
             language_model=None if language_model is None else _adapted(language_model),
+            given_language_model=language_model,
             ingestion=ingestion or IngestionSettings(),
             review=review or ReviewSettings(),
             before_store=before_store,
@@ -121,7 +128,7 @@ class Parts:
             self.keyword,
             self.dense,
             self.clock,
-            self.language_model,
+            self.given_language_model,
             self.ingestion,
             self.review,
             self.before_store,

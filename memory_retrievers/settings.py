@@ -116,8 +116,8 @@ class ToolSettings(BaseModel):
     Attributes:
         batch_max_size: So many items in a batch are allowed.
         search_default_top_k: So many results a search gives when it is not told.
-        embedding_batch_size: So many texts an embedder is given at once, where the caller cuts them up. The store hands
-            a whole batch to its embedder, which knows best; this is for tools that embed page by page.
+        embedding_batch_size: Accepted for compatibility (specification §3.1); it has no effect. The store hands a
+            whole batch to its embedder, which cuts it up as suits it best.
         max_content_length: Characters in one memory; no more than the store takes.
         max_tags: Tags of one memory.
         max_tag_length: Characters in one tag.

@@ -11,8 +11,9 @@ from memory_retrievers.drafts import completed
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.fingerprint import ProbedEmbedder
 from memory_retrievers.indexed import IndexedLedger
-from memory_retrievers.models import AnyMemory, Draft, MemoryKey, PendingReview, SemanticMemory
+from memory_retrievers.models import AnyMemory, Draft, MemoryKey, SemanticMemory
 from memory_retrievers.passages import NewPassage, Passage
+from memory_retrievers.retrieved import PendingReview
 from memory_retrievers.updates import changed
 
 Revision: TypeAlias = Callable[[AnyMemory], Mapping[str, object]]

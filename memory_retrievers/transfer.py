@@ -20,8 +20,8 @@ from memory_retrievers.contents import Progress, StoredMemory, StoredQueue
 from memory_retrievers.errors import ConfigurationError, EmbeddingMismatchError, ValidationError
 from memory_retrievers.export_format import Header
 from memory_retrievers.managed import Association, AuditEntry
-from memory_retrievers.models import PendingReview
 from memory_retrievers.protocols import Ledger
+from memory_retrievers.retrieved import PendingReview
 from memory_retrievers.store import MemoryStore
 
 PAGE: Final = 256

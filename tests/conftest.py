@@ -84,16 +84,16 @@ def running_chroma(directory):
 
 @contextlib.contextmanager
 def chroma_client_of(port):
-    """A client of a server, closed to the last socket, which Chroma itself leaves open."""
+    """A client of a server, closed to the last socket."""
     import chromadb
+
+    from memory_retrievers.backends.chroma_client import close_client
 
     client = chromadb.HttpClient("127.0.0.1", port)
     try:
         yield client
     finally:
-        for each in (client, client._admin_client):
-            each._server._session.close()
-        client.close()
+        close_client(client)
 
 
 @pytest.fixture

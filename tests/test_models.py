@@ -6,18 +6,9 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pytest
 from pydantic import ValidationError
 
-from memory_retrievers.models import (
-    Category,
-    ContentType,
-    EpisodicMemory,
-    Explanation,
-    Kind,
-    Message,
-    Origin,
-    RetrievedMemory,
-    SemanticMemory,
-    Tier,
-)
+from memory_retrievers.messages import Message
+from memory_retrievers.models import Category, ContentType, EpisodicMemory, Kind, Origin, SemanticMemory, Tier
+from memory_retrievers.retrieved import Explanation, RetrievedMemory
 
 NINE = datetime(2026, 3, 1, 9, tzinfo=UTC)
 

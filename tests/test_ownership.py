@@ -5,10 +5,20 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from memory_retrievers import AgentMemory, ConfigurationError, RetrievalSettings, StoreLockedError
+from memory_retrievers import (
+    AgentMemory,
+    ConfigurationError,
+    Message,
+    RetrievalSettings,
+    StoreLockedError,
+    ValidationError,
+)
+from memory_retrievers.models import EpisodicDraft
 from memory_retrievers.testing import FixedClock, HashEmbedder
 
 HOLD = """
@@ -49,6 +59,34 @@ os.waitpid(child, 0)
 memory.remember_fact(scope="c1", fact="User likes Lyon")
 print(len(memory.retrieve("Lyon", scope="c1").semantic), flush=True)
 memory.close()
+"""
+
+FORK_WHILE_OPENING = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from memory_retrievers import AgentMemory
+from memory_retrievers.ownership import share
+from memory_retrievers.testing import HashEmbedder
+class Shared:
+    settings = ()
+    def close(self):
+        pass
+def slowly():
+    begun.set()
+    time.sleep(0.5)
+    return Shared()
+begun = threading.Event()
+opening = threading.Thread(target=share, args=(Path(sys.argv[1]),), kwargs={"settings": (), "build": slowly})
+opening.start()
+begun.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    AgentMemory.open(sys.argv[2], embedder=HashEmbedder()).close()
+    os._exit(0)
+_, status = os.waitpid(child, 0)
+opening.join()
+sys.exit(status != 0)
 """
 
 
@@ -175,6 +213,13 @@ def test_a_handle_carried_over_a_fork_is_refused_and_the_parent_is_unharmed(stor
     assert done.stdout.splitlines() == ["ConfigurationError ConfigurationError StoreLockedError", "2"]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_forked_while_a_thread_opens_a_store_can_open_another(store, tmp_path):
+    store.mkdir()
+    arguments = [sys.executable, "-c", FORK_WHILE_OPENING, str(store), str(tmp_path / "other")]
+    subprocess.run(arguments, capture_output=True, check=True, timeout=60)
+
+
 def test_what_waits_is_written_when_the_program_ends_without_closing(store):
     code = HOLD.replace(
         "for line in sys.stdin:",
@@ -183,3 +228,46 @@ def test_what_waits_is_written_when_the_program_ends_without_closing(store):
     subprocess.run([sys.executable, "-c", code, str(store)], capture_output=True, check=True, timeout=60)
     with opened(store) as memory:
         assert len(memory.pending_reviews("c1")) == 1
+
+
+def test_a_store_whose_worker_takes_long_to_end_holds_up_no_other_store(store, tmp_path):
+    working, may_end = threading.Event(), threading.Event()
+
+    def slow(record):
+        if isinstance(record, EpisodicDraft):
+            working.set()
+            assert may_end.wait(30)
+        return record
+
+    memory = opened(store, before_store=slow)
+    memory.add_messages("c1", [Message(role="user", content=f"Message {n}") for n in range(40)])
+    memory.start_worker()
+    assert working.wait(30)
+    with ThreadPoolExecutor() as threads:
+        closing = threads.submit(memory.close)
+        try:
+            threads.submit(lambda: opened(tmp_path / "other").close()).result(timeout=20)
+            again = threads.submit(opened, store)
+            assert not closing.done()
+            assert not again.done()
+        finally:
+            may_end.set()
+        closing.result(timeout=30)
+        again.result(timeout=30).close()
+
+
+def test_a_store_that_cannot_write_what_waits_is_closed_all_the_same(store):
+    memory = opened(store)
+    memory.remember_episode(scope="c1", summary="The user moved to Lyon.")
+    database = memory._store.ledger.database
+    with database.write() as connection:
+        connection.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON pending_reviews BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
+        )
+    memory.retrieve("Lyon", scope="c1")
+    with pytest.raises(ValidationError, match="the disk is full"):
+        memory.close()
+    with pytest.raises(ConfigurationError, match="closed"), database.read():
+        pass
+    with opened(store) as memory:
+        assert memory.stats().episodes == 1

@@ -12,7 +12,10 @@ from memory_retrievers import (
     BackendError,
     ConfigurationError,
     EmbeddingMismatchError,
+    IngestionSettings,
     Message,
+    ReviewSettings,
+    ToolSettings,
     ValidationError,
     transfer,
 )
@@ -322,3 +325,24 @@ def test_an_export_of_the_first_format_is_still_read(exported, tmp_path, clock):
     old.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in (header, *rest)), "utf-8")
     with AgentMemory.import_(old, into=tmp_path / "copy", embedder=HashEmbedder(), clock=clock) as copy:
         assert copy.stats().episodes == 1
+
+
+def test_the_imported_memory_is_the_one_that_open_gives_with_the_same_settings(filled, tmp_path, clock):
+    seen = []
+    same = {
+        "embedder": HashEmbedder(),
+        "clock": clock,
+        "ingestion": IngestionSettings(keep_messages_days=3),
+        "review": ReviewSettings(),
+        "tools": ToolSettings(audit_days=3),
+        "before_store": lambda record: seen.append(record) or record,
+    }
+    filled.export(tmp_path / "export.jsonl")
+    with (
+        AgentMemory.import_(tmp_path / "export.jsonl", into=tmp_path / "copy", **same) as imported,
+        AgentMemory.open(tmp_path / "copy", **same) as memory,  # other settings would be refused
+    ):
+        assert memory.scopes() == imported.scopes() == filled.scopes()
+        assert seen == []
+        memory.remember_fact(scope="s", fact="Emil sings")
+        assert len(seen) == 1

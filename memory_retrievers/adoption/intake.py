@@ -114,7 +114,7 @@ class Intake:
             held = known.get(row.id)
             if held is not None and held.digest == row.digest:
                 self._counts["unchanged"] += 1
-            elif isinstance(reason := memory_of(row, self._adoption, now=self._store.now()), Skip):
+            elif isinstance(reason := memory_of(row, self._adoption, self._store), Skip):
                 self._skip(row, reason)
                 useless += [row.id] if held else []
             else:
@@ -134,14 +134,14 @@ class Intake:
                 held = known.get(row.id)
                 if held is not None and held.digest == row.digest:
                     self._counts["unchanged"] += 1
-                elif isinstance(stored := memory_of(row, self._adoption, now=self._store.now()), Skip):
+                elif isinstance(stored := memory_of(row, self._adoption, self._store), Skip):
                     self._skip(row, stored)
                 elif held is not None and (before := self._in_place(held, stored)) is not None:
                     replaced += self._overwrite(row, before, stored)
                     self._counts["updated"] += 1
                 else:
                     replaced += self._removed(held)  # it has moved to another scope
-                    if self._store.ledger.get(scope=stored.memory.scope, id=row.id) is None:
+                    if self._store.ledger.get(scope=stored.memory.scope, id=stored.memory.id) is None:
                         new[row.id] = (row, stored)
                         self._counts["adopted" if held is None else "updated"] += 1
                     else:

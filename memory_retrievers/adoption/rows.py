@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from memory_retrievers.drafts import completed
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Origin, SemanticMemory
 from memory_retrievers.passages import NewPassage
+from memory_retrievers.store import MemoryStore
 
 if TYPE_CHECKING:
     from memory_retrievers.passages import Vector
@@ -32,10 +32,15 @@ class Skip(StrEnum):
     INVALID_SCOPE = "invalid_scope"
     ID_TAKEN = "id_taken"
     INVALID_RECORD = "invalid_record"
+    HELD_BACK = "held_back"
 
 
-def memory_of(row: SourceRow, adoption: Adoption, *, now: datetime) -> StoredMemory | Skip:
-    """The fact that a row becomes, with its passage."""
+def memory_of(row: SourceRow, adoption: Adoption, store: MemoryStore) -> StoredMemory | Skip:
+    """The fact that a row becomes, as the store admits it, with its passage.
+
+    Raises:
+        EmbeddingError: ``before_store`` has changed the text, and the embedder failed.
+    """
     text = text_of(row, adoption)
     scope = _scope_of(row, adoption)
     vector = unit(row.vector)
@@ -56,7 +61,12 @@ def memory_of(row: SourceRow, adoption: Adoption, *, now: datetime) -> StoredMem
         )
     except pydantic.ValidationError:
         return Skip.INVALID_RECORD
-    memory = completed(draft, now=now)
+    admitted = store.admitted(draft)
+    if admitted is None:
+        return Skip.HELD_BACK
+    memory = completed(admitted, now=store.now())
+    if memory.search_text != draft.fact:
+        (vector,) = store.embedder.current().embed_documents([memory.embedding_text])
     return StoredMemory(memory=memory, passages=(passage_of(memory, vector),))
 
 

@@ -77,6 +77,9 @@ class WriteThrough:
 
     def _upsert(self, memories: dict[int, AnyMemory], vectors: dict[int, Vector]) -> None:
         ids = self._ids(memories)
+        memories = {row: memory for row, memory in memories.items() if row in ids}
+        if not memories:
+            return
         before = source.metadata_of(self._collection, list(ids.values()))
         texts = {row: memory.search_text for row, memory in memories.items()}
         with source.reached(self._collection):
@@ -95,7 +98,10 @@ class WriteThrough:
             )
 
     def _ids(self, memories: dict[int, AnyMemory]) -> dict[int, str]:
-        """The ids the memories have in the collection; a new one gets its own id unless somebody else has it there."""
+        """The ids the memories have in the collection; a new one gets its own id unless somebody else has it there.
+
+        One that was forgotten meanwhile gets none: nothing would ever take it out of the collection again.
+        """
         ids = self._rows.ids_of(list(memories))
         new = {row: memory.id for row, memory in memories.items() if row not in ids}
         if new:
@@ -104,11 +110,12 @@ class WriteThrough:
                 *self._rows.known(list(new.values())),
             }
             for row, wanted in new.items():
-                ids[row] = str(uuid_utils.uuid7()) if wanted in taken else wanted
-                taken.add(ids[row])
+                new[row] = str(uuid_utils.uuid7()) if wanted in taken else wanted
+                taken.add(new[row])
             with self._rows.quiet_transaction():
                 alive = self._store.ledger.load(list(new))
-                self._rows.note({ids[row]: AdoptedRow(memory=row, digest=_NOT_READ_YET) for row in alive})
+                self._rows.note({new[row]: AdoptedRow(memory=row, digest=_NOT_READ_YET) for row in alive})
+            ids |= {row: new[row] for row in alive}
         return ids
 
     def _vectors(self, memories: dict[int, AnyMemory]) -> dict[int, Vector]:

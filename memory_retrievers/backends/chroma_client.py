@@ -49,8 +49,17 @@ def opened_collection(name: str, *, path: Path | None = None, url: str | None = 
     try:
         yield _found(client, name, place=str(path or url))
     finally:
-        if close := getattr(client, "close", None):  # older Chromas close with the process
-            close()
+        close_client(client)
+
+
+def close_client(client: ClientAPI) -> None:
+    """Let go of a client and of its connections to a server, which Chroma itself leaves open."""
+    for each in (client, getattr(client, "_admin_client", None)):
+        session = getattr(getattr(each, "_server", None), "_session", None)
+        if session is not None:
+            session.close()
+    if close := getattr(client, "close", None):  # older Chromas close with the process
+        close()
 
 
 def _client_of_directory(path: Path) -> ClientAPI:

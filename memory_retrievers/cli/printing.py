@@ -10,15 +10,9 @@ from typing import Final
 import typer
 
 from memory_retrievers.contents import AdoptionReport, VerificationReport
-from memory_retrievers.models import (
-    AnyMemory,
-    EpisodicMemory,
-    JsonObject,
-    RetrievedMemory,
-    ScopeStatistics,
-    SemanticMemory,
-)
+from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, ScopeStatistics, SemanticMemory
 from memory_retrievers.rendering.raw import iso
+from memory_retrievers.retrieved import RetrievedMemory
 from memory_retrievers.text import one_line
 
 _MEMORY: Final = ("id", "kind", "created_at", "memory")

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from memory_retrievers.ingestion import cues
-from memory_retrievers.models import Message
+from memory_retrievers.messages import Message
 from memory_retrievers.text import analyze
 
 if TYPE_CHECKING:  # importing the package loads no numpy

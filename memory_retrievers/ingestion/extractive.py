@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Final
 
 from memory_retrievers.ingestion import cues
-from memory_retrievers.models import Message
+from memory_retrievers.messages import Message
 from memory_retrievers.summaries import rarest, sentences
 from memory_retrievers.text import STOP_WORDS, analyze, one_line
 

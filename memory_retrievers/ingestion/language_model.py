@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memory_retrievers.models import Message
+from memory_retrievers.messages import Message
 from memory_retrievers.prompts.segmentation import (
     SYSTEM_PROMPT,
     SegmentAnswer,

@@ -9,7 +9,7 @@ from itertools import pairwise
 from memory_retrievers.ingestion.borders import BorderSettings, find_borders
 from memory_retrievers.ingestion.extractive import fallback_summary, fallback_title, readable, term_counts
 from memory_retrievers.ingestion.surprise import SurpriseSettings, surprises
-from memory_retrievers.models import Message
+from memory_retrievers.messages import Message
 from memory_retrievers.protocols import Background, Segment
 
 

@@ -16,7 +16,8 @@ from memory_retrievers import review, scopes
 from memory_retrievers.errors import MemoryRetrieversError, ValidationError
 from memory_retrievers.ingestion.episodes import drafts_of
 from memory_retrievers.ingestion.queue import Claim, MessageQueue
-from memory_retrievers.models import AnyMemory, EpisodicDraft, EpisodicMemory, MemoryKey, Message, Rating
+from memory_retrievers.messages import Message
+from memory_retrievers.models import AnyMemory, EpisodicDraft, EpisodicMemory, MemoryKey, Rating
 from memory_retrievers.protocols import Background, Judge, ReviewJob, Segment, Segmenter
 from memory_retrievers.reports import Queued, Report
 from memory_retrievers.settings import IngestionSettings, ReviewSettings
@@ -201,7 +202,7 @@ class IngestionPipeline:
         """Do what follows from new episodes: reviews, then facts."""
         for job in self._conversations.review_jobs(scope):
             report = report.joined(Report(reviews=self._reviewed(job)))
-        if self._consolidator is not None:
+        if self._consolidator is not None and self._consolidator.due(scope):  # else nobody waits for the lock
             with self._consolidating:
                 report = report.joined(self._consolidator.consolidate(scope))
         return report.joined(Report(waiting=self._conversations.state(scope).messages))

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import uuid_utils
 
-from memory_retrievers.models import Message
+from memory_retrievers.messages import Message
 from memory_retrievers.protocols import Clock, Conversations, QueuedMessage, QueueState
 from memory_retrievers.reports import Queued
 from memory_retrievers.settings import IngestionSettings
@@ -74,7 +74,10 @@ class MessageQueue:
         """When a queue that gets no further messages will be due by its age; None if never."""
         if state.first_at is None or state.messages < self._settings.min_messages:
             return None
-        return state.first_at + timedelta(hours=self._settings.due_after_hours)
+        try:
+            return state.first_at + timedelta(hours=self._settings.due_after_hours)
+        except OverflowError:  # a message may claim to be of the last day there is
+            return None
 
     def claim(self, scope: str, *, whole: bool = False) -> Claim | None:
         """Put up a fence around the first messages, a window of them, if the queue is due and nobody else has.
@@ -92,9 +95,13 @@ class MessageQueue:
         )
         if not claimed:
             return None
+        covered = tuple(self._conversations.head(scope, limit=messages))
+        if len(covered) < messages:  # somebody has drained it since it was looked at
+            self._conversations.release(scope, fence=fence)
+            return self.claim(scope, whole=whole)
         return Claim(
             fence=fence,
-            messages=tuple(self._conversations.head(scope, limit=messages)),
+            messages=covered,
             is_all=messages == state.messages,
             window_doubled=state.window_doubled,
             previous_summary=state.previous_summary,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memory_retrievers.ingestion import cues
-from memory_retrievers.models import Message
+from memory_retrievers.messages import Message
 
 if TYPE_CHECKING:  # importing the package loads no numpy
     from memory_retrievers.passages import Vector, Vectors

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
-from memory_retrievers.errors import MemoryRetrieversError
 from memory_retrievers.ingestion.pipeline import IngestionPipeline
 from memory_retrievers.protocols import Clock, Conversations
 
@@ -35,12 +36,10 @@ class Worker:
         self._clock = clock
         self._wake = threading.Event()
         self._stopping = threading.Event()
-        self._failures = 0
         self._thread = threading.Thread(target=self._run, name="memory-retrievers-worker", daemon=True)
 
     def start(self) -> None:
         """Begin with what is due already."""
-        self._wake.set()
         self._thread.start()
 
     def wake(self) -> None:
@@ -54,31 +53,38 @@ class Worker:
         self._thread.join()
 
     def _run(self) -> None:
+        failures_in_a_row, pause = 0, 0.0
         while True:
-            self._wake.wait(self._pause())
+            # 1. sleep until something arrives or is due
+            self._wake.wait(pause)
             self._wake.clear()
             if self._stopping.is_set():
                 return
-            self._work()
-            if self._failures:
-                self._stopping.wait(self._backoff())
-                self._wake.set()
+            # 2. do it
+            failures: list[Exception] = []
+            self._work(failures)
+            with _noting(failures):
+                pause = self._pause()
+            # 3. what failed is tried again after a while
+            failures_in_a_row = failures_in_a_row + 1 if failures else 0
+            if failures:
+                kinds = ", ".join(sorted({type(failure).__name__ for failure in failures}))
+                _logger.warning("messages could not be processed and stay queued: %s", kinds)
+                self._stopping.wait(min(FIRST_PAUSE * 2.0 ** min(failures_in_a_row - 1, 10), LONGEST_PAUSE))
+                pause = 0.0
 
-    def _work(self) -> None:
-        try:
-            for scope in self._pipeline.scopes():
-                if self._stopping.is_set():
-                    return
+    def _work(self, failures: list[Exception]) -> None:
+        """Do what is due; a scope that fails does not keep the others from their turn."""
+        scopes: list[str] = []
+        with _noting(failures):
+            scopes = self._pipeline.scopes()
+        for scope in scopes:
+            if self._stopping.is_set():
+                return
+            with _noting(failures):
                 self._pipeline.process(scope)
+        with _noting(failures):
             self._pipeline.erase_old_messages()
-        except MemoryRetrieversError as error:
-            self._failures += 1
-            _logger.warning("messages could not be processed and stay queued: %s", type(error).__name__)
-        else:
-            self._failures = 0
-
-    def _backoff(self) -> float:
-        return float(min(FIRST_PAUSE * 2 ** (self._failures - 1), LONGEST_PAUSE))
 
     def _pause(self) -> float:
         """Seconds until the next queue is due by its age."""
@@ -86,3 +92,12 @@ class Worker:
         states = map(self._conversations.state, self._conversations.scopes())
         waits = [(due_at - now).total_seconds() for state in states if (due_at := self._pipeline.queue.due_at(state))]
         return min(max(min(waits, default=LONGEST_SLEEP), 0.1), LONGEST_SLEEP)
+
+
+@contextmanager
+def _noting(failures: list[Exception]) -> Iterator[None]:
+    """Whatever fails, the thread lives on: a ``before_store`` may raise anything."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001
+        failures.append(error)

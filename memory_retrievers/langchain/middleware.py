@@ -41,7 +41,8 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         agent.invoke(messages, {"configurable": {"thread_id": "t1", "user_id": "user/alice"}})
 
     Once per run it recalls what answers the last message of the user, and puts it last into the system message of
-    every model call: into the prompt, never into the thread. When the run has ended, what is new in the thread is
+    every model call: into the prompt, never into the thread. (A run that goes on after an interrupt recalls for each
+    model call.) When the run has ended, what is new in the thread is
     queued in the memory, each message once, however many runs the thread has. Instructions (system messages) and the
     summaries of ``SummarizationMiddleware`` are not recorded. Where a thread begins with messages of earlier turns, as
     without a checkpointer, only those after the last answer are new.

@@ -204,8 +204,8 @@ class MemoryStoreAdapter(BaseStore):
         """The item as it is once it was read: one with a lifetime lives on from now."""
         lifetime = item.metadata.get(LIFETIME)
         if refresh and isinstance(lifetime, int | float):
-            # somebody else may have just deleted it, or the memory may only be read
-            with contextlib.suppress(NotFoundError, ConfigurationError):
+            # somebody else may have just deleted it, the memory may only be read, or before_store says no by now
+            with contextlib.suppress(NotFoundError, ConfigurationError, ValidationError):
                 expires_at = self._memory.now() + timedelta(minutes=lifetime)
                 return _as_item(self._memory.update(item.id, scope=item.scope, expires_at=expires_at)) or item
         return item

@@ -13,7 +13,8 @@ from pydantic import ConfigDict, Field, SkipValidation
 
 from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError
 from memory_retrievers.langchain.scope import ScopedByConfig
-from memory_retrievers.models import DetailLevel, Message
+from memory_retrievers.messages import Message
+from memory_retrievers.models import DetailLevel
 from memory_retrievers.protocols import Memory
 from memory_retrievers.rendering.framing import notes
 
@@ -82,8 +83,10 @@ class TurnMemory(ScopedByConfig):
             MemoryRetrieversError: They could not be queued.
         """
         if messages and self.memory.add_messages(scope, messages).due and self.process == "due":
-            with going_on("messages stay queued"):
+            try:
                 self.memory.process_due(scope)
+            except Exception as error:  # noqa: BLE001 - raised, it would have them queued once more
+                _warn("messages stay queued", error)
 
     def said(self, messages: Sequence[BaseMessage]) -> list[Message]:
         """What of a conversation is kept: what was said, but no instructions, and no summary that takes its place."""
@@ -106,7 +109,11 @@ def going_on(outcome: str) -> Iterator[None]:
     except ConfigurationError:
         raise
     except MemoryRetrieversError as error:
-        _logger.warning("%s, since the memory failed (%s)", outcome, type(error).__name__)
+        _warn(outcome, error)
+
+
+def _warn(outcome: str, error: Exception) -> None:
+    _logger.warning("%s, since the memory failed (%s)", outcome, type(error).__name__)
 
 
 def _is_summary(message: BaseMessage) -> bool:

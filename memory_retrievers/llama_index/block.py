@@ -93,7 +93,7 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
     token_counter: Callable[[str], int] = Field(default=estimated_tokens, exclude=True, repr=False)
 
     _recall: TurnRecall = PrivateAttr(default_factory=TurnRecall)
-    _shown: Latest[str, _Shown] = PrivateAttr(default_factory=Latest)
+    _shown: Latest[tuple[str, str], _Shown] = PrivateAttr(default_factory=Latest)
 
     async def aflush(self, chat: ChatMemory) -> Report:
         """Store what the chat still holds, and make memories of all that is queued: the end of a session.
@@ -129,11 +129,12 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """The same memories with less detail or, where that is not enough, the best of them; None if none fits."""
-        shown = self._shown.get(content) if content else None
-        if shown is None:
+        if not content:
             return None
         room = self.token_counter(content) - math.ceil(MARGIN * tokens_to_truncate)
-        return await asyncio.to_thread(self._shortened, shown, room)
+        with going_on("nothing was recalled"):
+            return await asyncio.to_thread(self._truncated, content, room)
+        return None
 
     async def _aget(self, messages: list[ChatMessage] | None = None, session_id: str | None = None, **_: object) -> str:
         with going_on("nothing was recalled"):
@@ -151,13 +152,17 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
         found = self._recall((scope, session_id), turn, lambda query: self._retrieved(query, scope))
         content = notes(found.to_markdown(self.detail), tag=self.name)
         if content:
-            self._shown.keep(content, _Shown(scope, turn.query, found))
+            self._shown.keep((scope, content), _Shown(scope, turn.query, found))
         return content
 
     def _stored(self, messages: list[ChatMessage]) -> None:
         scope = scope_getter(self.scope)()
         if queue_messages(self.memory, scope, messages) and self.process == "due":
             process_queue(self.memory, scope)
+
+    def _truncated(self, content: str, room: int) -> str | None:
+        shown = self._shown.get((scope_getter(self.scope)(), content))  # two scopes may be told the same
+        return None if shown is None else self._shortened(shown, room)
 
     def _shortened(self, shown: _Shown, room: int) -> str | None:
         def told(found: Retrieved) -> str:

@@ -12,7 +12,7 @@ from llama_index.core.base.llms.types import ChatMessage
 
 from memory_retrievers.errors import BackendError
 from memory_retrievers.llama_index.turns import INSTRUCTIONS
-from memory_retrievers.models import Message
+from memory_retrievers.messages import Message
 from memory_retrievers.protocols import Memory
 
 Process: TypeAlias = Literal["due", "never"]
@@ -30,8 +30,10 @@ def queue_messages(memory: Memory, scope: str, messages: Sequence[ChatMessage]) 
 
 def process_queue(memory: Memory, scope: str) -> None:
     """Make memories of a queue that is due; where that fails, the next message brings another try."""
-    with going_on("messages stay queued"):
+    try:
         memory.process_due(scope)
+    except Exception as error:  # noqa: BLE001 - raised, it would have the chat hand them over once more
+        _warn("messages stay queued", error)
 
 
 @contextmanager
@@ -40,7 +42,11 @@ def going_on(outcome: str) -> Iterator[None]:
     try:
         yield
     except BackendError as error:
-        _logger.warning("%s, since the memory failed (%s)", outcome, type(error).__name__)
+        _warn(outcome, error)
+
+
+def _warn(outcome: str, error: Exception) -> None:
+    _logger.warning("%s, since the memory failed (%s)", outcome, type(error).__name__)
 
 
 def _told(message: ChatMessage) -> Message | None:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from memory_retrievers import scopes
 from memory_retrievers.errors import NotFoundError
 from memory_retrievers.memory.handle import Handle
-from memory_retrievers.models import EpisodicMemory, Message, Rating, SemanticMemory
+from memory_retrievers.messages import Message
+from memory_retrievers.models import EpisodicMemory, Rating, SemanticMemory
 from memory_retrievers.reports import Queued, Report
 
 

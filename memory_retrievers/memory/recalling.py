@@ -8,10 +8,11 @@ from datetime import datetime
 
 from memory_retrievers import scopes
 from memory_retrievers.memory.handle import Handle
-from memory_retrievers.models import AnyMemory, Category, Kind, PendingReview, ScopeStatistics
+from memory_retrievers.models import AnyMemory, Category, Kind, ScopeStatistics
 from memory_retrievers.paging import Page
 from memory_retrievers.retrieval.request import RetrievalRequest
 from memory_retrievers.retrieval.result import RecentResult, RetrievalResult
+from memory_retrievers.retrieved import PendingReview
 
 
 class Recalling(Handle):

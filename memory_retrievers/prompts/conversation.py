@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from memory_retrievers.models import Message
+from memory_retrievers.messages import Message
 from memory_retrievers.text import one_line, quote
 
 MAX_MESSAGE_LENGTH: Final = 4_000

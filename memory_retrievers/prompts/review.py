@@ -7,7 +7,8 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from memory_retrievers.models import Message, Rating
+from memory_retrievers.messages import Message
+from memory_retrievers.models import Rating
 from memory_retrievers.prompts.answer import Answer
 from memory_retrievers.prompts.conversation import MAX_MESSAGE_LENGTH, bullets, cut
 from memory_retrievers.protocols import ReviewedMemory

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias, get_args
 
 from pydantic import BeforeValidator, Field, SkipValidation
 
-from memory_retrievers.models import Message
+from memory_retrievers.messages import Message
 from memory_retrievers.prompts.answer import Answer, OneLine
 from memory_retrievers.prompts.conversation import MAX_MESSAGE_LENGTH, cut
 from memory_retrievers.text import one_line, quote

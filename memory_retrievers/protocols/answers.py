@@ -6,16 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from memory_retrievers.models import (
-    Category,
-    DetailLevel,
-    EpisodicMemory,
-    JsonObject,
-    Message,
-    RetrievedMemory,
-    SemanticMemory,
-)
+from memory_retrievers.messages import Message
+from memory_retrievers.models import Category, DetailLevel, EpisodicMemory, JsonObject, SemanticMemory
 from memory_retrievers.reports import Queued, Report
+from memory_retrievers.retrieved import RetrievedMemory
 
 
 class Memory(Protocol):

@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Protocol
 
 from memory_retrievers.contents import StoredQueue
-from memory_retrievers.models import Message, PendingReview
+from memory_retrievers.messages import Message
+from memory_retrievers.retrieved import PendingReview
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

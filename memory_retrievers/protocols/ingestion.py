@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from memory_retrievers.models import EpisodicMemory, Message, Rating
+from memory_retrievers.messages import Message
+from memory_retrievers.models import EpisodicMemory, Rating
 
 if TYPE_CHECKING:  # importing the package loads no numpy
     from memory_retrievers.passages import Vectors

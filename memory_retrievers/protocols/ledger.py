@@ -9,21 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from memory_retrievers.contents import Contents, VerificationReport
-from memory_retrievers.models import (
-    AnyMemory,
-    EpisodicMemory,
-    Kind,
-    MemoryKey,
-    PendingReview,
-    ScopeStatistics,
-    SemanticMemory,
-)
+from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, ScopeStatistics, SemanticMemory
 from memory_retrievers.paging import Position
 from memory_retrievers.passages import ForgettingState, NewPassage, Passage, Selection
 from memory_retrievers.protocols.conversations import Conversations
 from memory_retrievers.protocols.management import Management
 from memory_retrievers.protocols.outbox import Outbox
 from memory_retrievers.protocols.reembedding import NewVectors
+from memory_retrievers.retrieved import PendingReview
 
 if TYPE_CHECKING:  # importing the package loads no numpy
     from memory_retrievers.passages import Vectors

@@ -9,7 +9,9 @@ from types import TracebackType
 from typing import Final, Self
 
 from memory_retrievers import scopes
-from memory_retrievers.models import Category, JsonObject, Message
+from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.messages import Message
+from memory_retrievers.models import Category, JsonObject
 from memory_retrievers.remote.reading import (
     read_queued,
     read_recent,
@@ -33,7 +35,8 @@ class RemoteMemory(Remembering):
     It goes wherever an ``AgentMemory`` goes in the LangChain and LlamaIndex classes, except ``MemoryStoreAdapter``.
     What a method does and raises is what the method of ``AgentMemory`` does and raises; besides, every method raises
     BackendError where the server does not answer, and ConfigurationError where it does not let the token do this.
-    A request that failed on the way is tried again, and is never done twice. May be used from several threads.
+    A request that failed on the way is tried again, and is done once as long as the server lives. May be used from
+    several threads.
 
     Args:
         url: Where the server is.
@@ -58,6 +61,8 @@ class RemoteMemory(Remembering):
         retries: int = 3,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        if processing_timeout is not None and not processing_timeout > 0:
+            raise ConfigurationError("processing_timeout must be more than 0 seconds, or None")
         self._transport = Transport(url, token=token, timeout=timeout, retries=retries, sleep=sleep)
         self._processing_timeout = processing_timeout
 

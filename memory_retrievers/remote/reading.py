@@ -11,19 +11,10 @@ import pydantic
 
 from memory_retrievers.errors import BackendError
 from memory_retrievers.fields import UTCDateTime
-from memory_retrievers.models import (
-    AnyMemory,
-    EpisodicMemory,
-    Explanation,
-    JsonObject,
-    MemoryKey,
-    MemoryT,
-    Rating,
-    RetrievedMemory,
-    SemanticMemory,
-)
+from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, MemoryKey, MemoryT, Rating, SemanticMemory
 from memory_retrievers.reports import Queued, Report
 from memory_retrievers.retrieval.result import RecentResult, RetrievalResult
+from memory_retrievers.retrieved import Explanation, RetrievedMemory
 
 _MOMENT: pydantic.TypeAdapter[datetime] = pydantic.TypeAdapter(UTCDateTime)
 

@@ -1,4 +1,4 @@
-"""How a server is asked: one connection pool, bounded waiting, and retries that cannot do anything twice."""
+"""How a server is asked: one connection pool, bounded waiting, and retries that a server does not do twice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class Transport:
     """Asks a server, and asks again where that is safe.
 
     Every request carries an idempotency key of its own, the same in each attempt, unless it only reads: a server that
-    has done the work already gives the answer it gave then.
+    has done the work already gives the answer it gave then. It knows the keys as long as it lives: one that is killed
+    after the work and before the answer, and started again between two attempts, does it again.
 
     Args:
         url: Where the server is, for example ``http://127.0.0.1:8000``; a path in it stands before ``/api/v0``.
@@ -55,9 +56,11 @@ class Transport:
         sleep: Callable[[float], None] = time.sleep,
         client: httpx.Client | None = None,
     ) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise ConfigurationError(f"{url!r} is no address of a server: it begins with http:// or https://")
-        if timeout <= 0 or retries < 0:
+        if not _is_address(url):
+            raise ConfigurationError(
+                f"{url!r} is no address of a server: it begins with http:// or https://, as http://127.0.0.1:8000"
+            )
+        if not timeout > 0 or retries < 0:  # a NaN is not more than 0 either
             raise ConfigurationError("timeout must be more than 0 seconds, and retries 0 or more")
         if token is not None and not (token.isascii() and token.isprintable()):
             raise ConfigurationError("a token is printable ASCII")
@@ -104,6 +107,8 @@ class Transport:
     def _send(
         self, path: str, body: JsonObject, *, parameters: Mapping[str, str], headers: Mapping[str, str], timeout: float
     ) -> JsonObject:
+        if self._client.is_closed:
+            raise ConfigurationError("this connection to a memory server has been closed: make a new one")
         content = _encoded(body)
         sent_along = {**self._headers, **headers, "Content-Type": "application/json", "Accept": "application/json"}
         attempt = 0
@@ -138,6 +143,14 @@ class Transport:
         if not isinstance(decoded, dict):
             raise BackendError(f"what answers at {self.url} is no memory server: it did not send a JSON object")
         return decoded
+
+
+def _is_address(url: str) -> bool:
+    try:
+        address = httpx.URL(url)
+    except httpx.InvalidURL:
+        return False
+    return address.scheme in {"http", "https"} and bool(address.host)
 
 
 def _encoded(body: JsonObject) -> bytes:

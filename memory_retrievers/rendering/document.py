@@ -7,16 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from memory_retrievers.models import (
-    DetailLevel,
-    EpisodicMemory,
-    Explanation,
-    JsonObject,
-    RetrievedMemory,
-    SemanticMemory,
-)
+from memory_retrievers.models import DetailLevel, EpisodicMemory, JsonObject, SemanticMemory
 from memory_retrievers.rendering.markdown import message_line, tells_details
 from memory_retrievers.rendering.raw import iso
+from memory_retrievers.retrieved import Explanation, RetrievedMemory
 from memory_retrievers.text import one_line
 
 SCORE_KEYS: Final = ("relevance_score", "fused_score", "retrievability", "dense_rank", "bm25_rank")

@@ -20,5 +20,5 @@ def notes(markdown: str, *, tag: str) -> str:
     """
     if not markdown:
         return ""
-    harmless = re.sub(rf"<(?=/\s*{re.escape(tag)})", "&lt;", markdown, flags=re.IGNORECASE)
+    harmless = re.sub(rf"<(?=\s*/\s*{re.escape(tag)})", "&lt;", markdown, flags=re.IGNORECASE)
     return f"{NOTES}\n\n{harmless}"

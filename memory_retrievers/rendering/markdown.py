@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from memory_retrievers.models import DetailLevel, EpisodicMemory, Message, RetrievedMemory, SemanticMemory
+from memory_retrievers.messages import Message
+from memory_retrievers.models import DetailLevel, EpisodicMemory, SemanticMemory
 from memory_retrievers.rendering.relative_time import relative_time
+from memory_retrievers.retrieved import RetrievedMemory
 from memory_retrievers.text import one_line, quote
 
 NO_MEMORIES = "No relevant memories found."

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from memory_retrievers.models import EpisodicMemory, JsonObject, Message, RetrievedMemory, SemanticMemory
+from memory_retrievers.messages import Message
+from memory_retrievers.models import EpisodicMemory, JsonObject, SemanticMemory
+from memory_retrievers.retrieved import RetrievedMemory
 
 _DECIMALS = 6
 

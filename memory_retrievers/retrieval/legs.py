@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memory_retrievers.passages import Selection
+from memory_retrievers.stages import BM25, DENSE, stage
 from memory_retrievers.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def run_legs(store: MemoryStore, selection: Selection, *, vector: Vector, terms:
         terms: The question's terms; none leaves the BM25 list empty.
         depth: How many passages each list contributes.
     """
-    dense = store.dense.search(vector, selection, limit=depth)
-    bm25 = store.keyword.search(terms, selection, limit=depth)
+    with stage(DENSE):
+        dense = store.dense.search(vector, selection, limit=depth)
+    with stage(BM25):
+        bm25 = store.keyword.search(terms, selection, limit=depth)
     return Legs(list(dict.fromkeys(dense.memories)), list(dict.fromkeys(bm25.memories)))

@@ -7,7 +7,7 @@ import threading
 from typing import Final
 
 from memory_retrievers.errors import MemoryRetrieversError
-from memory_retrievers.models import PendingReview
+from memory_retrievers.retrieved import PendingReview
 from memory_retrievers.store import MemoryStore
 
 FLUSH_SECONDS: Final = 1.0

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from memory_retrievers import fsrs
 from memory_retrievers.fields import microseconds
-from memory_retrievers.models import Explanation
 from memory_retrievers.passages import ForgettingState
 from memory_retrievers.retrieval.fusion import best_possible
 from memory_retrievers.retrieval.legs import Legs
+from memory_retrievers.retrieved import Explanation
 from memory_retrievers.settings import RetrievalSettings
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import DetailLevel, EpisodicMemory, JsonObject, RetrievedMemory, SemanticMemory
+from memory_retrievers.models import DetailLevel, EpisodicMemory, JsonObject, SemanticMemory
 from memory_retrievers.rendering.markdown import memory_block, recent_block
 from memory_retrievers.rendering.raw import explained_memories, explained_recent, raw_memories, raw_recent
+from memory_retrievers.retrieved import RetrievedMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from memory_retrievers import scopes
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import (
-    AnyMemory,
-    Category,
-    EpisodicMemory,
-    Kind,
-    MemoryKey,
-    PendingReview,
-    RetrievedMemory,
-    SemanticMemory,
-)
+from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, MemoryKey, SemanticMemory
 from memory_retrievers.paging import Page, page_of, parse_cursor, parse_kinds, parse_page_size
 from memory_retrievers.passages import Selection
 from memory_retrievers.retrieval.fusion import reciprocal_rank_fusion
@@ -26,7 +17,9 @@ from memory_retrievers.retrieval.pending import PendingReviewBuffer
 from memory_retrievers.retrieval.request import RetrievalRequest, parse_limit
 from memory_retrievers.retrieval.rerank import Ranked, by_fused_score, contenders, rerank, retrievabilities
 from memory_retrievers.retrieval.result import RecentResult, RetrievalResult
+from memory_retrievers.retrieved import PendingReview, RetrievedMemory
 from memory_retrievers.settings import RetrievalSettings
+from memory_retrievers.stages import HYDRATE, RANK, stage
 from memory_retrievers.store import MemoryStore
 from memory_retrievers.text import analyze
 
@@ -58,7 +51,8 @@ class HybridRetriever:
         now = self._store.now()
         semantic, episodic = self._store.search(request.query, lambda vector: self._both_kinds(request, vector, now))
         semantic, episodic = _joint_cut(semantic, episodic, request.limit)
-        memories = self._store.ledger.load([ranked.row for ranked in chain(semantic, episodic)])
+        with stage(HYDRATE):
+            memories = self._store.ledger.load([ranked.row for ranked in chain(semantic, episodic)])
         visible = {row: memory for row, memory in memories.items() if _is_visible(memory, request, now)}
         result = RetrievalResult(
             query=request.query,
@@ -127,12 +121,13 @@ class HybridRetriever:
         )
         depth = self._settings.candidate_depth
         legs = run_legs(self._store, selection, vector=vector, terms=terms, depth=depth)
-        fused = reciprocal_rank_fusion((legs.dense, legs.bm25), k=self._settings.rrf_k)
-        decay_weight = self._settings.decay_weight if kind is Kind.EPISODIC else 0.0
-        rows = contenders(by_fused_score(fused, depth=depth), fused, decay_weight=decay_weight, limit=limit)
-        states = self._store.ledger.forgetting_states(rows) if kind is Kind.EPISODIC else {}
-        retrievability = retrievabilities(states, now=now, settings=self._settings)
-        return rerank(rows, fused, legs, retrievability=retrievability, settings=self._settings, limit=limit)
+        with stage(RANK):
+            fused = reciprocal_rank_fusion((legs.dense, legs.bm25), k=self._settings.rrf_k)
+            decay_weight = self._settings.decay_weight if kind is Kind.EPISODIC else 0.0
+            rows = contenders(by_fused_score(fused, depth=depth), fused, decay_weight=decay_weight, limit=limit)
+            states = self._store.ledger.forgetting_states(rows) if kind is Kind.EPISODIC else {}
+            retrievability = retrievabilities(states, now=now, settings=self._settings)
+            return rerank(rows, fused, legs, retrievability=retrievability, settings=self._settings, limit=limit)
 
 
 def _category_for(kind: Kind, category: Category | None) -> Category | None:

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Final
 from memory_retrievers import fsrs
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.fields import microseconds
-from memory_retrievers.models import EpisodicMemory, MemoryKey, Message, PendingReview, Rating
+from memory_retrievers.messages import Message
+from memory_retrievers.models import EpisodicMemory, MemoryKey, Rating
 from memory_retrievers.protocols import Judge, ReviewedMemory
+from memory_retrievers.retrieved import PendingReview
 from memory_retrievers.settings import ReviewSettings
 from memory_retrievers.store import MemoryStore
 

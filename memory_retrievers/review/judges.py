@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from memory_retrievers.models import Message, Rating
+from memory_retrievers.messages import Message
+from memory_retrievers.models import Rating
 from memory_retrievers.prompts.review import SYSTEM_PROMPT, ReviewAnswer, user_prompt
 from memory_retrievers.protocols import LanguageModel, ReviewedMemory
 from memory_retrievers.text import analyze

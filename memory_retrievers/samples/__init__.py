@@ -14,12 +14,12 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
+from memory_retrievers.messages import Message
 from memory_retrievers.models import (
     Category,
     Draft,
     EpisodicDraft,
     EpisodicMemory,
-    Message,
     Origin,
     SemanticDraft,
     SemanticMemory,

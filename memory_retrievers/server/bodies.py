@@ -18,7 +18,8 @@ from pydantic import (
 )
 
 from memory_retrievers.fields import NonBlankText, ShortText, UTCDateTime
-from memory_retrievers.models import DetailLevel, EpisodicDraft, MemoryDraft, Message, SemanticDraft
+from memory_retrievers.messages import Message
+from memory_retrievers.models import DetailLevel, EpisodicDraft, MemoryDraft, SemanticDraft
 from memory_retrievers.tools.recall import CategoryFilter, Detail, Query
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, TypeAlias, TypeVar
 
 import pydantic
@@ -17,6 +18,7 @@ from memory_retrievers.server.access import Access
 from memory_retrievers.server.guard import access_in
 from memory_retrievers.server.metrics import Metrics
 from memory_retrievers.server.settings import ServerSettings
+from memory_retrievers.stages import observed
 
 ResultT = TypeVar("ResultT")
 
@@ -63,7 +65,7 @@ class Call:
 
         def measured() -> ResultT:
             self.metrics.note_stage(self._scope, "waiting", time.perf_counter() - asked)
-            with self.metrics.timed(self._scope, "memory"):
+            with self.metrics.timed(self._scope, "memory"), observed(partial(self.metrics.timed, self._scope)):
                 return _in_our_words(work)
 
         return await run_in_threadpool(measured)

@@ -22,6 +22,9 @@ MAX_KEY_LENGTH: Final = 255
 KEEP_SECONDS: Final = 24 * 3600
 KEEP_BYTES: Final = 64_000_000
 
+_ENTRY_BYTES: Final = 1_000
+"""What a key takes beside the answer, roughly, so that many small answers are bounded too."""
+
 
 @dataclass(slots=True)
 class _Kept:
@@ -32,6 +35,11 @@ class _Kept:
     status: int | None = None
     media_type: str = ""
     body: bytes = b""
+
+    @property
+    def size(self) -> int:
+        """How many bytes it takes, roughly."""
+        return _ENTRY_BYTES + len(self.body)
 
 
 class Idempotency:
@@ -102,7 +110,7 @@ class Idempotency:
         try:
             await self._app(scope, receive, keeping_send)
         finally:
-            self._bytes += len(kept.body)
+            self._bytes += kept.size
             kept.status = statuses[0] if statuses else None  # only now: until here it is under way
             if kept.status is None or not 200 <= kept.status < 300:  # noqa: PLR2004 - successes, as HTTP has it
                 self._drop(key)
@@ -117,7 +125,7 @@ class Idempotency:
                 self._drop(key)
 
     def _drop(self, key: tuple[str, str]) -> None:
-        self._bytes -= len(self._kept.pop(key).body)
+        self._bytes -= self._kept.pop(key).size
 
 
 def _fingerprint(scope: Scope, body: bytes) -> bytes:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from memory_retrievers import __version__
 from memory_retrievers.errors import MemoryRetrieversError, MissingExtraError
 from memory_retrievers.models import JsonObject
+from memory_retrievers.server.listening import ended_by_signals, listening
 from memory_retrievers.server.mcp import McpOffer
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 PATH: Final = "/mcp"
 _NAME: Final = "memory-retrievers"
 _INVALID_PARAMETERS: Final = -32602
+_SHUTDOWN_SECONDS: Final = 5
+"""How long clients that stay may keep the server from ending; what is being written is finished in any case."""
+
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 _Answer: TypeAlias = Callable[[McpOffer, Any], JsonObject]
@@ -60,11 +64,14 @@ def serve_http(offer: McpOffer, *, host: str, port: int, token: str | None = Non
 
     Raises:
         MissingExtraError: The SDK is not installed.
+        ConfigurationError: The address cannot be had.
     """
     app = http_app(offer, host=host, token=token)
     import uvicorn
 
-    uvicorn.run(app, host=host, port=port, log_level="warning")
+    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_SHUTDOWN_SECONDS)
+    with listening(host, port) as listener, ended_by_signals():
+        uvicorn.Server(config).run(sockets=[listener])
 
 
 def http_app(offer: McpOffer, *, host: str = "127.0.0.1", token: str | None = None) -> Starlette:
@@ -120,19 +127,19 @@ class _Door:
         self._expected = f"Bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        from starlette.responses import JSONResponse
+        from memory_retrievers.server.answers import Refusal
 
         given = dict(scope["headers"]).get(b"authorization", b"")
         if hmac.compare_digest(given, self._expected):
             await self._app(scope, receive, send)
             return
-        refusal = {
-            "error": True,
-            "error_type": "AuthenticationError",
-            "message": "send the bearer token of this server",
-        }
-        headers = {"WWW-Authenticate": "Bearer"}
-        await JSONResponse(refusal, status_code=401, headers=headers)(scope, receive, send)
+        refusal = Refusal(
+            401,
+            "AuthenticationError",
+            "send the bearer token of this server",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+        await refusal.response()(scope, receive, send)
 
 
 def _server(offer: McpOffer) -> Any:  # noqa: ANN401 - the class has other type parameters in each major version

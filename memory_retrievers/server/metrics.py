@@ -28,7 +28,8 @@ class Metrics:
         )
         self._stages = Histogram(
             "memory_retrievers_stage_seconds",
-            "How long each stage takes: waiting for a thread, the memory's work, making the answer; and the whole.",
+            "How long each stage takes: waiting for a thread, memory (embed, dense, bm25, rank and hydrate are "
+            "the parts of a retrieval in it), making the answer; and the whole.",
             ["route", "stage"],
             buckets=_SECONDS,
             registry=self._registry,

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import signal
 import socket
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import uvicorn
 
-from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.server.http import create_app
+from memory_retrievers.server.listening import ended_by_signals, listening
 from memory_retrievers.server.settings import ServerSettings
 
 
@@ -32,7 +29,7 @@ def serve(
     chosen = settings or ServerSettings()
     with memory:
         app = create_app(memory, settings=chosen)
-        with _listening(chosen) as listener, _ended_by_signals():
+        with listening(chosen.host, chosen.port) as listener, ended_by_signals():
             if announce is not None:
                 announce(_address(chosen.host, listener))
             config = uvicorn.Config(
@@ -45,33 +42,6 @@ def serve(
                 lifespan="on",
             )
             uvicorn.Server(config).run(sockets=[listener])
-
-
-@contextmanager
-def _listening(settings: ServerSettings) -> Iterator[socket.socket]:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    try:
-        listener = socket.create_server((settings.host, settings.port), family=family)
-    except OSError as error:
-        raise ConfigurationError(
-            f"{settings.host} port {settings.port} cannot be listened at: {error.strerror or error}"
-        ) from error
-    with listener:
-        yield listener
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """A signal to end is sent once more when the server has ended for it; by then it has done its work."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _address(host: str, listener: socket.socket) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, ClassVar, Final, TypeAlias, TypeVar
 
 from pydantic import (
@@ -18,6 +18,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from memory_retrievers.fields import storable
 from memory_retrievers.models import ResponseLevel
 from memory_retrievers.rendering.levels import parse_level
 
@@ -96,6 +97,17 @@ def _parts_in_place(part: object, handler: GetJsonSchemaHandler) -> object:
 
 
 ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
+
+
+def storable_throughout(given: object) -> object:
+    """What a model has given, with every lone surrogate mended: answers repeat parts of it, and go out as UTF-8."""
+    if isinstance(given, str):
+        return storable(given)
+    if isinstance(given, Mapping):
+        return {storable_throughout(name): storable_throughout(value) for name, value in given.items()}
+    if isinstance(given, Sequence) and not isinstance(given, bytes | bytearray):
+        return [storable_throughout(each) for each in given]
+    return given
 
 
 def without(arguments: type[ArgumentsT], hidden: Collection[str]) -> type[ArgumentsT]:

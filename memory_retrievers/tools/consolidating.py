@@ -61,6 +61,7 @@ def memory_consolidate(context: ToolContext, arguments: MemoryConsolidateArgumen
     with manager.transaction():
         originals = [find_seen(context, each) for each in ids]
         draft = _merged(context, arguments, originals)
+        check_limits(manager.settings, tags=draft.tags, metadata=draft.metadata)
         # 2. the originals go first: what is removed also leaves what was made of it before
         if not arguments.preserve_originals:
             manager.delete(originals)

@@ -12,7 +12,7 @@ from memory_retrievers.models import AnyMemory, JsonObject, ResponseLevel
 from memory_retrievers.rendering.levels import levels
 from memory_retrievers.rendering.raw import iso
 from memory_retrievers.tools.limits import check_limits
-from memory_retrievers.tools.objects import association_object, complete, glance
+from memory_retrievers.tools.objects import MOST_ASSOCIATIONS, association_object, complete, glance
 from memory_retrievers.tools.parameters import CategoryName, Content, MemoryId, Metadata, Tags, one_of
 from memory_retrievers.tools.spec import ManagementArguments, ToolContext, ToolOutput
 
@@ -63,7 +63,7 @@ def memory_manage(context: ToolContext, arguments: ManageArguments) -> ToolOutpu
 
 def _get(context: ToolContext, memory: AnyMemory, *, level: ResponseLevel) -> JsonObject:
     memory = next(iter(context.manager.access([memory], how="get")), memory)
-    linked = context.manager.associations_of(memory, within=context.root)
+    linked = context.manager.associations_of(memory, within=context.root, limit=MOST_ASSOCIATIONS)
     return levels(
         {"success": True, "exists": True},
         {"memory": glance(context, memory, length=PREVIEW)},
@@ -79,9 +79,8 @@ def _get(context: ToolContext, memory: AnyMemory, *, level: ResponseLevel) -> Js
 def _update(context: ToolContext, memory: AnyMemory, arguments: ManageArguments) -> JsonObject:
     manager = context.manager
     target = memory.scope if arguments.scope is None else context.scope_named(arguments.scope)
-    check_limits(
-        manager.settings, content=arguments.content, tags=arguments.tags or (), metadata=arguments.metadata or {}
-    )
+    merged = None if arguments.metadata is None else {**memory.metadata, **arguments.metadata}
+    check_limits(manager.settings, content=arguments.content, tags=arguments.tags, metadata=merged)
     with manager.transaction():
         after = manager.update(
             memory,

@@ -16,7 +16,10 @@ from memory_retrievers.rendering.levels import preview
 from memory_retrievers.rendering.raw import iso
 from memory_retrievers.tools.spec import ToolContext
 
-__all__ = ["association_object", "complete", "glance", "key_of", "rounded", "text_of"]
+__all__ = ["MOST_ASSOCIATIONS", "association_object", "complete", "glance", "key_of", "rounded", "text_of"]
+
+MOST_ASSOCIATIONS: Final = 100
+"""So many associations of one memory are shown, the strongest: one that many others are near to has thousands."""
 
 _DECIMALS: Final = 6
 

@@ -15,7 +15,7 @@ from memory_retrievers.rendering.levels import levels
 from memory_retrievers.rendering.raw import iso
 from memory_retrievers.tools.arguments import ManagementArguments
 from memory_retrievers.tools.limits import check_limits
-from memory_retrievers.tools.objects import complete, key_of, text_of
+from memory_retrievers.tools.objects import MOST_ASSOCIATIONS, complete, key_of, text_of
 from memory_retrievers.tools.parameters import (
     LARGEST_PAGE,
     Bounds,
@@ -99,7 +99,7 @@ def memory_get(context: ToolContext, arguments: MemoryGetArguments) -> ToolOutpu
     }
     if context.response_format == "seed004":
         return ToolOutput.of(told)
-    linked = manager.associations_of(memory, within=context.root)
+    linked = manager.associations_of(memory, within=context.root, limit=MOST_ASSOCIATIONS)
     return ToolOutput.of(
         levels(
             {"success": True, "id": memory.id},
@@ -148,8 +148,9 @@ def memory_delete(context: ToolContext, arguments: MemoryDeleteArguments) -> Too
     Raises:
         ValidationError: No criterion is given, or too many ids are.
     """
-    memories = _chosen(context, arguments)
-    context.manager.delete(memories)
+    with context.manager.transaction():  # so that what no longer fits meanwhile is not deleted
+        memories = _chosen(context, arguments)
+        context.manager.delete(memories)
     told = {"deleted_count": len(memories), "deleted_ids": [memory.id for memory in memories]}
     if context.response_format == "seed004":
         return ToolOutput.of(told)

@@ -36,15 +36,6 @@ def shown_scope(root: str, scope: str) -> str:
     """
     if scope == root:
         return ROOT
-    if not is_within(root, scope):
+    if not scopes.is_within(root, scope):
         raise ConfigurationError(f"a scope outside the root {root!r} is not to be shown")
     return scope[len(root) + 1 :]
-
-
-def is_within(root: str, scope: str) -> bool:
-    """Whether a scope is the root or lies below it.
-
-    >>> is_within("user/1", "user/1/work"), is_within("user/1", "user/10")
-    (True, False)
-    """
-    return scope == root or scope.startswith(f"{root}/")

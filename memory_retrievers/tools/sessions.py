@@ -96,12 +96,13 @@ def _create(context: ToolContext, given: str | None) -> _Told:
     """A session with its marker; one that is there already stays as it is."""
     manager = context.manager
     now = manager.now()
-    name = given or next(free for free in _ids(now) if not _memories(context, free))
-    scope = _scope(context, name)
-    there = _memories(context, name)
-    text = f"Session created: {name}"
-    marker = SemanticDraft(scope=scope, fact=text, tags=MARKER_TAGS, origin=Origin.TOOL, created_at=now)
-    added = [] if there else manager.add([marker])
+    with manager.transaction():  # so that two who create one in the same second get two
+        name = given or next(free for free in _ids(now) if not _memories(context, free))
+        scope = _scope(context, name)
+        there = _memories(context, name)
+        text = f"Session created: {name}"
+        marker = SemanticDraft(scope=scope, fact=text, tags=MARKER_TAGS, origin=Origin.TOOL, created_at=now)
+        added = [] if there else manager.add([marker])
     session = _session(context, name, [*there, *added])
     return _Told(
         session_id=name,

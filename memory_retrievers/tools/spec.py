@@ -13,12 +13,19 @@ import pydantic
 
 from memory_retrievers import scopes
 from memory_retrievers.errors import ConfigurationError, ValidationError
+from memory_retrievers.fields import storable
 from memory_retrievers.managed import ToolKinds
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import JsonObject
 from memory_retrievers.protocols import Memory
-from memory_retrievers.tools.arguments import ArgumentsT, ManagementArguments, ToolArguments, without
-from memory_retrievers.tools.scopes_of_models import is_within, scope_within, shown_scope
+from memory_retrievers.tools.arguments import (
+    ArgumentsT,
+    ManagementArguments,
+    ToolArguments,
+    storable_throughout,
+    without,
+)
+from memory_retrievers.tools.scopes_of_models import scope_within, shown_scope
 
 if TYPE_CHECKING:
     from memory_retrievers.management.manager import MemoryManager
@@ -78,7 +85,7 @@ class ToolContext:
 
     def __post_init__(self) -> None:
         scopes.parse(self.root)
-        if not is_within(self.root, scopes.parse(self.scope)):
+        if not scopes.is_within(self.root, scopes.parse(self.scope)):
             raise ConfigurationError(f"default_scope {self.scope!r} is not within root {self.root!r}")
         if self.kinds not in {"tool", "all"}:
             raise ConfigurationError(f"kinds must be 'tool' or 'all', not {self.kinds!r}")
@@ -196,9 +203,12 @@ class ToolSpec(Generic[ArgumentsT]):
         """
         offered = self.offered_arguments(allow_scopes=context.allow_scopes)
         try:
-            checked = offered.model_validate(dict(arguments))
+            given = {storable(name): storable_throughout(value) for name, value in arguments.items()}
+            checked = offered.model_validate(given)
             if isinstance(context.memory, RunsTools) and issubclass(self.arguments, ManagementArguments):
-                return ToolOutput.of(context.run_there(context.memory, self.name, arguments))
+                return ToolOutput.of(context.run_there(context.memory, self.name, given))
             return self.function(context, checked)
         except pydantic.ValidationError as error:
             raise ValidationError.from_pydantic(error) from error
+        except RecursionError as error:
+            raise ValidationError(f"the arguments of {self.name} are nested too deeply: give them flat") from error

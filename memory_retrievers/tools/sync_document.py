@@ -63,7 +63,7 @@ class MemoryLine(_Line):
     expires_at: UTCDateTime | None = None
     importance_score: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.5
     importance_pinned: bool = False
-    access_count: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    access_count: Annotated[int, Field(ge=0, lt=2**53)] = 0  # leaves room to count on
     last_accessed_at: UTCDateTime | None = None
     consolidated_from: tuple[ShortText, ...] = ()
     keywords: DistinctTexts = ()

@@ -53,11 +53,14 @@ def write(path: Path, text: str) -> int:
         ValidationError: It cannot be written.
     """
     content = text.encode()
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    beside = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            beside.write_bytes(content)
+            with beside.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())  # or a power cut could leave an empty file under the name
             os.replace(beside, path)  # noqa: PTH105 - pathlib's way names the same call
         finally:
             beside.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ from itertools import chain, count
 from typing import Final
 
 from memory_retrievers.errors import ValidationError
+from memory_retrievers.fields import storable
 from memory_retrievers.managed import Association, MemoryFilter
 from memory_retrievers.management.model import Change
 from memory_retrievers.management.reading import key_of
@@ -141,7 +142,7 @@ def _placed(context: ToolContext, scope: str | None, *, prefix: str | None) -> s
 
 def _note(report: ImportReport, index: int, given: object, error: ValidationError) -> None:
     known = given.get("memory_id") if isinstance(given, Mapping) else None
-    named: JsonObject = {"memory_id": known[:200]} if isinstance(known, str) else {}
+    named: JsonObject = {"memory_id": storable(known[:200])} if isinstance(known, str) else {}
     report.errors.append({"index": index, **named, "message": str(error)})
 
 
@@ -167,6 +168,11 @@ def _planned(
             report.skipped += 1
         elif strategy is MergeStrategy.MERGE_METADATA:
             tags = tuple(dict.fromkeys((*there.tags, *line.tags)))
+            try:
+                check_limits(context.manager.settings, tags=tags, metadata={**there.metadata, **line.metadata})
+            except ValidationError as error:
+                _note(report, index, {"memory_id": key.id}, error)
+                continue
             plan.changes.append(Change(memory=there, metadata=line.metadata, tags=tags))
             report.merged += 1
         elif strategy is MergeStrategy.CREATE_VERSIONS:

@@ -71,7 +71,8 @@ def error_object(exception: Exception, *, with_details: bool = False) -> JsonObj
 
 
 def _wants_everything(arguments: Mapping[str, object]) -> bool:
+    level = arguments.get(LEVEL_ARGUMENT)
     try:
-        return parse_level(str(arguments.get(LEVEL_ARGUMENT))) is ResponseLevel.FULL
+        return isinstance(level, str) and parse_level(level) is ResponseLevel.FULL
     except ValidationError:
         return False

@@ -7,7 +7,17 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis
 from hypothesis import strategies as st
 
-from memory_retrievers import AgentMemory, BackendError, ConfigurationError, EmbeddingMismatchError, ValidationError
+from memory_retrievers import (
+    AgentMemory,
+    BackendError,
+    ConfigurationError,
+    EmbeddingMismatchError,
+    IngestionSettings,
+    NotFoundError,
+    ReviewSettings,
+    ToolSettings,
+    ValidationError,
+)
 from memory_retrievers.adoption.rows import Skip, unit
 from memory_retrievers.models import Origin
 from memory_retrievers.testing import HashEmbedder
@@ -226,3 +236,44 @@ def test_a_collection_that_fails_is_an_error_of_ours(make_collection, fill, adop
     with pytest.raises(BackendError, match="the Chroma collection 'gone' failed"):
         adopt(collection)
     client.close()
+
+
+def test_before_store_sees_every_row_and_its_text_is_found_by_a_vector_of_its_own(collection, adopt, skipped, put):
+    def without_names(record):
+        if "Dora" in record.fact:
+            return None
+        return record.model_copy(update={"fact": record.fact.replace("Alice", "Somebody")})
+
+    memory = adopt(collection, before_store=without_names)
+    assert skipped(memory.adoption) == {"held_back": (1, ("r3",))}
+    assert memory.get("r0", scope="user/a").fact == "Somebody likes green tea"
+    with pytest.raises(NotFoundError):
+        memory.get("r3", scope="user/a")
+    embedded = HashEmbedder().embed_query("note: Somebody likes green tea")
+    assert vector_of(memory, "r0", "user/a") == pytest.approx(embedded, abs=1e-6)
+    put(collection, "r1", "Alice plays chess")
+    memory.sync_chroma(collection)
+    assert memory.get("r1", scope="user/a").fact == "Somebody plays chess"
+
+
+def test_the_memory_is_the_one_that_open_gives_with_the_same_settings(collection, adopt, tmp_path, clock):
+    same = {
+        "embedder": HashEmbedder(),
+        "dense": "exact",
+        "clock": clock,
+        "ingestion": IngestionSettings(keep_messages_days=3),
+        "review": ReviewSettings(),
+        "tools": ToolSettings(audit_days=3),
+        "language_model": RuleModel(),
+        "before_store": lambda record: record,
+    }
+    adopted = adopt(collection, path=tmp_path / "store", **same)
+    with AgentMemory.open(tmp_path / "store", **same) as memory:  # other settings would be refused
+        assert memory.scopes() == adopted.scopes() == ["user/a"]
+
+
+class RuleModel:
+    id = "rules"
+
+    def generate(self, system, user, schema):
+        return schema()

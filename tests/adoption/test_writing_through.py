@@ -168,3 +168,29 @@ def test_it_can_be_switched_off_again(collection, adopt, tmp_path):
     memory = adopt(collection, path=tmp_path / "store")
     memory.forget("r0", scope="user/a")
     assert "r0" in rows_of(collection)
+
+
+def test_what_is_forgotten_while_it_is_being_written_does_not_stay_in_the_collection(collection, adopt):
+    class Slow(Interrupted):
+        """Before the first answer about the new id arrives, somebody else forgets the memory."""
+
+        def __getattr__(self, name):
+            if name == "get" and self.cut == "forget":
+                self.cut = None
+                memory._store.forget("new", scope="user/a")
+            return super().__getattr__(name)
+
+    slow = Slow(collection)
+    memory = adopt(slow, write_through=True)
+    slow.cut = "forget"
+    memory.remember_fact(scope="user/a", fact="Emil sings", id="new")
+    assert rows_of(collection).keys() == {"r0", "r1", "r2", "r3"}
+    assert memory.sync_chroma(collection) == AdoptionReport(unchanged=4)
+
+
+def test_a_memory_that_moves_moves_there_too_where_rows_name_their_scope(make_collection, fill, adopt):
+    collection = fill(make_collection(), metadatas=[{"who": "a"}] * 4)
+    memory = adopt(collection, scope_key="who", write_through=True)
+    memory.manager.move([memory.get("r0", scope="a")], target_scope="b")
+    assert rows_of(collection)["r0"][1] == {"who": "b"}
+    assert memory.sync_chroma(collection) == AdoptionReport(unchanged=4)

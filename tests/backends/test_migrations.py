@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from memory_retrievers import AgentMemory, BackendError, ConfigurationError, SemanticMemory
-from memory_retrievers.backends.sqlite import SQLiteLedger, database
+from memory_retrievers.backends.sqlite import SQLiteLedger, migrating
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.engine import STORE_FILE
 from memory_retrievers.testing import HashEmbedder
@@ -19,12 +19,12 @@ FACTS = [f"User number {number} lives in Lyon and likes tea" for number in range
 
 DIE_WHILE_MIGRATING = """
 import os, pathlib, signal, sys
-from memory_retrievers.backends.sqlite import database
+from memory_retrievers.backends.sqlite import database, migrating
 class Dies(tuple):
     def __iter__(self):
         yield from tuple.__iter__(self)
         os.kill(os.getpid(), signal.SIGKILL)
-database.MIGRATIONS = (database.MIGRATIONS[0], Dies(database.MIGRATIONS[1]))
+migrating.MIGRATIONS = (migrating.MIGRATIONS[0], Dies(migrating.MIGRATIONS[1]))
 database.Database(pathlib.Path(sys.argv[1]))
 """
 
@@ -167,7 +167,7 @@ def test_a_statement_that_fails_leaves_the_old_store(old_file, store, monkeypatc
     schema, rows = _schema(old_file), _dump(old_file)
     broken = (*MIGRATIONS[1][:statements_before], "CREATE TABLE notes (id INTEGER)")
     with monkeypatch.context() as patched:
-        patched.setattr(database, "MIGRATIONS", (MIGRATIONS[0], broken))
+        patched.setattr(migrating, "MIGRATIONS", (MIGRATIONS[0], broken))
         with pytest.raises(BackendError, match="notes already exists"):
             opened(store)
     assert (_schema(old_file), _dump(old_file)) == (schema, rows)

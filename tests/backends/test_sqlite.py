@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from memory_retrievers.backends.sqlite import SQLiteLedger, database
+from memory_retrievers.backends.sqlite import SQLiteLedger, migrating
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
 from memory_retrievers.passages import NewPassage
@@ -169,7 +169,7 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(path, monkeypatch):
     SQLiteLedger(path).close()
     tables = _tables(path)
     broken = (*MIGRATIONS, ("CREATE TABLE half_done (id INTEGER)", "CREATE TABLE notes (id INTEGER)"))
-    monkeypatch.setattr("memory_retrievers.backends.sqlite.database.MIGRATIONS", broken)
+    monkeypatch.setattr("memory_retrievers.backends.sqlite.migrating.MIGRATIONS", broken)
     with pytest.raises(BackendError, match="notes already exists"):
         SQLiteLedger(path)
     assert _tables(path) == tables
@@ -180,7 +180,7 @@ def test_an_older_store_is_brought_up_to_date(path, monkeypatch):
     add(ledger, [fact("f1")])
     ledger.close()
     longer = (*MIGRATIONS, ("CREATE TABLE from_the_future (id INTEGER)",))
-    monkeypatch.setattr("memory_retrievers.backends.sqlite.database.MIGRATIONS", longer)
+    monkeypatch.setattr("memory_retrievers.backends.sqlite.migrating.MIGRATIONS", longer)
     ledger = SQLiteLedger(path)
     assert ledger.get(scope=SCOPE, id="f1") == fact("f1")
     ledger.close()
@@ -269,7 +269,7 @@ def test_an_error_after_the_transaction_is_lost_is_passed_on(on_disk):
 
 
 def test_a_migration_that_fails_tells_its_own_cause(path, monkeypatch):
-    monkeypatch.setattr(database, "MIGRATIONS", (("CREATE TABLE half (id)", "ROLLBACK", "CREATE TABLE half (id"),))
+    monkeypatch.setattr(migrating, "MIGRATIONS", (("CREATE TABLE half (id)", "ROLLBACK", "CREATE TABLE half (id"),))
     with pytest.raises(BackendError, match="incomplete input"):
         SQLiteLedger(path)
     monkeypatch.undo()

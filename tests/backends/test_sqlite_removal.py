@@ -1,12 +1,19 @@
 """What removal, purging and copying do to the file itself."""
 
+import numpy as np
 import pytest
 
 from memory_retrievers.backends import sqlite_bm25
 from memory_retrievers.backends.sqlite import SQLiteLedger
+from memory_retrievers.backends.sqlite.adopted import SQLiteAdoptedRows
 from memory_retrievers.backends.sqlite_bm25 import SQLiteKeywordIndex
+from memory_retrievers.contents import StoredQueue
 from memory_retrievers.errors import BackendError, ConfigurationError
-from memory_retrievers.testing.contracts.samples import SCOPE, add, fact, facts_in, review
+from memory_retrievers.managed import Association, AuditEntry
+from memory_retrievers.messages import Message
+from memory_retrievers.models import MemoryKey
+from memory_retrievers.protocols import AdoptedRow
+from memory_retrievers.testing.contracts.samples import NOW, SCOPE, add, episode, fact, facts_in, review
 
 TABLES = [
     "memories",
@@ -39,9 +46,13 @@ def _store(ledger, index, memories):
     return passages
 
 
-def _rows(ledger):
+def _rows(ledger, *, all_tables=False):
     with ledger.database.read() as connection:
-        return {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES}
+        tables = TABLES
+        if all_tables:  # but for those that hold one row, or none, for the whole store
+            found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            tables = {name for (name,) in found} - {"sqlite_sequence", "notes", "projection", "outbox", "unwritten"}
+        return {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}
 
 
 def test_after_the_last_memory_every_table_is_empty(ledger, index):
@@ -106,3 +117,86 @@ def test_a_copy_that_fails_leaves_nothing(ledger, tmp_path, monkeypatch):
     with pytest.raises(ConfigurationError, match="disk full"):
         ledger.backup(tmp_path / "copy" / "memory.db")
     assert list(tmp_path.glob("*copy*")) == []
+
+
+GONE = "zebra"
+"""A word that only what is to be forgotten has: scopes, ids and texts hold it."""
+
+
+def message(text):
+    return Message(role="user", content=text, timestamp=NOW)
+
+
+def _fill_every_table(ledger, index, *, scope, id, word):
+    """Put something of a scope, an id and a word wherever a ledger keeps anything of a memory."""
+    key, other = MemoryKey(scope=scope, id=id), MemoryKey(scope=scope, id="kept")
+    lists = {"source_episodic_ids": (id,), "consolidated_from": (id,), "keywords": (word,)}
+    told = episode(id, f"They had {word}", scope=scope).model_copy(update={"messages": (message(word),)})
+    episodes = [told, episode("kept", scope=scope)]
+    facts = [
+        fact(f"{id}-fact", f"A {word}").model_copy(update={"scope": scope, **lists}),
+        fact("kept-fact", scope=scope),
+    ]
+    passages = _store(ledger, index, [*episodes, *facts])
+    ledger.invalidate(scope=scope, id="kept-fact", at=NOW, replaced_by=f"{id}-fact")
+    ledger.add_pending_reviews([review(ids=[id], scope=scope)])
+    ledger.conversations.take_reviews(scope, conversation=[message(word)], at=NOW)
+    ledger.add_pending_reviews([review(ids=[id, "kept"], scope=scope)])
+    waiting = ((f"{id}-message", message(word)),)
+    ledger.conversations.restore(
+        StoredQueue(scope=scope, messages=waiting, window_doubled=False, previous_summary=f"They had {word}")
+    )
+    associated = Association(
+        source=key, target=other, type="causal", strength=0.5, auto_generated=False, created_at=NOW
+    )
+    ledger.management.associate([associated])
+    entry = AuditEntry(memory=key, type="score", at=NOW, old=0.1, new=0.9, reason=f"about {word}")
+    ledger.management.note([entry])
+    rows = SQLiteAdoptedRows(ledger.database)
+    rows.note({f"{id}-there": AdoptedRow(memory=passages[0].memory, digest=b"")})
+    ledger.new_vectors.keep([passage.id for passage in passages], np.ones((len(passages), 4), np.float32))
+
+
+def _places_of(ledger, word):
+    """Every table and column in which the word stands, whatever the table is called."""
+    with ledger.database.read() as connection:
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {
+            (table, column)
+            for table in tables
+            for _, column, *_ in connection.execute(f"PRAGMA table_info({table})").fetchall()
+            if connection.execute(f"SELECT 1 FROM {table} WHERE instr({column}, ?)", (word,)).fetchone()
+        }
+
+
+def test_a_forgotten_scope_leaves_its_name_its_ids_and_its_words_in_no_table(ledger, index):
+    _fill_every_table(ledger, index, scope="user/zebra", id="zebra", word="zebra")
+    _fill_every_table(ledger, index, scope="user/other", id="camel", word="camel")
+    before = _places_of(ledger, "camel")
+    assert _places_of(ledger, GONE) == {*before, ("scopes", "scope")}
+    rows = _rows(ledger, all_tables=True)
+    with ledger.transaction():
+        index.remove(ledger.passages_of("user/zebra"))
+        ledger.remove_scope("user/zebra", include_child_scopes=True)
+    assert _places_of(ledger, GONE) == set()
+    assert _places_of(ledger, "camel") == before
+    left = _rows(ledger, all_tables=True)
+    assert {table: 2 * left[table] for table in left} == rows
+
+
+def test_a_forgotten_memory_leaves_its_id_and_its_words_in_no_table(ledger, index):
+    _fill_every_table(ledger, index, scope="user/a", id="zebra", word="zebra")
+    for id in ("zebra", "zebra-fact"):
+        with ledger.transaction():
+            index.remove(ledger.passages_of("user/a", id=id))
+            ledger.remove(scope="user/a", id=id)
+    # what was said stays: messages that are still to become memories
+    assert _places_of(ledger, GONE) == {("queued_messages", "id"), ("queued_messages", "content")}
+    assert set(_rows(ledger, all_tables=True).items()) >= {
+        ("memories", 2),
+        ("associations", 0),
+        ("audit", 0),
+        ("adopted", 0),
+        ("review_jobs", 0),
+        ("pending_reviews", 1),
+    }

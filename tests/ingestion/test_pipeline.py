@@ -15,6 +15,8 @@ from memory_retrievers import (
     Rating,
     ValidationError,
 )
+from memory_retrievers.models import EpisodicDraft
+from memory_retrievers.prompts.consolidation import ConsolidationAnswer
 from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.testing import HashEmbedder
 
@@ -495,3 +497,57 @@ def test_a_fence_of_a_process_that_is_gone_does_not_hold_up_the_next(tmp_path, c
         assert memory._engine.pipeline.queue.claim("c") is not None
     with AgentMemory.open(tmp_path, embedder=HashEmbedder(), clock=clock) as memory:
         assert memory.flush("c").waiting == 0
+
+
+def test_a_model_that_learns_from_one_scope_holds_up_no_other(clock, said):
+    entered, leave = threading.Event(), threading.Event()
+
+    class Thinks:
+        def generate(self, system, user, schema):
+            if schema is ConsolidationAnswer:
+                entered.set()
+                leave.wait(20)
+                return {"facts": []}
+            return {"segments": []}
+
+    settings = IngestionSettings(consolidate_from=1)
+    with AgentMemory.in_memory(
+        embedder=HashEmbedder(), clock=clock, language_model=Thinks(), ingestion=settings
+    ) as memory:
+        memory.add_messages("a", said(3))
+        first = threading.Thread(target=memory.flush, args=("a",))
+        second = threading.Thread(target=memory.process_due, args=("b",))
+        first.start()
+        try:
+            assert entered.wait(20)
+            second.start()
+            second.join(5)
+            assert not second.is_alive()
+        finally:
+            leave.set()
+            first.join()
+            second.join()
+
+
+def test_a_before_store_that_raises_loses_and_doubles_nothing(clock, said):
+    failing = set()
+
+    def before_store(record):
+        if type(record) in failing:
+            raise RuntimeError("the redactor is away")
+        return record
+
+    with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, before_store=before_store) as memory:
+        failing = {Message}
+        with pytest.raises(RuntimeError):
+            memory.add_messages("c", said(3))
+        assert memory.stats("c").queued_messages == 0
+        failing = set()
+        memory.add_messages("c", said(3))
+        failing = {EpisodicDraft}
+        with pytest.raises(RuntimeError):
+            memory.flush("c")
+        assert memory.stats("c").queued_messages == 3
+        failing = set()
+        (episode,) = memory.flush("c").episodes
+        assert texts(episode) == numbers(0, 3)

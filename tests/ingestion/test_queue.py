@@ -104,3 +104,22 @@ def test_a_queue_tells_when_it_will_be_due_by_age(queue, said, plain, clock):
     assert queue.due_at(conversations.state("c")) is None
     queue.push("c", said(1))
     assert queue.due_at(conversations.state("c")) == clock.now() + timedelta(hours=2)
+
+
+def test_a_claim_of_what_was_drained_since_it_was_looked_at_covers_what_is_left(queue, said, plain, monkeypatch):
+    conversations = plain._store.ledger.conversations
+    claim = conversations.claim
+    queue.push("c", said(20))
+
+    def others_are_faster(scope, **asked):
+        monkeypatch.setattr(conversations, "claim", claim)
+        theirs = queue.claim(scope)
+        conversations.drain(scope, fence=theirs.fence, messages=15, previous_summary="tea")
+        return claim(scope, **asked)
+
+    monkeypatch.setattr(conversations, "claim", others_are_faster)
+    assert queue.claim("c") is None  # five are not due
+    assert conversations.state("c").previous_summary == "tea"
+    whole = queue.claim("c", whole=True)
+    assert len(whole.messages) == 5
+    assert whole.is_all

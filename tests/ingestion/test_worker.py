@@ -3,10 +3,11 @@
 import logging
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memory_retrievers import AgentMemory, ConfigurationError, LanguageModelError
+from memory_retrievers import AgentMemory, ConfigurationError, LanguageModelError, Message
 from memory_retrievers.ingestion import worker as working
 from memory_retrievers.testing import HashEmbedder
 
@@ -90,3 +91,54 @@ def test_a_store_that_is_only_looked_into_has_no_worker(opened, tmp_path, clock)
         pytest.raises(ConfigurationError, match="read-only"),
     ):
         look.start_worker()
+
+
+class Refuses:
+    """Fails for one conversation, as a model does that will not speak of something."""
+
+    def __init__(self, segmenter, text):
+        self._segmenter = segmenter
+        self._text = text
+
+    def segment(self, messages, background):
+        if any(self._text in message.content for message in messages):
+            raise LanguageModelError("no")
+        return self._segmenter.segment(messages, background)
+
+
+def test_a_scope_that_always_fails_does_not_keep_the_others_from_their_turn(opened, said, segmenter):
+    opened._engine.pipeline._segmenter = Refuses(segmenter, "number 100")
+    opened.add_messages("a", said(20, first=100))
+    opened.add_messages("b", said(20))
+    opened.start_worker()
+    eventually(lambda: opened.stats("b").episodes == 1)
+    assert opened.stats("a").queued_messages == 20
+
+
+def test_a_before_store_that_raises_is_survived(clock, tmp_path, said, segmenter, monkeypatch, caplog):
+    monkeypatch.setattr(working, "FIRST_PAUSE", 0.05)
+    failing = True
+
+    def before_store(record):
+        if failing and not isinstance(record, Message):
+            raise RuntimeError("the redactor does not like message number 3")
+        return record
+
+    with AgentMemory.open(
+        tmp_path / "store", embedder=HashEmbedder(), clock=clock, before_store=before_store
+    ) as memory:
+        memory._engine.pipeline._segmenter = segmenter
+        memory.start_worker()
+        memory.add_messages("c", said(20))
+        eventually(lambda: "RuntimeError" in caplog.text)
+        assert "number 3" not in caplog.text
+        failing = False
+        eventually(lambda: memory.stats("c").episodes == 1)
+
+
+def test_a_message_of_the_last_day_there_is_does_not_stop_the_work(opened, said):
+    opened.add_messages("a", said(6, start=datetime.max.replace(tzinfo=UTC) - timedelta(minutes=9)))
+    opened.start_worker()
+    time.sleep(0.2)
+    opened.add_messages("c", said(20))
+    eventually(lambda: opened.stats("c").episodes == 1)

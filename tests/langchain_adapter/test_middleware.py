@@ -393,3 +393,15 @@ async def test_an_agent_never_holds_up_the_event_loop(memory_on_disk, saying, no
     for number in range(12):
         await agent.ainvoke(asking(f"Is {number} a number in Bergen?"), ALICE)
     assert "Bob lives in Bergen" in system_text(model.heard[0])[-1]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("the secret garden"), ConfigurationError("the secret garden")])
+def test_whatever_fails_once_messages_are_queued_does_not_queue_them_again(memory, saying, caplog, error):
+    long = [AIMessage("Go on."), *(HumanMessage(f"Sentence {number}") for number in range(25))]
+    agent = agent_of(saying("Yes.", "Done."), Failing(memory, "process_due", error))
+    agent.invoke({"messages": long}, ALICE)
+    agent.invoke(asking("And?"), ALICE)
+    assert "secret" not in caplog.text
+    assert len(caplog.records) == 2
+    said = [("user", message.content) for message in long[1:]] + [("assistant", "Yes.")]
+    assert recorded(memory) == [*said, ("user", "And?"), ("assistant", "Done.")]

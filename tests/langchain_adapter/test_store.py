@@ -387,6 +387,20 @@ def test_a_memory_that_may_only_be_read_prolongs_nothing(tmp_path):
             store.delete(ALICE, "m1")
 
 
+def test_an_item_that_may_not_be_stored_any_more_is_read_and_not_prolonged(clock):
+    kept_out = False
+    with AgentMemory.in_memory(
+        embedder=HashEmbedder(), clock=clock, before_store=lambda record: None if kept_out else record
+    ) as memory:
+        store = MemoryStoreAdapter(memory, scope="app")
+        store.put(ALICE, "m1", LYON, ttl=5)
+        kept_out = True
+        clock.advance(minutes=4)
+        assert store.get(ALICE, "m1").value == LYON
+        clock.advance(minutes=2)
+        assert store.get(ALICE, "m1") is None
+
+
 def test_the_lifetimes_of_a_store_have_defaults(memory, clock):
     store = MemoryStoreAdapter(memory, scope="app", ttl={"default_ttl": 5, "refresh_on_read": False})
     store.put(ALICE, "m1", LYON)

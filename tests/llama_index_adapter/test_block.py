@@ -456,3 +456,44 @@ async def test_agents_that_hand_over_share_one_recall(memory, block, scripted, s
     await block.aflush(chat)
     assert stored("user/alice")[0] == "nightly import?"
     assert stored("user/alice")[-1] == "It failed."
+
+
+async def test_what_two_scopes_are_told_alike_is_shortened_from_the_scope_that_asks(memory):
+    scope = ContextVar("scope", default="user/dora")
+    for each in ("user/dora", "user/emil"):
+        for number in range(12):
+            memory.remember_fact(scope=each, fact=f"Hive {number} has {number} bees and a queen")
+    block = LongTermMemoryBlock(memory=memory, scope=scope.get, token_counter=lambda text: len(text.split()))
+    whole = await shown(block, "bees?")
+    scope.set("user/emil")
+    assert await shown(block, "bees?") == whole
+    memory.remember_fact(scope="user/emil", fact="Emil's bees, bees, bees are his secret")
+    scope.set("user/dora")
+    shorter = await block.atruncate(whole, block.token_counter(whole) // 2)
+    assert "Hive" in shorter
+    assert "secret" not in shorter
+
+
+async def test_a_truncation_that_fails_drops_the_block_and_ends_no_chat(crowded, memory, monkeypatch, caplog):
+    def fail(*_, **__):
+        raise EmbeddingError("the secret garden")
+
+    whole = await shown(crowded, "Carol's bees?")
+    with monkeypatch.context() as patch:
+        patch.setattr(type(memory), "retrieve", fail)
+        assert await crowded.atruncate(whole, crowded.token_counter(whole) * 7 // 10) is None
+    assert "secret" not in caplog.text
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError("the secret garden"), ConfigurationError("the secret garden")])
+async def test_whatever_fails_once_messages_are_queued_ends_no_chat(memory, block, monkeypatch, caplog, error):
+    def fail(*_, **__):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(memory), "process_due", fail)
+        await block.aput([user(f"Sentence {number} about the garden") for number in range(45)])
+    assert "secret" not in caplog.text
+    assert len(caplog.records) == 1
+    assert memory.stats("user/alice").queued_messages == 45

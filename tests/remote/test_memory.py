@@ -131,16 +131,27 @@ def test_a_token_to_read_reads_and_a_bound_one_stays_within_its_root(served, tok
     assert memory.pending_reviews(ALICE) == []
 
 
-@pytest.mark.parametrize("url", ["", "localhost:8000", "ftp://example.com"])
+@pytest.mark.parametrize("url", ["", "localhost:8000", "ftp://example.com", "http://", "http://127.0.0.1:x"])
 def test_an_address_is_of_a_web_server(url):
     with pytest.raises(ConfigurationError, match="begins with http"):
         RemoteMemory(url)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["retrieve", "context", "recent", "add_messages", "flush", "forget_scope", "remember_episode", "remember_fact"],
-)
+@pytest.mark.parametrize("timeouts", [{"timeout": 0}, {"timeout": float("nan")}, {"processing_timeout": -1}], ids=str)
+def test_a_timeout_is_more_than_nothing(timeouts):
+    with pytest.raises(ConfigurationError, match="more than 0 seconds"):
+        RemoteMemory("http://127.0.0.1:8000", **timeouts)
+
+
+def test_a_closed_one_says_that_it_is_closed(served, tokens):
+    with RemoteMemory(served[1], tokens["reader"]) as remote:
+        assert remote.recent(ALICE).episodic
+    with pytest.raises(ConfigurationError, match="closed"):
+        remote.recent(ALICE)
+    remote.close()
+
+
+@pytest.mark.parametrize("name", ["retrieve", "context", "recent", "add_messages", "flush", "forget_scope"])
 def test_methods_take_what_those_of_an_agent_memory_take(name):
     here, there = (inspect.signature(getattr(kind, name)) for kind in (RemoteMemory, AgentMemory))
 

@@ -4,7 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memory_retrievers.models import EpisodicMemory, Explanation, Message, RetrievedMemory, SemanticMemory
+from memory_retrievers.messages import Message
+from memory_retrievers.models import EpisodicMemory, SemanticMemory
+from memory_retrievers.retrieved import Explanation, RetrievedMemory
 
 
 def _hit(memory, *, rank, score, fused_score=0.03):

@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from memory_retrievers.models import DetailLevel, Message
+from memory_retrievers.messages import Message
+from memory_retrievers.models import DetailLevel
 from memory_retrievers.rendering.markdown import NO_RECENT_MEMORIES, memory_block, recent_block
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from memory_retrievers.models import Message
+from memory_retrievers.messages import Message
 from memory_retrievers.rendering.raw import iso, raw_memories, raw_recent
 
 NINE = datetime(2026, 3, 1, 9, tzinfo=UTC)

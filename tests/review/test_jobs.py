@@ -7,7 +7,8 @@ import pytest
 
 from memory_retrievers import Message
 from memory_retrievers.errors import LanguageModelError, NotFoundError, ValidationError
-from memory_retrievers.models import EpisodicMemory, MemoryKey, PendingReview, Rating
+from memory_retrievers.models import EpisodicMemory, MemoryKey, Rating
+from memory_retrievers.retrieved import PendingReview
 from memory_retrievers.review import LanguageModelJudge, OfflineJudge, apply, due_reviews, review_one
 from memory_retrievers.review.jobs import BATCH, by_memory
 from memory_retrievers.settings import ReviewSettings

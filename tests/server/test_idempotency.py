@@ -7,7 +7,7 @@ import pytest
 
 from memory_retrievers.server.access import Access
 from memory_retrievers.server.answers import Refusal
-from memory_retrievers.server.idempotency import KEEP_SECONDS, Idempotency
+from memory_retrievers.server.idempotency import KEEP_BYTES, KEEP_SECONDS, Idempotency
 
 from .conftest import ALICE, BOB, OPERATOR, by, error_of, of_alice
 
@@ -130,3 +130,18 @@ async def test_a_key_is_forgotten_after_a_day():
     now[0] = KEEP_SECONDS
     await ask(app)
     assert slow.asked == 2
+
+
+async def test_what_is_remembered_is_bounded_also_where_answers_are_small(monkeypatch):
+    monkeypatch.setattr("memory_retrievers.server.idempotency.KEEP_BYTES", 100_000)
+    assert KEEP_BYTES > 100_000
+    slow = Slow()
+    slow.let.set()
+    app = Idempotency(slow, is_write=lambda path: True)
+    for number in range(1_000):
+        await ask(app, key=f"key {number}")
+    await ask(app, key="key 999")
+    assert slow.asked == 1_000
+    await ask(app, key="key 0")
+    assert slow.asked == 1_001
+    assert len(app._kept) < 200

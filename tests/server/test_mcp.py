@@ -72,17 +72,25 @@ async def over_http(store, *options):
 
 
 @asynccontextmanager
-async def listening(store, *options):
+async def started(store, *options):
+    """A server in a process of its own, and its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    started = await asyncio.create_subprocess_exec(COMMAND, *serving(store, "--http", "--port", str(port), *options))
+    process = await asyncio.create_subprocess_exec(COMMAND, *serving(store, "--http", "--port", str(port), *options))
     try:
-        await answering(started, port)
-        yield f"http://127.0.0.1:{port}/mcp"
+        await answering(process, port)
+        yield process, f"http://127.0.0.1:{port}/mcp"
     finally:
-        started.terminate()
-        await asyncio.wait_for(started.wait(), timeout=30)
+        if process.returncode is None:
+            process.terminate()
+        await asyncio.wait_for(process.wait(), timeout=30)
+
+
+@asynccontextmanager
+async def listening(store, *options):
+    async with started(store, *options) as (_, url):
+        yield url
 
 
 async def answering(started, port):
@@ -250,6 +258,34 @@ async def test_a_token_and_a_local_name_are_asked_over_http(store):
     assert without.json()["error_type"] == "AuthenticationError"
     assert elsewhere.status_code == 421
     assert inside.status_code not in {401, 421}
+
+
+@pytest.mark.enable_socket
+async def test_a_retrieval_just_before_a_signal_is_filed_for_review_and_the_store_is_closed(store):
+    from mcp import ClientSession
+    from mcp.client.streamable_http import streamable_http_client
+
+    async with started(store[0]) as (process, url):
+        async with streamable_http_client(url) as streams, ClientSession(*streams[:2]) as session:
+            await session.initialize()
+            await session.call_tool("retrieve_memory", {"query": "nightly import"})
+            process.terminate()
+        assert await asyncio.wait_for(process.wait(), timeout=60) == 0
+    with AgentMemory.open(store[0], embedder=HashEmbedder()) as memory:
+        assert [review.query for review in memory.pending_reviews(ALICE)] == ["nightly import"]
+
+
+@pytest.mark.enable_socket
+def test_a_port_that_is_taken_is_said_in_one_sentence(store):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [COMMAND, *serving(store[0], "--http", "--port", str(port))], capture_output=True, text=True, timeout=60
+        )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"port {port} cannot be listened at" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_listening_beyond_this_machine_takes_a_token(store):

@@ -1,10 +1,14 @@
 """A memory of one user, as the tools see it."""
 
+import json
+
 import pytest
 
 from memory_retrievers import AgentMemory, Message
+from memory_retrievers.managed import MemoryFilter
 from memory_retrievers.models import Origin, SemanticMemory
 from memory_retrievers.testing import HashEmbedder
+from memory_retrievers.tools.registry import REGISTRY
 from memory_retrievers.tools.spec import ToolContext
 from memory_retrievers.tools.toolbox import LocalToolbox
 
@@ -78,3 +82,57 @@ def seed(small):
     """The same in the plain shape of specification §3.3, on which the conformance cases run."""
     toolbox = LocalToolbox(ToolContext(memory=small, root="user/alice", response_format="seed004"))
     return lambda name, **arguments: toolbox.call(name, arguments).artifact
+
+
+PLAIN_KEYS = ["id", "content", "similarity", "memory_tier", "tags", "created_at"]
+"""The keys of a hit in the plain shape of specification §3.3."""
+
+NEARNESS = {"one": 0.9, "two": 0.8, "three": 0.6, "four": 0.5, "five": 0.4, "apart": -0.5}
+"""How near a text with this word is to every other question."""
+
+
+def _vector(text):
+    near = next((cosine for word, cosine in NEARNESS.items() if word in text), 1.0)
+    return [near, (1 - near**2) ** 0.5]
+
+
+def by_table(texts):
+    return [_vector(text) for text in texts]
+
+
+@pytest.fixture
+def table(clock):
+    """A toolbox over a memory whose vectors are those of the table."""
+    with AgentMemory.in_memory(embedder=by_table, embedder_id="table", clock=clock, dense="exact") as memory:
+        toolbox = LocalToolbox(ToolContext(memory=memory, root="user/alice", response_format="seed004"))
+        yield lambda name, **arguments: toolbox.call(name, arguments).artifact
+
+
+def store(call, *contents, **arguments):
+    return [call("memory_store", content=content, auto_associate=False, **arguments)["id"] for content in contents]
+
+
+def contents(answer):
+    return [hit["content"] for hit in answer["results"]]
+
+
+def sync(context, operation, **arguments):
+    return REGISTRY["memory_sync"].call(context, {"operation": operation, **arguments}).artifact
+
+
+def exported(context, **arguments):
+    return json.loads(sync(context, "export", **arguments)["data"])
+
+
+def imported(context, document, **arguments):
+    data = document if isinstance(document, str) else json.dumps(document)
+    return sync(context, "import", data=data, response_level="full", **arguments)
+
+
+def everything(context):
+    """All memories and associations within a root, as they are stored."""
+    manager = context.manager
+    seen = MemoryFilter(scope=context.root, include_child_scopes=True, kinds="all", include_invalidated=True)
+    memories = manager.select(seen)
+    edges = {edge for memory in memories for edge in manager.associations_of(memory, within=context.root)}
+    return sorted(memories, key=lambda each: (each.scope, each.id)), edges

@@ -7,6 +7,8 @@ from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.tools.spec import ToolContext
 from memory_retrievers.tools.toolbox import LocalToolbox
 
+from .conftest import store
+
 BAD = {"success": False, "error": True, "error_type": "ValidationError"}
 
 PYTHON = """
@@ -16,10 +18,6 @@ PYTHON = """
     Another random sentence. Python is easy to learn.
     Some other content here. Python programming is fun.
 """
-
-
-def store(call, *contents, **arguments):
-    return [call("memory_store", content=content, auto_associate=False, **arguments)["id"] for content in contents]
 
 
 @pytest.mark.parametrize(
@@ -211,3 +209,14 @@ def test_a_merged_memory_is_retrieved(small, seed):
     id = seed("memory_consolidate", memory_ids=ids, preserve_originals=False)["consolidated_memory_id"]
     found = small.retrieve("Where is the irrigation pump?", scope="user/alice")
     assert [hit.memory.id for hit in found.semantic] == [id]
+
+
+def test_more_tags_together_than_one_memory_may_have_are_refused_before_anything_is_deleted(tool):
+    ids = [
+        tool("memory_store", content=f"note {half}", tags=[f"{half}{number}" for number in range(60)])["id"]
+        for half in "ab"
+    ]
+    told = tool("memory_consolidate", memory_ids=ids, preserve_originals=False)
+    assert told == BAD | {"message": "Too many tags: 120, at most 100 are allowed"}
+    assert tool("memory_list")["total"] == 2
+    assert tool("memory_consolidate", memory_ids=ids, tags=["ab"])["success"]

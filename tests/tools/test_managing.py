@@ -1,7 +1,9 @@
 import pytest
 
 from memory_retrievers.errors import NotFoundError, ValidationError
+from memory_retrievers.managed import Association, AssociationType
 from memory_retrievers.tools.associating import auto_associate
+from memory_retrievers.tools.objects import MOST_ASSOCIATIONS, key_of
 from memory_retrievers.tools.registry import REGISTRY
 from memory_retrievers.tools.spec import ToolContext
 from memory_retrievers.tools.toolbox import LocalToolbox
@@ -163,3 +165,29 @@ def test_nothing_outside_the_root_can_be_reached(alice, keep, operation):
     with pytest.raises(NotFoundError, match=r"^Memory not found: m1$"):
         manage(alice, operation, content="mine now" if operation == "update" else None)
     assert fact(bob).fact == "a"
+
+
+def test_metadata_does_not_grow_beyond_the_limit_one_update_at_a_time(alice, keep):
+    keep(alice, "a", id="m1")
+    manage(alice, "update", metadata={"a": "x" * 600_000})
+    with pytest.raises(ValidationError, match="metadata is too large"):
+        manage(alice, "update", metadata={"b": "x" * 600_000})
+    assert set(fact(alice).metadata) == {"a"}
+
+
+def test_of_one_that_many_others_are_near_to_the_strongest_hundred_are_shown(alice, keep):
+    source = keep(alice, "hub", id="m1")
+    others = [keep(alice, f"spoke {number}") for number in range(MOST_ASSOCIATIONS + 5)]
+    alice.manager.associate([
+        Association(
+            source=key_of(source), target=key_of(other), type=AssociationType.SEMANTIC,
+            strength=(number + 1) / 200, auto_generated=True, created_at=alice.manager.now(),
+        )
+        for number, other in enumerate(others)
+    ])  # fmt: skip
+    shown = manage(alice, "get", response_level="full")["associations"]
+    assert [edge["associated_id"] for edge in shown] == [other.id for other in others[:4:-1]]
+    got = LocalToolbox(alice).call("memory_get", {"id": "m1", "response_level": "full"}).artifact["associations"]
+    assert got == shown
+    deleted = manage(alice, "delete", response_level="full")["change_details"]
+    assert deleted["associations_removed"] == len(others)

@@ -5,11 +5,9 @@ import pytest
 from memory_retrievers.tools.spec import ToolContext
 from memory_retrievers.tools.toolbox import LocalToolbox
 
+from .conftest import store
+
 BAD = {"success": False, "error": True, "error_type": "ValidationError"}
-
-
-def store(call, *contents, **arguments):
-    return [call("memory_store", content=content, auto_associate=False, **arguments)["id"] for content in contents]
 
 
 def listed(answer):

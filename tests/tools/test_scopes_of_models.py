@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from memory_retrievers import scopes
 from memory_retrievers.errors import ConfigurationError, ValidationError
-from memory_retrievers.tools.scopes_of_models import is_within, scope_within, shown_scope
+from memory_retrievers.tools.scopes_of_models import scope_within, shown_scope
 
 ROOT = "user/alice"
 
@@ -35,13 +35,13 @@ def test_whatever_a_model_names_lies_within_the_root_and_is_shown_as_it_was_name
     except ValidationError:
         return
     assert scopes.parse(scope) == scope
-    assert is_within(ROOT, scope)
+    assert scopes.is_within(ROOT, scope)
     assert shown_scope(ROOT, scope) == named
 
 
 @pytest.mark.parametrize("scope", ["user", "user/bob", "user/alice2", "user/alice2/work", "other"])
 def test_a_scope_outside_is_never_shown_and_not_even_named(scope):
-    assert not is_within(ROOT, scope)
+    assert not scopes.is_within(ROOT, scope)
     with pytest.raises(ConfigurationError) as caught:
         shown_scope(ROOT, scope)
     assert repr(scope) not in str(caught.value)

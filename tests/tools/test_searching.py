@@ -6,36 +6,9 @@ from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.tools.spec import ToolContext
 from memory_retrievers.tools.toolbox import LocalToolbox
 
+from .conftest import PLAIN_KEYS, by_table, contents, store
+
 BAD = {"success": False, "error": True, "error_type": "ValidationError"}
-PLAIN_KEYS = ["id", "content", "similarity", "memory_tier", "tags", "created_at"]
-
-NEARNESS = {"one": 0.9, "two": 0.8, "three": 0.6, "four": 0.5, "five": 0.4, "apart": -0.5}
-"""How near a text with this word is to every other question."""
-
-
-def _vector(text):
-    near = next((cosine for word, cosine in NEARNESS.items() if word in text), 1.0)
-    return [near, (1 - near**2) ** 0.5]
-
-
-def by_table(texts):
-    return [_vector(text) for text in texts]
-
-
-@pytest.fixture
-def table(clock):
-    """A toolbox over a memory whose vectors are those of the table."""
-    with AgentMemory.in_memory(embedder=by_table, embedder_id="table", clock=clock, dense="exact") as memory:
-        toolbox = LocalToolbox(ToolContext(memory=memory, root="user/alice", response_format="seed004"))
-        yield lambda name, **arguments: toolbox.call(name, arguments).artifact
-
-
-def store(call, *contents, **arguments):
-    return [call("memory_store", content=content, auto_associate=False, **arguments)["id"] for content in contents]
-
-
-def contents(answer):
-    return [hit["content"] for hit in answer["results"]]
 
 
 def test_the_plain_answer_is_that_of_the_specification(seed):

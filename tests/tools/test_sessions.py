@@ -1,6 +1,10 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
+from memory_retrievers import AgentMemory
 from memory_retrievers.errors import ValidationError
+from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.tools.registry import REGISTRY
 from memory_retrievers.tools.spec import ToolContext
 
@@ -155,3 +159,12 @@ def test_a_cleanup_leaves_what_tools_did_not_store(alice, clock):
     clock.advance(days=30)
     manage(alice, "cleanup")
     assert alice.memory.get("learned", scope="user/alice/session/a")
+
+
+def test_sessions_created_in_the_same_second_are_different_ones(tmp_path, clock):
+    with AgentMemory.open(tmp_path, embedder=HashEmbedder(), clock=clock) as memory:
+        context = ToolContext(memory=memory, root="user/alice")
+        with ThreadPoolExecutor(8) as pool:
+            made = list(pool.map(lambda _: manage(context, "create")["session_id"], range(16)))
+        assert len(set(made)) == 16
+        assert {each["memory_count"] for each in sessions(context).values()} == {1}

@@ -3,11 +3,9 @@ import pytest
 from memory_retrievers.tools.spec import ToolContext
 from memory_retrievers.tools.toolbox import LocalToolbox
 
+from .conftest import store
+
 BAD = {"success": False, "error": True, "error_type": "ValidationError"}
-
-
-def store(call, *contents, **arguments):
-    return [call("memory_store", content=content, auto_associate=False, **arguments)["id"] for content in contents]
 
 
 def test_the_plain_answer_is_that_of_the_specification(seed, clock):

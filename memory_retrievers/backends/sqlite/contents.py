@@ -17,8 +17,10 @@ from memory_retrievers.backends.sqlite.rows import COLUMNS, decode
 from memory_retrievers.contents import Contents, StoredMemory, StoredQueue
 from memory_retrievers.errors import BackendError
 from memory_retrievers.fields import moment
-from memory_retrievers.models import Kind, Message, PendingReview
+from memory_retrievers.messages import Message
+from memory_retrievers.models import Kind
 from memory_retrievers.passages import NewPassage
+from memory_retrievers.retrieved import PendingReview
 
 if TYPE_CHECKING:
     import sqlite3

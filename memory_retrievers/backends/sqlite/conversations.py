@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from memory_retrievers.backends.sqlite import reviews
 from memory_retrievers.backends.sqlite.database import Database, one
@@ -12,11 +12,8 @@ from memory_retrievers.backends.sqlite.records import scope_id_of
 from memory_retrievers.backends.sqlite.rows import decode_messages, encode_messages, encode_time
 from memory_retrievers.contents import StoredQueue
 from memory_retrievers.fields import moment
-from memory_retrievers.models import Message
+from memory_retrievers.messages import Message
 from memory_retrievers.protocols import QueuedMessage, QueueState, ReviewJob
-
-if TYPE_CHECKING:
-    pass
 
 _OF_SCOPE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
 _FREE: Final = "fence = NULL, fenced_messages = NULL, fenced_at = NULL"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_retrievers.appearing import new_directory
-from memory_retrievers.backends.sqlite.schema import MIGRATIONS
+from memory_retrievers.backends.sqlite import migrating
 from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
 
 _PRAGMAS = (
@@ -32,6 +32,8 @@ _PATIENCE = 10.0  # seconds; that of busy_timeout
 
 # SQLite fails rather than waits when two threads switch a new file to WAL at once.
 _opening = threading.Lock()
+if hasattr(os, "register_at_fork"):  # a child must not inherit it from a thread that it does not have
+    os.register_at_fork(before=_opening.acquire, after_in_parent=_opening.release, after_in_child=_opening.release)
 
 # Numbers beyond 64 bits and lone surrogates are refused before SQLite sees them.
 _SQLITE_ERRORS = (sqlite3.Error, OverflowError, UnicodeEncodeError)
@@ -167,12 +169,21 @@ class Database:
                 connection.execute(pragma)
             connection.create_function("ln", 1, math.log, deterministic=True)  # not every SQLite is built with it
             if migrate:
-                _refuse_newer(connection, self._path)
-                (_refuse_older if self._read_only else _migrate)(connection, self._path)
+                self._bring_up_to_date(connection)
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _bring_up_to_date(self, connection: sqlite3.Connection) -> None:
+        migrating.refuse_newer(connection, self._path)
+        if self._read_only:
+            migrating.refuse_older(connection, self._path)
+            return
+        if self._path is not None:
+            _switch_to_wal(connection)
+            connection.execute("PRAGMA synchronous = FULL")  # an acknowledged memory survives a power cut
+        migrating.migrate(connection)
 
     def _take(self) -> sqlite3.Connection:
         with self._pool_lock:
@@ -223,8 +234,8 @@ def read_note(path: Path, name: str) -> str | None:
         BackendError: The file is not a SQLite database, or cannot be opened.
     """
     with _wrapped(path), closing(sqlite3.connect(_address(path, read_only=True), uri=True)) as connection:
-        _refuse_newer(connection, path)
-        if not one(connection, "PRAGMA user_version"):  # nothing has been written yet
+        migrating.refuse_newer(connection, path)
+        if not migrating.version_of(connection):  # nothing has been written yet
             return None
         note: str | None = one(connection, "SELECT value FROM notes WHERE name = ?", (name,))
         return note
@@ -234,23 +245,6 @@ def _address(path: Path | None, *, read_only: bool) -> str:
     if path is None:
         return ":memory:"
     return f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
-
-
-def _refuse_newer(connection: sqlite3.Connection, path: Path | None) -> None:
-    version = one(connection, "PRAGMA user_version")
-    if version > len(MIGRATIONS):
-        raise ConfigurationError(
-            f"{path} was written by a newer version of memory-retrievers (schema {version}, this one knows "
-            f"{len(MIGRATIONS)}): upgrade the package. Nothing was changed."
-        )
-
-
-def _refuse_older(connection: sqlite3.Connection, path: Path | None) -> None:
-    if (version := one(connection, "PRAGMA user_version")) < len(MIGRATIONS):
-        raise ConfigurationError(
-            f"{path} was written by an older version of memory-retrievers (schema {version}, this one reads "
-            f"{len(MIGRATIONS)}): open it once without read_only=True, which brings it up to date"
-        )
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:
@@ -265,26 +259,6 @@ def _switch_to_wal(connection: sqlite3.Connection) -> None:
             time.sleep(0.01)
         else:
             return
-
-
-def _migrate(connection: sqlite3.Connection, path: Path | None) -> None:
-    if path is not None:
-        _switch_to_wal(connection)
-        connection.execute("PRAGMA synchronous = FULL")  # an acknowledged memory survives a power cut
-    if one(connection, "PRAGMA user_version") == len(MIGRATIONS):
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        # another opener may have migrated while this one waited for the lock
-        for statements in MIGRATIONS[one(connection, "PRAGMA user_version") :]:
-            for statement in statements:
-                connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:  # on a full disk SQLite has rolled back by itself
-            connection.execute("ROLLBACK")
-        raise
 
 
 @contextmanager

@@ -20,12 +20,9 @@ from memory_retrievers.backends.sqlite.outbox import SQLiteOutbox
 from memory_retrievers.backends.sqlite.rows import encode_time
 from memory_retrievers.backends.sqlite.stored import StoredRecords
 from memory_retrievers.contents import Contents, VerificationReport
-from memory_retrievers.models import (
-    AnyMemory,
-    Kind,
-    PendingReview,
-)
+from memory_retrievers.models import AnyMemory, Kind
 from memory_retrievers.passages import ForgettingState, NewPassage, Passage, Selection
+from memory_retrievers.retrieved import PendingReview
 
 if TYPE_CHECKING:
     import sqlite3

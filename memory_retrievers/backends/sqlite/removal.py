@@ -42,11 +42,7 @@ def remove(connection: sqlite3.Connection, *, scope: str, id: str) -> bool:
 def remove_all(connection: sqlite3.Connection, *, scope: str, ids: Sequence[str]) -> int:
     """Remove memories of a scope and their ids from what names them; gives how many there were."""
     scope_id = one(connection, "SELECT id FROM scopes WHERE scope = ?", (scope,))
-    removed = [
-        id
-        for id in ids  # noqa: A001
-        if connection.execute("DELETE FROM memories WHERE scope_id = ? AND id = ?", (scope_id, id)).rowcount
-    ]
+    removed = [id for id in ids if _remove_one(connection, scope_id, id)]  # noqa: A001
     if removed:
         reviews.strike_out(connection, scope, {MemoryKey(scope=scope, id=id) for id in removed}.__contains__)  # noqa: A001
         for column in ("source_episodic_ids", "consolidated_from"):
@@ -85,6 +81,18 @@ def forget_empty_scopes(connection: sqlite3.Connection, scope: str, *, include_c
     """Remove the names of a scope, and of those below it, where nothing is left."""
     values = scope_values(scope, include_child_scopes=include_child_scopes)
     connection.execute(f"DELETE FROM scopes WHERE {SCOPE_AND_CHILDREN} AND {_EMPTY_SCOPES}", values)
+
+
+def _remove_one(connection: sqlite3.Connection, scope_id: int | None, id: str) -> bool:
+    values = {"scope_id": scope_id, "id": id}
+    # what it has replaced is replaced by its own successor, so that the versions of a fact hang together
+    connection.execute(
+        """UPDATE memories SET replaced_by =
+        (SELECT replaced_by FROM memories WHERE scope_id = :scope_id AND id = :id AND replaced_by != :id)
+        WHERE scope_id = :scope_id AND replaced_by = :id""",
+        values,
+    )
+    return bool(connection.execute("DELETE FROM memories WHERE scope_id = :scope_id AND id = :id", values).rowcount)
 
 
 def _strike_out_of_lists(connection: sqlite3.Connection, column: str, scope_id: int, ids: Sequence[str]) -> None:

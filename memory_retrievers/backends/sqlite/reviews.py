@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 from memory_retrievers.backends.sqlite.database import one
 from memory_retrievers.backends.sqlite.rows import encode_json, encode_time
 from memory_retrievers.fields import moment
-from memory_retrievers.models import MemoryKey, PendingReview
+from memory_retrievers.models import MemoryKey
+from memory_retrievers.retrieved import PendingReview
 
 if TYPE_CHECKING:
     import sqlite3

@@ -14,13 +14,13 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel
 
 from memory_retrievers.fields import microseconds, moment
+from memory_retrievers.messages import Message
 from memory_retrievers.models import (
     AnyMemory,
     Category,
     ContentType,
     EpisodicMemory,
     Kind,
-    Message,
     Origin,
     SemanticMemory,
     Tier,

@@ -222,5 +222,20 @@ _MANAGEMENT: Final = (
         UPDATE scopes SET version = version + 1 WHERE id IN (OLD.scope_id, NEW.scope_id); END""",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _PROJECTION, _CONVERSATIONS, _MANAGEMENT)
+_TRACES: Final = (
+    # The queue remembers what the episode before it said: as long as that episode says so, and no longer.
+    """CREATE TRIGGER summary_removed AFTER DELETE ON memories WHEN OLD.kind = 'episodic' BEGIN
+        UPDATE queues SET previous_summary = NULL
+        WHERE scope_id = OLD.scope_id AND previous_summary = OLD.content; END""",
+    """CREATE TRIGGER summary_changed AFTER UPDATE OF content, scope_id ON memories
+        WHEN OLD.kind = 'episodic' AND (NEW.content, NEW.scope_id) IS NOT (OLD.content, OLD.scope_id) BEGIN
+        UPDATE queues SET previous_summary = NULL
+        WHERE scope_id = OLD.scope_id AND previous_summary = OLD.content; END""",
+    # A row of a collection may name the scope of its memory.
+    f"""CREATE TRIGGER unwritten_move AFTER UPDATE OF scope_id ON memories
+        WHEN NEW.scope_id IS NOT OLD.scope_id AND {_WRITES_THROUGH} BEGIN
+        INSERT INTO unwritten (memory) VALUES (NEW.row); END""",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _PROJECTION, _CONVERSATIONS, _MANAGEMENT, _TRACES)
 """Schema version n is what the first n migrations make; the file keeps it in ``PRAGMA user_version``."""

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import numpy as np
 from hypothesis import HealthCheck, settings
 
-from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, MemoryKey, PendingReview, SemanticMemory
+from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, MemoryKey, SemanticMemory
 from memory_retrievers.passages import Hits, NewPassage, Passage, Selection
 from memory_retrievers.protocols import Ledger
+from memory_retrievers.retrieved import PendingReview
 
 if TYPE_CHECKING:
     from memory_retrievers.passages import Vectors

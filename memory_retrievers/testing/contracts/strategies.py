@@ -6,16 +6,8 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
-from memory_retrievers.models import (
-    AnyMemory,
-    Category,
-    ContentType,
-    EpisodicMemory,
-    Message,
-    Origin,
-    SemanticMemory,
-    Tier,
-)
+from memory_retrievers.messages import Message
+from memory_retrievers.models import AnyMemory, Category, ContentType, EpisodicMemory, Origin, SemanticMemory, Tier
 
 
 def texts(*, min_size: int = 0) -> st.SearchStrategy[str]:

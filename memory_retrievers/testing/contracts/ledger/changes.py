@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from memory_retrievers.errors import NotFoundError
-from memory_retrievers.models import Category, Message
+from memory_retrievers.messages import Message
+from memory_retrievers.models import Category
 from memory_retrievers.passages import NewPassage
 from memory_retrievers.protocols import Ledger
 from memory_retrievers.testing.contracts.samples import NOW, SCOPE, add, episode, episodes_in, fact, facts_in

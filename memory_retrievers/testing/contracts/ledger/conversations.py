@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import Message
+from memory_retrievers.messages import Message
 from memory_retrievers.protocols import Ledger, QueuedMessage, QueueState
 from memory_retrievers.testing.contracts.samples import LOOKALIKES, NOW, SCOPE, add, at_once, episode, review
 

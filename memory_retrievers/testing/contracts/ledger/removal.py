@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from memory_retrievers.contents import StoredQueue
+from memory_retrievers.messages import Message
 from memory_retrievers.models import AnyMemory, MemoryKey, ScopeStatistics
 from memory_retrievers.protocols import Ledger
 from memory_retrievers.testing.contracts.samples import (
@@ -65,6 +67,37 @@ class RemovalContract:
         assert ledger.pending_reviews(SCOPE) == [review(ids=["e2"])]
         assert ledger.pending_reviews("user") == [replace(above, memories=keys[1:])]
         assert ledger.pending_reviews("user/10") == [review(scope="user/10")]
+
+    def test_the_id_leaves_what_it_has_replaced_and_its_successor_takes_its_place(self, ledger: Ledger) -> None:
+        add(ledger, [fact("f1"), fact("f2"), fact("f3"), fact("f1", scope="user/10")])
+        ledger.invalidate(scope=SCOPE, id="f1", at=NOW, replaced_by="f2")
+        ledger.invalidate(scope=SCOPE, id="f2", at=NOW, replaced_by="f3")
+        ledger.invalidate(scope="user/10", id="f1", at=NOW, replaced_by="f2")
+        ledger.remove(scope=SCOPE, id="f2")
+        assert [version.id for version in ledger.versions(scope=SCOPE, id="f1")] == ["f1", "f3"]
+        ledger.remove(scope=SCOPE, id="f3")
+        (alone,) = ledger.versions(scope=SCOPE, id="f1")
+        assert alone.replaced_by is None
+        assert [each.replaced_by for each in ledger.versions(scope="user/10", id="f1")] == ["f2"]
+
+    @pytest.mark.parametrize("change", ["remove", "reword", "move"])
+    def test_a_queue_no_longer_tells_of_an_episode_that_no_longer_says_so(self, ledger: Ledger, change: str) -> None:
+        for scope in (SCOPE, "user/10"):
+            add(ledger, [episode("e1", "They had tea", scope=scope), episode("e2", "They left", scope=scope)])
+            waiting = (("m1", Message(role="user", content="And now?", timestamp=NOW)),)
+            ledger.conversations.restore(
+                StoredQueue(scope=scope, messages=waiting, window_doubled=False, previous_summary="They had tea")
+            )
+        if change == "remove":
+            ledger.remove(scope=SCOPE, id="e1")
+        elif change == "reword":
+            ledger.replace(episode("e1", "They had something"))
+        else:
+            ledger.management.move([MemoryKey(scope=SCOPE, id="e1")], target_scope="elsewhere")
+        assert ledger.conversations.state(SCOPE).previous_summary is None
+        assert ledger.conversations.state("user/10").previous_summary == "They had tea"
+        ledger.remove(scope="user/10", id="e2")
+        assert ledger.conversations.state("user/10").previous_summary == "They had tea"
 
     @pytest.mark.parametrize(("scope", "other"), LOOKALIKES)
     def test_a_memory_of_another_scope_is_not_removed(self, ledger: Ledger, scope: str, other: str) -> None:

@@ -1,0 +1,48 @@
+"""Stages: the named parts of a piece of work, opened to whoever watches it, for example to measure them.
+
+Nothing is watched unless somebody asks for it, and only in the thread, or the task, that asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from typing import Final, TypeAlias
+
+EMBED: Final = "embed"
+"""The question becomes a vector."""
+
+DENSE: Final = "dense"
+"""The nearest vectors, of one kind of memory."""
+
+BM25: Final = "bm25"
+"""The best by words, of one kind of memory."""
+
+RANK: Final = "rank"
+"""Both lists become one, and forgetting is taken into account, for one kind of memory."""
+
+HYDRATE: Final = "hydrate"
+"""The memories themselves are read."""
+
+Observer: TypeAlias = Callable[[str], AbstractContextManager[None]]
+"""Told the name of a stage, gives what is entered while it lasts."""
+
+_observer: ContextVar[Observer | None] = ContextVar("memory_retrievers_stages", default=None)
+_UNOBSERVED: Final = nullcontext()
+
+
+@contextmanager
+def observed(observer: Observer) -> Iterator[None]:
+    """Let an observer watch every stage of what is done inside."""
+    token = _observer.set(observer)
+    try:
+        yield
+    finally:
+        _observer.reset(token)
+
+
+def stage(name: str) -> AbstractContextManager[None]:
+    """What is entered while a stage lasts; without an observer it does nothing."""
+    observer = _observer.get()
+    return _UNOBSERVED if observer is None else observer(name)

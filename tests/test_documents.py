@@ -1,0 +1,99 @@
+"""What the documents name is there: files, commands, options, targets of make."""
+
+import importlib
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+from markdown_it import MarkdownIt
+
+import memory_retrievers
+from memory_retrievers.cli import app
+
+PACKAGE = Path(memory_retrievers.__file__).parent
+ROOT = PACKAGE.parent
+
+pytestmark = pytest.mark.skipif(not (ROOT / "CONTRIBUTING.md").exists(), reason="they are part of a checkout only")
+
+
+def text_of(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def rows():
+    """The rows of the table that says where a change goes: what one wants, and what is in code there."""
+    lines = [line for line in text_of("CONTRIBUTING.md").splitlines() if line.startswith("| ")]
+    return [(line.split("|")[1].strip(), re.findall(r"`([^`]+)`", line)) for line in lines[1:]]
+
+
+@pytest.mark.parametrize(("wanted", "named"), rows(), ids=str)
+def test_a_row_of_contributing_names_what_there_is(wanted, named):
+    words = [word for span in named for word in span.split()]
+    files = [word for word in words if word.endswith((".py", ".json", ".md", "/"))]
+    folders = [folder for name in files for folder in (PACKAGE / name, (PACKAGE / name).parent)]
+    for name in files:
+        assert any((folder / name).exists() for folder in (ROOT, PACKAGE, *folders)), f"{name} ({wanted})"
+    for owner, attribute in re.findall(r"^(\w+)\.(?!py$|json$|md$)(\w+)$", "\n".join(words), re.MULTILINE):
+        holder = getattr(memory_retrievers, owner, None) or importlib.import_module(f"memory_retrievers.{owner}")
+        assert hasattr(holder, attribute), f"{owner}.{attribute} ({wanted})"
+
+
+def commands(name):
+    """Each call of the command line that a document shows, as its words."""
+    tokens = MarkdownIt().parse(text_of(name))
+    pieces = [token.content for token in tokens if token.type == "fence"]
+    pieces += [code for token in tokens for code in re.findall(r"`([^`]+)`", token.content) if token.type == "inline"]
+    lines = [line for piece in pieces for line in piece.splitlines()]
+    calls = [call for line in lines for call in re.split(r"&&|\|\||(?<!\S)#", line.partition("ExecStart=")[2] or line)]
+    for call in calls:
+        words = call.strip().removeprefix("$ ").strip()
+        if re.match(r"(/\S*/)?memory-retrievers \w", words):
+            yield shlex.split(words)[1:]
+
+
+def options_of(command):
+    return {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/server.md"])
+def test_every_command_that_is_shown_is_there_with_its_options(name):
+    shown = list(commands(name))
+    assert shown
+    for words in shown:
+        command, left = typer.main.get_command(app), list(words)
+        while left and hasattr(command, "commands"):
+            assert left[0] in command.commands, f"{left[0]} in {name}"
+            command = command.commands[left.pop(0)]
+        given = {word for word in words if word.startswith("--")}
+        assert given <= options_of(command), f"{command.name} in {name}"
+
+
+def every_command(command):
+    """A command and all below it."""
+    return [command, *(each for below in getattr(command, "commands", {}).values() for each in every_command(below))]
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/server.md"])
+def test_every_option_that_is_mentioned_is_one(name):
+    mentioned = set(re.findall(r"`(--[\w-]+)", text_of(name)))
+    known = set().union(*map(options_of, every_command(typer.main.get_command(app)))) | {"--help"}
+    assert mentioned
+    assert mentioned <= known
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_every_target_of_make_that_is_named_is_one(name):
+    targets = set(re.findall(r"^([\w-]+):", text_of("Makefile"), re.MULTILINE))
+    named = set(re.findall(r"(?:\$ |`)make ([\w-]+)", text_of(name)))
+    assert named
+    assert named <= targets
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/server.md", "docs/tools.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_every_file_that_is_linked_or_run_is_there(name):
+    text, folder = text_of(name), (ROOT / name).parent
+    linked = [folder / target for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", text)]
+    run = [ROOT / file for file in re.findall(r"`(?:python )?((?:benchmarks|scripts|examples)/[\w/]*\.py)\b", text)]
+    assert [str(file) for file in (*linked, *run) if not file.exists()] == []

@@ -1,0 +1,50 @@
+"""Arguments that break programs: whatever a model gives, the answer is the error object, and can be sent on."""
+
+import json
+
+import pytest
+
+from memory_retrievers.tools.registry import REGISTRY
+from memory_retrievers.tools.spec import ToolContext
+from memory_retrievers.tools.toolbox import LocalToolbox
+
+
+def _nested(depth):
+    value = "x"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+REQUIRED = {
+    "query": "x", "content": "hello", "id": "a1", "memory_id": "a1", "score": 0.5, "memory_ids": ["a1", "a2"],
+    "items": [{"content": "b"}], "updates": [{"id": "a1"}], "operation": "get", "target_scope": ".", "action": "list",
+}  # fmt: skip
+EVERY_ARGUMENT = [(name, argument) for name, tool in REGISTRY.items() for argument in tool.arguments.model_fields]
+
+
+def _call(toolbox, name, **given):
+    fields = REGISTRY[name].arguments.model_fields
+    return toolbox.call(name, {each: REQUIRED[each] for each in fields if fields[each].is_required()} | given)
+
+
+@pytest.mark.parametrize(("name", "argument"), EVERY_ARGUMENT)
+def test_what_is_nested_endlessly_is_refused(toolbox, name, argument):
+    for endless in (_nested(5_000), {"a": _nested(5_000)}):
+        output = _call(toolbox, name, **{argument: endless})
+        assert output.is_error
+        assert output.artifact["error_type"] == "ValidationError"
+
+
+@pytest.mark.parametrize(("name", "argument"), EVERY_ARGUMENT)
+def test_an_answer_is_text_that_can_be_sent_on(toolbox, name, argument):
+    element = {"id": "\ud800", "content": "\ud800", "metadata": {"\ud800": "\ud800"}}
+    for broken in ("\ud800", ["\ud800"], [element], element):
+        for output in (_call(toolbox, name, **{argument: broken}), _call(toolbox, name, **{"\ud800": broken})):
+            output.content.encode()
+            json.dumps(output.artifact, ensure_ascii=False).encode()
+
+
+@pytest.fixture
+def toolbox(small):
+    return LocalToolbox(ToolContext(memory=small, root="user/alice", allow_scopes=True, kinds="all"))
