@@ -11,14 +11,10 @@ from datetime import UTC, datetime
 from tempfile import TemporaryDirectory
 
 from langchain.agents import create_agent
-from langchain_core.callbacks import CallbackManagerForLLMRun
-from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatResult
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.state import CompiledStateGraph
-from pydantic import Field
+from scripted_langchain import ScriptedChatModel
 
 from memory_retrievers import AgentMemory, EpisodicMemory, IngestionSettings
 from memory_retrievers.langchain import AgentMemoryMiddleware
@@ -63,27 +59,11 @@ WEEK_THREE: tuple[dict[str, object], ...] = (
 )
 
 
-class ScriptedChatModel(GenericFakeChatModel):
-    """Says what it is told to say, and keeps the prompts it was given."""
-
-    prompts: list[list[BaseMessage]] = Field(default_factory=list)
-
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **options: object,
-    ) -> ChatResult:
-        self.prompts.append(messages)
-        return super()._generate(messages, stop, run_manager, **options)
-
-
 def main() -> None:
     """Talk for three weeks, and look at what became of it."""
     clock = FixedClock(datetime(2026, 3, 2, 9, tzinfo=UTC))
     # With a provider both models are init_chat_model("openai:gpt-5-mini"), and clock= and ingestion= are left out.
-    model = ScriptedChatModel(messages=iter([AIMessage(answer) for _, answer in CONVERSATIONS]))
+    model = ScriptedChatModel.saying(*(answer for _, answer in CONVERSATIONS))
     language_model = ScriptedLanguageModel([*WEEK_ONE, *WEEK_TWO, *WEEK_THREE])
     at_once = IngestionSettings(consolidate_from=1)  # facts from each episode, not from every three
     with (

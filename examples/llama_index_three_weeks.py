@@ -8,14 +8,14 @@ else is real: the agent, its chats, the store on disk, embedding, retrieval and 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from tempfile import TemporaryDirectory
 
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.llms import MockFunctionCallingLLM
 from llama_index.core.memory import Memory
+from scripted_llama_index import scripted_llm
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from memory_retrievers import AgentMemory, EpisodicMemory, IngestionSettings, Report
@@ -78,7 +78,8 @@ async def main() -> None:
     """Talk for three weeks, and look at what became of it."""
     clock = FixedClock(datetime(2026, 3, 2, 9, tzinfo=UTC))
     # With a provider both models are OpenAI(model="gpt-5-mini"), and clock= and ingestion= are left out.
-    llm, prompts = scripted_llm([answer for _, answer in CONVERSATIONS])
+    prompts: list[list[ChatMessage]] = []
+    llm = scripted_llm([answer for _, answer in CONVERSATIONS], prompts=prompts)
     language_model = ScriptedLanguageModel([*WEEK_ONE, *WEEK_TWO, *WEEK_THREE])
     at_once = IngestionSettings(consolidate_from=1)  # facts from each episode, not from every three
     chats = create_async_engine("sqlite+aiosqlite:///:memory:")  # where LlamaIndex keeps the chats themselves
@@ -100,17 +101,6 @@ async def main() -> None:
         print("\n== When staging is restored, every version")
         show_history(memory, "When is the staging database restored?")
     await chats.dispose()
-
-
-def scripted_llm(answers: Sequence[str]) -> tuple[MockFunctionCallingLLM, list[list[ChatMessage]]]:
-    """A model that says what it is told to say, and the list of the prompts it is given."""
-    remaining, prompts = iter(answers), []
-
-    def answer(messages: Sequence[ChatMessage], **_: object) -> ChatMessage:
-        prompts.append(list(messages))
-        return ChatMessage(role="assistant", content=next(remaining))
-
-    return MockFunctionCallingLLM(response_generator=answer, is_chat_model=True), prompts
 
 
 def episodes(memory: AgentMemory) -> dict[str, EpisodicMemory]:

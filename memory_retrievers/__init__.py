@@ -26,18 +26,20 @@ from memory_retrievers.paging import Page
 from memory_retrievers.reports import Queued, Report
 from memory_retrievers.retrieval.result import RecentResult, RetrievalResult
 from memory_retrievers.retrieved import Explanation, PendingReview, RetrievedMemory
-from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings, ToolSettings
+from memory_retrievers.scene_records import CharacterState, SceneDetails, SceneEvent
+from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings, SceneSettings, ToolSettings
 
 __version__ = "0.1.0"
 
 # fmt: off
 __all__ = [  # noqa: RUF022 - in sections
     # the front door
-    "AgentMemory", "RetrievalSettings", "IngestionSettings", "ReviewSettings", "ToolSettings",
+    "AgentMemory", "RetrievalSettings", "IngestionSettings", "ReviewSettings", "SceneSettings", "ToolSettings",
     # what goes in and comes out
     "Message", "EpisodicMemory", "SemanticMemory",
     "RetrievalResult", "RecentResult", "RetrievedMemory", "Explanation", "PendingReview", "ScopeStatistics", "Page",
     "Queued", "Report", "AdoptionReport", "VerificationReport",
+    "SceneEvent", "SceneDetails", "CharacterState",
     # the words they use
     "Category", "DetailLevel", "Rating",
     # errors

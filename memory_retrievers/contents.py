@@ -12,6 +12,7 @@ from memory_retrievers.messages import Message
 from memory_retrievers.models import AnyMemory
 from memory_retrievers.passages import NewPassage
 from memory_retrievers.retrieved import PendingReview
+from memory_retrievers.scene_records import CharacterState
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Told now and then how many memories are done, and of how many."""
@@ -46,6 +47,14 @@ class StoredQueue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCharacter:
+    """A character of the story that a scope tells, as of its last event."""
+
+    scope: str
+    state: CharacterState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
     """Everything that some scopes hold, as of one moment. The iterators read a page at a time, once.
 
@@ -61,6 +70,8 @@ class Contents:
         associations: Their associations, by scope and id.
         audit_count: How many entries the audit has of these memories.
         audit: These entries, by scope, id and time.
+        character_count: How many characters their stories have.
+        characters: The characters, by scope, in the order in which they appeared.
     """
 
     notes: Mapping[str, str]
@@ -74,6 +85,8 @@ class Contents:
     associations: Iterator[Association]
     audit_count: int
     audit: Iterator[AuditEntry]
+    character_count: int
+    characters: Iterator[StoredCharacter]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,6 +55,7 @@ class Engine:
                 embedder=parts.embedder,
                 clock=parts.clock,
                 before_store=parts.before_store,
+                searched=parts.retrieval.passages,
             )
             if file is not None and not read_only:
                 ledger.conversations.tear_down_fences()  # one process writes a store: their owners are gone

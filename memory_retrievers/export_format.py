@@ -2,7 +2,8 @@
 
 The first line is a header: format, version, embedder and counts. Then comes one line per memory with every field and
 its passages, whose vectors are base64 of little-endian float32; then one line per pending review, and one per scope in
-which messages wait, and at last those of ``export_associations``. A field that is added to a memory raises the version.
+which messages wait, those of ``export_associations``, and at last one per character of a story. A field that is added
+to a memory raises the version.
 """
 
 from __future__ import annotations
@@ -14,23 +15,25 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 from pydantic import Field, FiniteFloat, TypeAdapter
 
 from memory_retrievers import scopes
-from memory_retrievers.contents import Contents, StoredMemory, StoredQueue
+from memory_retrievers.contents import Contents, StoredCharacter, StoredMemory, StoredQueue
 from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
 from memory_retrievers.export_associations import Key, Line, key_of, named, parse_association, parse_audit
 from memory_retrievers.fields import NonBlankText, ShortText, Text, UTCDateTime
 from memory_retrievers.managed import Association, AuditEntry
 from memory_retrievers.messages import Message
-from memory_retrievers.models import EpisodicMemory, JsonObject, SemanticMemory
+from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, SemanticMemory
 from memory_retrievers.passages import NewPassage
 from memory_retrievers.retrieved import PendingReview
+from memory_retrievers.scene_records import CharacterState
+from memory_retrievers.turn_passages import passage_text
 
 if TYPE_CHECKING:
     from memory_retrievers.passages import Vector
 
 FORMAT: Final = "memory-retrievers export"
-VERSION: Final = 2
+VERSION: Final = 4
 
-Record: TypeAlias = StoredMemory | PendingReview | StoredQueue | Association | AuditEntry
+Record: TypeAlias = StoredMemory | PendingReview | StoredQueue | Association | AuditEntry | StoredCharacter
 """What a line behind the header holds."""
 
 
@@ -38,7 +41,7 @@ class Header(Line):
     """The first line."""
 
     format: Literal["memory-retrievers export"] = FORMAT
-    version: Literal[1, 2] = VERSION
+    version: Literal[1, 2, 3, 4] = VERSION
     embedder_id: str | None
     dimension: Annotated[int, Field(ge=1)] | None
     probe: tuple[FiniteFloat, ...] | None
@@ -47,6 +50,7 @@ class Header(Line):
     queues: Annotated[int, Field(ge=0)] = 0
     associations: Annotated[int, Field(ge=0)] = 0
     audit: Annotated[int, Field(ge=0)] = 0
+    characters: Annotated[int, Field(ge=0)] = 0
 
     def counts(self) -> dict[str, int]:
         """How many lines of each type follow."""
@@ -56,6 +60,7 @@ class Header(Line):
             "queues": self.queues,
             "associations": self.associations,
             "audit": self.audit,
+            "characters": self.characters,
         }
 
     def notes(self) -> dict[str, str]:
@@ -73,6 +78,8 @@ class _Passage(Line):
     part: Text
     text: Text
     vector: str
+    speaker: ShortText | None = None
+    tells_time: bool | None = None
 
 
 class _QueuedMessage(Line):
@@ -87,6 +94,10 @@ class _Queue(Line):
     messages: tuple[_QueuedMessage, ...]
     window_doubled: bool
     previous_summary: Text | None
+
+
+class _Character(CharacterState):
+    scope: str
 
 
 class _Review(Line):
@@ -114,6 +125,7 @@ def header_of(contents: Contents) -> Header:
         queues=contents.queue_count,
         associations=contents.association_count,
         audit=contents.audit_count,
+        characters=contents.character_count,
     )
 
 
@@ -126,15 +138,17 @@ def memory_line(stored: StoredMemory, dimension: int | None) -> JsonObject:
     memory = stored.memory
     if any(len(passage.vector) != dimension for passage in stored.passages):
         raise BackendError(f"memory {memory.id!r} in scope {memory.scope!r} has a damaged vector: verify() tells more")
-    passages = [
-        {
-            "part": passage.part,
-            "text": passage.text,
-            "vector": base64.b64encode(passage.vector.astype("<f4").tobytes()).decode(),
-        }
-        for passage in stored.passages
-    ]
+    passages = list(map(_passage_line, stored.passages))
     return {"type": "memory", "kind": memory.kind, **memory.model_dump(mode="json"), "passages": passages}
+
+
+def _passage_line(passage: NewPassage) -> JsonObject:
+    line = {
+        "part": passage.part,
+        "text": passage.text,
+        "vector": base64.b64encode(passage.vector.astype("<f4").tobytes()).decode(),
+    }
+    return line if passage.speaker is None else {**line, "speaker": passage.speaker, "tells_time": passage.tells_time}
 
 
 def review_line(review: PendingReview) -> JsonObject:
@@ -154,6 +168,11 @@ def queue_line(queue: StoredQueue) -> JsonObject:
         "window_doubled": queue.window_doubled,
         "previous_summary": queue.previous_summary,
     }
+
+
+def character_line(character: StoredCharacter) -> JsonObject:
+    """A character's line."""
+    return {"type": "character", "scope": character.scope, **character.state.model_dump(mode="json")}
 
 
 def encode(line: JsonObject) -> bytes:
@@ -224,6 +243,10 @@ def parse_line(text: bytes, dimension: int | None) -> Record:
             return parse_association(line)
         case "audit":
             return parse_audit(line)
+        case "character":
+            character = _Character.model_validate(line)
+            state = CharacterState(**character.model_dump(exclude={"scope"}))
+            return StoredCharacter(scope=scopes.parse(character.scope), state=state)
         case other:
             raise ValidationError(f"unknown type of line: {other!r}")
 
@@ -237,10 +260,19 @@ def _parse_memory(line: JsonObject, dimension: int | None) -> StoredMemory:
     scopes.parse(memory.scope)
     return StoredMemory(
         memory=memory,
-        passages=tuple(
-            NewPassage(part=passage.part, text=passage.text, vector=_parse_vector(passage.vector, dimension))
-            for passage in passages
-        ),
+        passages=tuple(_parse_passage(passage, memory, dimension) for passage in passages),
+    )
+
+
+def _parse_passage(line: _Passage, memory: AnyMemory, dimension: int | None) -> NewPassage:
+    """What the line leaves out of a message is taken from the memory."""
+    told = None if line.speaker is not None or line.part == memory.kind else passage_text(memory, line.part)
+    return NewPassage(
+        part=line.part,
+        text=line.text,
+        vector=_parse_vector(line.vector, dimension),
+        speaker=line.speaker if told is None else told.speaker,
+        tells_time=bool(line.tells_time) if told is None else told.tells_time,
     )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memory_retrievers import scopes
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
@@ -16,6 +16,7 @@ from memory_retrievers.models import AnyMemory, Draft
 from memory_retrievers.passages import Passage
 from memory_retrievers.protocols import Clock, Embedder, KeywordIndex, Ledger, VectorIndex
 from memory_retrievers.stages import EMBED, stage
+from memory_retrievers.turn_passages import Searched
 
 if TYPE_CHECKING:
     from memory_retrievers.passages import Vector
@@ -36,11 +37,13 @@ class IndexedLedger:
         embedder: Embedder,
         clock: Clock,
         before_store: Callable[[Any], Any] | None = None,
+        searched: Searched = "turns",
     ) -> None:
         self.ledger = ledger
         self.keyword = keyword
         self.dense = dense
         self.clock = clock
+        self.searched: Final = searched
         self._before_store = before_store
         self.embedder = StoreEmbedder(ledger, embedder, forget_vectors=lambda: dense.forget(None))
         self._together = threading.local()
@@ -106,9 +109,27 @@ class IndexedLedger:
             self._together.gone = None
             self.let_go(gone)
 
-    def unindexed(self, scope: str, *, id: str | None = None, include_child_scopes: bool = False) -> list[Passage]:
-        """Passages that the keyword index has given up, and the ledger is about to; inside a transaction."""
-        passages = self.ledger.passages_of(scope, id=id, include_child_scopes=include_child_scopes)
+    def unindexed(
+        self,
+        scope: str,
+        *,
+        id: str | None = None,
+        include_child_scopes: bool = False,
+        parts: Container[str] | None = None,
+    ) -> list[Passage]:
+        """Passages that the keyword index has given up, and the ledger is about to; inside a transaction.
+
+        Args:
+            scope: Of this scope.
+            id: Of this memory alone.
+            include_child_scopes: Also of every scope below.
+            parts: Only these parts of the memories.
+        """
+        passages = [
+            passage
+            for passage in self.ledger.passages_of(scope, id=id, include_child_scopes=include_child_scopes)
+            if parts is None or passage.part in parts
+        ]
         self.keyword.remove(passages)
         return passages
 

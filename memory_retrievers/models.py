@@ -24,6 +24,7 @@ from memory_retrievers.fields import (
     Value,
 )
 from memory_retrievers.messages import Message
+from memory_retrievers.scene_records import SceneDetails
 
 KEY_MOMENT_SURPRISE = 0.7
 """From this surprise on an episode counts as a key moment (specification §2.6)."""
@@ -66,6 +67,7 @@ class DetailLevel(StrEnum):
     NONE = "none"
     LOW = "low"
     HIGH = "high"
+    EXCERPTS = "excerpts"
 
 
 class ResponseLevel(StrEnum):
@@ -165,6 +167,7 @@ class EpisodicDraft(MemoryDraft):
         last_reviewed_at: When it last proved useful; None means ``created_at``.
         consolidated_at: When it was turned into facts; None means not yet.
         is_flashbulb: It never fades and is not reviewed (specification §2.16).
+        scene: What makes it a scene of a story; None for a conversation.
     """
 
     kind: ClassVar[Kind] = Kind.EPISODIC
@@ -180,6 +183,7 @@ class EpisodicDraft(MemoryDraft):
     last_reviewed_at: UTCDateTime | None = None
     consolidated_at: UTCDateTime | None = None
     is_flashbulb: bool = False
+    scene: SceneDetails | None = None
 
     @property
     def embedding_text(self) -> str:

@@ -11,7 +11,8 @@ from memory_retrievers.contents import Progress
 from memory_retrievers.errors import BackendError, ConfigurationError
 from memory_retrievers.fingerprint import Fingerprint, ProbedEmbedder
 from memory_retrievers.protocols import Embedder, UnembeddedPassage
-from memory_retrievers.store import MemoryStore, embedded_text
+from memory_retrievers.store import MemoryStore
+from memory_retrievers.turn_passages import passage_text
 
 _logger = logging.getLogger("memory_retrievers")
 
@@ -70,7 +71,7 @@ def _texts(store: MemoryStore, page: Sequence[UnembeddedPassage]) -> dict[int, s
     """What to embed, by passage; nothing of a memory that was forgotten just now."""
     memories = store.ledger.load([passage.memory for passage in page])
     return {
-        passage.id: embedded_text(memory, part=passage.part, text=passage.text)
+        passage.id: passage.text if (known := passage_text(memory, passage.part)) is None else known.embedded
         for passage in page
         if (memory := memories.get(passage.memory)) is not None
     }

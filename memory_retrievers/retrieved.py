@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic
 
@@ -16,9 +17,11 @@ class Explanation:
     Attributes:
         dense_rank: Its place among the nearest vectors, from 1; None if it was not among the candidates.
         bm25_rank: Its place by BM25, from 1; None likewise.
-        fused_score: The sum of what each list gave it (specification §2.3).
+        fused_score: The sum of what each list gave it (specification §2.3), with every boost.
         retrievability: How well it is remembered, 0 to 1 (FSRS); 1 for facts.
         score: The final score, 0 to 1.
+        stages: What each list and each boost gave its best passage, by name; together they are the score before
+            forgetting. Empty where ranks are fused.
     """
 
     dense_rank: int | None
@@ -26,6 +29,7 @@ class Explanation:
     fused_score: float
     retrievability: float
     score: float
+    stages: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

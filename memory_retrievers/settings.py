@@ -9,6 +9,7 @@ import pydantic
 from pydantic import BaseModel, ConfigDict, Field
 
 from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.scene_records import MOST_SHIFTS
 
 TOOLS_PREFIX: Final = "LLM_MEMORY_"
 """What the names of the environment variables begin with that :class:`ToolSettings` reads."""
@@ -17,14 +18,32 @@ TOOLS_PREFIX: Final = "LLM_MEMORY_"
 class RetrievalSettings(BaseModel):
     """How memories are searched, fused, re-ranked and shown.
 
-    ``RetrievalSettings()`` is the default; ``RetrievalSettings.seed()`` is the specified formula to the last digit.
+    ``RetrievalSettings()`` is the default, with a vector for every message; :meth:`light` has one for every episode, and
+    :meth:`seed` is the specified formula to the last digit.
 
     Attributes:
-        candidate_depth: How many candidates each list contributes (specification §2.3).
+        passages: What of an episode is searched: ``summary`` alone, or its single ``turns`` as well, each with speaker
+            and date. What is stored follows this setting; ``AgentMemory.reindex`` brings an existing store to it.
+        fusion: How the lists become one: ``relative_score`` adds scores that are scaled over all that competes, with
+            the boosts below; ``rrf`` adds reciprocal ranks of two lists, as the specification does (§2.3).
+        dense_weight: What nearness counts against words; 0.5 is near the best on every kind of text measured.
+        window_weight: What a passage with its neighbours counts against the passage alone; ``relative_score`` only,
+            as are all weights that follow.
+        neighbour_weight: What the better of the two messages around a message adds: answers stand beside questions.
+        episode_weight: What the three best messages of its episode add.
+        episode_words_weight: What the words of its whole episode add.
+        speaker_weight: What it adds to be said by the one speaker whom the question names.
+        length_weight: What it adds to say more than others.
+        date_weight: What it adds to be of a date that the question names. Nothing is left out for its date.
+        time_weight: What telling a time adds where the question asks when.
+        common_share: Words that stand in more than this share of the passages, such as the speakers' names, are left
+            out of what is embedded of a question; 1 leaves nothing out.
+        candidate_depth: How many candidates each list contributes (specification §2.3); with ``relative_score`` only
+            where more than ``exact_limit`` passages compete, else all do.
         rrf_k: The constant of reciprocal rank fusion; 60 as in Cormack, Clarke and Büttcher (2009).
         decay_weight: How strongly forgetting counts: ``final = fused × (1 − w × (1 − R))``. At 1 a half-forgotten
-            episode loses to anything on the candidate list, since the scale of RRF is flat; 0.2 lets the fresher of
-            two similar memories win and hides nothing.
+            episode loses to anything on the candidate list, since the scale of RRF is flat; 0.05 lets the fresher
+            of two similar memories win and hides nothing (``memory-retrievers eval synthetic``).
         whole_days: Count only whole days since the last review, as the specification does. Off, a memory from this
             morning beats one from last night.
         bm25_k1: Saturation of term counts. Memories are short: 0.9 finds more than the textbook's 1.2.
@@ -36,9 +55,21 @@ class RetrievalSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    passages: Literal["summary", "turns"] = "turns"
+    fusion: Literal["relative_score", "rrf"] = "relative_score"
+    dense_weight: Annotated[float, Field(ge=0, le=1)] = 0.5
+    window_weight: Annotated[float, Field(ge=0, le=1)] = 0.5
+    neighbour_weight: Annotated[float, Field(ge=0, le=10)] = 0.3
+    episode_weight: Annotated[float, Field(ge=0, le=10)] = 0.4
+    episode_words_weight: Annotated[float, Field(ge=0, le=10)] = 0.3
+    speaker_weight: Annotated[float, Field(ge=0, le=10)] = 0.2
+    length_weight: Annotated[float, Field(ge=0, le=10)] = 0.1
+    date_weight: Annotated[float, Field(ge=0, le=10)] = 0.5
+    time_weight: Annotated[float, Field(ge=0, le=10)] = 0.1
+    common_share: Annotated[float, Field(ge=0, le=1)] = 0.3
     candidate_depth: Annotated[int, Field(ge=1, le=1_000)] = 100
     rrf_k: Annotated[int, Field(ge=1)] = 60
-    decay_weight: Annotated[float, Field(ge=0, le=1)] = 0.2
+    decay_weight: Annotated[float, Field(ge=0, le=1)] = 0.05
     whole_days: bool = False
     bm25_k1: Annotated[float, Field(ge=0)] = 0.9
     bm25_b: Annotated[float, Field(ge=0, le=1)] = 0.4
@@ -46,9 +77,23 @@ class RetrievalSettings(BaseModel):
     fact_display_length: Annotated[int, Field(ge=2)] | None = 280
 
     @classmethod
+    def light(cls) -> Self:
+        """The default without the single messages: a tenth of the vectors, and less is found."""
+        return cls(passages="summary")
+
+    @classmethod
     def seed(cls) -> Self:
         """The ranking of specification §2.3 to §2.5, exactly."""
-        return cls(decay_weight=1.0, whole_days=True, bm25_k1=1.2, bm25_b=0.75, fact_display_length=None)
+        return cls(
+            passages="summary",
+            fusion="rrf",
+            common_share=1.0,
+            decay_weight=1.0,
+            whole_days=True,
+            bm25_k1=1.2,
+            bm25_b=0.75,
+            fact_display_length=None,
+        )
 
 
 class IngestionSettings(BaseModel):
@@ -70,8 +115,8 @@ class IngestionSettings(BaseModel):
             code is 4711" and "the code is 4712" have a cosine of 0.98.
         keep_flashbulbs: An episode of ``flashbulb_surprise`` or more never fades and is not reviewed
             (specification §2.16).
-        keep_messages_days: The messages of older episodes are erased; title, summary and vectors stay. None keeps
-            them for ever.
+        keep_messages_days: The messages of older episodes are erased, and what they were found by; title and summary
+            stay. None keeps them for ever.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -105,6 +150,49 @@ class ReviewSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     min_days: Annotated[int, Field(ge=0)] = 1
+
+
+class SceneSettings(BaseModel):
+    """What a ``<scene_memory>`` block shows, and what gives way when it does not fit.
+
+    ``SceneSettings()`` is the default.
+
+    Attributes:
+        budget_policy: ``recent`` keeps the current scene, then what led up to it (newest first), then the most
+            important of the story so far. ``upstream`` takes the events from the oldest on and stops at the first that
+            does not fit, as the block it is modelled on does; under pressure the current scene is lost.
+        trajectories: Tells in ``Recent emotions:`` what the characters felt one after the other, in place of the line
+            ``Emotions:``.
+        emotional_state: Adds the line ``Emotional state:`` of the character from whose point of view is told.
+        most_emotions: So many characters have their emotion told.
+        shifts_per_character: So many of a character's last emotions are told with ``trajectories``.
+        current_scene_messages: What happened within so many last messages of the chat is the current scene.
+        leading_up_messages: What happened within so many, but before the current scene, led up to it.
+        pause_messages: From so many messages between two events of the story so far on, ``...`` stands between them.
+        later_messages: From so many on it is ``...Later...``.
+        much_later_messages: From so many on it is ``...Much later...``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    budget_policy: Literal["recent", "upstream"] = "recent"
+    trajectories: bool = False
+    emotional_state: bool = False
+    most_emotions: Annotated[int, Field(ge=0)] = 5
+    shifts_per_character: Annotated[int, Field(ge=1, le=MOST_SHIFTS)] = 5
+    current_scene_messages: Annotated[int, Field(ge=0)] = 100
+    leading_up_messages: Annotated[int, Field(ge=0)] = 500
+    pause_messages: Annotated[int, Field(ge=1)] = 15
+    later_messages: Annotated[int, Field(ge=1)] = 100
+    much_later_messages: Annotated[int, Field(ge=1)] = 500
+
+    @pydantic.model_validator(mode="after")
+    def _check_order(self) -> Self:
+        if self.current_scene_messages > self.leading_up_messages:
+            raise ValueError("current_scene_messages must not be above leading_up_messages")
+        if not self.pause_messages <= self.later_messages <= self.much_later_messages:
+            raise ValueError("pause_messages, later_messages and much_later_messages must not fall")
+        return self
 
 
 class ToolSettings(BaseModel):

@@ -20,7 +20,7 @@ BM25: Final = "bm25"
 """The best by words, of one kind of memory."""
 
 RANK: Final = "rank"
-"""Both lists become one, and forgetting is taken into account, for one kind of memory."""
+"""The lists become one, and forgetting is taken into account."""
 
 HYDRATE: Final = "hydrate"
 """The memories themselves are read."""

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from datetime import datetime
+from typing import Final, TypeAlias
 
 from memory_retrievers import scopes
 from memory_retrievers.drafts import completed
 from memory_retrievers.errors import NotFoundError, ValidationError
-from memory_retrievers.fingerprint import ProbedEmbedder
 from memory_retrievers.indexed import IndexedLedger
 from memory_retrievers.models import AnyMemory, Draft, MemoryKey, SemanticMemory
-from memory_retrievers.passages import NewPassage, Passage
+from memory_retrievers.passages import TURN, NewPassage, Passage
 from memory_retrievers.retrieved import PendingReview
+from memory_retrievers.turn_passages import PassageText, passage_texts, with_vectors
 from memory_retrievers.updates import changed
 
 Revision: TypeAlias = Callable[[AnyMemory], Mapping[str, object]]
 """The fields a memory is to have, told from what it is."""
+
+
+_ERASED_TOGETHER: Final = 256
+"""Episodes whose messages are erased in one transaction."""
 
 
 class MemoryStore(IndexedLedger):
@@ -30,6 +35,7 @@ class MemoryStore(IndexedLedger):
         embedder: Must be the one the store was filled with.
         clock: Tells what time it is.
         before_store: Sees every record before it is stored, and gives it, changed or not, or None.
+        searched: What of an episode is searched, and so stored as its passages.
 
     Raises:
         EmbeddingMismatchError: The store was filled with an embedder of another id.
@@ -68,7 +74,8 @@ class MemoryStore(IndexedLedger):
             return []
         while True:
             embedder = self.embedder.current()
-            passages = _passages(memories, embedder)
+            texts = [passage_texts(memory, searched=self.searched) for memory in memories]
+            passages = with_vectors(texts, embedder.embed_documents)
             replaced: list[Passage] = []
             with self.ledger.transaction():
                 if not self.embedder.admits(embedder):
@@ -129,19 +136,20 @@ class MemoryStore(IndexedLedger):
             moved = [key for key, memory in after.items() if memory is not before[key]]
             if not moved:
                 return made
-            told = [key for key in moved if _texts(after[key]) != _texts(before[key])]
-            embedder = self.embedder.current() if told else None
-            texts = [] if embedder is None else _passages([after[key] for key in told], embedder)
-            passages = dict(zip(told, texts, strict=True))
+            texts = [self._new_texts(before[key], after[key]) for key in moved]
+            embedder = self.embedder.current() if any(texts) else None
+            passages: list[list[NewPassage]] = (
+                [[] for _ in moved] if embedder is None else with_vectors(texts, embedder.embed_documents)
+            )
             replaced: list[Passage] = []
             with self.ledger.transaction():
                 if any(self.ledger.get(scope=key.scope, id=key.id) != before[key] for key in moved):
                     continue  # somebody else was faster: begin with what they left
                 if embedder is not None and not self.embedder.admits(embedder):
                     continue  # the store has just moved to another embedder
-                for key in moved:
-                    replaced += self.unindexed(key.scope, id=key.id) if key in passages else []
-                    self.keyword.add(self.ledger.replace(after[key], passages.get(key)))
+                for key, its_passages in zip(moved, passages, strict=True):
+                    replaced += self._without_outdated(before[key], after[key])
+                    self.keyword.add(self.ledger.replace(after[key], its_passages))
             self.let_go(replaced)
             return made
 
@@ -157,6 +165,21 @@ class MemoryStore(IndexedLedger):
         revised = changed(known, revise(known), now=self.now())
         after[key] = known if revised is known else self.required(revised)
         return after[key]
+
+    def _new_texts(self, before: AnyMemory, after: AnyMemory) -> list[PassageText]:
+        """What a changed memory is found by that it was not found by before."""
+        known = set(passage_texts(before, searched="turns"))
+        return [text for text in passage_texts(after, searched=self.searched) if text not in known]
+
+    def _without_outdated(self, before: AnyMemory, after: AnyMemory) -> list[Passage]:
+        """Remove the passages of a memory that a change has made wrong, and give them; inside a transaction."""
+        right = set(passage_texts(after, searched="turns"))
+        wrong = {text.part for text in passage_texts(before, searched="turns") if text not in right}
+        if not wrong:
+            return []
+        gone = self.unindexed(before.scope, id=before.id, parts=wrong if after.is_searchable else None)
+        self.ledger.remove_passages([passage.id for passage in gone])
+        return gone
 
     def forget(self, id: str, *, scope: str) -> None:
         """Remove a memory and every trace of it, in one transaction.
@@ -184,6 +207,26 @@ class MemoryStore(IndexedLedger):
             removed = self.ledger.remove_scope(scope, include_child_scopes=include_child_scopes)
         self.let_go(gone)
         return removed
+
+    def erase_messages(self, *, before: datetime) -> int:
+        """Erase the messages of episodes that ended before a moment, and what they were found by.
+
+        Returns:
+            The number of episodes that had messages.
+        """
+        erased = 0
+        while keys := self.ledger.conversations.old_messages(before=before, limit=_ERASED_TOGETHER):
+            gone: list[Passage] = []
+            with self.ledger.transaction():
+                for key in keys:
+                    passages = self.ledger.passages_of(key.scope, id=key.id)
+                    turns = {passage.part for passage in passages if passage.field == TURN}
+                    gone += self.unindexed(key.scope, id=key.id, parts=turns)
+                self.ledger.remove_passages([passage.id for passage in gone])
+                self.ledger.conversations.erase_messages(keys)
+            self.let_go(gone)
+            erased += len(keys)
+        return erased
 
     def purge(self) -> None:
         """Remove what has expired, and leave no byte of what was removed.
@@ -235,21 +278,3 @@ class MemoryStore(IndexedLedger):
     def _without_forgotten(self, review: PendingReview) -> PendingReview:
         kept = tuple(key for key in review.memories if self.ledger.get(scope=key.scope, id=key.id) is not None)
         return replace(review, memories=kept)
-
-
-def embedded_text(memory: AnyMemory, *, part: str, text: str) -> str:
-    """What a passage of a memory is embedded as, which for the memory itself is not what its words are found by."""
-    return memory.embedding_text if part == memory.kind else text
-
-
-def _passages(memories: Sequence[AnyMemory], embedder: ProbedEmbedder) -> list[list[NewPassage]]:
-    texts = [memory.embedding_text for memory in memories if memory.is_searchable]
-    vectors = iter(embedder.embed_documents(texts)) if texts else iter(())
-    return [
-        [NewPassage(part=memory.kind, text=memory.search_text, vector=next(vectors))] if memory.is_searchable else []
-        for memory in memories
-    ]
-
-
-def _texts(memory: AnyMemory) -> tuple[bool, str, str]:
-    return memory.is_searchable, memory.embedding_text, memory.search_text

@@ -96,6 +96,15 @@ def one_line(text: str) -> str:
     return _CLOSING_TAG.sub("&lt;", " ".join(visible.split()))
 
 
+def caseless(text: str) -> str:
+    r"""The text on one line and without regard to case: what names are compared by.
+
+    >>> caseless(" Straße\t7 ")
+    'strasse 7'
+    """
+    return one_line(text).casefold()
+
+
 def quote(text: str) -> str:
     r"""The text as a JSON string literal, non-ASCII kept (specification §1.4).
 

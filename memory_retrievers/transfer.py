@@ -16,7 +16,7 @@ import pydantic
 
 from memory_retrievers import export_associations, export_format
 from memory_retrievers.appearing import new_directory, new_file
-from memory_retrievers.contents import Progress, StoredMemory, StoredQueue
+from memory_retrievers.contents import Progress, StoredCharacter, StoredMemory, StoredQueue
 from memory_retrievers.errors import ConfigurationError, EmbeddingMismatchError, ValidationError
 from memory_retrievers.export_format import Header
 from memory_retrievers.managed import Association, AuditEntry
@@ -56,6 +56,8 @@ def export(ledger: Ledger, target: Path, *, scope: str | None = None, progress: 
             file.write(export_format.encode(export_associations.association_line(association)))
         for entry in contents.audit:
             file.write(export_format.encode(export_associations.audit_line(entry)))
+        for character in contents.characters:
+            file.write(export_format.encode(export_format.character_line(character)))
     return header.memories
 
 
@@ -133,6 +135,9 @@ def _restore(store: MemoryStore, record: export_format.Record) -> str:
         case AuditEntry():
             store.ledger.management.note([record])
             return "audit"
+        case StoredCharacter():
+            store.ledger.characters.put(record.scope, [record.state])
+            return "characters"
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import itertools
 import json
 import socket
 import subprocess
@@ -13,9 +14,10 @@ from pathlib import Path
 import pytest
 from blockbuster import blockbuster_ctx
 
-from memory_retrievers import AgentMemory, RetrievalSettings, SemanticMemory
+from memory_retrievers import AgentMemory, RetrievalSettings, SceneEvent, SemanticMemory
 from memory_retrievers.managed import Association, AssociationType
-from memory_retrievers.models import MemoryKey
+from memory_retrievers.models import EpisodicMemory, MemoryKey
+from memory_retrievers.scene_records import SceneDetails
 from memory_retrievers.testing import FixedClock, HashEmbedder
 
 NOW = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
@@ -139,7 +141,7 @@ def tool_examples():
 
 @pytest.fixture(scope="session")
 def stock():
-    """Stores what an agent might have stored: m1 to m4 in a scope, s1 in a session and w1 in a scope below it."""
+    """Stores what an agent might have stored: m1 to m4 in a scope, s1, w1 and the story of g1 and g2 below it."""
 
     def stock(memory, scope):
         manager = memory.manager
@@ -154,6 +156,7 @@ def stock():
             _note(f"{scope}/work", "w1", "The office has backups of every key", days=5, category="guideline"),
         ]
         manager.add(drafts)
+        memory.add_scene_events(f"{scope}/story", _STORY)
         first, second = (manager.find(id, root=scope, scope=scope) for id in ("m1", "m2"))
         manager.associate(
             [
@@ -169,6 +172,39 @@ def stock():
         )
 
     return stock
+
+
+@pytest.fixture(scope="session")
+def scene_episode():
+    """Makes an episode as the store hands it out, with what a test cares about of its scene."""
+    count = itertools.count(1)
+
+    def make(summary="Something happened", *, id=None, **scene):
+        times = dict.fromkeys(("created_at", "updated_at", "start_at", "end_at", "last_reviewed_at"), NOW)
+        details = SceneDetails(**scene)
+        return EpisodicMemory(
+            scope="story",
+            id=id or f"e{next(count)}",
+            summary=summary,
+            stability=1,
+            difficulty=5,
+            scene=details,
+            **times,
+        )
+
+    return make
+
+
+_STORY = [
+    SceneEvent(
+        id="g1", summary="Oren hid the old key below the floor", importance=5, message_ids=[3, 4], is_secret=True,
+        characters_involved=["Oren"], emotional_impact={"Oren": "afraid"}, location="the mill",
+    ),
+    SceneEvent(
+        id="g2", summary="Mara came back from the city", importance=2, message_ids=[51],
+        characters_involved=["Mara", "Oren", "Tilda"], emotional_impact={"Mara": "glad", "Oren": "ashamed"},
+    ),
+]  # fmt: skip
 
 
 def _note(scope, id, fact, *, days, **fields):

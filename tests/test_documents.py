@@ -91,7 +91,9 @@ def test_every_target_of_make_that_is_named_is_one(name):
     assert named <= targets
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/server.md", "docs/tools.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/server.md", "docs/tools.md", "docs/scene.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+)
 def test_every_file_that_is_linked_or_run_is_there(name):
     text, folder = text_of(name), (ROOT / name).parent
     linked = [folder / target for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", text)]

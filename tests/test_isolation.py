@@ -1,12 +1,16 @@
 """Scope isolation: no id and no text of another scope in any answer, ever."""
 
 import json
+from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_retrievers import AgentMemory
-from memory_retrievers.testing import HashEmbedder
+from memory_retrievers import AgentMemory, Message, NotFoundError, RetrievalSettings
+from memory_retrievers.testing import FixedClock, HashEmbedder
+
+NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
 
 # Neighbours of the kinds that prefix matching, LIKE patterns, case folding and normalisation confuse.
 SCOPES = [
@@ -76,3 +80,61 @@ def test_what_is_added_to_one_scope_changes_no_rank_or_score_in_another(others, 
         memory.remember_fact(scope="user/10", fact=f"User mentioned {text} and {word}")
     assert [(hit.memory.id, hit.score) for hit in memory.retrieve(word, scope="user/1").semantic] == before
     memory.close()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    histories(),
+    st.sampled_from(SCOPES),
+    st.sampled_from(WORDS),
+    st.booleans(),
+    st.sampled_from(
+        [RetrievalSettings(), RetrievalSettings(exact_limit=0, candidate_depth=1), RetrievalSettings.seed()]
+    ),
+)
+def test_no_explanation_tells_of_a_foreign_id_or_text(history, asked, word, children, profile):
+    with AgentMemory.in_memory(embedder=HashEmbedder(32), keyword="sqlite_bm25", retrieval=profile) as memory:
+        for scope, entries in history.items():
+            for number, (is_fact, text) in enumerate(entries):
+                content, id = f"{text} {mark(scope)}", f"{mark(scope)}m{number}"
+                if is_fact:
+                    memory.remember_fact(scope=scope, fact=content, id=id)
+                else:
+                    said = [Message(role=mark(scope), content=content)]
+                    memory.remember_episode(scope=scope, summary=content, id=id, messages=said)
+        allowed = {scope for scope in history if scope == asked or (children and scope.startswith(f"{asked}/"))}
+        explained = memory.explain(word, scope=asked, include_child_scopes=children, semantic_limit=2, episodic_limit=1)
+        answers = [explained.to_text(), json.dumps(explained.to_dict())]
+        for scope, entries in history.items():
+            for number in range(len(entries)):
+                id = f"{mark(scope)}m{number}"
+                question = {"query": word, "scope": asked, "include_child_scopes": children, "episodic_limit": 1}
+                if scope in allowed:
+                    missing = memory.explain_missing(id, **question)
+                    assert (missing.id, missing.scope) == (id, scope)
+                    answers += [missing.to_text(), json.dumps(missing.to_dict())]
+                else:
+                    with pytest.raises(NotFoundError, match=f"^Memory not found: {id}$"):
+                        memory.explain_missing(id, **question)
+        for answer in answers:
+            assert not [scope for scope in SCOPES if scope not in allowed and mark(scope) in answer]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.sampled_from(WORDS), max_size=6), st.sampled_from(WORDS))
+def test_what_is_added_to_one_scope_changes_no_explanation_in_another(others, word):
+    with AgentMemory.in_memory(embedder=HashEmbedder(32), keyword="sqlite_bm25", clock=FixedClock(NOW)) as memory:
+        for number, text in enumerate(WORDS):
+            said = [Message(role="Ann", content=f"I mentioned {text}")]
+            memory.remember_episode(scope="user/1", summary=f"User mentioned {text}", id=f"m{number}", messages=said)
+
+        def told():
+            missing = memory.explain_missing("m3", query=word, scope="user/1", episodic_limit=2)
+            return memory.explain(word, scope="user/1").to_dict(), missing.to_dict()
+
+        before = told()
+        for text in others:
+            memory.remember_episode(
+                scope="user/10", summary=f"User mentioned {text}", messages=[Message(role="Ann", content=word)]
+            )
+        assert told() == before

@@ -16,10 +16,10 @@ def loaded_after(statement):
 
 def test_the_public_names_are_these():
     assert sorted(memory_retrievers.__all__) == [
-        "AdoptionReport", "AgentMemory", "BackendError", "BatchOperationError", "Category", "ConfigurationError", "DetailLevel", "EmbeddingError",
+        "AdoptionReport", "AgentMemory", "BackendError", "BatchOperationError", "Category", "CharacterState", "ConfigurationError", "DetailLevel", "EmbeddingError",
         "EmbeddingMismatchError", "EpisodicMemory", "Explanation", "IndexOutOfStepError", "IngestionSettings", "LanguageModelError",
         "MemoryRetrieversError", "Message", "MissingExtraError", "NotFoundError", "Page", "PendingReview", "Queued", "Rating", "RecentResult", "Report",
-        "RetrievalResult", "RetrievalSettings", "RetrievedMemory", "ReviewSettings", "ScopeStatistics", "SemanticMemory", "StoreLockedError", "ToolSettings",
+        "RetrievalResult", "RetrievalSettings", "RetrievedMemory", "ReviewSettings", "SceneDetails", "SceneEvent", "SceneSettings", "ScopeStatistics", "SemanticMemory", "StoreLockedError", "ToolSettings",
         "ValidationError", "VerificationReport",
     ]  # fmt: skip
     assert all(hasattr(memory_retrievers, name) for name in memory_retrievers.__all__)

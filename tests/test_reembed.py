@@ -412,11 +412,11 @@ def test_a_text_embedded_before_the_change_is_embedded_again_after_it(store, wri
 def test_an_error_of_a_search_that_nothing_disturbed_is_raised_once(filled, monkeypatch):
     calls = []
 
-    def fail(vector, selection, *, limit):
-        calls.append(limit)
+    def fail(vector, selection, passages):
+        calls.append(len(passages))
         raise RuntimeError("the index is broken")
 
-    monkeypatch.setattr(filled._store.dense, "search", fail)
+    monkeypatch.setattr(filled._store.dense, "similarities", fail)
     with pytest.raises(RuntimeError, match="the index is broken"):
         filled.retrieve("tea", scope="c1")
     assert len(calls) == 1

@@ -37,11 +37,11 @@ def both_ends(names):
     return [f"{name} {end}" for name in names for end in ("begins", "ends")]
 
 
-def test_a_retrieval_has_five_stages_one_after_the_other_three_of_them_for_each_kind(memory):
+def test_a_retrieval_has_five_stages_one_after_the_other_two_of_them_for_each_kind(memory):
     watcher = Watcher()
     with observed(watcher):
         memory.retrieve("otter", scope="user/alice")
-    assert watcher.seen == both_ends([EMBED, DENSE, BM25, RANK, DENSE, BM25, RANK, HYDRATE])
+    assert watcher.seen == both_ends([EMBED, DENSE, BM25, DENSE, BM25, RANK, HYDRATE])
 
 
 def test_what_is_watched_finds_the_same(memory):

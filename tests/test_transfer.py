@@ -14,12 +14,15 @@ from memory_retrievers import (
     EmbeddingMismatchError,
     IngestionSettings,
     Message,
+    RetrievalSettings,
     ReviewSettings,
     ToolSettings,
     ValidationError,
     transfer,
 )
 from memory_retrievers.backends.sqlite import SQLiteLedger
+from memory_retrievers.models import Kind
+from memory_retrievers.passages import Selection
 from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.testing.contracts.samples import add, review
 from memory_retrievers.testing.contracts.strategies import memories
@@ -91,7 +94,7 @@ def left_over(directory):
 
 def test_an_export_has_a_header_and_a_line_for_each_memory_and_review_in_order(exported):
     header, *rest = map(json.loads, lines(exported))
-    assert (header["format"], header["version"]) == ("memory-retrievers export", 2)
+    assert (header["format"], header["version"]) == ("memory-retrievers export", 4)
     assert (header["embedder_id"], header["dimension"]) == ("HashEmbedder", 256)
     assert (header["memories"], header["pending_reviews"]) == (3, 1)
     assert [(line["type"], line["scope"]) for line in rest] == [
@@ -227,7 +230,7 @@ def test_an_import_refuses_a_directory_that_is_in_use(exported, tmp_path):
     ("line", "fields", "error", "problem"),
     [
         (1, {"format": "something"}, ValidationError, "line 1: this is not a file that export wrote"),
-        (1, {"version": 3}, ConfigurationError, "line 1: a newer version .* wrote this file"),
+        (1, {"version": 5}, ConfigurationError, "line 1: a newer version .* wrote this file"),
         (1, {"version": "1"}, ValidationError, "line 1: version"),
         (1, {"memories": -1}, ValidationError, "line 1: memories"),
         (1, {"embedder_id": "other"}, EmbeddingMismatchError, "line 1: .*'other', not 'HashEmbedder'"),
@@ -278,7 +281,7 @@ def test_a_memory_with_several_passages_keeps_them(tmp_path):
     ledger = SQLiteLedger(None)
     add(ledger, [fact("f1")])
     with ledger.database.write() as connection:
-        connection.execute("INSERT INTO passages VALUES (7, 1, 'turn 1')")
+        connection.execute("INSERT INTO passages (id, memory, part) VALUES (7, 1, 'turn 1')")
         connection.execute("INSERT INTO passage_contents SELECT 7, 'another text', vector FROM passage_contents")
     ledger.write_notes({"embedder_id": "HashEmbedder", "dimension": "4", "probe": json.dumps(_probe())})
     transfer.export(ledger, tmp_path / "one")
@@ -314,17 +317,79 @@ def test_messages_that_wait_travel_with_the_rest(filled, tmp_path, clock):
         assert sum(len(episode.messages) for episode in copy.flush("user/a").episodes) == 25
 
 
+def without_speakers(given):
+    """Lines as they were before passages told who speaks."""
+    passages = [passage for line in given for passage in line.get("passages", ())]
+    told = [passage.pop("speaker", None) for passage in passages]
+    for passage in passages:
+        passage.pop("tells_time", None)
+    return [speaker for speaker in told if speaker is not None]
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_who_says_a_message_and_whether_it_tells_a_time_survive_and_are_found_out_where_they_are_missing(
+    tmp_path, clock, told
+):
+    said = [Message(role="Ana", content="I saw a fox yesterday"), Message(role="Ben", content="Nice!")]
+    with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock) as memory:
+        memory.remember_episode(scope="c", id="e1", summary="A fox", messages=said)
+        memory.export(tmp_path / "one.jsonl")
+    header, *rest = map(json.loads, lines(tmp_path / "one.jsonl"))
+    source = tmp_path / "one.jsonl"
+    if not told:
+        assert without_speakers(rest) == ["Ana", "Ben"]
+        source = tmp_path / "old.jsonl"
+        source.write_text("".join(f"{json.dumps(line)}\n" for line in (header | {"version": 3}, *rest)), "utf-8")
+    with imported(source, tmp_path / "copy", clock=clock) as copy:
+        selection = Selection(scope="c", kind=Kind.EPISODIC, now=clock.now(), every_passage=True)
+        layout = copy._store.ledger.layout(selection)
+        assert (layout.names, layout.speakers.tolist()) == (("Ana", "Ben"), [-1, 0, 1])
+        assert layout.tells_time.tolist() == [False, True, False]
+        assert copy.reindex() == 0
+        assert copy.verify().ok
+        copy.export(tmp_path / "two.jsonl")
+    assert (tmp_path / "two.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
+
+
+def test_what_an_export_holds_of_episodes_is_taken_as_it_is_and_reindex_adds_the_rest(tmp_path, clock):
+    said = [Message(role="Ana", content="I saw a fox yesterday")]
+    summary = RetrievalSettings(passages="summary")
+    with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, retrieval=summary) as memory:
+        memory.remember_episode(scope="c", id="e1", summary="A fox", messages=said)
+        memory.export(tmp_path / "one.jsonl")
+    with imported(tmp_path / "one.jsonl", tmp_path / "copy", clock=clock) as copy:
+        assert len(copy._store.ledger.passages_of("c")) == 1
+        assert copy.reindex() == 1
+        assert len(copy._store.ledger.passages_of("c")) == 2
+        assert copy.verify().ok
+
+
 def test_an_export_of_the_first_format_is_still_read(exported, tmp_path, clock):
     header, *rest = map(json.loads, lines(exported))
     header["version"] = 1
-    del header["queues"]
+    for name in ("queues", "associations", "audit", "characters"):
+        del header[name]
     for line in rest:
-        for field in ("is_flashbulb", "replaced_by"):
+        for field in ("is_flashbulb", "replaced_by", "scene"):
             line.pop(field, None)
     old = tmp_path / "old.jsonl"
     old.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in (header, *rest)), "utf-8")
     with AgentMemory.import_(old, into=tmp_path / "copy", embedder=HashEmbedder(), clock=clock) as copy:
         assert copy.stats().episodes == 1
+
+
+def test_an_export_of_the_second_format_is_still_read(exported, tmp_path, clock):
+    header, *rest = map(json.loads, lines(exported))
+    header["version"] = 2
+    del header["characters"]
+    for line in rest:
+        line.pop("scene", None)
+    without_speakers(rest)
+    old = tmp_path / "old.jsonl"
+    old.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in (header, *rest)), "utf-8")
+    with AgentMemory.import_(old, into=tmp_path / "copy", embedder=HashEmbedder(), clock=clock) as copy:
+        copy.export(tmp_path / "again.jsonl")
+    assert (tmp_path / "again.jsonl").read_bytes() == exported.read_bytes()
 
 
 def test_the_imported_memory_is_the_one_that_open_gives_with_the_same_settings(filled, tmp_path, clock):

@@ -31,8 +31,11 @@ MANY = 1_100
 
 
 def opened(store: Path, *, dense: DenseEngine = "auto", clock: FixedClock | None = None) -> AgentMemory:
-    """The store as all of these programs open it: no scope is so small that ``auto`` would leave Chroma alone."""
-    settings = RetrievalSettings(exact_limit=0)
+    """The store as all of these programs open it: no scope is so small that ``auto`` would leave Chroma alone.
+
+    Ranks are those of the indexes themselves, as the seed profile tells them.
+    """
+    settings = RetrievalSettings.seed().model_copy(update={"exact_limit": 0})
     return AgentMemory.open(store, embedder=HashEmbedder(DIMENSION), clock=clock, dense=dense, retrieval=settings)
 
 

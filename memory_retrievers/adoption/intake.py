@@ -168,7 +168,7 @@ class Intake:
         text = "summary" if isinstance(before, EpisodicMemory) else "fact"
         fields = {text: stored.passages[0].text, "metadata": stored.memory.metadata}
         after = changed(before, fields, now=self._store.now())
-        replaced = self._store.unindexed(after.scope, id=after.id)
+        replaced = self._store.unindexed(after.scope, id=after.id, parts={after.kind})
         passages = self._store.ledger.replace(after, [passage_of(after, stored.passages[0].vector)])
         self._store.keyword.add(passages)
         self._rows.note({row.id: AdoptedRow(memory=passages[0].memory, digest=row.digest)})

@@ -122,8 +122,8 @@ class WriteThrough:
         """The vectors of the memories by themselves, by row; what has none is not found by vectors here either."""
         found: dict[int, Vector] = {}
         for row, memory in memories.items():
-            passages = [passage.id for passage in self._store.ledger.passages_of(memory.scope, id=memory.id)]
-            _, vectors = self._store.ledger.vectors(passages[:1])
+            passages = self._store.ledger.passages_of(memory.scope, id=memory.id)
+            _, vectors = self._store.ledger.vectors([each.id for each in passages if each.part == memory.kind])
             if len(vectors):
                 found[row] = vectors[0]
         return found

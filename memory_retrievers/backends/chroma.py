@@ -18,7 +18,7 @@ import numpy as np
 from memory_retrievers.backends.chroma_systems import is_open_elsewhere, own_client
 from memory_retrievers.backends.crash_guard import CrashGuard
 from memory_retrievers.errors import BackendError, IndexOutOfStepError, MemoryRetrieversError
-from memory_retrievers.passages import ProjectedPassage, Selection
+from memory_retrievers.passages import TURN, ProjectedPassage, Selection
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -259,8 +259,9 @@ def _metadata(passage: ProjectedPassage) -> dict[str, str | int]:
 
 def _where(selection: Selection) -> Any:  # noqa: ANN401 - chromadb's Where
     scope_key = f"s{selection.scope.count('/') + 1}" if selection.include_child_scopes else "scope"
+    # what stands for a memory as a whole is of the part that has its kind's name
     conditions: list[dict[str, Any]] = [
-        {"kind": str(selection.kind)},
+        {"kind" if TURN in selection.fields else "part": str(selection.kind)},
         {scope_key: selection.scope},
         {"expires_at": {"$gt": math.floor(selection.now.timestamp())}},
     ]

@@ -34,6 +34,8 @@ _STREAMED: Final = 8_192
 
 _ID_BYTES: Final = 16
 
+_DECIMALS: Final = 6
+
 _ROUNDING: Final = 1e-5
 """More than the product of two unit vectors can be off by."""
 
@@ -106,6 +108,25 @@ class ExactVectorIndex:
             rows = rows[_near(_similarities(block.matrix, vector)[rows], limit)]
         return _ranked(block, rows, vector, limit)
 
+    def is_approximate(self, selection: Selection) -> bool:  # noqa: ARG002
+        """See ``protocols.VectorIndex``."""
+        return False
+
+    def similarities(self, vector: Vector, selection: Selection, passages: NDArray[np.int64]) -> NDArray[np.float32]:
+        """See ``protocols.VectorIndex``; rounded, so that equal vectors are equally near wherever they stand."""
+        forgotten = self._forgotten
+        order = np.argsort(passages, kind="stable")
+        ascending = passages[order]
+        found = np.full(len(passages), -1.0, np.float32)
+        if not self._is_too_large(ascending):
+            block, _ = self._block(selection, ascending, forgotten=forgotten)
+            return _measured(block, ascending, vector, order, found)
+        for start in range(0, len(passages), _STREAMED):
+            piece = slice(start, start + _STREAMED)
+            block = self._read(ascending[piece].tolist())
+            found = _measured(block, ascending[piece], vector, order[piece], found)
+        return found
+
     def _streamed(self, passages: NDArray[np.int64], vector: Vector, limit: int) -> Hits:
         """More than is worth remembering: read in pieces, of which only the best are kept."""
         best, rows = _EMPTY, np.empty(0, np.int64)
@@ -152,7 +173,7 @@ class ExactVectorIndex:
         self, selection: Selection, passages: NDArray[np.int64], *, forgotten: int
     ) -> tuple[_Block, NDArray[np.int64]]:
         """The remembered vectors, with those that are missing read from the ledger, and where the passages stand."""
-        key = (selection.scope, selection.include_child_scopes, selection.kind)
+        key = (selection.scope, selection.include_child_scopes, selection.fields)
         with self._lock:
             known = self._blocks.get(key)
             if known is not None:
@@ -195,6 +216,20 @@ def _similarities(matrix: Vectors, vector: Vector) -> NDArray[np.float32]:
         chunk = slice(start, start + _CHUNK)
         np.dot(matrix[chunk], vector, out=similarities[chunk])
     return similarities
+
+
+def _measured(
+    block: _Block,
+    passages: NDArray[np.int64],
+    vector: Vector,
+    positions: NDArray[np.int64],
+    found: NDArray[np.float32],
+) -> NDArray[np.float32]:
+    """What was found so far, with the cosines of these passages at their positions."""
+    rows, present = block.rows_of(passages)
+    if present.any():
+        found[positions[present]] = np.round(_similarities(block.matrix, vector)[rows[present]], _DECIMALS)
+    return found
 
 
 def _near(similarities: NDArray[np.float32], limit: int) -> NDArray[np.int64]:

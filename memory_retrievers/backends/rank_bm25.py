@@ -1,6 +1,6 @@
-"""BM25 by the rank_bm25 package, over the term lists of the scope that is searched.
+"""BM25 by the rank_bm25 package, over the terms of the scope that is searched.
 
-It keeps nothing that the ledger does not know: term lists and models are caches, and a model is built anew when the
+It keeps nothing that the ledger does not know: terms and models are caches, and a model is built anew when the
 passages of its scope have changed.
 """
 
@@ -9,14 +9,20 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import rank_bm25
 
+from memory_retrievers.backends.term_cache import TermCache
 from memory_retrievers.contents import VerificationReport
-from memory_retrievers.passages import Hits, Passage, Selection
+from memory_retrievers.passages import Hits, Passage, Selection, TermCounts, TermStatistics
 from memory_retrievers.protocols import KeywordIndex, Ledger
-from memory_retrievers.text import analyze
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memory_retrievers.backends.term_block import TermBlock
 
 _SMALLEST_K1: Final = 1e-300
 
@@ -25,26 +31,27 @@ _MODELS: Final = 64
 
 
 class _Model:
-    """The passages of one scope and kind, with their term lists."""
+    """The model of a block's passages."""
 
-    def __init__(self, terms: dict[int, list[str]], *, k1: float, b: float) -> None:
-        self.terms = terms
-        self._positions = {passage: position for position, passage in enumerate(terms)}
-        self._known = {term for its_terms in terms.values() for term in its_terms}
+    def __init__(self, block: TermBlock, *, k1: float, b: float) -> None:
+        self.block = block
+        documents: list[list[str]] = [[] for _ in block.ids]
+        for term, (positions, frequencies) in block.postings.items():
+            for position, frequency in zip(positions.tolist(), frequencies.tolist(), strict=True):
+                documents[position] += [term] * frequency
         # BM25Plus with delta 0 has Lucene's form up to a constant factor and idf = ln((N + 1) / df), always positive.
         # With k1 = 0 it would divide nothing by nothing where a term is missing.
         k1 = max(k1, _SMALLEST_K1)
-        self._bm25 = rank_bm25.BM25Plus(list(terms.values()), k1=k1, b=b, delta=0) if self._known else None
+        self._bm25 = rank_bm25.BM25Plus(documents, k1=k1, b=b, delta=0) if block.postings else None
 
-    def best(self, query: Sequence[str], passages: Sequence[int], limit: int) -> list[tuple[int, float]]:
-        """Those of the passages that share a term with the query, with their scores, best first, ties by lower id."""
-        asked = self._known.intersection(query)
-        matching = [passage for passage in passages if not asked.isdisjoint(self.terms.get(passage, ()))]
-        if self._bm25 is None or not matching:
-            return []
-        terms = [term for term in query if term in asked]
-        scores = self._bm25.get_batch_scores(terms, [self._positions[passage] for passage in matching])
-        return sorted(zip(matching, map(float, scores), strict=True), key=lambda hit: (-hit[1], hit[0]))[:limit]
+    def best(self, query: Sequence[str], visible: NDArray[np.bool_], *, limit: int) -> Hits:
+        """Those of the visible passages that share a term with the query, best first, ties by lower id."""
+        terms = [term for term in query if term in self.block.postings]
+        candidates = visible & self.block.holding(terms)
+        scores = np.zeros(len(candidates))
+        if self._bm25 is not None and candidates.any():
+            scores[candidates] = self._bm25.get_batch_scores(terms, np.flatnonzero(candidates).tolist())
+        return self.block.best(scores, candidates, limit=limit)
 
 
 class RankBM25KeywordIndex:
@@ -63,9 +70,9 @@ class RankBM25KeywordIndex:
         self._postings = postings
         self._k1 = k1
         self._b = b
+        self._cache = TermCache(ledger)
         self._lock = threading.Lock()
         self._models: OrderedDict[tuple[object, ...], _Model] = OrderedDict()
-        self._forgotten = 0  # how often something was
 
     def add(self, passages: Sequence[Passage]) -> None:
         """Only the stored postings; the next search here sees what the ledger holds."""
@@ -81,21 +88,27 @@ class RankBM25KeywordIndex:
         """See ``protocols.KeywordIndex``."""
         if self._postings is not None:
             self._postings.forget(passages)
+        self._cache.forget(passages)
+        gone = np.array(passages, np.int64)
         with self._lock:
-            self._forgotten += 1
             for key, model in list(self._models.items()):
-                if not model.terms.keys().isdisjoint(passages):
+                if np.isin(model.block.ids, gone).any():
                     del self._models[key]
 
     def search(self, terms: Sequence[str], selection: Selection, *, limit: int) -> Hits:
         """See ``protocols.KeywordIndex``."""
         if not terms:
             return Hits([], [], [])
-        best = self._model(selection).best(terms, self._ledger.eligible(selection), limit)
-        owners = self._ledger.owners([passage for passage, _ in best])
-        hits = [(passage, owners[passage], score) for passage, score in best if passage in owners]
-        passages, memories, scores = (list(column) for column in zip(*hits, strict=True)) if hits else ([], [], [])
-        return Hits(passages, memories, scores)
+        block, visible = self._cache.visible(selection)
+        return self._model(selection, block).best(terms, visible, limit=limit)
+
+    def statistics(self, terms: Sequence[str], selection: Selection) -> TermStatistics:
+        """See ``protocols.KeywordIndex``."""
+        return self._cache.block(selection).statistics(terms)
+
+    def counts(self, terms: Sequence[str], selection: Selection, passages: NDArray[np.int64]) -> TermCounts:
+        """See ``protocols.KeywordIndex``."""
+        return self._cache.block(selection).counts(terms, passages)
 
     def verify(self) -> VerificationReport:
         """See ``protocols.KeywordIndex``; of this engine's own nothing is stored, so only postings can be wrong."""
@@ -105,31 +118,20 @@ class RankBM25KeywordIndex:
         """See ``protocols.KeywordIndex``; of this engine's own only what is remembered is dropped."""
         if self._postings is not None:
             self._postings.rebuild()
+        self._cache.clear()
         with self._lock:
             self._models.clear()
 
-    def _model(self, selection: Selection) -> _Model:
-        key = (selection.scope, selection.include_child_scopes, selection.kind)
-        forgotten = self._forgotten
-        passages = self._ledger.indexed(selection)
+    def _model(self, selection: Selection, block: TermBlock) -> _Model:
+        key = (selection.scope, selection.include_child_scopes, selection.fields)
         with self._lock:
             model = self._models.get(key)
-        if model is None or list(model.terms) != passages:
-            model = self._build(passages, {} if model is None else model.terms)
+        if model is None or model.block is not block:
+            model = _Model(block, k1=self._k1, b=self._b)
         with self._lock:
-            if forgotten != self._forgotten:  # its words may have been read before that
-                return model
-            self._models[key] = model
-            self._models.move_to_end(key)
-            while len(self._models) > _MODELS:
-                self._models.popitem(last=False)
+            if self._cache.remembers(block):  # else something of it may be forgotten by now
+                self._models[key] = model
+                self._models.move_to_end(key)
+                while len(self._models) > _MODELS:
+                    self._models.popitem(last=False)
         return model
-
-    def _build(self, passages: Sequence[int], known: dict[int, list[str]]) -> _Model:
-        texts = self._ledger.texts([passage for passage in passages if passage not in known])
-        terms = {
-            passage: known[passage] if passage in known else analyze(texts[passage])
-            for passage in passages
-            if passage in known or passage in texts
-        }
-        return _Model(terms, k1=self._k1, b=self._b)

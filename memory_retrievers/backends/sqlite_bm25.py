@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
-import math
-import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from memory_retrievers.backends.sqlite import SQLiteLedger, keyword_check
 from memory_retrievers.backends.sqlite import selection as where
 from memory_retrievers.backends.sqlite.database import one
+from memory_retrievers.backends.term_block import EMPTY, Postings
+from memory_retrievers.backends.term_cache import TermCache
 from memory_retrievers.contents import VerificationReport
-from memory_retrievers.passages import Hits, Passage, Selection
+from memory_retrievers.passages import TURN, Hits, Passage, Selection, TermCounts, TermStatistics
 from memory_retrievers.text import analyze
 
 if TYPE_CHECKING:
     import sqlite3
+
+    from numpy.typing import NDArray
 
 _ADD_POSTINGS: Final = """
     INSERT INTO postings
@@ -28,42 +32,39 @@ _ADD_STATISTICS: Final = """
     ON CONFLICT DO UPDATE SET passages = passages + 1, terms = terms + excluded.terms
 """
 _REMOVE_POSTINGS: Final = """
-    DELETE FROM postings WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND kind = :kind
+    DELETE FROM postings WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND kind = :field
     AND passage = :passage {narrowed} RETURNING frequency, length
 """
 _REMOVE_STATISTICS: Final = (
     """UPDATE keyword_statistics SET passages = passages - 1, terms = terms - :length
-    WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND kind = :kind""",
+    WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND kind = :field""",
     """DELETE FROM keyword_statistics
-    WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND kind = :kind AND passages <= 0""",
+    WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND kind = :field AND passages <= 0""",
 )
-
-_POSTINGS: Final = """
-    SELECT passage, memory, length, term, frequency FROM postings
-    WHERE scope_id {scope} AND kind = :kind AND passage IN (SELECT value FROM json_each(:passages))
+_LISTS: Final = """
+    SELECT term, count(*), group_concat(passage), group_concat(frequency) FROM postings
+    WHERE {scope} GROUP BY scope_id, kind, term
+"""
+_TEXTS: Final = """
+    SELECT p.id, p.memory, c.text FROM json_each(:passages) CROSS JOIN passages p ON p.id = value
+    JOIN memories m ON m.row = p.memory JOIN passage_contents c ON c.passage = p.id
+    WHERE {scope} AND {fields} ORDER BY p.id
 """
 
-SCAN_LIMIT: Final = 400
-"""Up to so many passages in scope, counting through remembered term counts beats SQLite's joins."""
+SCAN_LIMIT: Final = 20_000
+"""Up to so many passages in scope are counted in memory, about ten times as fast as by SQLite's joins."""
 
-REMEMBERED_PASSAGES: Final = 20_000
-"""How many passages keep their term counts in memory; about 3 KB each."""
+LISTED_LIMIT: Final = 5_000
+"""The same for a selection that the ledger remembers no answers for: beyond, listing what it lets through takes longer
+than SQLite's joins."""
 
 _NOTHING: Final = Hits([], [], [])
-
-
-class _Document(NamedTuple):
-    """What BM25 needs of a passage; it never changes."""
-
-    memory: int
-    length: int
-    frequencies: dict[str, int]
 
 
 class SQLiteKeywordIndex:
     """A ``protocols.KeywordIndex`` over postings that SQLite keeps.
 
-    A small scope is counted through in memory, a large one read as one index range per term; both by one formula.
+    A small scope is counted in memory, a large one read as one index range per term; both by one formula.
 
     Args:
         ledger: Where the passages are; the postings go into its database.
@@ -77,18 +78,16 @@ class SQLiteKeywordIndex:
         self._k1 = k1
         self._b = b
         self._scan_limit = scan_limit
-        self._documents: dict[int, _Document] = {}
-        self._forgotten = 0  # how often something was
-        self._lock = threading.Lock()
+        self._cache = TermCache(ledger, read=self._read)
 
     def add(self, passages: Sequence[Passage]) -> None:
         """See ``protocols.KeywordIndex``."""
         with self._ledger.database.write() as connection:
             for passage in passages:
                 counts = Counter(analyze(passage.text))
-                values = (passage.kind, passage.id, passage.memory, counts.total(), json.dumps(counts), passage.scope)
+                values = (passage.field, passage.id, passage.memory, counts.total(), json.dumps(counts), passage.scope)
                 connection.execute(_ADD_POSTINGS, values)
-                connection.execute(_ADD_STATISTICS, (passage.kind, counts.total(), passage.scope))
+                connection.execute(_ADD_STATISTICS, (passage.field, counts.total(), passage.scope))
 
     def remove(self, passages: Sequence[Passage]) -> None:
         """See ``protocols.KeywordIndex``."""
@@ -98,40 +97,57 @@ class SQLiteKeywordIndex:
 
     def forget(self, passages: Sequence[int]) -> None:
         """See ``protocols.KeywordIndex``."""
-        gone = set(passages)
-        with self._lock:
-            self._forgotten += 1
-            self._documents = {key: document for key, document in self._documents.items() if key not in gone}
+        self._cache.forget(passages)
 
     def search(self, terms: Sequence[str], selection: Selection, *, limit: int) -> Hits:
         """See ``protocols.KeywordIndex``."""
         if not terms:
             return _NOTHING
-        forgotten = self._forgotten
         if self._is_small(selection):
-            indexed = self._ledger.indexed(selection)
-            documents = self._read(indexed, selection, forgotten=forgotten)
-            scores = self._scores(Counter(terms), documents, total=len(indexed))
-            visible = scores.keys() & set(self._ledger.eligible(selection))
-            best = sorted(visible, key=lambda passage: (-scores[passage], passage))[:limit]
-            return Hits(best, [documents[passage].memory for passage in best], [scores[passage] for passage in best])
+            block, visible = self._cache.visible(selection)
+            repeats = Counter(terms)
+            scores = block.scores(repeats, k1=self._k1, b=self._b)
+            return block.best(scores, visible & block.holding(repeats), limit=limit)
         values = {"terms": json.dumps(Counter(terms)), "k1": self._k1, "b": self._b, "limit": limit}
         with self._ledger.database.read() as connection:
-            rows = connection.execute(_search(selection), {**where.parameters(selection), **values}).fetchall()
+            rows = connection.execute(_search(selection), where.parameters(selection) | values).fetchall()
         return Hits(*(list(column) for column in zip(*rows, strict=True))) if rows else _NOTHING
 
+    def statistics(self, terms: Sequence[str], selection: Selection) -> TermStatistics:
+        """See ``protocols.KeywordIndex``."""
+        if self._is_small(selection):
+            return self._cache.block(selection).statistics(terms)
+        with self._ledger.database.read() as connection:
+            values = where.parameters(selection) | {"terms": json.dumps(list(terms))}
+            rows = connection.execute(_statistics(selection), values).fetchall()
+        (_, passages, length), *frequencies = rows
+        return TermStatistics(
+            passages or 0,
+            max(length or 0, 1) / max(passages or 0, 1),
+            {term: frequency for term, frequency, _ in frequencies},
+        )
+
+    def counts(self, terms: Sequence[str], selection: Selection, passages: NDArray[np.int64]) -> TermCounts:
+        """See ``protocols.KeywordIndex``."""
+        if self._is_small(selection):
+            return self._cache.block(selection).counts(terms, passages)
+        values = where.parameters(selection) | {"passages": json.dumps(sorted(set(passages.tolist())))}
+        with self._ledger.database.read() as connection:
+            texts = connection.execute(
+                _TEXTS.format(scope=where.in_scope(selection), fields=where.searched(selection)), values
+            ).fetchall()
+        owners = {passage: memory for passage, memory, _ in texts}
+        return EMPTY.appended(owners, [Counter(analyze(text)) for _, _, text in texts]).counts(terms, passages)
+
     def _is_small(self, selection: Selection) -> bool:
-        """A single scope's passages are remembered by the ledger; those of many scopes together are only counted."""
-        if not selection.include_child_scopes:
-            return len(self._ledger.indexed(selection)) <= self._scan_limit
+        listed_anew = selection.include_child_scopes or selection.is_narrow
         with self._ledger.database.read() as connection:
             counted = one(
                 connection,
-                f"""SELECT sum(passages) FROM keyword_statistics
-                WHERE scope_id {where.scope_condition(selection)} AND kind = :kind""",
+                f"SELECT sum(passages) FROM keyword_statistics WHERE {_in_scope(selection)}",
                 where.parameters(selection),
             )
-            return (counted or 0) <= self._scan_limit
+        return (counted or 0) <= (min(LISTED_LIMIT, self._scan_limit) if listed_anew else self._scan_limit)
 
     def verify(self) -> VerificationReport:
         """See ``protocols.KeywordIndex``."""
@@ -144,57 +160,20 @@ class SQLiteKeywordIndex:
             connection.execute("DELETE FROM keyword_statistics")
             for page in keyword_check.read_passages(connection):
                 self.add(page)
-        with self._lock:
-            self._forgotten += 1
-            self._documents = {}
+        self._cache.clear()
 
-    def _read(self, passages: Sequence[int], selection: Selection, *, forgotten: int) -> dict[int, _Document]:
-        """Term counts of the passages that have any; what is not remembered is read."""
-        remembered = self._documents
-        documents = {passage: remembered[passage] for passage in passages if passage in remembered}
-        if len(documents) < len(passages):
-            counted = self._count([passage for passage in passages if passage not in documents], selection)
-            documents |= counted
-            with self._lock:
-                if forgotten != self._forgotten:  # some may have been read before that
-                    return documents
-                if len(self._documents) + len(counted) > REMEMBERED_PASSAGES:
-                    self._documents = {}  # a fresh one: others may be reading the old
-                self._documents |= counted
-        return documents
-
-    def _count(self, passages: Sequence[int], selection: Selection) -> dict[int, _Document]:
-        documents: dict[int, _Document] = {}
+    def _read(self, selection: Selection) -> Postings:
+        """All postings of the selection's scope and fields, a term after the other; SQLite joins numbers fastest."""
         with self._ledger.database.read() as connection:
-            sql = _POSTINGS.format(scope=where.scope_condition(selection))
-            postings = connection.execute(sql, {**where.parameters(selection), "passages": json.dumps(passages)})
-            for passage, memory, length, term, frequency in postings:
-                if passage not in documents:
-                    documents[passage] = _Document(memory, length, {})
-                documents[passage].frequencies[term] = frequency
-        return documents
-
-    def _scores(
-        self, repeats: Mapping[str, int], documents: Mapping[int, _Document], *, total: int
-    ) -> dict[int, float]:
-        """The formula of :func:`_search` over term counts in memory."""
-        average_length = max(sum(document.length for document in documents.values()), 1) / max(total, 1)
-        norm, norm_per_term = self._k1 * (1 - self._b), self._k1 * self._b / average_length
-        scores: dict[int, float] = {}
-        for term, repeated in repeats.items():
-            holding = [item for item in documents.items() if term in item[1].frequencies]
-            weight = repeated * math.log(1 + (total - len(holding) + 0.5) / (len(holding) + 0.5))
-            for passage, (_, length, frequencies) in holding:
-                frequency = frequencies[term]
-                gain = weight * frequency / (frequency + norm + norm_per_term * length)
-                scores[passage] = scores.get(passage, 0.0) + gain
-        return scores
+            rows = connection.execute(_LISTS.format(scope=_in_scope(selection)), where.parameters(selection)).fetchall()
+        terms, sizes, passages, frequencies = zip(*rows, strict=True) if rows else ((),) * 4
+        return Postings(terms, np.array(sizes, np.int64), _numbers(passages), _numbers(frequencies))
 
 
 def _remove(connection: sqlite3.Connection, passage: Passage) -> None:
     """Take one passage out of postings and statistics, as if it had never been added."""
     counts = Counter(analyze(passage.text))
-    values = {"scope": passage.scope, "kind": passage.kind, "passage": passage.id, "terms": json.dumps(list(counts))}
+    values = {"scope": passage.scope, "field": passage.field, "passage": passage.id, "terms": json.dumps(list(counts))}
     by_term = "AND term IN (SELECT value FROM json_each(:terms))"  # one key per term, not the whole scope
     removed = connection.execute(_REMOVE_POSTINGS.format(narrowed=by_term), values).fetchall()
     length = removed[0][1] if removed else counts.total()
@@ -206,9 +185,29 @@ def _remove(connection: sqlite3.Connection, passage: Passage) -> None:
         connection.execute(statement, values | {"length": removed[0][1] if removed else 0})
 
 
+def _in_scope(selection: Selection) -> str:
+    """The condition for postings and statistics to be of the scope and fields."""
+    fields = f"IN (:kind, '{TURN}')" if TURN in selection.fields else "= :kind"
+    return f"scope_id {where.scope_condition(selection)} AND kind {fields}"
+
+
+def _statistics(selection: Selection) -> str:
+    """One statement, so that all figures are those of one moment: of the scope first, then of each term."""
+    in_scope = _in_scope(selection)
+    return f"""
+        SELECT NULL, sum(passages), sum(terms) FROM keyword_statistics WHERE {in_scope}
+        UNION ALL SELECT value, (SELECT count(*) FROM postings WHERE {in_scope} AND term = value), NULL
+        FROM json_each(:terms)
+    """
+
+
+def _numbers(lists: Sequence[str]) -> NDArray[np.int64]:
+    return np.fromstring(",".join(lists), np.int64, sep=",") if lists else np.empty(0, np.int64)
+
+
 def _search(selection: Selection) -> str:
     """One statement, so that statistics and postings are those of one moment."""
-    in_scope = f"scope_id {where.scope_condition(selection)} AND kind = :kind"
+    in_scope = _in_scope(selection)
     return f"""
         WITH scope AS MATERIALIZED (
             SELECT sum(passages) AS passages, sum(passages) * 1.0 / max(sum(terms), 1) AS inverse_average_length

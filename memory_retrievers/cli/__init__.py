@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from memory_retrievers.cli import adopting, demo, mcp, moving, reading, serving, tools, upkeep, writing
+from memory_retrievers.cli import adopting, demo, evaluating, mcp, moving, reading, serving, tools, upkeep, writing
 from memory_retrievers.cli.app import app, mistakes_in_one_line
 
 __all__ = ["app"]
@@ -19,11 +19,13 @@ _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., None]]]] = {
     "Try it": {"demo": demo.demo},
     "Look into a memory": {
         "retrieve": reading.retrieve,
+        "explain-missing": reading.explain_missing,
         "recent": reading.recent,
         "list": reading.list_memories,
         "get": reading.get,
         "scopes": reading.scopes,
         "stats": reading.stats,
+        "inspect": reading.inspect,
     },
     "Change what it holds": {
         "remember": writing.remember,
@@ -35,6 +37,7 @@ _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., None]]]] = {
         "rebuild": upkeep.rebuild,
         "purge": upkeep.purge,
         "reembed": upkeep.reembed,
+        "reindex": upkeep.reindex,
     },
     "Take it elsewhere": {
         "backup": moving.backup,
@@ -50,3 +53,4 @@ for _panel, _commands in _COMMANDS.items():
         app.command(_name, rich_help_panel=_panel)(mistakes_in_one_line()(_command))
 
 app.add_typer(tools.app, name="tools", rich_help_panel="Change what it holds")
+app.add_typer(evaluating.app, name="eval", rich_help_panel="Measure it")

@@ -13,6 +13,13 @@ Store: TypeAlias = Annotated[
     Path, typer.Option("--store", envvar="MEMORY_RETRIEVERS_STORE", help="The directory the memories are kept in.")
 ]
 Scope: TypeAlias = Annotated[str, typer.Option("--scope", help="Whose memories, for example user/alice.")]
+EpisodicLimit: TypeAlias = Annotated[int, typer.Option("--episodic-limit", help="At most this many episodes.")]
+SemanticLimit: TypeAlias = Annotated[int, typer.Option("--semantic-limit", help="At most this many facts.")]
+Category: TypeAlias = Annotated[str | None, typer.Option("--category", help="Only facts of this category.")]
+ChildScopes: TypeAlias = Annotated[bool, typer.Option("--include-child-scopes", help="Also search every scope below.")]
+Profile: TypeAlias = Annotated[
+    str, typer.Option("--profile", help="How to rank: default, or seed for the specified formula.")
+]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the raw records as JSON.")]
 Yes: TypeAlias = Annotated[bool, typer.Option("--yes", help="Do it; without this nothing is changed.")]
 Embedder: TypeAlias = Annotated[

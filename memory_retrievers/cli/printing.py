@@ -10,15 +10,17 @@ from typing import Final
 import typer
 
 from memory_retrievers.contents import AdoptionReport, VerificationReport
-from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, ScopeStatistics, SemanticMemory
+from memory_retrievers.models import AnyMemory, JsonObject, ScopeStatistics, SemanticMemory
 from memory_retrievers.rendering.raw import iso
-from memory_retrievers.retrieved import RetrievedMemory
+from memory_retrievers.retrieval.explained import ExplainedMemory, ExplainedRetrieval
 from memory_retrievers.text import one_line
 
 _MEMORY: Final = ("id", "kind", "created_at", "memory")
 _ADOPTION: Final = ("adopted", "updated", "forgotten", "unchanged")
 _COUNTS: Final = ("memories", "passages", "postings", "projected", "problems")
-_EXPLANATION: Final = ("kind", "rank", "dense", "bm25", "fused", "retrievability", "score", "memory")
+_BEFORE_STAGES: Final = ("kind", "rank", "dense", "bm25")
+_STAGES: Final = ("kind", "rank", "stage", "place", "given", "memory")
+_AFTER_STAGES: Final = ("fused", "before", "retrievability", "score", "memory")
 
 
 def print_json(value: JsonObject) -> None:
@@ -26,11 +28,20 @@ def print_json(value: JsonObject) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
-def print_explanations(
-    hits: Sequence[RetrievedMemory[SemanticMemory] | RetrievedMemory[EpisodicMemory]],
-) -> None:
-    """Print why each hit stands where it stands, one a line."""
-    print_table(_EXPLANATION, list(map(_explanation, hits)))
+def print_explained(explained: ExplainedRetrieval) -> None:
+    """Print why each memory stands where it stands; a stage that gave no memory anything is left out.
+
+    For another program that is one line each. On a terminal, where that many columns have no room, the stages follow
+    in a table of their own.
+    """
+    memories = [*explained.semantic, *explained.episodic]
+    stages = list(dict.fromkeys(stage.name for memory in memories for stage in memory.stages if stage.score))
+    if sys.stdout.isatty():
+        print_table((*_BEFORE_STAGES, *_AFTER_STAGES), [_explained(memory, ()) for memory in memories])
+        print_table(_STAGES, [line for memory in memories for line in _stages(memory)])
+    else:
+        headings = (*_BEFORE_STAGES, *(f"{name} score" for name in stages), *_AFTER_STAGES)
+        print_table(headings, [_explained(memory, stages) for memory in memories])
 
 
 def print_memory(memory: AnyMemory) -> None:
@@ -89,18 +100,27 @@ def _draw_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     Console().print(table)
 
 
-def _explanation(hit: RetrievedMemory[SemanticMemory] | RetrievedMemory[EpisodicMemory]) -> tuple[str, ...]:
-    memory, why = hit.memory, hit.explanation
+def _explained(memory: ExplainedMemory, stages: Sequence[str]) -> tuple[str, ...]:
+    given = {stage.name: f"{stage.score:.4f}" for stage in memory.stages}
     return (
         memory.kind,
-        str(hit.rank),
-        str(why.dense_rank or "-"),
-        str(why.bm25_rank or "-"),
-        f"{why.fused_score:.6f}",
-        f"{why.retrievability:.4f}",
-        f"{why.score:.4f}",
-        _headline(memory),
+        str(memory.rank),
+        str(memory.dense_rank or "-"),
+        str(memory.bm25_rank or "-"),
+        *(given.get(name, "-") for name in stages),
+        f"{memory.fused_score:.6f}",
+        str(memory.rank_before_forgetting),
+        f"{memory.retrievability:.4f}",
+        f"{memory.score:.4f}",
+        memory.text,
     )
+
+
+def _stages(memory: ExplainedMemory) -> list[tuple[str, ...]]:
+    """What each stage gave a memory that gave it something, a line each; only the first names the memory."""
+    given = [(stage.name, str(stage.rank), f"{stage.score:.4f}") for stage in memory.stages if stage.score]
+    names = [(memory.kind, str(memory.rank), memory.text), *[("", "", "")] * len(given)]
+    return [(kind, rank, *each, text) for (kind, rank, text), each in zip(names, given, strict=False)]
 
 
 def _headline(memory: AnyMemory) -> str:

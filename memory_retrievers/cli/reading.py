@@ -1,31 +1,39 @@
-"""The commands that look into a memory: retrieve, recent, list, get, scopes, stats."""
+"""The commands that look into a memory: retrieve, explain-missing, recent, list, get, scopes, stats, inspect."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Final
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
+from memory_retrievers import inspection
 from memory_retrievers import scopes as scope_paths
-from memory_retrievers.cli.options import DEFAULT_STORE, AsJson, Embedder, EmbedderId, Scope, Store
+from memory_retrievers.appearing import new_file
+from memory_retrievers.cli.options import (
+    DEFAULT_STORE,
+    AsJson,
+    Category,
+    ChildScopes,
+    Embedder,
+    EmbedderId,
+    EpisodicLimit,
+    Profile,
+    Scope,
+    SemanticLimit,
+    Store,
+)
 from memory_retrievers.cli.printing import (
-    print_explanations,
+    print_explained,
     print_json,
     print_memories,
     print_memory,
     print_statistics,
 )
-from memory_retrievers.cli.stores import to_look_into, to_search
+from memory_retrievers.cli.stores import profile_named, to_look_into, to_search
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.rendering.markdown import NO_MEMORIES
 from memory_retrievers.retrieval.result import parse_detail
-from memory_retrievers.settings import RetrievalSettings
-
-PROFILES: Final[Mapping[str, Callable[[], RetrievalSettings]]] = {
-    "default": RetrievalSettings,
-    "seed": RetrievalSettings.seed,
-}
 
 
 def retrieve(
@@ -33,26 +41,42 @@ def retrieve(
     query: Annotated[str, typer.Argument(help="What to look for, in plain words.")],
     scope: Scope,
     store: Store = DEFAULT_STORE,
-    episodic_limit: Annotated[int, typer.Option(help="At most this many episodes.")] = 5,
-    semantic_limit: Annotated[int, typer.Option(help="At most this many facts.")] = 20,
-    category: Annotated[str | None, typer.Option(help="Only facts of this category.")] = None,
-    include_child_scopes: Annotated[
-        bool, typer.Option("--include-child-scopes", help="Also search every scope below.")
-    ] = False,
-    profile: Annotated[str, typer.Option(help="How to rank: default, or seed for the specified formula.")] = "default",
-    detail: Annotated[str, typer.Option(help="Which episodes show their messages: auto, none, low or high.")] = "auto",
+    episodic_limit: EpisodicLimit = 5,
+    semantic_limit: SemanticLimit = 20,
+    category: Category = None,
+    include_child_scopes: ChildScopes = False,
+    profile: Profile = "default",
+    detail: Annotated[
+        str,
+        typer.Option(help="Which episodes show their messages: auto, none, low or high; excerpts shows what matches."),
+    ] = "auto",
+    max_tokens: Annotated[
+        int | None, typer.Option(min=0, help="Print at most so many tokens, four characters each.")
+    ] = None,
     as_json: AsJson = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Show why each memory stands where it stands.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show why each memory stands where it stands; with --json in full.")
+    ] = False,
     embedder: Embedder = None,
     embedder_id: EmbedderId = None,
 ) -> None:
     """Print the memories that answer a question."""
-    if as_json and explain:
-        raise ValidationError("--json and --explain are two ways of printing: give one of them")
-    if profile not in PROFILES:
-        raise ValidationError(f"unknown profile {profile!r}; one of: {', '.join(PROFILES)}")
-    level = parse_detail(detail)
-    with to_search(store, embedder=embedder, embedder_id=embedder_id, retrieval=PROFILES[profile]()) as memory:
+    level, settings = parse_detail(detail), profile_named(profile)
+    with to_search(store, embedder=embedder, embedder_id=embedder_id, retrieval=settings) as memory:
+        if explain:
+            explained = memory.explain(
+                query,
+                scope=scope,
+                episodic_limit=episodic_limit,
+                semantic_limit=semantic_limit,
+                category=category,
+                include_child_scopes=include_child_scopes,
+            )
+            if as_json:
+                print_json(explained.to_dict())
+            else:
+                print_explained(explained)
+            return
         result = memory.retrieve(
             query,
             scope=scope,
@@ -64,10 +88,41 @@ def retrieve(
         )
     if as_json:
         print_json(result.to_dict())
-    elif explain:
-        print_explanations([*result.semantic, *result.episodic])
     else:
-        typer.echo(result.to_markdown(level) or NO_MEMORIES)
+        typer.echo(result.to_markdown(level, max_tokens=max_tokens) or NO_MEMORIES)
+
+
+def explain_missing(
+    *,
+    id: Annotated[str, typer.Argument(help="The id of the memory.")],
+    query: Annotated[str, typer.Argument(help="What it should answer.")],
+    scope: Scope,
+    store: Store = DEFAULT_STORE,
+    episodic_limit: EpisodicLimit = 5,
+    semantic_limit: SemanticLimit = 20,
+    category: Category = None,
+    include_child_scopes: ChildScopes = False,
+    profile: Profile = "default",
+    as_json: AsJson = False,
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Tell which stage of a retrieval drops a memory, or that none does."""
+    settings = profile_named(profile)
+    with to_search(store, embedder=embedder, embedder_id=embedder_id, retrieval=settings) as memory:
+        explained = memory.explain_missing(
+            id,
+            query=query,
+            scope=scope,
+            episodic_limit=episodic_limit,
+            semantic_limit=semantic_limit,
+            category=category,
+            include_child_scopes=include_child_scopes,
+        )
+    if as_json:
+        print_json(explained.to_dict())
+    else:
+        typer.echo(explained.to_text())
 
 
 def recent(
@@ -132,3 +187,44 @@ def stats(
     with to_look_into(store) as memory:
         statistics = memory.stats(scope)
     print_statistics(statistics)
+
+
+def inspect(
+    *,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="A file that does not exist yet.")],
+    store: Store = DEFAULT_STORE,
+    scope: Annotated[str | None, typer.Option("--scope", help="Only this scope and those below it.")] = None,
+    query: Annotated[
+        str | None, typer.Option("--query", help="Also show why this question is answered as it is, in --scope.")
+    ] = None,
+    episodic_limit: EpisodicLimit = 5,
+    semantic_limit: SemanticLimit = 20,
+    include_child_scopes: ChildScopes = False,
+    limit: Annotated[
+        int, typer.Option(help="Show at most this many memories of each scope, the newest; 1 to 1000.")
+    ] = inspection.DEFAULT_LIMIT,
+    profile: Profile = "default",
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Write one HTML file to look at: memories with search, forgetting curves, what waits, and why an answer."""
+    settings, question = profile_named(profile), None
+    if query is not None:
+        if scope is None:
+            raise ValidationError("--query needs --scope: a question is asked of one scope, for example user/alice")
+        question = inspection.Question(
+            text=query,
+            scope=scope,
+            include_child_scopes=include_child_scopes,
+            episodic_limit=episodic_limit,
+            semantic_limit=semantic_limit,
+        )
+    with (
+        new_file(out) as file,
+        to_look_into(store)
+        if question is None
+        else to_search(store, embedder=embedder, embedder_id=embedder_id, retrieval=settings) as memory,
+    ):
+        survey = inspection.survey_of(memory, within=scope, limit=limit, question=question)
+        file.write(inspection.page_of(survey, title=store.resolve().name).encode())
+    typer.echo(out)

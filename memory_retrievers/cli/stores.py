@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.cli.embedders import embedder_at
 from memory_retrievers.engine import STORE_FILE, noted_embedder
-from memory_retrievers.errors import ConfigurationError, StoreLockedError
+from memory_retrievers.errors import ConfigurationError, StoreLockedError, ValidationError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.settings import RetrievalSettings, ToolSettings
+
+if TYPE_CHECKING:
+    from memory_retrievers.protocols import Embedder
+
+
+PROFILES: Final[Mapping[str, Callable[[], RetrievalSettings]]] = {
+    "default": RetrievalSettings,
+    "light": RetrievalSettings.light,
+    "seed": RetrievalSettings.seed,
+}
+"""The ways of ranking that the command line knows by name."""
+
+
+def profile_named(name: str) -> RetrievalSettings:
+    """The way of ranking that has this name.
+
+    Raises:
+        ValidationError: None has.
+    """
+    if name not in PROFILES:
+        raise ValidationError(f"unknown profile {name!r}; one of: {', '.join(PROFILES)}")
+    return PROFILES[name]()
 
 
 def to_change(store: Path, *, read_only: bool = False) -> AgentMemory:
@@ -45,10 +68,22 @@ def to_search(
     )
 
 
-def to_fill(store: Path, *, embedder: str | None, embedder_id: str | None) -> AgentMemory:
+def to_compare(store: Path, *, embedder: Embedder, retrieval: RetrievalSettings) -> AgentMemory:
+    """Open a store that is there read-only, with the embedder that filled it, to try a setting out."""
+    require_store(store)
+    return AgentMemory.open(store, embedder=embedder, retrieval=retrieval, read_only=True)
+
+
+def to_fill(
+    store: Path, *, embedder: str | None, embedder_id: str | None, retrieval: RetrievalSettings | None = None
+) -> AgentMemory:
     """Open a store with an embedder, or make it."""
     return AgentMemory.open(
-        store, embedder=embedder_at(embedder), embedder_id=embedder_id, tools=ToolSettings.from_environment()
+        store,
+        embedder=embedder_at(embedder),
+        embedder_id=embedder_id,
+        retrieval=retrieval,
+        tools=ToolSettings.from_environment(),
     )
 
 

@@ -1,4 +1,4 @@
-"""The commands that keep a store whole: verify, rebuild, purge, reembed."""
+"""The commands that keep a store whole: verify, rebuild, purge, reembed, reindex."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from memory_retrievers.cli.embedders import embedder_at
 from memory_retrievers.cli.options import DEFAULT_STORE, Embedder, EmbedderId, Store, Yes
 from memory_retrievers.cli.printing import print_report
 from memory_retrievers.cli.progress import progress_bar
-from memory_retrievers.cli.stores import require_store, to_change, to_look_into
+from memory_retrievers.cli.stores import require_store, to_change, to_fill, to_look_into
 from memory_retrievers.contents import VerificationReport
 from memory_retrievers.engine import noted_embedder
 from memory_retrievers.errors import BackendError, ValidationError
 from memory_retrievers.memory import AgentMemory
+from memory_retrievers.settings import RetrievalSettings
+from memory_retrievers.turn_passages import Searched
 from memory_retrievers.upkeep import Index
 
 NOT_WHOLE: Final = 1  # the exit code
@@ -60,6 +62,28 @@ def reembed(
     found = embedder_at(embedder)
     with AgentMemory.open(store, embedder=found, embedder_id=noted) as memory, progress_bar("embedding") as progress:
         memory.reembed(found, embedder_id=embedder_id, progress=progress)
+
+
+def reindex(
+    passages: Annotated[
+        str, typer.Argument(metavar=f"[{'|'.join(get_args(Searched))}]", help="What of an episode is searched.")
+    ] = "turns",
+    store: Store = DEFAULT_STORE,
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Index the messages of all episodes too, or only their summaries; print how many episodes were changed."""
+    searched: Searched | None = next((known for known in get_args(Searched) if known == passages), None)
+    if searched is None:
+        raise ValidationError(f"unknown passages {passages!r}; one of: {', '.join(get_args(Searched))}")
+    require_store(store)
+    settings = RetrievalSettings(passages=searched)
+    with (
+        to_fill(store, embedder=embedder, embedder_id=embedder_id, retrieval=settings) as memory,
+        progress_bar("indexing") as progress,
+    ):
+        changed = memory.reindex(progress=progress)
+    typer.echo(changed)
 
 
 def _looked_through(store: Path) -> VerificationReport:

@@ -150,7 +150,7 @@ class IngestionPipeline:
         days = self._settings.keep_messages_days
         if days is None:
             return 0
-        return self._conversations.erase_messages(before=self._store.now() - timedelta(days=days))
+        return self._store.erase_messages(before=self._store.now() - timedelta(days=days))
 
     def _work(self, scope: str, claim: Claim, *, drain_all: bool) -> Report:
         messages = [each.message for each in claim.messages]

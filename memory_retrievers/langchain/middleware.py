@@ -18,6 +18,10 @@ from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.langchain.scope import ScopeSource
 from memory_retrievers.langchain.turns import Process, Recall, TurnMemory, going_on
 from memory_retrievers.protocols import Memory
+from memory_retrievers.rendering.framing import NOTES
+from memory_retrievers.rendering.scene import DEFAULT_BUDGET
+from memory_retrievers.scene.telling import PromptFormat, scene_teller
+from memory_retrievers.settings import SceneSettings
 
 
 class MemoryState(AgentState[object]):
@@ -64,9 +68,18 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         process: ``due`` turns the queue into memories at the end of a run that makes it due, which holds up the end of
             the run; ``never`` leaves that to others, such as ``memory.start_worker()``.
         include_tools: Also record which tools were called, and what they answered.
+        format: What is put into the system message. ``block``: what answers the user, as above. ``scene``: the story
+            so far, for role-play; it takes the events that were stored with ``memory.add_scene_events``, and where not
+            all fit, those that bear on the user's last message.
+        scene: How scenes are told; None takes the defaults.
+        present: Tells from the thread's messages which characters are there; None names nobody.
+        pov: Only what these characters know of is told; nobody means everything.
+        budget: At most this many tokens of scene.
+        chat_length: Tells how many messages the chat has, counted as the events' ``message_ids`` are. The default
+            counts those of the thread, which is right as long as none are removed from it.
 
     Raises:
-        ConfigurationError: The arguments do not fit together.
+        ConfigurationError: The arguments do not fit together, or the memory tells no scenes.
     """
 
     state_schema = MemoryState
@@ -83,10 +96,27 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         record: bool = True,
         process: Process = "due",
         include_tools: bool = False,
+        format: PromptFormat = "block",
+        scene: SceneSettings | None = None,
+        present: Callable[[Sequence[BaseMessage]], Sequence[str]] | None = None,
+        pov: Sequence[str] = (),
+        budget: int = DEFAULT_BUDGET,
+        chat_length: Callable[[Sequence[BaseMessage]], int] = len,
     ) -> None:
         super().__init__()
         self.tools = []
         self._record = record
+        if format == "scene" and recall != "full":
+            raise ConfigurationError("recall= chooses what a block tells: leave it out with format='scene'")
+        self._teller = scene_teller(
+            memory,
+            format=format,
+            settings=scene,
+            present=present,
+            pov=pov,
+            budget=budget,
+            chat_length=chat_length,
+        )
         try:
             self._turn = TurnMemory(
                 memory=memory,
@@ -148,7 +178,12 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
     def _recalled(self, messages: Sequence[BaseMessage]) -> str:
         scope = self._turn.scope_of(None)
         asked = next((message for message in reversed(messages) if isinstance(message, HumanMessage)), None)
-        return "" if asked is None else self._turn.framed(asked.text, scope=scope)
+        query = "" if asked is None else asked.text
+        if self._teller is None:
+            return self._turn.framed(query, scope=scope)
+        with going_on("nothing was recalled"):
+            return f"{NOTES}\n\n{self._teller.tell(messages, scope=scope, query=query)}"
+        return ""
 
     def _informed(self, request: ModelRequest[ContextT]) -> ModelRequest[ContextT]:
         block = request.state.get("memory_block")

@@ -5,37 +5,37 @@ from __future__ import annotations
 import asyncio
 import math
 from bisect import bisect_right
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, Final
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Annotated, Final, Self, TypeAlias
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.memory import BaseMemoryBlock
 from llama_index.core.memory import Memory as ChatMemory
 from llama_index.core.storage.chat_store.base_db import MessageStatus
-from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SkipValidation
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SkipValidation, model_validator
 
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.llama_index.recording import Process, going_on, process_queue, queue_messages
 from memory_retrievers.llama_index.scope import Scope, scope_getter
-from memory_retrievers.llama_index.turns import Latest, TurnRecall, estimated_tokens, last_turn
+from memory_retrievers.llama_index.turns import Latest, TurnRecall, last_turn
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.protocols import Memory, Retrieved
+from memory_retrievers.rendering.budget import estimated_tokens
 from memory_retrievers.rendering.framing import notes
+from memory_retrievers.rendering.scene import DEFAULT_BUDGET
+from memory_retrievers.rendering.scene_budget import estimate_scene_tokens
 from memory_retrievers.reports import Report
 from memory_retrievers.retrieval.result import parse_detail
+from memory_retrievers.scene.telling import PromptFormat, SceneTeller, scene_teller
+from memory_retrievers.settings import SceneSettings
 
 MARGIN: Final = 1.15
 """So much more is cut off than was asked: token counters differ, and LlamaIndex drops a block that stays too long."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """Where the text of a block came from."""
-
-    scope: str
-    query: str
-    found: Retrieved
+_Shorter: TypeAlias = Callable[[int], str | None]
+"""Tells the same in so many tokens, if it can."""
 
 
 def _checked_scope(scope: Scope) -> Scope:
@@ -64,7 +64,7 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
     recalled, and what could not be processed stays queued. Only what could not be queued raises.
 
     When ``Memory`` runs out of room, the block first leaves out the messages of episodes, then the memories that rank
-    lowest, and only then itself; with priority 0 LlamaIndex never asks it to.
+    lowest, and only then itself; with priority 0 LlamaIndex never asks it to. A scene gets a smaller budget.
 
     Attributes:
         name: The tag around the block in the prompt; unique within a ``Memory``.
@@ -76,6 +76,15 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
         priority: LlamaIndex's own.
         process: When queued messages become memories: ``due`` holds up the chat for as long as it takes, ``never``
             leaves it to whoever calls ``process_due``.
+        format: ``block`` tells what answers the user, as above. ``scene`` tells the story so far, for role-play: the
+            events that were stored with ``memory.add_scene_events``, and where not all fit, those that bear on the
+            user's last message.
+        scene: How scenes are told; None takes the defaults.
+        present: Tells from the messages which characters are there; None names nobody. Not part of a dump.
+        pov: Only what these characters know of is told; nobody means everything.
+        budget: At most this many tokens of scene.
+        chat_length: Tells how many messages the chat has, counted as the events' ``message_ids`` are. The default
+            counts those in the queue of ``Memory``; where some have left it, give your own. Not part of a dump.
         token_counter: How long a text is; by default a token is four characters.
     """
 
@@ -90,10 +99,31 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
     semantic_limit: Annotated[int, Field(ge=0)] = 20
     detail: Annotated[DetailLevel, BeforeValidator(parse_detail)] = DetailLevel.AUTO
     process: Process = "due"
+    format: PromptFormat = "block"
+    scene: SceneSettings | None = None
+    present: Callable[[Sequence[ChatMessage]], Sequence[str]] | None = Field(default=None, exclude=True, repr=False)
+    pov: tuple[str, ...] = ()
+    budget: Annotated[int, Field(ge=1)] = DEFAULT_BUDGET
+    chat_length: Callable[[Sequence[ChatMessage]], int] = Field(default=len, exclude=True, repr=False)
     token_counter: Callable[[str], int] = Field(default=estimated_tokens, exclude=True, repr=False)
 
-    _recall: TurnRecall = PrivateAttr(default_factory=TurnRecall)
-    _shown: Latest[tuple[str, str], _Shown] = PrivateAttr(default_factory=Latest)
+    _recall: TurnRecall[Retrieved] = PrivateAttr(default_factory=TurnRecall)
+    _scenes: TurnRecall[str] = PrivateAttr(default_factory=TurnRecall)
+    _teller: SceneTeller[ChatMessage] | None = PrivateAttr(default=None)
+    _shorter: Latest[tuple[str, str], _Shorter] = PrivateAttr(default_factory=Latest)
+
+    @model_validator(mode="after")
+    def _can_tell(self) -> Self:
+        self._teller = scene_teller(
+            self.memory,
+            format=self.format,
+            settings=self.scene,
+            present=self.present,
+            pov=self.pov,
+            budget=self.budget,
+            chat_length=self.chat_length,
+        )
+        return self
 
     async def aflush(self, chat: ChatMemory) -> Report:
         """Store what the chat still holds, and make memories of all that is queued: the end of a session.
@@ -145,14 +175,20 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
         await asyncio.to_thread(self._stored, messages)
 
     def _recalled(self, messages: list[ChatMessage], session_id: str | None) -> str:
-        turn = last_turn(messages)
-        if turn is None:
+        scope, turn = scope_getter(self.scope)(), last_turn(messages)
+        shorter: _Shorter
+        if self._teller is not None:
+            tell = partial(self._scene, self._teller, messages, scope)
+            content = tell() if turn is None else self._scenes((scope, session_id), turn, lambda _: tell())
+            shorter = partial(self._shortened_scene, tell, content)
+        elif turn is not None:
+            found = self._recall((scope, session_id), turn, lambda query: self._retrieved(query, scope))
+            content = notes(found.to_markdown(self.detail), tag=self.name)
+            shorter = partial(self._shortened, found, turn.query, scope)
+        else:
             return ""
-        scope = scope_getter(self.scope)()
-        found = self._recall((scope, session_id), turn, lambda query: self._retrieved(query, scope))
-        content = notes(found.to_markdown(self.detail), tag=self.name)
         if content:
-            self._shown.keep((scope, content), _Shown(scope, turn.query, found))
+            self._shorter.keep((scope, content), shorter)
         return content
 
     def _stored(self, messages: list[ChatMessage]) -> None:
@@ -161,26 +197,42 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
             process_queue(self.memory, scope)
 
     def _truncated(self, content: str, room: int) -> str | None:
-        shown = self._shown.get((scope_getter(self.scope)(), content))  # two scopes may be told the same
-        return None if shown is None else self._shortened(shown, room)
+        shorter = self._shorter.get((scope_getter(self.scope)(), content))  # two scopes may be told the same
+        return shorter(room) if shorter is not None and room > 0 else None
 
-    def _shortened(self, shown: _Shown, room: int) -> str | None:
+    def _shortened(self, shown: Retrieved, query: str, scope: str, room: int) -> str | None:
         def told(found: Retrieved) -> str:
             return notes(found.to_markdown(DetailLevel.NONE), tag=self.name)
 
         def best(count: int) -> str:
-            return told(self._retrieved(shown.query, shown.scope, limit=count, record=False))
+            return told(self._retrieved(query, scope, limit=count, record=False))
 
-        if room <= 0:
-            return None
         # 1. less detail
-        text = told(shown.found)
+        text = told(shown)
         if self.token_counter(text) <= room:
             return text
         # 2. fewer memories: the most of them that fit
-        counts = range(1, len(shown.found.semantic) + len(shown.found.episodic))
+        counts = range(1, len(shown.semantic) + len(shown.episodic))
         fitting = bisect_right(counts, room, key=lambda count: self.token_counter(best(count)))
         return best(fitting) if fitting else None
+
+    def _scene(
+        self, teller: SceneTeller[ChatMessage], messages: list[ChatMessage], scope: str, *, budget: int | None = None
+    ) -> str:
+        turn = last_turn(messages)
+        told = teller.tell(messages, scope=scope, query="" if turn is None else turn.query, budget=budget)
+        return notes(told, tag=self.name)
+
+    def _shortened_scene(self, tell: Callable[..., str], content: str, room: int) -> str | None:
+        # a scene counts tokens in its own way: start with what the room is worth there, and come down until it fits
+        budget = min(self.budget, room * estimate_scene_tokens(content) // self.token_counter(content))
+        while budget > 0:
+            text = tell(budget=budget)
+            tokens = self.token_counter(text)
+            if tokens <= room:
+                return text
+            budget = budget * room // tokens
+        return None
 
     def _retrieved(self, query: str, scope: str, *, limit: int | None = None, record: bool = True) -> Retrieved:
         return self.memory.retrieve(

@@ -16,10 +16,11 @@ from memory_retrievers import scopes
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.llama_index.recording import Process, going_on, process_queue, queue_messages
 from memory_retrievers.llama_index.reopening import reopened
-from memory_retrievers.llama_index.turns import TurnRecall, estimated_tokens, last_turn, recent_turns
+from memory_retrievers.llama_index.turns import TurnRecall, last_turn, recent_turns
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import DetailLevel, JsonObject
 from memory_retrievers.protocols import Memory, Retrieved
+from memory_retrievers.rendering.budget import estimated_tokens
 from memory_retrievers.rendering.framing import notes
 from memory_retrievers.reports import Report
 from memory_retrievers.retrieval.result import parse_detail
@@ -79,7 +80,7 @@ class ConversationMemory(BaseMemory):
     messages: list[ChatMessage] = Field(default_factory=list, repr=False)
     token_counter: Callable[[str], int] = Field(default=estimated_tokens, exclude=True, repr=False)
 
-    _recall: TurnRecall = PrivateAttr(default_factory=TurnRecall)
+    _recall: TurnRecall[Retrieved] = PrivateAttr(default_factory=TurnRecall)
     _own: AgentMemory | None = PrivateAttr(default=None)
     _lock: threading.RLock = PrivateAttr(default_factory=threading.RLock)
 

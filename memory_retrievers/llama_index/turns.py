@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
@@ -13,15 +12,12 @@ from typing import Final, Generic, TypeVar
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
 
 from memory_retrievers.foreign_messages import read_llama_index
-from memory_retrievers.protocols import Retrieved
 
 INSTRUCTIONS: Final = frozenset({MessageRole.SYSTEM, MessageRole.DEVELOPER})
 """The roles that instruct a model: they say nothing about the user, and the same in every conversation."""
 
 KEPT: Final = 256
 """Of so many chats the recall of the last turn is kept; one that was let go is made again when it is needed."""
-
-CHARACTERS_PER_TOKEN: Final = 4
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 ValueT = TypeVar("ValueT")
@@ -93,13 +89,13 @@ class Latest(Generic[KeyT, ValueT]):
             self._values.clear()
 
 
-class TurnRecall:
+class TurnRecall(Generic[ValueT]):
     """Recalls once per turn, so that a turn is also recorded once, however often an agent asks."""
 
     def __init__(self) -> None:
-        self._recalled: Latest[Hashable, tuple[Turn, Retrieved]] = Latest()
+        self._recalled: Latest[Hashable, tuple[Turn, ValueT]] = Latest()
 
-    def __call__(self, chat: Hashable, turn: Turn, recall: Callable[[str], Retrieved]) -> Retrieved:
+    def __call__(self, chat: Hashable, turn: Turn, recall: Callable[[str], ValueT]) -> ValueT:
         """What was recalled for this turn of a chat, or what ``recall`` finds for it now."""
         earlier = self._recalled.get(chat)
         found = earlier[1] if earlier is not None and turn.continues(earlier[0]) else recall(turn.query)
@@ -132,15 +128,6 @@ def recent_turns(
             break
         kept = [*turn, *kept]
     return [*front, *kept]
-
-
-def estimated_tokens(text: str) -> int:
-    """About how many tokens a text is: one for four characters, as in English.
-
-    >>> estimated_tokens("Alice lives in Lyon")
-    5
-    """
-    return math.ceil(len(text) / CHARACTERS_PER_TOKEN)
 
 
 def _tokens(messages: Sequence[ChatMessage], count_tokens: Callable[[str], int]) -> int:

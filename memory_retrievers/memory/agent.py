@@ -10,10 +10,12 @@ from memory_retrievers.contents import Progress
 from memory_retrievers.engine import STORE_FILE, Engine
 from memory_retrievers.memory.adopting import Adopting
 from memory_retrievers.memory.conversing import Conversing
+from memory_retrievers.memory.explaining import Explaining
 from memory_retrievers.memory.keeping import Keeping
 from memory_retrievers.memory.opening import Opening
 from memory_retrievers.memory.recalling import Recalling
 from memory_retrievers.memory.remembering import Remembering
+from memory_retrievers.memory.staging import Staging
 from memory_retrievers.models import Category
 from memory_retrievers.parts import BeforeStore, DenseEngine, KeywordEngine, Parts
 from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings, ToolSettings
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from memory_retrievers.protocols import Clock
 
 
-class AgentMemory(Opening, Remembering, Recalling, Conversing, Keeping, Adopting):
+class AgentMemory(Opening, Remembering, Recalling, Explaining, Conversing, Staging, Keeping, Adopting):
     """A long-term memory: what an agent was told, and what it made of it, found again by meaning and by words.
 
     Open one with :meth:`open` or :meth:`in_memory`; close it with :meth:`close`, or use it in a ``with`` statement.

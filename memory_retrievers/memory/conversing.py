@@ -10,6 +10,7 @@ from memory_retrievers.memory.handle import Handle
 from memory_retrievers.messages import Message
 from memory_retrievers.models import EpisodicMemory, Rating, SemanticMemory
 from memory_retrievers.reports import Queued, Report
+from memory_retrievers.retrieval.request import parse_limit
 
 
 class Conversing(Handle):
@@ -103,3 +104,21 @@ class Conversing(Handle):
         if fact_id not in {version.id for version in versions}:
             raise NotFoundError(f"Memory not found: {fact_id}")
         return tuple(versions)
+
+    def waiting(self, scope: str, *, limit: int = 100) -> list[Message]:
+        """The queued messages of a scope that no episode has been made of yet, in the order they came.
+
+        Args:
+            scope: Whose messages.
+            limit: At most this many, from the first on; ``stats(scope).queued_messages`` counts all.
+
+        Raises:
+            ValidationError: The scope is malformed, or the limit is negative or no whole number.
+        """
+        at_most = parse_limit("limit", limit)
+        queued = self._store.ledger.conversations.head(scopes.parse(scope), limit=at_most)
+        return [waiting.message for waiting in queued]
+
+    def waiting_scopes(self) -> list[str]:
+        """The scopes in which messages wait to become episodes, or reviews to be made, sorted."""
+        return self._store.ledger.conversations.scopes()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_retrievers import reembedding, scopes, transfer, upkeep
+from memory_retrievers import reembedding, reindexing, scopes, transfer, upkeep
 from memory_retrievers.contents import Progress, VerificationReport
 from memory_retrievers.engine import STORE_FILE
 from memory_retrievers.memory.handle import Handle
@@ -60,6 +60,31 @@ class Keeping(Handle):
             BackendError: The store cannot be written; the old embedder goes on serving.
         """
         reembedding.reembed(self._store, chosen_embedder(embedder, embedder_id=embedder_id), progress=progress)
+
+    def reindex(self, *, progress: Progress | None = None) -> int:
+        """Bring what is stored of episodes to ``RetrievalSettings.passages``, after that was changed.
+
+        With ``turns``, the messages of every episode are embedded and indexed, where they are not yet; with
+        ``summary``, those of all episodes are given up. Episodes themselves stay as they are. Opening a store never
+        does this, and new episodes follow the settings without it.
+
+        The store may be searched and written meanwhile. What is done is kept: after a crash, or when the embedder
+        failed, another call goes on where it was.
+
+        Args:
+            progress: Told now and then how many episodes are done, and of how many.
+
+        Returns:
+            How many episodes were changed.
+
+        Raises:
+            EmbeddingError: The embedder failed.
+            EmbeddingMismatchError: The embedder is not the store's.
+            ConfigurationError: The store was opened read-only.
+            BackendError: The store cannot be written.
+        """
+        with self._written() as store:
+            return reindexing.reindex(store, progress=progress)
 
     def purge(self) -> None:
         """Remove what has expired, and leave no byte of what was forgotten in the directory of the store.

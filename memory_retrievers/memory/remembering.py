@@ -91,8 +91,9 @@ class Remembering(RemembersByField, Handle):
     def forget(self, id: str, *, scope: str) -> None:
         """Remove a memory for good, with every trace of it; :meth:`invalidate` is the soft form.
 
-        Its text, vector and index entries go, and its id leaves the memories and reviews that name it. What other
-        memories were made of it stays. :meth:`purge` clears the bytes that are left in the files.
+        Its text, vector and index entries go, and its id leaves the memories, characters and reviews that name it.
+        What was made of it stays: facts, and what characters feel. :meth:`purge` clears the bytes that are left in the
+        files.
 
         Raises:
             NotFoundError: There is no such memory in this scope.

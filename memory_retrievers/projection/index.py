@@ -15,6 +15,8 @@ from memory_retrievers.projection.feeder import BATCH, Feeder
 from memory_retrievers.protocols import Ledger, VectorIndex, VectorProjection
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from memory_retrievers.passages import Vector
 
 FEED_FROM: Final = 500
@@ -65,8 +67,17 @@ class ProjectedVectorIndex:
 
     def search(self, vector: Vector, selection: Selection, *, limit: int) -> Hits:
         """See ``protocols.VectorIndex``."""
-        hits = self._wide(vector, selection, limit) if self._is_wide(selection) and self._prepared() else None
+        hits = self._wide(vector, selection, limit) if self.is_approximate(selection) and self._prepared() else None
         return self._exact.search(vector, selection, limit=limit) if hits is None else hits
+
+    def is_approximate(self, selection: Selection) -> bool:
+        """See ``protocols.VectorIndex``."""
+        limit = None if selection.is_narrow else self._exact_limit  # what the projection does not know
+        return limit is not None and self._ledger.size(selection, at_most=limit) > limit
+
+    def similarities(self, vector: Vector, selection: Selection, passages: NDArray[np.int64]) -> NDArray[np.float32]:
+        """See ``protocols.VectorIndex``; the projection is trusted to find passages, not to measure them."""
+        return self._exact.similarities(vector, selection, passages)
 
     def forget(self, passages: Sequence[int] | None) -> None:
         """See ``protocols.VectorIndex``; the projection is told by the outbox."""
@@ -111,10 +122,6 @@ class ProjectedVectorIndex:
         """See ``protocols.VectorIndex``."""
         self._feeder.close()
         self._exact.close()
-
-    def _is_wide(self, selection: Selection) -> bool:
-        limit = None if selection.is_narrow else self._exact_limit  # what the projection does not know
-        return limit is not None and self._ledger.size(selection, at_most=limit) > limit
 
     def _prepared(self) -> bool:
         """Whether the projection can be asked now; if not, what it takes is under way."""

@@ -6,6 +6,7 @@ The suites in ``memory_retrievers.testing.contracts`` say the same in tests; a b
 
 from memory_retrievers.protocols.adoption import AdoptedRow, AdoptedRows, Unwritten
 from memory_retrievers.protocols.answers import Memory, Recent, Retrieved
+from memory_retrievers.protocols.characters import Characters
 from memory_retrievers.protocols.conversations import Conversations, QueuedMessage, QueueState, ReviewJob
 from memory_retrievers.protocols.indexes import KeywordIndex, VectorIndex, VectorProjection
 from memory_retrievers.protocols.ingestion import Background, Judge, ReviewedMemory, Segment, Segmenter
@@ -19,6 +20,7 @@ __all__ = [
     "AdoptedRow",
     "AdoptedRows",
     "Background",
+    "Characters",
     "Clock",
     "Conversations",
     "Embedder",

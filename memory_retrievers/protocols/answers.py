@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -77,8 +77,14 @@ class Retrieved(Protocol):
         """The episodes, best first."""
         ...
 
-    def to_markdown(self, detail: DetailLevel | str = DetailLevel.AUTO) -> str:
-        """The block for a model to read; empty when nothing was found."""
+    def to_markdown(
+        self,
+        detail: DetailLevel | str = DetailLevel.AUTO,
+        *,
+        max_tokens: int | None = None,
+        token_counter: Callable[[str], int] = ...,
+    ) -> str:
+        """The block for a model to read, of at most so many tokens; empty when nothing was found."""
         ...
 
     def to_dict(self) -> JsonObject:

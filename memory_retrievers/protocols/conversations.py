@@ -9,6 +9,7 @@ from typing import Protocol
 
 from memory_retrievers.contents import StoredQueue
 from memory_retrievers.messages import Message
+from memory_retrievers.models import MemoryKey
 from memory_retrievers.retrieved import PendingReview
 
 
@@ -118,6 +119,10 @@ class Conversations(Protocol):
         """Remove a review job; False if it has gone already."""
         ...
 
-    def erase_messages(self, *, before: datetime) -> int:
-        """Erase the messages of episodes that ended before a moment; gives the number of episodes."""
+    def old_messages(self, *, before: datetime, limit: int) -> list[MemoryKey]:
+        """Some episodes that ended before a moment and still have their messages."""
+        ...
+
+    def erase_messages(self, keys: Sequence[MemoryKey]) -> None:
+        """Erase the messages of episodes; their passages are left."""
         ...

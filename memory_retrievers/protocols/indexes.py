@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from memory_retrievers.contents import VerificationReport
-from memory_retrievers.passages import Hits, Passage, ProjectedPassage, Selection
+from memory_retrievers.passages import Hits, Passage, ProjectedPassage, Selection, TermCounts, TermStatistics
 
 if TYPE_CHECKING:  # importing the package loads no numpy
+    import numpy as np
+    from numpy.typing import NDArray
+
     from memory_retrievers.passages import Vector
 
 
@@ -36,6 +39,14 @@ class KeywordIndex(Protocol):
         """The best passages that share a term, best first, ties by lower id. No terms, no hits."""
         ...
 
+    def statistics(self, terms: Sequence[str], selection: Selection) -> TermStatistics:
+        """What a search for these terms is weighed by, over all passages of the selection's scope and fields."""
+        ...
+
+    def counts(self, terms: Sequence[str], selection: Selection, passages: NDArray[np.int64]) -> TermCounts:
+        """How often distinct terms stand in passages that the selection lets through."""
+        ...
+
     def verify(self) -> VerificationReport:
         """Compare what the index stores with the ledger's passages; an engine that stores nothing has no problems."""
         ...
@@ -50,6 +61,14 @@ class VectorIndex(Protocol):
 
     def search(self, vector: Vector, selection: Selection, *, limit: int) -> Hits:
         """The nearest passages, nearest first, ties by lower id; no floor on similarity."""
+        ...
+
+    def is_approximate(self, selection: Selection) -> bool:
+        """Whether a search of this selection may pass over a near passage, in return for looking at few."""
+        ...
+
+    def similarities(self, vector: Vector, selection: Selection, passages: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The cosines of passages that the selection lets through, in the order given; -1 for one that is gone."""
         ...
 
     def forget(self, passages: Sequence[int] | None) -> None:

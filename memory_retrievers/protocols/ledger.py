@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 from memory_retrievers.contents import Contents, VerificationReport
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, ScopeStatistics, SemanticMemory
 from memory_retrievers.paging import Position
-from memory_retrievers.passages import ForgettingState, NewPassage, Passage, Selection
+from memory_retrievers.passages import ForgettingState, Layout, NewPassage, Passage, Selection
+from memory_retrievers.protocols.characters import Characters
 from memory_retrievers.protocols.conversations import Conversations
 from memory_retrievers.protocols.management import Management
 from memory_retrievers.protocols.outbox import Outbox
@@ -48,21 +49,33 @@ class Ledger(Protocol):
         """
         ...
 
-    def replace(self, memory: AnyMemory, passages: Sequence[NewPassage] | None = None) -> list[Passage]:
+    def replace(self, memory: AnyMemory, passages: Sequence[NewPassage] = ()) -> list[Passage]:
         """Write a memory over the one of its scope and id; the messages of an episode stay.
 
-        Passages that are given take the place of those it had, under ids of their own, and are returned.
+        Passages that are given take the place of those of the same parts, under ids of their own, and are returned.
 
         Raises:
             NotFoundError: There is none.
         """
         ...
 
+    def put_passages(self, memory: AnyMemory, passages: Sequence[NewPassage]) -> list[Passage]:
+        """Give a memory that is stored further passages; they take the place of those of the same parts.
+
+        Raises:
+            NotFoundError: There is no memory of its scope and id.
+        """
+        ...
+
+    def remove_passages(self, passages: Sequence[int]) -> None:
+        """Remove passages, and leave their memories."""
+        ...
+
     def remove(self, *, scope: str, id: str) -> bool:
         """Remove a memory and every trace of it; False if there is none.
 
-        Its id leaves the ``source_episodic_ids`` and ``consolidated_from`` of its scope and all pending reviews; a
-        review left without memories goes.
+        Its id leaves the ``source_episodic_ids`` and ``consolidated_from`` of its scope, what its characters know, and
+        all pending reviews; a review left without memories goes, and so do the characters of a scope without scenes.
         """
         ...
 
@@ -92,6 +105,11 @@ class Ledger(Protocol):
         ...
 
     @property
+    def characters(self) -> Characters:
+        """The characters of the stories that are told in scenes."""
+        ...
+
+    @property
     def management(self) -> Management:
         """What the memory tools keep and ask beside the records."""
         ...
@@ -111,11 +129,15 @@ class Ledger(Protocol):
         ...
 
     def size(self, selection: Selection, *, at_most: int) -> int:
-        """How many memories the selection lets through; if there are more than ``at_most``, any number above it."""
+        """How many passages the selection lets through; if there are more than ``at_most``, any number above it."""
+        ...
+
+    def layout(self, selection: Selection, *, memories: Sequence[int] | None = None) -> Layout:
+        """How the passages the selection lets through belong together; only those of the given rows, if there are."""
         ...
 
     def indexed(self, selection: Selection) -> list[int]:
-        """The ids of all passages of the selection's scope and kind, whatever their state, ascending.
+        """The ids of all passages of the selection's scope and fields, whatever their state, ascending.
 
         This is what word statistics are counted over.
         """
@@ -149,12 +171,20 @@ class Ledger(Protocol):
         """The scope's newest episodes by ``created_at``, newest first."""
         ...
 
+    def episode_rows(self, *, after: int, limit: int) -> list[int]:
+        """The rows of the next episodes behind one, in all scopes and whatever their state, ascending."""
+        ...
+
     def unconsolidated(self, scope: str, *, limit: int) -> list[EpisodicMemory]:
         """The scope's oldest episodes that have not been turned into facts, oldest first, whether expired or not."""
         ...
 
     def unconsolidated_scopes(self) -> list[str]:
         """The scopes that hold such episodes, sorted."""
+        ...
+
+    def scenes(self, scope: str, *, now: datetime) -> list[EpisodicMemory]:
+        """The scope's episodes that are scenes and have not expired, oldest first by ``created_at``, then by id."""
         ...
 
     def versions(self, *, scope: str, id: str) -> list[SemanticMemory]:

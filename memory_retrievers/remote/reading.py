@@ -14,7 +14,7 @@ from memory_retrievers.fields import UTCDateTime
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, MemoryKey, MemoryT, Rating, SemanticMemory
 from memory_retrievers.reports import Queued, Report
 from memory_retrievers.retrieval.result import RecentResult, RetrievalResult
-from memory_retrievers.retrieved import Explanation, RetrievedMemory
+from memory_retrievers.retrieved import Explanation, Match, RetrievedMemory
 
 _MOMENT: pydantic.TypeAdapter[datetime] = pydantic.TypeAdapter(UTCDateTime)
 
@@ -100,8 +100,14 @@ def _hit(item: JsonObject, memory: MemoryT, *, rank: int) -> RetrievedMemory[Mem
         fused_score=why["fused_score"],
         retrievability=why["retrievability"],
         score=why["score"],
+        stages=why.get("stages", {}),  # a server of an older version tells none, and no matches
     )
-    return RetrievedMemory(memory=memory, rank=rank, score=explanation.score, explanation=explanation)
+    matches = tuple(_match(match) for match in item.get("matches", ()))
+    return RetrievedMemory(memory=memory, rank=rank, score=explanation.score, explanation=explanation, matches=matches)
+
+
+def _match(sent: JsonObject) -> Match:
+    return Match(part=sent["part"], messages=tuple(sent["messages"]), score=sent["score"])
 
 
 def _review(sent: JsonObject) -> tuple[MemoryKey, Rating]:

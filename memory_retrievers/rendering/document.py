@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from memory_retrievers.models import DetailLevel, EpisodicMemory, JsonObject, SemanticMemory
-from memory_retrievers.rendering.markdown import message_line, tells_details
+from memory_retrievers.rendering.excerpts import best_excerpts, excerpt_line, matched_turns
+from memory_retrievers.rendering.markdown import message_line
 from memory_retrievers.rendering.raw import iso
+from memory_retrievers.rendering.telling import telling_of_level
 from memory_retrievers.retrieved import Explanation, RetrievedMemory
 from memory_retrievers.text import one_line
 
@@ -46,9 +48,16 @@ def documents(
     Args:
         facts: In rank order.
         episodes: In rank order.
-        detail: Which episodes bring their messages along (specification §2.6).
+        detail: Which episodes bring their messages along (specification §2.6); with ``excerpts``, each those that
+            match.
     """
-    both = [*map(_fact, facts), *(_episode(episode, detail) for episode in episodes)]
+    excerpts = detail is DetailLevel.EXCERPTS
+    if excerpts:
+        telling = best_excerpts(facts, episodes, turns=matched_turns(episodes))
+    else:
+        telling = telling_of_level(facts, episodes, detail=detail)
+    told = (_told(episode, telling.episodes[place], excerpts=excerpts) for place, episode in enumerate(episodes))
+    both = [*map(_fact, facts), *map(_episode, episodes, told)]
     return sorted(both, key=lambda document: -document.score)
 
 
@@ -58,11 +67,14 @@ def _fact(fact: RetrievedMemory[SemanticMemory]) -> MemoryDocument:
     return _document(fact, text=memory.fact, described=described)
 
 
-def _episode(episode: RetrievedMemory[EpisodicMemory], detail: DetailLevel) -> MemoryDocument:
+def _told(episode: RetrievedMemory[EpisodicMemory], places: frozenset[int], *, excerpts: bool) -> list[str]:
+    line = excerpt_line if excerpts else message_line
+    return [line(message) for place, message in enumerate(episode.memory.messages) if place in places]
+
+
+def _episode(episode: RetrievedMemory[EpisodicMemory], told: Sequence[str]) -> MemoryDocument:
     memory = episode.memory
-    lines = [one_line(memory.title), one_line(memory.summary)]
-    if tells_details(detail, rank=episode.rank, key_moment=memory.is_key_moment):
-        lines += map(message_line, memory.messages)
+    lines = [one_line(memory.title), one_line(memory.summary), *told]
     described = {
         "title": memory.title or None,
         "created_at": iso(memory.created_at),

@@ -33,7 +33,10 @@ def explained_memories(
     now: datetime,
     fact_display_length: int | None,
 ) -> JsonObject:
-    """The same with all that a program elsewhere needs to go on: why each stands where it stands, in full precision."""
+    """The same with all that a program elsewhere needs to go on.
+
+    That is why each stands where it stands, and which of its messages match, in full precision.
+    """
     raw = raw_memories(facts, episodes)
     return {
         "semantic": [_explained(*pair) for pair in zip(raw["semantic"], facts, strict=True)],
@@ -66,7 +69,8 @@ def iso(moment: datetime) -> str:
 
 
 def _explained(raw: JsonObject, hit: RetrievedMemory[SemanticMemory] | RetrievedMemory[EpisodicMemory]) -> JsonObject:
-    return raw | _belongings(hit.memory) | {"explanation": asdict(hit.explanation)}
+    matches = [{"part": match.part, "messages": list(match.messages), "score": match.score} for match in hit.matches]
+    return raw | _belongings(hit.memory) | {"explanation": asdict(hit.explanation), "matches": matches}
 
 
 def _belongings(memory: SemanticMemory | EpisodicMemory) -> JsonObject:

@@ -4,44 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from memory_retrievers import fsrs
 from memory_retrievers.fields import microseconds
 from memory_retrievers.passages import ForgettingState
-from memory_retrievers.retrieval.fusion import best_possible
-from memory_retrievers.retrieval.legs import Legs
-from memory_retrievers.retrieved import Explanation
 from memory_retrievers.settings import RetrievalSettings
 
-
-class Ranked(NamedTuple):
-    """A memory, as a row of the ledger, with its score and why."""
-
-    row: int
-    explanation: Explanation
+if TYPE_CHECKING:
+    from memory_retrievers.retrieval.contests import Ranked
 
 
-def by_fused_score(fused: Mapping[int, float], *, depth: int) -> list[int]:
-    """The best ``depth`` by fused score; ties go to the nearer vector.
-
-    ``fused`` names memories in the order in which the lists do, the dense list first, and sorting keeps that order
-    among equals. No tie is left for the further keys of the specification (§2.3: newer, lower id): within a list
-    every place is taken once, so two memories with equal sums and equal places by vector are one and the same.
-    """
-    return sorted(fused, key=fused.__getitem__, reverse=True)[:depth]
-
-
-def contenders(rows: list[int], fused: Mapping[int, float], *, decay_weight: float, limit: int) -> list[int]:
+def contenders(rows: list[int], scores: Mapping[int, float], *, decay_weight: float, limit: int) -> list[int]:
     """Those of the rows, given best first, that forgetting can still bring among the best ``limit``.
 
-    Forgetting takes at most the share ``decay_weight`` of a fused score: what is below that of the last of the best
-    cannot pass it, so nothing need be read about it.
+    Forgetting takes at most the share ``decay_weight`` of a score: what is below that of the last of the best cannot
+    pass it, so nothing need be read about it.
     """
     if len(rows) <= limit:
         return rows
-    reach = fused[rows[limit - 1]] * (1 - decay_weight)
-    return [row for row in rows if fused[row] >= reach]
+    reach = scores[rows[limit - 1]] * (1 - decay_weight)
+    return [row for row in rows if scores[row] >= reach]
 
 
 def retrievabilities(
@@ -57,37 +40,30 @@ def retrievabilities(
     }
 
 
-def rerank(
+def remembered(
     rows: list[int],
-    fused: Mapping[int, float],
-    legs: Legs,
+    scores: Mapping[int, float],
     *,
     retrievability: Mapping[int, float],
-    settings: RetrievalSettings,
+    decay_weight: float,
     limit: int,
-) -> list[Ranked]:
-    """Weigh fused scores by how well each memory is remembered, and keep the best ``limit``, best first.
+) -> list[tuple[int, float]]:
+    """The best ``limit`` rows with their final scores, weighed by how well each memory is remembered, best first.
 
-    ``score = fused / best × (1 − w × (1 − R))``: with w = 1 this is the specification's ``rrf × R`` (§2.3, §2.5).
-    Facts do not decay: where nothing is known, R = 1. Ties keep the order of ``rows``.
+    ``final = score × (1 − w × (1 − R))``: with w = 1 this is the specification's ``rrf × R`` (§2.3, §2.5). Facts do
+    not decay: where nothing is known, R = 1. Ties keep the order of ``rows``.
     """
-    best, decay_weight = best_possible(2, k=settings.rrf_k), settings.decay_weight
-    score = {row: fused[row] / best * (1 - decay_weight * (1 - retrievability.get(row, 1.0))) for row in rows}
-    kept = sorted(rows, key=score.__getitem__, reverse=True)[:limit]
-    return [
-        Ranked(
-            row,
-            Explanation(
-                dense_rank=_place(row, legs.dense),
-                bm25_rank=_place(row, legs.bm25),
-                fused_score=fused[row],
-                retrievability=retrievability.get(row, 1.0),
-                score=score[row],
-            ),
-        )
-        for row in kept
-    ]
+    final = {row: scores[row] * (1 - decay_weight * (1 - retrievability.get(row, 1.0))) for row in rows}
+    return [(row, final[row]) for row in sorted(rows, key=final.__getitem__, reverse=True)[:limit]]
 
 
-def _place(row: int, leg: list[int]) -> int | None:
-    return leg.index(row) + 1 if row in leg else None
+def joint_cut(semantic: list[Ranked], episodic: list[Ranked], limit: int | None) -> tuple[list[Ranked], list[Ranked]]:
+    """The best ``limit`` of both kinds together; at equal scores facts come first."""
+    if limit is None or len(semantic) + len(episodic) <= limit:
+        return semantic, episodic
+    together = sorted((*semantic, *episodic), key=lambda ranked: -ranked.explanation.score)[:limit]
+    kept = {ranked.row for ranked in together}
+    return (
+        [ranked for ranked in semantic if ranked.row in kept],
+        [ranked for ranked in episodic if ranked.row in kept],
+    )

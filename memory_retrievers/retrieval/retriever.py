@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from memory_retrievers import scopes
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, MemoryKey, SemanticMemory
+from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, SemanticMemory
 from memory_retrievers.paging import Page, page_of, parse_cursor, parse_kinds, parse_page_size
-from memory_retrievers.passages import Selection
-from memory_retrievers.retrieval.fusion import reciprocal_rank_fusion
-from memory_retrievers.retrieval.legs import run_legs
+from memory_retrievers.retrieval.asking import embedded_of, is_visible, limits, selection_of
 from memory_retrievers.retrieval.pending import PendingReviewBuffer
+from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.request import RetrievalRequest, parse_limit
-from memory_retrievers.retrieval.rerank import Ranked, by_fused_score, contenders, rerank, retrievabilities
+from memory_retrievers.retrieval.rerank import joint_cut
 from memory_retrievers.retrieval.result import RecentResult, RetrievalResult
 from memory_retrievers.retrieved import PendingReview, RetrievedMemory
 from memory_retrievers.settings import RetrievalSettings
-from memory_retrievers.stages import HYDRATE, RANK, stage
+from memory_retrievers.stages import HYDRATE, stage
 from memory_retrievers.store import MemoryStore
-from memory_retrievers.text import analyze
 
 if TYPE_CHECKING:
     from memory_retrievers.passages import Vector
+    from memory_retrievers.retrieval.contests import Ranked
+    from memory_retrievers.retrieval.explaining import Explainer
 
 MAX_RECENT: Final = 100
 MAX_DAYS: Final = 1_000_000
@@ -44,16 +44,21 @@ class HybridRetriever:
     def __init__(self, store: MemoryStore, *, settings: RetrievalSettings, pending: PendingReviewBuffer) -> None:
         self._store = store
         self._settings = settings
+        from memory_retrievers.retrieval.ranking import Ranking  # numpy, which importing the package does not load
+
+        self._ranking = Ranking(store, settings)
         self._pending = pending
 
     def retrieve(self, request: RetrievalRequest, *, record: bool) -> RetrievalResult:
         """Answer a question. Forgetting state never changes here; with ``record`` a review is filed for later."""
         now = self._store.now()
-        semantic, episodic = self._store.search(request.query, lambda vector: self._both_kinds(request, vector, now))
-        semantic, episodic = _joint_cut(semantic, episodic, request.limit)
+        question = Question.parse(request.query)
+        asked = embedded_of(request, question, store=self._store, now=now, settings=self._settings)
+        semantic, episodic = self._store.search(asked, lambda vector: self._both_kinds(request, question, vector, now))
+        semantic, episodic = joint_cut(semantic, episodic, request.limit)
         with stage(HYDRATE):
             memories = self._store.ledger.load([ranked.row for ranked in chain(semantic, episodic)])
-        visible = {row: memory for row, memory in memories.items() if _is_visible(memory, request, now)}
+        visible = {row: memory for row, memory in memories.items() if is_visible(memory, request, now=now)}
         result = RetrievalResult(
             query=request.query,
             scope=request.scope,
@@ -65,6 +70,12 @@ class HybridRetriever:
         if record and result.episodic:
             self._pending.add(_pending_review(result))
         return result
+
+    def explainer(self) -> Explainer:
+        """What tells why a question is answered as it is."""
+        from memory_retrievers.retrieval.explaining import Explainer
+
+        return Explainer(self._store, ranking=self._ranking)
 
     def recent(self, scope: str, *, limit: int, days_limit: float | None) -> RecentResult:
         """The scope's newest episodes (specification §2.17).
@@ -98,78 +109,28 @@ class HybridRetriever:
         return page_of(memories, limit=size)
 
     def _both_kinds(
-        self, request: RetrievalRequest, vector: Vector, now: datetime
+        self, request: RetrievalRequest, question: Question, vector: Vector, now: datetime
     ) -> tuple[list[Ranked], list[Ranked]]:
-        terms = analyze(request.query)
-        return (
-            self._ranked(request, Kind.SEMANTIC, request.semantic_limit, vector=vector, terms=terms, now=now),
-            self._ranked(request, Kind.EPISODIC, request.episodic_limit, vector=vector, terms=terms, now=now),
-        )
-
-    def _ranked(
-        self, request: RetrievalRequest, kind: Kind, limit: int, *, vector: Vector, terms: list[str], now: datetime
-    ) -> list[Ranked]:
-        if not limit:
-            return []
-        selection = Selection(
-            scope=request.scope,
-            kind=kind,
-            now=now,
-            include_child_scopes=request.include_child_scopes,
-            category=_category_for(kind, request.category),
-            as_of=request.as_of,
-        )
-        depth = self._settings.candidate_depth
-        legs = run_legs(self._store, selection, vector=vector, terms=terms, depth=depth)
-        with stage(RANK):
-            fused = reciprocal_rank_fusion((legs.dense, legs.bm25), k=self._settings.rrf_k)
-            decay_weight = self._settings.decay_weight if kind is Kind.EPISODIC else 0.0
-            rows = contenders(by_fused_score(fused, depth=depth), fused, decay_weight=decay_weight, limit=limit)
-            states = self._store.ledger.forgetting_states(rows) if kind is Kind.EPISODIC else {}
-            retrievability = retrievabilities(states, now=now, settings=self._settings)
-            return rerank(rows, fused, legs, retrievability=retrievability, settings=self._settings, limit=limit)
-
-
-def _category_for(kind: Kind, category: Category | None) -> Category | None:
-    return category if kind is Kind.SEMANTIC else None  # episodes have no category
-
-
-def _joint_cut(semantic: list[Ranked], episodic: list[Ranked], limit: int | None) -> tuple[list[Ranked], list[Ranked]]:
-    """The best ``limit`` of both kinds together; at equal scores facts come first."""
-    if limit is None or len(semantic) + len(episodic) <= limit:
-        return semantic, episodic
-    together = sorted(chain(semantic, episodic), key=lambda ranked: -ranked.explanation.score)[:limit]
-    kept = {ranked.row for ranked in together}
-    return (
-        [ranked for ranked in semantic if ranked.row in kept],
-        [ranked for ranked in episodic if ranked.row in kept],
-    )
-
-
-def _is_visible(memory: AnyMemory, request: RetrievalRequest, now: datetime) -> bool:
-    """The last word, on the record itself: whatever an index says, nothing of another scope or time gets out."""
-    in_scope = memory.scope == request.scope or (
-        request.include_child_scopes and memory.scope.startswith(f"{request.scope}/")
-    )
-    return in_scope and _holds(memory, request.as_of) and (memory.expires_at is None or memory.expires_at > now)
-
-
-def _holds(memory: AnyMemory, as_of: datetime | None) -> bool:
-    invalid_at = memory.invalid_at if isinstance(memory, SemanticMemory) else None
-    if as_of is None:
-        return invalid_at is None
-    since = memory.valid_at if isinstance(memory, SemanticMemory) else memory.start_at
-    return since <= as_of and (invalid_at is None or invalid_at > as_of)
+        asked = {kind: limit for kind, limit in limits(request) if limit}
+        selections = {kind: selection_of(request, kind, now=now, settings=self._settings) for kind in asked}
+        best = self._ranking.best(selections, question, vector=vector, limits=asked)
+        return best.get(Kind.SEMANTIC, []), best.get(Kind.EPISODIC, [])
 
 
 def _hydrated(
     ranked: list[Ranked], memories: dict[int, AnyMemory], kind: type[KindT]
 ) -> tuple[RetrievedMemory[KindT], ...]:
     """The memories themselves; ranks run from 1 without gaps, also when one has just been deleted."""
-    present = [(memory, each.explanation) for each in ranked if isinstance(memory := memories.get(each.row), kind)]
+    present = [(memory, each) for each in ranked if isinstance(memory := memories.get(each.row), kind)]
     return tuple(
-        RetrievedMemory(memory=memory, rank=position, score=explanation.score, explanation=explanation)
-        for position, (memory, explanation) in enumerate(present, start=1)
+        RetrievedMemory(
+            memory=memory,
+            rank=position,
+            score=each.explanation.score,
+            explanation=each.explanation,
+            matches=each.matches,
+        )
+        for position, (memory, each) in enumerate(present, start=1)
     )
 
 

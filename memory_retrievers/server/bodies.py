@@ -71,6 +71,9 @@ class RetrieveBody(Body):
     limit: Annotated[Limit | None, Field(description="Another name of episodic_limit.")] = None
     semantic_limit: Annotated[Limit, Field(description="Facts at most, up to 1000.")] = 20
     detail: Detail = DetailLevel.AUTO
+    max_tokens: Annotated[
+        Limit | None, Field(description="Markdown of at most so many tokens, four characters each; none if left out.")
+    ] = None
     category: CategoryFilter = None
     include_child_scopes: Annotated[bool, Field(description="Also search every scope below.")] = False
     record: Annotated[bool, Field(description="File the episodes for review; a token to read never does.")] = True

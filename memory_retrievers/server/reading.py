@@ -29,7 +29,7 @@ Explain = Annotated[bool, Query(description="Also tell explanation, scope, metad
 async def retrieve_memory(body: RetrieveBody, call: OneCall) -> Response:
     """The facts and episodes that answer a question, as markdown for a model to read."""
     result = await _retrieved(body, call)
-    return call.make(lambda: markdown(result.to_markdown(body.detail)))
+    return call.make(lambda: markdown(result.to_markdown(body.detail, max_tokens=body.max_tokens)))
 
 
 @router.post("/retrieve_memory/raw", response_class=UTF8JSONResponse, responses=JSON)

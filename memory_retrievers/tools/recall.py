@@ -45,7 +45,8 @@ Detail = Annotated[
     Field(
         description=(
             "How much of the original messages to show: auto (only surprising episodes among the first two), "
-            "none, low (only a surprising first episode), or high (every episode)."
+            "none, low (only a surprising first episode), high (every episode), or excerpts (instead of summaries, "
+            "the messages that match, with their dates)."
         )
     ),
 ]

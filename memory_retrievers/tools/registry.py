@@ -16,6 +16,7 @@ from memory_retrievers.tools import (
     moving,
     recall,
     records,
+    scene,
     scoping,
     scores,
     searching,
@@ -228,7 +229,23 @@ _CONNECTIONS: tuple[AnyToolSpec, ...] = (
 )
 """The tools of seed 002: what belongs together, scopes, sessions, files."""
 
-REGISTRY: Mapping[str, AnyToolSpec] = MappingProxyType({tool.name: tool for tool in _RECALL + _RECORDS + _CONNECTIONS})
+_STORY: tuple[AnyToolSpec, ...] = (
+    ToolSpec(
+        name="scene",
+        arguments=scene.SceneArguments,
+        function=scene.scene,
+        scoped=("scope",),
+        description=(
+            "Tell the story so far: what happened long ago, lately and just now, who is present, and how they feel. "
+            "Use it in a role-play before you write what comes next."
+        ),
+    ),
+)
+"""The tool of seed 003: the memory of a story; it needs an AgentMemory, too."""
+
+REGISTRY: Mapping[str, AnyToolSpec] = MappingProxyType(
+    {tool.name: tool for tool in _RECALL + _RECORDS + _CONNECTIONS + _STORY}
+)
 """Every tool by its name, in the order in which they are offered."""
 
 

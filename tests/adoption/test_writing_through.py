@@ -5,7 +5,8 @@ import logging
 import numpy as np
 import pytest
 
-from memory_retrievers import AdoptionReport, AgentMemory, BackendError
+from memory_retrievers import AdoptionReport, AgentMemory, BackendError, Message, RetrievalSettings
+from memory_retrievers.reindexing import reindex
 from memory_retrievers.testing import HashEmbedder
 
 
@@ -62,6 +63,36 @@ def test_episodes_and_many_at_once_reach_it_too_and_a_forgotten_scope_leaves_it(
     assert rows_of(collection)["e1"] == ("The train to Lyon was late", None)
     memory.forget_scope("user/a")
     assert rows_of(collection) == {}
+
+
+def test_the_messages_of_an_episode_stay_here_when_its_row_is_written_or_followed(collection, adopt):
+    memory = adopt(collection, write_through=True)
+    said = [Message(role="Ana", content="The train was late"), Message(role="Ben", content="Again?")]
+    memory.remember_episode(scope="user/a", summary="They spoke of trains", messages=said, id="e1")
+    assert rows_of(collection)["e1"] == ("They spoke of trains", None)
+    stored = collection.get(ids=["e1"], include=["embeddings"])["embeddings"][0]
+    assert np.allclose(stored, HashEmbedder().embed_query("They spoke of trains"), atol=1e-6)
+    vector = HashEmbedder().embed_query("They spoke of ships")
+    collection.update(ids=["e1"], documents=["They spoke of ships"], embeddings=[vector])
+    assert memory.sync_chroma(collection) == AdoptionReport(updated=1, unchanged=4)
+    texts = {passage.part: passage.text for passage in memory._store.ledger.passages_of("user/a", id="e1")}
+    assert texts.pop("episodic") == "They spoke of ships"
+    assert [text.split(" ", 3)[3] for text in texts.values()] == ["Ana: The train was late", "Ben: Again?"]
+    assert memory.reindex() == 0
+    assert memory.verify().problems == ()
+
+
+def test_bringing_a_store_to_its_settings_lists_nothing_for_the_collection(collection, adopt, tmp_path):
+    for passages, changed in (("summary", 0), ("turns", 1)):
+        memory = adopt(
+            collection, path=tmp_path / "store", write_through=True, retrieval=RetrievalSettings(passages=passages)
+        )
+        if passages == "summary":
+            said = [Message(role="Ana", content="Late")]
+            memory.remember_episode(scope="user/a", summary="Trains", messages=said, id="e1")
+        assert reindex(memory._store) == changed  # without the write that the memory's own call ends with
+        assert memory._engine.adopted.unwritten(limit=10) is None
+        memory.close()
 
 
 def test_without_it_nothing_is_written(collection, adopt, everything):

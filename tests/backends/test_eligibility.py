@@ -72,9 +72,30 @@ def test_what_a_transaction_sees_before_it_is_undone_is_not_remembered(ledger):
 
 
 def test_what_is_remembered_is_bounded(ledger, monkeypatch):
-    monkeypatch.setattr(eligibility, "REMEMBERED_PASSAGES", 5)
+    for answers in (ledger._eligibility._ids, ledger._eligibility._layouts):
+        monkeypatch.setattr(answers, "_most", 5)
     for scope in ("user/1", "user/2", "user/3"):
         add(ledger, [fact(f"f{n}", scope=scope) for n in range(4)])
         assert len(ledger.eligible(facts_in(scope))) == 4
-    assert ledger._eligibility._size <= 5
+        assert len(ledger.layout(facts_in(scope)).passages) == 4
+    assert ledger._eligibility._ids._passages <= 5
+    assert ledger._eligibility._layouts._passages <= 5
     assert len(ledger.eligible(facts_in("user/1"))) == 4
+
+
+def test_a_layout_is_looked_up_once_until_its_scope_changes_and_serves_its_parts(ledger, monkeypatch):
+    calls = []
+    lay_out = eligibility._lay_out
+    monkeypatch.setattr(
+        eligibility, "_lay_out", lambda *given, **more: (calls.append(more), lay_out(*given, **more))[1]
+    )
+    (first, _) = add(ledger, [fact("f1"), fact("f2")])
+    assert ledger.layout(facts_in(), memories=[first.memory]).passages.tolist() == [first.id]  # without the others
+    assert calls.pop() == {"memories": [first.memory]}
+    for _ in range(3):
+        assert len(ledger.layout(facts_in()).passages) == 2
+        assert ledger.layout(facts_in(), memories=[first.memory]).passages.tolist() == [first.id]
+    assert len(calls) == 1
+    add(ledger, [fact("f3")])
+    assert len(ledger.layout(facts_in()).passages) == 3
+    assert len(calls) == 2

@@ -2,16 +2,18 @@
 
 import math
 from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from memory_retrievers.backends import sqlite_bm25
+from memory_retrievers.backends import term_cache
 from memory_retrievers.backends.rank_bm25 import RankBM25KeywordIndex
 from memory_retrievers.backends.sqlite import SQLiteLedger
 from memory_retrievers.backends.sqlite_bm25 import SCAN_LIMIT, SQLiteKeywordIndex
-from memory_retrievers.models import Kind
+from memory_retrievers.models import Category, Kind, MemoryKey, Tier
 from memory_retrievers.passages import Selection
 from memory_retrievers.testing.contracts import KeywordIndexContract
 from memory_retrievers.testing.contracts.samples import NOW, SCOPE, add, episode, fact, facts_in, ranking
@@ -163,13 +165,112 @@ def test_small_and_large_scopes_are_searched_alike(ledger):
         assert scanned.scores == pytest.approx(joined.scores, rel=1e-12)
 
 
-def test_what_is_remembered_of_passages_is_bounded_and_stays_right(ledger, monkeypatch):
-    monkeypatch.setattr(sqlite_bm25, "REMEMBERED_PASSAGES", 5)
-    index = SQLiteKeywordIndex(ledger, **DEFAULT)
-    for scope in ("user/1", "user/2", "user/3"):
-        _store(ledger, index, [fact(f"f{n}", "green tea", scope=scope) for n in range(4)])
+@pytest.mark.parametrize("engine", [SQLiteKeywordIndex, RankBM25KeywordIndex])
+def test_what_is_remembered_of_passages_is_bounded_and_stays_right(ledger, monkeypatch, engine):
+    monkeypatch.setattr(term_cache, "REMEMBERED_PASSAGES", 9)
+    index = engine(ledger, **DEFAULT)
+    scopes = ("user/1", "user/2", "user/3")
+    for scope in scopes:
+        _store(
+            ledger, SQLiteKeywordIndex(ledger, **DEFAULT), [fact(f"f{n}", "green tea", scope=scope) for n in range(4)]
+        )
+    for scope in (*scopes, *scopes):
         assert len(index.search(["tea"], facts_in(scope), limit=10).passages) == 4
-    assert len(index._documents) <= 5
+        assert sum(len(entry.block.ids) for entry in index._cache._entries.values()) <= 8
+    index.forget(ledger.indexed(facts_in("user/3")))
+    index.rebuild()
+    assert index._cache._size == 0
+
+
+@pytest.mark.parametrize("engine", [SQLiteKeywordIndex, RankBM25KeywordIndex])
+def test_only_what_is_new_in_a_scope_is_read(ledger, monkeypatch, engine):
+    index = engine(ledger, **DEFAULT)
+    postings, read = SQLiteKeywordIndex(ledger, **DEFAULT), []
+    texts = ledger.texts
+    monkeypatch.setattr(ledger, "texts", lambda passages: (read.extend(passages), texts(passages))[1])
+    old = _store(ledger, postings, [fact(f"f{n}", f"tea number{n}") for n in range(30)])
+    for selection in (facts_in(), facts_in(category=Category.NOTE), replace(facts_in(), tier=Tier.SHORT_TERM)):
+        assert index.statistics(["tea"], selection).frequencies == {"tea": 30}
+    assert read == old
+    new = _store(ledger, postings, [fact("new", "tea and milk")])
+    assert index.statistics(["milk"], facts_in()).frequencies == {"milk": 1}
+    assert index.counts(["tea"], facts_in(), np.array(new + old[:1])).counts.tolist() == [[1, 1]]
+    assert read == old + new
+
+
+def test_many_passages_are_taken_from_their_postings_and_few_from_their_texts(ledger, monkeypatch):
+    words = Words(np.random.default_rng(4))
+    stored, analyzed = (SQLiteKeywordIndex(ledger, **DEFAULT) for _ in range(2))
+    spread = [SCOPE, f"{SCOPE}/work", f"{SCOPE}/play"]
+    texts = [*words.texts(40), "..."]
+    _store(ledger, stored, [fact(f"f{n}", text, scope=spread[n % 3]) for n, text in enumerate(texts)])
+    selection = facts_in(include_child_scopes=True)
+    right = analyzed._cache.block(selection)
+    monkeypatch.setattr(term_cache, "_FEW", 0)
+    block = stored._cache.block(selection)
+    assert (block.ids.tolist(), block.memories.tolist()) == (right.ids.tolist(), right.memories.tolist())
+    assert block.lengths.tolist() == right.lengths.tolist()
+    assert _postings(block) == _postings(right)
+
+
+def test_a_passage_whose_postings_are_being_removed_is_read_from_its_text(ledger, monkeypatch):
+    monkeypatch.setattr(term_cache, "_FEW", 0)
+    index = SQLiteKeywordIndex(ledger, **DEFAULT)
+    ids = _store(ledger, index, [fact("f1", "tea"), fact("f2", "milk")])
+    with suppress(ZeroDivisionError), ledger.transaction():
+        index.remove(ledger.passages_of(SCOPE, id="f1"))
+        index.search(["tea"], facts_in(), limit=10)
+        raise ZeroDivisionError
+    assert index.search(["tea"], facts_in(), limit=10).passages == ids[:1]
+
+
+@pytest.mark.parametrize("engine", [SQLiteKeywordIndex, RankBM25KeywordIndex])
+def test_no_word_of_what_is_forgotten_stays_in_memory(ledger, engine):
+    index = engine(ledger, **DEFAULT)
+    ids = _store(ledger, SQLiteKeywordIndex(ledger, **DEFAULT), [fact("f1", "secret tea"), fact("f2", "tea")])
+    index.search(["tea"], facts_in(), limit=10)
+    block = index._cache.block(facts_in())
+    ledger.remove(scope=SCOPE, id="f1")
+    index.forget(ids[:1])
+    assert not index._cache.remembers(block)
+    assert [list(entry.block.postings) for entry in index._cache._entries.values()] == [["tea"]]
+    assert not getattr(index, "_models", None)
+
+
+@pytest.mark.parametrize("engine", [SQLiteKeywordIndex, RankBM25KeywordIndex])
+def test_what_was_read_before_something_was_forgotten_is_not_remembered(ledger, monkeypatch, engine):
+    index = engine(ledger, **DEFAULT)
+    ids = _store(ledger, SQLiteKeywordIndex(ledger, **DEFAULT), [fact("f1", "secret tea")])
+    texts = ledger.texts
+
+    def texts_and_then_forget(passages):
+        found = texts(passages)
+        index.forget(ids)
+        return found
+
+    monkeypatch.setattr(ledger, "texts", texts_and_then_forget)
+    assert index.search(["tea"], facts_in(), limit=10).passages == ids
+    assert not index._cache._entries
+    assert not getattr(index, "_models", None)
+
+
+def test_a_memory_that_comes_from_another_scope_is_counted_in_its_place(ledger):
+    index = SQLiteKeywordIndex(ledger, **DEFAULT)
+    moved = _store(ledger, index, [fact("f1", "tea milk", scope="user/2")])
+    ids = _store(ledger, index, [fact("f2", "tea")])
+    assert index.statistics(["milk"], facts_in()).frequencies == {"milk": 0}
+    with ledger.transaction():
+        passages = ledger.passages_of("user/2", id="f1")
+        index.remove(passages)
+        ledger.management.move([MemoryKey(scope="user/2", id="f1")], target_scope=SCOPE)
+        index.add([replace(passage, scope=SCOPE) for passage in passages])
+    assert index.statistics(["milk"], facts_in()).frequencies == {"milk": 1}
+    assert index.search(["tea"], facts_in(), limit=10).passages == ids + moved
+    assert index.search(["tea"], facts_in("user/2"), limit=10).passages == []
+
+
+def _postings(block):
+    return {term: sorted(postings.T.tolist()) for term, postings in block.postings.items()}
 
 
 def test_a_model_of_rank_bm25_is_built_anew_only_when_its_scope_has_changed(ledger, monkeypatch):

@@ -13,7 +13,8 @@ from memory_retrievers.managed import Association, AuditEntry
 from memory_retrievers.messages import Message
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.protocols import AdoptedRow
-from memory_retrievers.testing.contracts.samples import NOW, SCOPE, add, episode, fact, facts_in, review
+from memory_retrievers.scene_records import CharacterState, SceneDetails
+from memory_retrievers.testing.contracts.samples import NOW, SCOPE, add, episode, fact, facts_in, review, scene
 
 TABLES = [
     "memories",
@@ -86,7 +87,7 @@ def test_a_passage_that_was_never_indexed_counts_for_nothing_when_it_goes(ledger
 
 def test_postings_are_removed_by_key_and_not_by_reading_the_scope(ledger):
     statement = sqlite_bm25._REMOVE_POSTINGS.format(narrowed="AND term IN (SELECT value FROM json_each(:terms))")
-    values = {"scope": SCOPE, "kind": "semantic", "passage": 1, "terms": "[]"}
+    values = {"scope": SCOPE, "field": "semantic", "passage": 1, "terms": "[]"}
     with ledger.database.read() as connection:
         plan = " ".join(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values))
     assert "scope_id=? AND kind=? AND term=? AND passage=?" in plan
@@ -132,7 +133,9 @@ def _fill_every_table(ledger, index, *, scope, id, word):
     key, other = MemoryKey(scope=scope, id=id), MemoryKey(scope=scope, id="kept")
     lists = {"source_episodic_ids": (id,), "consolidated_from": (id,), "keywords": (word,)}
     told = episode(id, f"They had {word}", scope=scope).model_copy(update={"messages": (message(word),)})
-    episodes = [told, episode("kept", scope=scope)]
+    witnessed = SceneDetails(sequence=0, witnesses=(word,), location=word, emotional_impact={word: word})
+    told = told.model_copy(update={"scene": witnessed})
+    episodes = [told, scene("kept", scope=scope)]
     facts = [
         fact(f"{id}-fact", f"A {word}").model_copy(update={"scope": scope, **lists}),
         fact("kept-fact", scope=scope),
@@ -140,6 +143,7 @@ def _fill_every_table(ledger, index, *, scope, id, word):
     passages = _store(ledger, index, [*episodes, *facts])
     ledger.invalidate(scope=scope, id="kept-fact", at=NOW, replaced_by=f"{id}-fact")
     ledger.add_pending_reviews([review(ids=[id], scope=scope)])
+    ledger.characters.put(scope, [CharacterState(name="Ada", known_events=(id, "kept"))])
     ledger.conversations.take_reviews(scope, conversation=[message(word)], at=NOW)
     ledger.add_pending_reviews([review(ids=[id, "kept"], scope=scope)])
     waiting = ((f"{id}-message", message(word)),)
@@ -199,4 +203,5 @@ def test_a_forgotten_memory_leaves_its_id_and_its_words_in_no_table(ledger, inde
         ("adopted", 0),
         ("review_jobs", 0),
         ("pending_reviews", 1),
+        ("characters", 1),
     }

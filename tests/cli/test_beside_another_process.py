@@ -44,6 +44,7 @@ def test_copies_can_be_made_of_a_store_that_is_held(held, run, tmp_path):
         ["rebuild"],
         ["purge"],
         ["reembed", "--yes"],
+        ["reindex"],
     ],
 )
 def test_writing_commands_name_the_process_that_holds_it(held, refused, command):

@@ -21,7 +21,7 @@ def test_help_names_every_command(run):
     output = run("--help")
 
     commands = "demo retrieve recent list get scopes stats remember forget forget-scope verify rebuild purge reembed"
-    for command in (*commands.split(), "backup", "export", "import", "import-chroma"):
+    for command in (*commands.split(), "reindex", "backup", "export", "import", "import-chroma"):
         assert re.search(rf"^\W*{command} ", output, re.MULTILINE)
 
 

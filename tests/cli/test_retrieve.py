@@ -1,6 +1,13 @@
 import json
+import re
+import sys
 
 import pytest
+
+from memory_retrievers import AgentMemory, RetrievalSettings
+from memory_retrievers.cli.printing import print_explained
+
+SCOPE = "user/ines"
 
 
 def test_retrieve_prints_facts_then_episodes(retrieve):
@@ -55,9 +62,10 @@ def test_the_seed_profile_lets_old_memories_fade(retrieve, table):
     default = table(retrieve("the first meeting with Inès", "--explain"))
     seed = table(retrieve("the first meeting with Inès", "--explain", "--profile", "seed"))
 
+    weight = RetrievalSettings().decay_weight
     for line in default:
-        share = 1 - 0.2 * (1 - float(line["retrievability"])) if line["kind"] == "episodic" else 1
-        assert float(line["score"]) == pytest.approx(float(line["fused"]) / (2 / 61) * share, abs=2e-4)
+        share = 1 - weight * (1 - float(line["retrievability"])) if line["kind"] == "episodic" else 1
+        assert float(line["score"]) == pytest.approx(float(line["fused"]) * share, abs=2e-4)
     for line in seed:
         assert float(line["score"]) == pytest.approx(
             float(line["fused"]) / (2 / 61) * float(line["retrievability"]), abs=2e-4
@@ -74,6 +82,77 @@ def test_explain_lists_every_hit_with_its_ranks(retrieve, table):
     assert "E-4071" in lines[0]["memory"]
 
 
+def test_explain_tells_what_every_stage_gave(retrieve, table):
+    default = table(retrieve("E-4071", "--explain"))
+    seed = table(retrieve("E-4071", "--explain", "--profile", "seed"))
+
+    assert {"dense score", "bm25 score", "neighbour score", "before"} <= set(default[0])
+    assert default[0]["neighbour score"] == "-"  # facts have no neighbours
+    for line in seed:
+        given = float(line["dense score"]) + float(line["bm25 score"])
+        assert given == pytest.approx(float(line["fused"]), abs=2e-4)
+
+
+def test_explain_as_json_tells_the_same_in_full(retrieve, table):
+    raw = json.loads(retrieve("E-4071", "--explain", "--json"))
+    lines = table(retrieve("E-4071", "--explain"))
+
+    told = [*raw["semantic"], *raw["episodic"]]
+    assert [f"{memory['score']:.4f}" for memory in told] == [line["score"] for line in lines]
+    assert raw["semantic"][0]["words"] == ["e-4071", "e", "4071"]
+
+
+def test_on_a_terminal_the_stages_have_a_table_of_their_own(demo, monkeypatch, capsys):
+    store, _ = demo
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    with AgentMemory.open(store) as memory:
+        print_explained(memory.explain("E-4071", scope=SCOPE, semantic_limit=1, episodic_limit=1))
+
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    ranks, stages = plain.split("kind")[1:]
+    assert ranks.split()[:7] == ["rank", "dense", "bm25", "fused", "before", "retrievability", "score"]
+    assert re.findall(r"^(semantic|episodic) ", ranks, flags=re.MULTILINE) == ["semantic", "episodic"]
+    assert stages.split()[:5] == ["rank", "stage", "place", "given", "memory"]
+    assert re.search(r"semantic +1 +dense +1 +0\.\d{4} +", stages)
+    assert re.search(r"\n +bm25 +1 +0\.\d{4} +\n", stages)
+    assert re.search(r"\n +window_dense +\d+ +0\.\d{4} +\n", stages)
+
+
+class TestExplainMissing:
+    @pytest.fixture
+    def missing(self, demo, run):
+        store, _ = demo
+        return lambda *arguments: run("explain-missing", *arguments, "--store", store, "--scope", SCOPE)
+
+    @pytest.fixture
+    def last(self, retrieve):
+        """The id of the episode that answers a question least."""
+        raw = json.loads(retrieve("prices", "--json", "--episodic-limit", 100))
+        return raw["episodic"][-1]["id"]
+
+    def test_tells_the_stage_that_dropped_a_memory_with_its_scores(self, missing, last):
+        output = missing(last, "prices", "--episodic-limit", 1)
+
+        assert output.startswith("It comes to place ")
+        assert "the best 1 were asked for" in output
+        assert "\n  before forgetting: 0." in output
+
+    def test_tells_that_a_memory_is_returned(self, missing, last):
+        raw = json.loads(missing(last, "prices", "--episodic-limit", 100, "--json", "--profile", "seed"))
+
+        assert (raw["id"], raw["outcome"]) == (last, "returned")
+        assert [stage["name"] for stage in raw["memory"]["stages"]] == ["dense", "bm25"]
+
+    def test_refuses_an_id_that_is_not_in_the_scope(self, demo, last, refused):
+        store, _ = demo
+
+        line = refused("explain-missing", last, "prices", "--store", store, "--scope", "user/nobody")
+        assert line == f"error: Memory not found: {last}"
+        line = refused("explain-missing", last, "prices", "--store", store, "--scope", SCOPE, "--profile", "best")
+        assert line == "error: unknown profile 'best'; one of: default, light, seed"
+
+
 def test_explain_keeps_each_memory_on_its_line(tmp_path, run):
     run("remember", "--store", tmp_path, "--scope", "c1", "--fact", "bees\tand\nhoney")
     output = run("retrieve", "bees", "--store", tmp_path, "--scope", "c1", "--explain")
@@ -87,3 +166,10 @@ def test_nothing_on_the_command_line_counts_as_a_use(demo, retrieve, run, table)
 
     (counts,) = table(run("stats", "--store", store))
     assert counts["pending_reviews"] == "0"
+
+
+def test_a_budget_bounds_what_is_printed(retrieve):
+    question = "turbot sold at a tenth of its price"
+    for detail in ("high", "excerpts"):
+        output = retrieve(question, "--detail", detail, "--max-tokens", 100).removesuffix("\n")
+        assert 100 < len(output) <= 400 < len(retrieve(question, "--detail", detail))

@@ -1,5 +1,6 @@
-"""verify, rebuild and reembed."""
+"""verify, rebuild, reembed and reindex."""
 
+import json
 import sqlite3
 import subprocess
 import sys
@@ -104,7 +105,23 @@ def test_the_installed_command_ends_with_1_for_a_damaged_store(foreign_store):
     assert any(line.startswith("memory 'e1' in scope 'user/ruth' has no passage") for line in done.stdout.splitlines())
 
 
-@pytest.mark.parametrize("command", [["verify"], ["rebuild"], ["reembed", "--yes"], ["reembed"]])
+def test_reindex_adds_the_messages_of_episodes_and_takes_them_out_again(tmp_path, run, refused, table):
+    said = [{"role": "Ana", "content": f"I saw bird {n}"} for n in range(3)]
+    episode = json.dumps({"id": "e1", "summary": "Birds", "messages": said})
+    named = ("--store", tmp_path, "--embedder", HASHED)
+    run("remember", "--scope", "c1", *named, stdin=episode)
+
+    def passages():
+        return int(counts(table, run("verify", "--store", tmp_path))["passages"])
+
+    assert [passages(), run("reindex", *named), passages()] == [4, "0\n", 4]
+    assert [run("reindex", "summary", *named), passages()] == ["1\n", 1]
+    assert [run("reindex", "turns", *named), passages()] == ["1\n", 4]
+    assert "unknown passages 'windows'; one of: summary, turns" in refused("reindex", "windows", *named)
+    assert passages() == 4
+
+
+@pytest.mark.parametrize("command", [["verify"], ["rebuild"], ["reembed", "--yes"], ["reembed"], ["reindex"]])
 def test_a_store_that_is_not_there_is_not_made(tmp_path, refused, command):
     assert "there is no memory store at" in refused(*command, "--store", tmp_path / "missing")
     assert list(tmp_path.iterdir()) == []

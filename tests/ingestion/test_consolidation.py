@@ -492,7 +492,7 @@ class TestFailures:
         ids = tell()
         real, calls = memory._store.ledger.replace, []
 
-        def killed(record, passages=None):
+        def killed(record, passages=()):
             calls.append(record.id)
             if len(calls) == 3:
                 raise KeyboardInterrupt

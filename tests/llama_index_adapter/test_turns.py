@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
 
-from memory_retrievers.llama_index.turns import KEPT, Turn, TurnRecall, estimated_tokens, last_turn, recent_turns
+from memory_retrievers.llama_index.turns import KEPT, Turn, TurnRecall, last_turn, recent_turns
+from memory_retrievers.rendering.budget import estimated_tokens
 from memory_retrievers.rendering.framing import notes
 
 CALL = ChatMessage(role="assistant", blocks=[ToolCallBlock(tool_call_id="1", tool_name="look", tool_kwargs={})])

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage
 from langchain_tests.integration_tests import RetrieversIntegrationTests, ToolsIntegrationTests
 from llama_index.core.base.llms.types import ChatMessage
 
-from memory_retrievers import langchain, llama_index
+from memory_retrievers import SceneEvent, langchain, llama_index
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.remote import RemoteToolbox
 from memory_retrievers.tools.spec import ToolContext
@@ -111,6 +111,8 @@ CALLS = [
     ("memory_move", {"memory_ids": ["f1"], "target_scope": "work"}),
     ("no_such_tool", {}),
     ("memory_list", {}),
+    ("scene", {"chat_length": 60}),
+    ("scene", {"chat_length": -1}),
 ]
 
 
@@ -119,6 +121,19 @@ def test_a_remote_toolbox_answers_as_a_local_one(twin, served, tokens, name, arg
     expected = LocalToolbox(ToolContext(memory=twin, root=ALICE)).call(name, arguments)
     with RemoteToolbox(served[1], tokens["writer"], scope=ALICE) as toolbox:
         assert toolbox.call(name, arguments) == expected
+
+
+def test_a_remote_toolbox_tells_the_scene_of_the_server(served, tokens):
+    memory, url = served
+    mara = {"message_ids": [3], "characters_involved": ["Mara"], "emotional_impact": {"Mara": "glad"}}
+    memory.add_scene_events(ALICE, [SceneEvent(summary="Mara found the key", **mara)])
+    memory.add_scene_events("user/bob", [SceneEvent(summary="A zebra won the race", **mara)])
+    arguments = {"chat_length": 60, "present": ["Oren"], "query": "the key", "response_level": "full"}
+    with RemoteToolbox(url, tokens["reader"], scope=ALICE) as toolbox:
+        output = toolbox.call("scene", arguments)
+    assert output == LocalToolbox(ToolContext(memory=memory, root=ALICE)).call("scene", arguments)
+    assert "Present: Oren\nEmotions: Mara glad\n\n[★★★] Mara found the key\n" in output.artifact["scene"]
+    assert "zebra" not in output.content
 
 
 def test_what_is_the_servers_to_fix_cannot_be_fixed_here(remote):

@@ -11,10 +11,12 @@ from markdown_it import MarkdownIt
 
 from memory_retrievers.messages import Message
 from memory_retrievers.models import DetailLevel
-from memory_retrievers.rendering.markdown import NO_RECENT_MEMORIES, memory_block, recent_block
+from memory_retrievers.rendering.block import retrieved_block
+from memory_retrievers.rendering.markdown import NO_RECENT_MEMORIES, recent_block
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 HELLO = [("user", "Hello")]
+SPECIFIED_LEVELS = [level for level in DetailLevel if level is not DetailLevel.EXCERPTS]
 
 
 def snapshot(name):
@@ -68,22 +70,22 @@ def episodes(make_episode):
 
 class TestMemoryBlock:
     def test_the_worked_example_is_reproduced_byte_for_byte(self, facts, episodes, now):
-        assert memory_block(facts, episodes, now=now) == snapshot("worked_example.md")
+        assert retrieved_block(facts, episodes, now=now) == snapshot("worked_example.md")
 
     def test_facts_alone_are_the_context_block(self, facts, now):
-        assert memory_block(facts, [], now=now) == snapshot("context.md")
+        assert retrieved_block(facts, [], now=now) == snapshot("context.md")
 
     def test_episodes_alone_have_no_section_of_facts(self, episodes, now):
-        block = memory_block([], episodes, now=now)
+        block = retrieved_block([], episodes, now=now)
         assert block == snapshot("worked_example.md").split("\n\n", 1)[1]
         assert block.startswith("## Episodic Memories\n\n### Switch")
 
     def test_without_memories_there_is_nothing(self, now):
-        assert memory_block([], [], now=now) == ""
+        assert retrieved_block([], [], now=now) == ""
 
     @pytest.mark.parametrize("surprise", [0.0, 0.69, 0.7, 1.0])
     @pytest.mark.parametrize("rank", [1, 2, 3, 4])
-    @pytest.mark.parametrize("detail", DetailLevel)
+    @pytest.mark.parametrize("detail", SPECIFIED_LEVELS)
     def test_details_are_told_by_level_and_rank_and_surprise(self, make_episode, now, detail, rank, surprise):
         surprising = surprise >= 0.7
         expected = {
@@ -92,12 +94,14 @@ class TestMemoryBlock:
             DetailLevel.LOW: surprising and rank == 1,
             DetailLevel.HIGH: True,
         }[detail]
-        block = memory_block([], [make_episode(rank=rank, surprise=surprise, messages=HELLO)], now=now, detail=detail)
+        block = retrieved_block(
+            [], [make_episode(rank=rank, surprise=surprise, messages=HELLO)], now=now, detail=detail
+        )
         assert block.endswith('\n\n**Details:**\n- user: "Hello"') == ("Details" in block) == expected
         assert (", key moment]" in block) == surprising
 
     def test_an_episode_without_messages_has_no_details(self, make_episode, now):
-        block = memory_block([], [make_episode(surprise=1.0)], now=now, detail=DetailLevel.HIGH)
+        block = retrieved_block([], [make_episode(surprise=1.0)], now=now, detail=DetailLevel.HIGH)
         assert block.endswith("**Summary:** The user moved.")
 
     @pytest.mark.parametrize(
@@ -110,11 +114,11 @@ class TestMemoryBlock:
         ],
     )
     def test_different_sources_are_counted(self, make_fact, now, sources, told):
-        assert memory_block([make_fact(sources=sources)], [], now=now).endswith(f"(sources: {told})")
+        assert retrieved_block([make_fact(sources=sources)], [], now=now).endswith(f"(sources: {told})")
 
     @pytest.mark.parametrize("title", ["", " \n", "\u202e"])
     def test_an_untitled_episode_is_named_after_its_rank(self, make_episode, now, title):
-        assert "\n### Memory 7 [rank: 7," in memory_block([], [make_episode(title, rank=7)], now=now)
+        assert "\n### Memory 7 [rank: 7," in retrieved_block([], [make_episode(title, rank=7)], now=now)
 
     @pytest.mark.parametrize(
         ("score", "shown"),
@@ -129,12 +133,12 @@ class TestMemoryBlock:
         ],
     )
     def test_scores_are_rounded_half_to_even_from_the_binary_value(self, make_episode, now, score, shown):
-        assert f"score: {shown}]" in memory_block([], [make_episode(score=score)], now=now)
+        assert f"score: {shown}]" in retrieved_block([], [make_episode(score=score)], now=now)
 
     def test_every_line_stays_one_line(self, make_fact, make_episode, now):
         facts = [make_fact("User\nlives\u2028in  Lyon")]
         episodes = [make_episode("Moving\r\nhouse", summary=" The user\n\n## moved. ")]
-        assert memory_block(facts, episodes, now=now).splitlines() == [
+        assert retrieved_block(facts, episodes, now=now).splitlines() == [
             "## Semantic Memory",
             "- [identity] User lives in Lyon (sources: 1 conversation)",
             "",
@@ -165,7 +169,7 @@ class TestMemoryBlock:
         ],
     )
     def test_roles_are_shown_in_lower_case_and_cannot_begin_a_block(self, make_episode, now, role, shown):
-        block = memory_block([], [make_episode(messages=[(role, "Hello")])], now=now, detail=DetailLevel.HIGH)
+        block = retrieved_block([], [make_episode(messages=[(role, "Hello")])], now=now, detail=DetailLevel.HIGH)
         assert block.endswith(f'\n- {shown}: "Hello"')
 
     @pytest.mark.parametrize(
@@ -177,18 +181,18 @@ class TestMemoryBlock:
         ],
     )
     def test_long_facts_are_cut_to_the_length_asked_for(self, make_fact, now, fact, shown):
-        block = memory_block([make_fact(fact)], [], now=now, fact_display_length=280)
+        block = retrieved_block([make_fact(fact)], [], now=now, fact_display_length=280)
         assert block == f"## Semantic Memory\n- [identity] {shown} (sources: 1 conversation)"
 
     def test_facts_are_whole_otherwise(self, make_fact, now):
-        assert "x" * 5_000 in memory_block([make_fact("x" * 5_000)], [], now=now)
+        assert "x" * 5_000 in retrieved_block([make_fact("x" * 5_000)], [], now=now)
 
     def test_what_ends_in_the_future_is_just_now(self, make_episode, now):
-        assert "**When:** just now" in memory_block([], [make_episode(days_ago=-3)], now=now)
+        assert "**When:** just now" in retrieved_block([], [make_episode(days_ago=-3)], now=now)
 
     def test_when_is_told_from_the_end_not_from_the_last_review(self, make_episode, now):
         episode = make_episode(days_ago=8, last_reviewed_at=now - timedelta(days=1))
-        assert "**When:** last week" in memory_block([], [episode], now=now)
+        assert "**When:** last week" in retrieved_block([], [episode], now=now)
 
 
 class TestRecentBlock:
@@ -220,7 +224,7 @@ class TestStructure:
     def test_any_content_gives_the_blocks_of_harmless_content(self, make_fact, make_episode, now, facts, stories):
         harmless_facts = [make_fact("harmless") for _ in facts]
         harmless_stories = [make_episode("harmless", messages=[HELLO[0] for _ in talk]) for _, _, talk in stories]
-        block = memory_block(
+        block = retrieved_block(
             [_forced(hit, fact=fact) for hit, fact in zip(harmless_facts, facts, strict=True)],
             [
                 _forced(
@@ -234,7 +238,7 @@ class TestStructure:
             now=now,
             detail=DetailLevel.HIGH,
         )
-        harmless = memory_block(harmless_facts, harmless_stories, now=now, detail=DetailLevel.HIGH)
+        harmless = retrieved_block(harmless_facts, harmless_stories, now=now, detail=DetailLevel.HIGH)
         assert _blocks(block) == _blocks(harmless)
         assert "</memory" not in block.lower()
         assert "</scene_memory" not in block.lower()

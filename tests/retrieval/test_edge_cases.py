@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from memory_retrievers import AgentMemory, RetrievalSettings
+from memory_retrievers import AgentMemory, Message, RetrievalSettings
 from memory_retrievers.testing import HashEmbedder
 
 
@@ -127,7 +127,7 @@ def test_a_joint_limit_of_zero_returns_and_records_nothing(memory):
 
 
 def test_at_equal_scores_facts_come_first(memory):
-    memory.remember_episode(scope="c1", summary="boat")
+    memory.remember_episode(scope="c1", summary="note boat")  # a fact is embedded with its category
     memory.remember_fact(scope="c1", fact="boat")
     result = memory.retrieve("boat", scope="c1", limit=1)
     assert (len(result.semantic), len(result.episodic)) == (1, 0)
@@ -141,13 +141,43 @@ class TestTheDefaultProfile:
         hits = {hit.memory.id: hit.explanation.retrievability for hit in memory.retrieve("basil", scope="c1").episodic}
         assert hits["old"] < hits["new"] == 1.0
 
-    def test_lets_the_fresher_of_two_alike_win_but_hides_nothing(self, clock):
-        memory = AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock)
-        memory.remember_episode(scope="c1", summary="basil", id="old", created_at=clock.now() - timedelta(days=90))
-        memory.remember_episode(scope="c1", summary="basil", id="new")
-        hits = memory.retrieve("basil", scope="c1").episodic
-        assert [hit.memory.id for hit in hits] == ["new", "old"]
-        assert hits[1].score > 0.75
+    @pytest.mark.parametrize("messages", [[], ["I planted basil.", "How nice!"]], ids=["summaries", "messages"])
+    def test_lets_the_fresher_of_two_alike_win_but_hides_nothing(self, clock, messages):
+        with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock) as memory:
+            said = [Message(role="Ann", content=content) for content in messages]
+            for id, days in (("old", 90), ("new", 0), ("older", 120)):
+                created_at = clock.now() - timedelta(days=days)
+                memory.remember_episode(scope="c1", summary="basil", id=id, created_at=created_at, messages=said)
+            hits = memory.retrieve("basil", scope="c1").episodic
+        assert [hit.memory.id for hit in hits] == ["new", "old", "older"]
+        assert len({hit.explanation.fused_score for hit in hits}) == 1
+        assert hits[2].score > (1 - RetrievalSettings().decay_weight) * hits[0].score
+
+    @pytest.mark.parametrize("messages", [[], ["I planted basil.", "How nice!"]], ids=["summaries", "messages"])
+    def test_lets_the_better_reviewed_of_two_alike_win(self, clock, messages):
+        with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock) as memory:
+            said = [Message(role="Ann", content=content) for content in messages]
+            for id in ("unused", "used", "useless"):
+                memory.remember_episode(scope="c1", summary="basil", id=id, messages=said)
+            clock.advance(days=3)
+            memory.review("used", rating="easy", scope="c1")
+            memory.review("unused", rating="good", scope="c1")
+            memory.review("useless", rating="again", scope="c1")
+            clock.advance(days=30)
+            hits = memory.retrieve("basil", scope="c1").episodic
+        assert [hit.memory.id for hit in hits] == ["used", "unused", "useless"]
+        assert len({hit.explanation.fused_score for hit in hits}) == 1
+
+    def test_leaves_facts_as_they_are_however_old(self, clock):
+        with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock) as memory:
+            for id, days in (("old", 900), ("new", 0)):
+                created_at = clock.now() - timedelta(days=days)
+                memory.remember_fact(scope="c1", fact="basil", id=id, created_at=created_at)
+            hits = memory.retrieve("basil", scope="c1").semantic
+        assert [(hit.memory.id, hit.score, hit.explanation.retrievability) for hit in hits] == [
+            ("old", 1.0, 1.0),
+            ("new", 1.0, 1.0),
+        ]
 
     def test_cuts_facts_at_280_characters_in_markdown_and_the_seed_does_not(self, clock):
         long_fact = "User " + "really " * 60 + "likes tea"
@@ -161,7 +191,8 @@ class TestTheDefaultProfile:
 
     def test_has_the_numbers_it_promises(self):
         default, seed = RetrievalSettings(), RetrievalSettings.seed()
-        assert (default.decay_weight, default.bm25_k1, default.bm25_b) == (0.2, 0.9, 0.4)
+        assert (default.bm25_k1, default.bm25_b) == (0.9, 0.4)
+        assert 0 < default.decay_weight < 0.5
         assert (seed.decay_weight, seed.bm25_k1, seed.bm25_b, seed.rrf_k, seed.candidate_depth) == (
             1,
             1.2,

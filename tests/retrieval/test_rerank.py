@@ -8,18 +8,22 @@ from hypothesis import strategies as st
 from memory_retrievers import RetrievalSettings
 from memory_retrievers.fields import microseconds
 from memory_retrievers.passages import ForgettingState
-from memory_retrievers.retrieval.fusion import reciprocal_rank_fusion
+from memory_retrievers.retrieval.contests import ContestByRank, Final
+from memory_retrievers.retrieval.explained import StageScore
 from memory_retrievers.retrieval.legs import Legs
-from memory_retrievers.retrieval.rerank import by_fused_score, contenders, rerank, retrievabilities
+from memory_retrievers.retrieval.rerank import contenders, joint_cut, remembered, retrievabilities
 
 NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
 SEED = RetrievalSettings.seed()
 
 
 def ranked(legs, retrievability=None, *, settings=SEED, limit=100):
-    fused = reciprocal_rank_fusion((legs.dense, legs.bm25), k=settings.rrf_k)
-    rows = by_fused_score(fused, depth=settings.candidate_depth)
-    return rerank(rows, fused, legs, retrievability=retrievability or {}, settings=settings, limit=limit)
+    contest = ContestByRank(legs, settings)
+    known = retrievability or {}
+    best = remembered(
+        contest.rows, contest.scores, retrievability=known, decay_weight=settings.decay_weight, limit=limit
+    )
+    return [contest.told(row, Final(score, known.get(row, 1.0))) for row, score in best]
 
 
 def state(stability, *, days):
@@ -49,6 +53,22 @@ def test_the_explanation_tells_both_ranks_the_sum_and_the_retrievability():
     assert (hits[1].dense_rank, hits[1].bm25_rank, hits[1].retrievability) == (1, None, 1.0)
 
 
+def test_the_stages_of_ranks_are_what_each_list_gives():
+    settings = RetrievalSettings(fusion="rrf", dense_weight=0.75)
+    contest = ContestByRank(Legs([5, 9], [9]), settings)
+    assert contest.stages(5) == (
+        StageScore(name="dense", rank=1, score=1.5 / 61),
+        StageScore(name="bm25", rank=None, score=0.0),
+    )
+    assert sum(stage.score for stage in contest.stages(9)) == pytest.approx(1.5 / 62 + 0.5 / 61)
+    assert contest.scores == pytest.approx({5: 0.75, 9: (1.5 / 62 + 0.5 / 61) / (2 / 61)})
+
+
+def test_what_only_a_list_without_weight_names_is_left_out():
+    assert ContestByRank(Legs([1, 2], [2]), RetrievalSettings(fusion="rrf", dense_weight=0)).rows == [2]
+    assert ContestByRank(Legs([1], [1, 2]), RetrievalSettings(fusion="rrf", dense_weight=1)).rows == [1]
+
+
 def test_equal_sums_go_to_the_nearer_vector():
     assert [hit.row for hit in ranked(Legs([5, 9], [9, 5]))] == [5, 9]
     assert [hit.row for hit in ranked(Legs([9, 5], [5, 9]))] == [9, 5]
@@ -59,13 +79,8 @@ def test_a_place_in_the_vector_list_wins_over_the_same_place_by_words():
 
 
 def test_equal_scores_after_decay_go_to_the_higher_sum():
-    fused = reciprocal_rank_fusion(([1], [2]), k=60)
-    equal = {1: 1.0, 2: 1.0}
-    legs = Legs([1], [2])
-    assert fused[1] == fused[2]
-    assert [hit.row for hit in ranked(legs, equal)] == [1, 2]
-    nothing_left = {1: 0.0, 2: 0.0}
-    assert [hit.row for hit in ranked(Legs([1, 2], [2]), nothing_left)] == [2, 1]
+    assert [hit.row for hit in ranked(Legs([1], [2]), {1: 1.0, 2: 1.0})] == [1, 2]
+    assert [hit.row for hit in ranked(Legs([1, 2], [2]), {1: 0.0, 2: 0.0})] == [2, 1]
 
 
 def test_only_the_best_candidates_by_sum_are_reranked():
@@ -79,9 +94,10 @@ def test_without_decay_forgetting_changes_nothing():
     assert [hit.explanation.score for hit in ranked(Legs([1], [1]), {1: 0.01}, settings=settings)] == [1.0]
 
 
-def test_the_default_weight_takes_at_most_a_fifth():
-    (hit,) = ranked(Legs([1], [1]), {1: 0.0}, settings=RetrievalSettings())
-    assert hit.explanation.score == pytest.approx(0.8)
+def test_the_default_weight_takes_at_most_its_share():
+    settings = RetrievalSettings()
+    (hit,) = ranked(Legs([1], [1]), {1: 0.0}, settings=settings)
+    assert hit.explanation.score == pytest.approx(1 - settings.decay_weight)
 
 
 def test_the_seed_counts_whole_days_and_the_default_does_not():
@@ -96,18 +112,26 @@ def test_a_review_in_the_future_counts_as_now():
 
 @settings_of_hypothesis(deadline=None)
 @given(
-    st.lists(st.integers(0, 40), unique=True, max_size=30),
-    st.lists(st.integers(0, 40), unique=True, max_size=30),
+    st.dictionaries(st.integers(0, 40), st.floats(0.01, 1), max_size=30),
     st.lists(st.floats(0, 1), min_size=41, max_size=41),
     st.sampled_from([0.0, 0.2, 0.7, 1.0]),
     st.integers(1, 8),
 )
-def test_leaving_out_what_cannot_get_there_changes_nothing(dense, bm25, retrievability, decay_weight, limit):
-    settings = RetrievalSettings(decay_weight=decay_weight)
-    legs, remembered = Legs(dense, bm25), dict(enumerate(retrievability))
-    fused = reciprocal_rank_fusion((dense, bm25), k=60)
-    rows = by_fused_score(fused, depth=100)
-    few = contenders(rows, fused, decay_weight=decay_weight, limit=limit)
-    assert rerank(few, fused, legs, retrievability=remembered, settings=settings, limit=limit) == rerank(
-        rows, fused, legs, retrievability=remembered, settings=settings, limit=limit
+def test_leaving_out_what_cannot_get_there_changes_nothing(scores, retrievability, decay_weight, limit):
+    known = dict(enumerate(retrievability))
+    rows = sorted(scores, key=scores.__getitem__, reverse=True)
+    few = contenders(rows, scores, decay_weight=decay_weight, limit=limit)
+    assert set(few) <= set(rows)
+    assert remembered(few, scores, retrievability=known, decay_weight=decay_weight, limit=limit) == remembered(
+        rows, scores, retrievability=known, decay_weight=decay_weight, limit=limit
     )
+
+
+@given(st.lists(st.integers(0, 20), unique=True), st.lists(st.integers(21, 40), unique=True), st.integers(0, 12))
+def test_the_joint_cut_keeps_the_best_of_both_in_their_order(semantic, episodic, limit):
+    facts, episodes = ranked(Legs(semantic, semantic)), ranked(Legs(episodic, episodic))
+    kept_facts, kept_episodes = joint_cut(facts, episodes, limit)
+    assert len(kept_facts) + len(kept_episodes) == min(limit, len(facts) + len(episodes))
+    assert (kept_facts, kept_episodes) == (facts[: len(kept_facts)], episodes[: len(kept_episodes)])
+    assert len(kept_facts) - len(kept_episodes) in {0, 1} or min(len(facts), len(episodes)) < limit / 2
+    assert joint_cut(facts, episodes, None) == (facts, episodes)

@@ -107,7 +107,7 @@ def test_metrics_tell_latencies_per_stage_and_no_scope(client):
     client.post("/api/v0/retrieve_memory", json=ASKED)
     client.post("/api/v0/somewhere/user/alice")
     told = client.get("/metrics").text
-    once, for_each_kind = ("waiting", "memory", "embed", "hydrate", "answer", "whole"), ("dense", "bm25", "rank")
+    once, for_each_kind = ("waiting", "memory", "embed", "rank", "hydrate", "answer", "whole"), ("dense", "bm25")
     for stage in (*once, *for_each_kind):
         times = "2.0" if stage in for_each_kind else "1.0"
         line = f'memory_retrievers_stage_seconds_count{{route="/api/v0/retrieve_memory",stage="{stage}"}} {times}'

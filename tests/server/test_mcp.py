@@ -140,6 +140,7 @@ def arguments_for(name, first, second):
         "scope_list": {},
         "scope_suggest": {"content": "a meeting at work"},
         "session_manage": {"action": "list"},
+        "scene": {"chat_length": 5},
         "memory_sync": {"operation": "export"},
     }[name]
 

@@ -41,6 +41,7 @@ def test_explained_raw_adds_the_explanation_scope_metadata_and_tags_of_each_and_
         "fused_score": hit.explanation.fused_score,
         "retrievability": 1.0,
         "score": hit.score,
+        "stages": dict(hit.explanation.stages),
     }
     assert explained["now"] == "2026-03-01T09:00:00Z"
     assert {key: fact[key] for key in plain["semantic"][0]} == plain["semantic"][0]
@@ -165,3 +166,12 @@ def test_a_memory_that_cannot_be_written_as_utf_8_is_still_answered(client):
 def test_time_passes_in_the_relative_times(client, clock):
     clock.advance(days=2)
     assert "2 days ago" in client.post("/api/v0/retrieve_memory", json=ASKED).text
+
+
+def test_a_budget_holds_for_the_markdown_at_any_level(client, memory):
+    for detail in ("auto", "excerpts"):
+        expected = memory.retrieve("otter in Lyon", scope="user/alice", record=False).to_markdown(detail, max_tokens=30)
+        answer = client.post("/api/v0/retrieve_memory", json=ASKED | {"detail": detail, "max_tokens": 30})
+        assert (answer.status_code, answer.text) == (200, expected)
+        assert 0 < len(answer.text) <= 4 * 30
+    assert client.post("/api/v0/retrieve_memory", json=ASKED | {"max_tokens": -1}).status_code == 422

@@ -124,7 +124,7 @@ def test_documents_can_be_changed_without_changing_the_memory(memory):
 
 def test_both_kinds_come_in_one_order_and_a_fact_wins_a_tie(memory):
     for number in range(3):
-        memory.remember_episode(scope="c1", summary=f"boat {number}")
+        memory.remember_episode(scope="c1", summary=f"note boat {number}")  # as a fact is embedded, with its category
         memory.remember_fact(scope="c1", fact=f"boat {number}")
     found = find(memory, "boat 2", scope="c1", k=6)
     scores = [document.score for document in found]

@@ -19,6 +19,7 @@ def _nested(depth):
 REQUIRED = {
     "query": "x", "content": "hello", "id": "a1", "memory_id": "a1", "score": 0.5, "memory_ids": ["a1", "a2"],
     "items": [{"content": "b"}], "updates": [{"id": "a1"}], "operation": "get", "target_scope": ".", "action": "list",
+    "chat_length": 5,
 }  # fmt: skip
 EVERY_ARGUMENT = [(name, argument) for name, tool in REGISTRY.items() for argument in tool.arguments.model_fields]
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory_retrievers import AgentMemory, SemanticMemory
+from memory_retrievers import AgentMemory, SceneEvent, SemanticMemory
 from memory_retrievers.managed import Association, AssociationType, MemoryFilter
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.testing import FixedClock, HashEmbedder
@@ -108,6 +108,7 @@ def fill(memory, *, with_theirs):
         note(f"{OURS}/session/old", "a3", "The old session was about doors"),
     ])  # fmt: skip
     memory.remember_episode(scope=OURS, id="e1", summary="The door was locked")
+    memory.add_scene_events(OURS, [_event("shared-event", "The hero opened the door", "Hero")])
     if with_theirs:
         memory.manager.add([
             note(THEIRS, "zebra-1", "The zebra keeps the door code 4711", tags=["zebra", "door"], metadata={"zebra": 1}),
@@ -117,12 +118,20 @@ def fill(memory, *, with_theirs):
             note(f"{THEIRS}/session/zebra", "zebra-3", "The zebra's session"),
         ])  # fmt: skip
         memory.remember_episode(scope=THEIRS, id="zebra-e", summary="The zebra went through the door")
+        for scope in (THEIRS, f"{THEIRS}/zebra", "user"):
+            memory.add_scene_events(scope, [_event("shared-event", "The zebra opened the door", "Zebra")])
         memory.manager.associate([
             Association(
                 source=MemoryKey(scope=THEIRS, id="zebra-1"), target=MemoryKey(scope=THEIRS, id="shared"),
                 type=AssociationType.SEMANTIC, strength=0.9, auto_generated=True, created_at=NOW,
             )
         ])  # fmt: skip
+
+
+def _event(id, summary, name):
+    return SceneEvent(
+        id=id, summary=summary, message_ids=[1], characters_involved=[name], emotional_impact={name: "glad"}
+    )
 
 
 def all_of(memory, scope, *, below=True):
@@ -192,6 +201,7 @@ NAMING_SCOPES = [
     ("memory_move", {"memory_ids": ["a1"]}, "target_scope"),
     ("scope_list", {"response_level": "full"}, "parent_scope"),
     ("scope_suggest", {"content": "zebra door", "response_level": "full"}, "current_scope"),
+    ("scene", {"chat_length": 5, "query": "zebra door", "response_level": "full"}, "scope"),
 ]
 
 
@@ -271,6 +281,6 @@ def test_deleting_by_condition_stops_at_the_root_and_at_what_tools_have_stored()
         theirs, above = all_of(memory, THEIRS), all_of(memory, "user", below=False)
         told = toolbox.call("memory_delete", {"memory_tier": "long_term", "older_than": "2030-01-01"}).artifact
         assert MARK not in json.dumps(told)
-        assert [each["id"] for each, _ in all_of(memory, OURS, below=False)] == ["e1"]
+        assert {each["id"] for each, _ in all_of(memory, OURS, below=False)} == {"e1", "shared-event"}
         assert all_of(memory, THEIRS) == theirs
         assert all_of(memory, "user", below=False) == above

@@ -63,6 +63,7 @@ SPECIFIED = {
         "session_info action_summary",
         "session_details affected_memories",
     ),
+    "scene": ("success token_count", "scene", "characters"),
 }
 
 

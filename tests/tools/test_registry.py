@@ -15,7 +15,7 @@ def test_the_table_lists_the_tools_under_their_names():
         "memory_store", "memory_search", "memory_get", "memory_update", "memory_delete", "memory_list",
         "memory_batch_store", "memory_batch_update", "memory_get_score", "memory_set_score", "memory_consolidate",
         "memory_manage", "memory_discover_associations", "memory_move", "memory_list_all", "memory_sync",
-        "scope_list", "scope_suggest", "session_manage",
+        "scope_list", "scope_suggest", "session_manage", "scene",
     ]  # fmt: skip
     assert [spec.name for spec in REGISTRY.values()] == list(REGISTRY)
 
@@ -67,6 +67,7 @@ def test_tools_that_only_read_can_be_chosen_in_a_word():
     assert [tool.name for tool in offered_tools(allow_scopes=True, names="read")] == [
         "retrieve_memory", "context_pre_retrieve", "recent_memory", "memory_search", "memory_get", "memory_list",
         "memory_get_score", "memory_discover_associations", "memory_list_all", "scope_list", "scope_suggest",
+        "scene",
     ]  # fmt: skip
 
 
@@ -86,7 +87,7 @@ def test_the_arguments_of_retrieve_memory():
             "query": {"type": "string"},
             "episodic_limit": {"type": "integer", "minimum": 0, "default": 5},
             "semantic_limit": {"type": "integer", "minimum": 0, "default": 20},
-            "detail": {"type": "string", "enum": ["auto", "none", "low", "high"], "default": "auto"},
+            "detail": {"type": "string", "enum": ["auto", "none", "low", "high", "excerpts"], "default": "auto"},
             "category": {"anyOf": [{"type": "string", "enum": CATEGORIES}, {"type": "null"}], "default": None},
             "response_level": {"type": "string", "enum": ["minimal", "standard", "full"], "default": "standard"},
         },

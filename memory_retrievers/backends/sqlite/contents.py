@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from memory_retrievers import scopes
-from memory_retrievers.backends.sqlite import associations, audit, reviews
+from memory_retrievers.backends.sqlite import associations, audit, characters, reviews
 from memory_retrievers.backends.sqlite.database import one
-from memory_retrievers.backends.sqlite.rows import COLUMNS, decode
+from memory_retrievers.backends.sqlite.rows import COLUMNS, UNREADABLE, decode
 from memory_retrievers.contents import Contents, StoredMemory, StoredQueue
 from memory_retrievers.errors import BackendError
 from memory_retrievers.fields import moment
@@ -28,17 +28,14 @@ if TYPE_CHECKING:
 PAGE: Final = 256
 """Memories in a page."""
 
-UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
-"""What reading a damaged row ends in."""
-
 _IDS: Final = "(SELECT value FROM json_each(:ids))"
 _MEMORIES: Final = f"""
     SELECT m.row, {", ".join(f"m.{column}" for column in COLUMNS)}, m.kind, m.content, s.scope, e.messages
     FROM memories m JOIN scopes s ON s.id = m.scope_id LEFT JOIN excerpts e ON e.memory = m.row WHERE m.row IN {_IDS}
 """
 _PASSAGES: Final = f"""
-    SELECT p.memory, p.part, c.text, c.vector FROM passages p LEFT JOIN passage_contents c ON c.passage = p.id
-    WHERE p.memory IN {_IDS} ORDER BY p.id
+    SELECT p.memory, p.part, p.speaker, p.tells_time, c.text, c.vector
+    FROM passages p LEFT JOIN passage_contents c ON c.passage = p.id WHERE p.memory IN {_IDS} ORDER BY p.id
 """
 _SCOPES: Final = """
     SELECT id FROM scopes WHERE :scope IS NULL OR scope = :scope OR (scope >= :children AND scope < :children_end)
@@ -49,6 +46,8 @@ class RawPassage(NamedTuple):
     """A passage as it stands in the file; damage may have left anything in it."""
 
     part: Any
+    speaker: Any
+    tells_time: Any
     text: Any
     vector: Any
 
@@ -85,6 +84,8 @@ def read_contents(connection: sqlite3.Connection, scope: str | None) -> Contents
         associations=associations.read_all(connection, _SCOPES, asked),
         audit_count=audit.count_all(connection, _SCOPES, asked),
         audit=audit.read_all(connection, _SCOPES, asked),
+        character_count=characters.count_all(connection, _SCOPES, asked),
+        characters=characters.read_all(connection, _SCOPES, asked),
     )
 
 
@@ -113,8 +114,14 @@ def _memories(connection: sqlite3.Connection, asked: dict[str, str | None]) -> I
 def _stored(raw: RawMemory) -> StoredMemory:
     try:
         passages = tuple(
-            NewPassage(part=part, text=text, vector=np.frombuffer(vector, dtype="<f4"))
-            for part, text, vector in raw.passages
+            NewPassage(
+                part=passage.part,
+                text=passage.text,
+                vector=np.frombuffer(passage.vector, dtype="<f4"),
+                speaker=passage.speaker,
+                tells_time=bool(passage.tells_time),
+            )
+            for passage in raw.passages
         )
         return StoredMemory(memory=decode(raw.row), passages=passages)
     except UNREADABLE as error:

@@ -13,6 +13,7 @@ from memory_retrievers.backends.sqlite.rows import decode_messages, encode_messa
 from memory_retrievers.contents import StoredQueue
 from memory_retrievers.fields import moment
 from memory_retrievers.messages import Message
+from memory_retrievers.models import MemoryKey
 from memory_retrievers.protocols import QueuedMessage, QueueState, ReviewJob
 
 _OF_SCOPE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
@@ -180,16 +181,21 @@ class SQLiteConversations:
             connection.execute("DELETE FROM pending_reviews WHERE job = ?", (job,))
             return bool(connection.execute("DELETE FROM review_jobs WHERE id = ?", (job,)).rowcount)
 
-    def erase_messages(self, *, before: datetime) -> int:
+    def old_messages(self, *, before: datetime, limit: int) -> list[MemoryKey]:
         """See ``protocols.Conversations``."""
-        ended = "SELECT row FROM memories WHERE kind = 'episodic' AND end_at < ?"
         with self._database.read() as connection:
-            if (
-                one(connection, f"SELECT 1 FROM excerpts WHERE memory IN ({ended}) LIMIT 1", (encode_time(before),))
-                is None
-            ):
-                return 0
+            found = connection.execute(
+                """SELECT s.scope, m.id FROM excerpts e JOIN memories m ON m.row = e.memory
+                JOIN scopes s ON s.id = m.scope_id WHERE m.kind = 'episodic' AND m.end_at < ? LIMIT ?""",
+                (encode_time(before), limit),
+            )
+            return [MemoryKey(scope=scope, id=id) for scope, id in found]  # noqa: A001
+
+    def erase_messages(self, keys: Sequence[MemoryKey]) -> None:
+        """See ``protocols.Conversations``."""
         with self._database.write() as connection:
-            return connection.execute(
-                f"DELETE FROM excerpts WHERE memory IN ({ended})", (encode_time(before),)
-            ).rowcount
+            connection.executemany(
+                """DELETE FROM excerpts WHERE memory = (SELECT row FROM memories
+                WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?)""",
+                [(key.scope, key.id) for key in keys],
+            )

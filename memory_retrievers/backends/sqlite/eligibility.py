@@ -1,44 +1,35 @@
-"""Which passages a selection lets through, asked of SQLite once and remembered until its scope changes.
-
-Every change of a scope's memories or passages raises the scope's version (see the triggers of the schema), and a
-memory expires at a known moment, so an answer is known to be good without asking again.
-"""
+"""Which passages a selection lets through, and how they belong together: asked of SQLite once and remembered."""
 
 from __future__ import annotations
 
 import json
 import math
-import threading
-from collections import OrderedDict
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from memory_retrievers.backends.sqlite import selection as where
+from memory_retrievers.backends.sqlite.answers import Answer, Answers
 from memory_retrievers.backends.sqlite.database import one
+from memory_retrievers.backends.sqlite.layout import LAYOUT, laid_out, taken
 from memory_retrievers.fields import microseconds
-from memory_retrievers.passages import Selection
+from memory_retrievers.passages import Layout, Selection
 
 if TYPE_CHECKING:
     import sqlite3
 
     from memory_retrievers.backends.sqlite.database import Database
 
+FoundT = TypeVar("FoundT")
+
 REMEMBERED_PASSAGES: Final = 1_000_000
 """How many passage ids may be remembered in all; about 40 bytes each."""
 
-_Key: TypeAlias = tuple[object, ...]
-
-
-class _Answer(NamedTuple):
-    """The passages, and between which moments (microseconds) they are right."""
-
-    passages: list[int]
-    since: float
-    until: float
+REMEMBERED_PLACES: Final = 500_000
+"""How many passages may be remembered with how they belong together; about 41 bytes each."""
 
 
 class Eligibility:
-    """Answers for ``Ledger.eligible`` and ``Ledger.indexed``.
+    """Answers for ``Ledger.eligible``, ``Ledger.indexed``, ``Ledger.size`` and ``Ledger.layout``.
 
     Args:
         database: Where the memories are.
@@ -46,85 +37,93 @@ class Eligibility:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._lock = threading.Lock()
-        self._answers: OrderedDict[_Key, _Answer] = OrderedDict()
-        self._size = 0
+        self._ids: Answers[list[int]] = Answers(most=REMEMBERED_PASSAGES)
+        self._layouts: Answers[Layout] = Answers(most=REMEMBERED_PLACES)
 
     def eligible(self, selection: Selection, *, among: Sequence[int] | None = None) -> list[int]:
         """The ids of the passages the selection lets through, ascending."""
         if among is None:
-            return self._ask(selection, where.where(selection), ("eligible", selection.category))
+            return self._ask(selection, where.where(selection), _eligible(selection))
         with self._database.read() as connection:
             found = connection.execute(
                 f"""SELECT p.id FROM json_each(:among) CROSS JOIN passages p ON p.id = value
-                JOIN memories m ON m.row = p.memory WHERE {where.where(selection)} ORDER BY p.id""",
+                JOIN memories m ON m.row = p.memory
+                WHERE {where.searched(selection)} AND {where.where(selection)} ORDER BY p.id""",
                 {**where.parameters(selection), "among": json.dumps(among)},
             )
             return [passage for (passage,) in found]
 
     def size(self, selection: Selection, *, at_most: int) -> int:
-        """How many memories the selection lets through, counted no further than one more than ``at_most``."""
-        now = microseconds(selection.now)
+        """How many passages the selection lets through, counted no further than one more than ``at_most``."""
         with self._database.read() as connection:
-            if not (selection.is_narrow or selection.include_child_scopes or connection.in_transaction):
-                key = _key(connection, selection, ("eligible", selection.category))
-                answer = None if key is None else self._remembered(key)
-                if answer is not None and answer.since <= now < answer.until:
-                    return len(answer.passages)
+            known = self._layouts.remembered(connection, selection, _laid_out(selection))
+            answer = known or self._ids.remembered(connection, selection, _eligible(selection))
+            if answer is not None:
+                return answer.passages
             counted = one(
                 connection,
-                f"""SELECT count(*) FROM (SELECT 1 FROM memories m INDEXED BY {where.index(selection)}
-                WHERE {where.where(selection)} LIMIT :at_most + 1)""",
+                f"SELECT count(*) FROM (SELECT 1 {_seen(selection, where.where(selection))} LIMIT :at_most + 1)",
                 {**where.parameters(selection), "at_most": at_most},
             )
             return int(counted)
 
     def indexed(self, selection: Selection) -> list[int]:
-        """The ids of all passages of the selection's scope and kind, ascending."""
+        """The ids of all passages of the selection's scope and fields, ascending."""
         return self._ask(selection, where.in_scope(selection), ("indexed",))
 
-    def _ask(self, selection: Selection, condition: str, question: _Key) -> list[int]:
-        now = microseconds(selection.now)
+    def layout(self, selection: Selection, *, memories: Sequence[int] | None = None) -> Layout:
+        """How the passages the selection lets through belong together; only those of the given rows, if there are."""
+        question = _laid_out(selection)
         with self._database.read() as connection:
-            # What a transaction has not committed yet may still be undone, and its version given out again.
-            if selection.is_narrow or selection.include_child_scopes or connection.in_transaction:
-                return _look_up(connection, selection, condition, now).passages
-            key = _key(connection, selection, question)
-            if key is None:
-                return []
-            answer = self._remembered(key)
-            if answer is None or not answer.since <= now < answer.until:
-                answer = _look_up(connection, selection, condition, now)
-                self._remember(key, answer)
-        return answer.passages
+            if memories is None:
+                return self._layouts.ask(connection, selection, question, lambda: _lay_out(connection, selection))
+            known = self._layouts.remembered(connection, selection, question)
+            if known is not None:
+                return taken(known.found, memories)
+            return _lay_out(connection, selection, memories=memories).found
 
-    def _remembered(self, key: _Key) -> _Answer | None:
-        with self._lock:
-            if key in self._answers:
-                self._answers.move_to_end(key)
-            return self._answers.get(key)
-
-    def _remember(self, key: _Key, answer: _Answer) -> None:
-        with self._lock:
-            replaced = self._answers.pop(key, None)
-            self._size += len(answer.passages) - (len(replaced.passages) if replaced else 0)
-            self._answers[key] = answer
-            while self._size > REMEMBERED_PASSAGES and len(self._answers) > 1:
-                self._size -= len(self._answers.popitem(last=False)[1].passages)
+    def _ask(self, selection: Selection, condition: str, question: tuple[object, ...]) -> list[int]:
+        with self._database.read() as connection:
+            return self._ids.ask(connection, selection, question, lambda: _look_up(connection, selection, condition))
 
 
-def _key(connection: sqlite3.Connection, selection: Selection, question: _Key) -> _Key | None:
-    """What an answer is remembered by: it changes with the scope; None if there is no such scope."""
-    version = connection.execute("SELECT id, version FROM scopes WHERE scope = ?", (selection.scope,)).fetchone()
-    return None if version is None else (*version, selection.kind, *question)
+def _eligible(selection: Selection) -> tuple[object, ...]:
+    return ("eligible", selection.category)
 
 
-def _look_up(connection: sqlite3.Connection, selection: Selection, condition: str, now: int) -> _Answer:
+def _laid_out(selection: Selection) -> tuple[object, ...]:
+    return ("layout", selection.category)
+
+
+def _seen(selection: Selection, condition: str) -> str:
+    """Memories ``m`` of a selection with the passages ``p`` that it searches; by memory, not by passage."""
+    return f"""FROM memories m INDEXED BY {where.index(selection)} CROSS JOIN passages p ON p.memory = m.row
+        WHERE {where.searched(selection)} AND {condition}"""
+
+
+def _look_up(connection: sqlite3.Connection, selection: Selection, condition: str) -> Answer[list[int]]:
     rows = connection.execute(
-        f"""SELECT p.id, m.expires_at FROM memories m INDEXED BY {where.index(selection)}
-        JOIN passages p ON p.memory = m.row WHERE {condition}""",
-        where.parameters(selection),
+        f"SELECT p.id, m.expires_at {_seen(selection, condition)}", where.parameters(selection)
     ).fetchall()
-    expiries = [expires_at for _, expires_at in rows if expires_at is not None]
+    passages = sorted(passage for passage, _ in rows)
+    return _answer(passages, len(passages), selection, [expires_at for _, expires_at in rows])
+
+
+def _lay_out(
+    connection: sqlite3.Connection, selection: Selection, *, memories: Sequence[int] | None = None
+) -> Answer[Layout]:
+    condition, values = where.where(selection), where.parameters(selection)
+    if memories is None:
+        seen = _seen(selection, condition)
+    else:
+        seen = f"""FROM json_each(:memories) CROSS JOIN memories m ON m.row = value JOIN passages p ON p.memory = m.row
+            WHERE {where.searched(selection)} AND {condition}"""
+        values["memories"] = json.dumps(sorted(set(memories)))
+    rows = connection.execute(f"SELECT m.expires_at, {LAYOUT} {seen}", values).fetchall()
+    return _answer(laid_out([row[1:] for row in rows]), len(rows), selection, [row[0] for row in rows])
+
+
+def _answer(found: FoundT, passages: int, selection: Selection, expiries: Iterable[int | None]) -> Answer[FoundT]:
+    ends = (expires_at for expires_at in expiries if expires_at is not None)
     # Looking from an earlier moment, what has expired by now would still be there.
-    return _Answer(sorted(passage for passage, _ in rows), since=now, until=min(expiries, default=math.inf))
+    return Answer(found, passages, since=microseconds(selection.now), until=min(ends, default=math.inf))

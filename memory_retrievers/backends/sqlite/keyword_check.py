@@ -21,7 +21,7 @@ PAGE: Final = 256
 """Passages in a page."""
 
 _PASSAGES: Final = """
-    SELECT p.id, p.memory, s.scope, m.kind, c.text FROM passages p JOIN passage_contents c ON c.passage = p.id
+    SELECT p.id, p.memory, s.scope, m.kind, p.part, c.text FROM passages p JOIN passage_contents c ON c.passage = p.id
     JOIN memories m ON m.row = p.memory JOIN scopes s ON s.id = m.scope_id
     WHERE p.id > ? AND typeof(c.text) = 'text' AND m.kind IN ('episodic', 'semantic') ORDER BY p.id LIMIT ?
 """
@@ -44,8 +44,8 @@ def read_passages(connection: sqlite3.Connection) -> Iterator[list[Passage]]:
     last = -1
     while page := connection.execute(_PASSAGES, (last, PAGE)).fetchall():
         yield [
-            Passage(id=passage, memory=memory, scope=scope, kind=Kind(kind), text=text)
-            for passage, memory, scope, kind, text in page
+            Passage(id=passage, memory=memory, scope=scope, kind=Kind(kind), part=part, text=text)
+            for passage, memory, scope, kind, part, text in page
         ]
         last = page[-1][0]
 
@@ -73,8 +73,8 @@ def _index_problems(connection: sqlite3.Connection, postings: int) -> Iterator[s
             if right < len(words):
                 yield f"{len(words) - right} postings of {_name(connection, passage)} are missing or wrong"
             in_place += found
-            passages[passage.scope, str(passage.kind)] += 1
-            terms[passage.scope, str(passage.kind)] += words.total()
+            passages[passage.scope, str(passage.field)] += 1
+            terms[passage.scope, str(passage.field)] += words.total()
     if postings > in_place:
         yield f"{postings - in_place} postings stand for words that no passage has"
     yield from _statistics_problems(connection, passages, terms)
@@ -86,7 +86,7 @@ def _look_up(connection: sqlite3.Connection, passage: Passage, words: Counter[st
         "length": words.total(),
         "memory": passage.memory,
         "scope": passage.scope,
-        "kind": passage.kind,
+        "kind": passage.field,
         "passage": passage.id,
     }
     found, right = connection.execute(_POSTINGS, values).fetchone()
@@ -95,7 +95,8 @@ def _look_up(connection: sqlite3.Connection, passage: Passage, words: Counter[st
 
 def _name(connection: sqlite3.Connection, passage: Passage) -> str:
     name = one(connection, "SELECT id FROM memories WHERE row = ?", (passage.memory,))
-    return f"memory {name!r} in scope {passage.scope!r}"
+    memory = f"memory {name!r} in scope {passage.scope!r}"
+    return memory if passage.part == passage.kind else f"passage {passage.part!r} of {memory}"
 
 
 def _statistics_problems(

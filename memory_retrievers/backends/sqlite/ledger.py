@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from memory_retrievers.backends.sqlite import contents, records, reembedding, removal, reviews, verification
+from memory_retrievers.backends.sqlite.characters import SQLiteCharacters
 from memory_retrievers.backends.sqlite.conversations import SQLiteConversations
 from memory_retrievers.backends.sqlite.database import Database, one
 from memory_retrievers.backends.sqlite.eligibility import Eligibility
@@ -21,7 +22,7 @@ from memory_retrievers.backends.sqlite.rows import encode_time
 from memory_retrievers.backends.sqlite.stored import StoredRecords
 from memory_retrievers.contents import Contents, VerificationReport
 from memory_retrievers.models import AnyMemory, Kind
-from memory_retrievers.passages import ForgettingState, NewPassage, Passage, Selection
+from memory_retrievers.passages import ForgettingState, Layout, NewPassage, Passage, Selection
 from memory_retrievers.retrieved import PendingReview
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class SQLiteLedger(StoredRecords):
         super().__init__(Database(path, read_only=read_only))
         self.outbox = SQLiteOutbox(self.database)
         self.conversations = SQLiteConversations(self.database)
+        self.characters = SQLiteCharacters(self.database)
         self.management = SQLiteManagement(self.database)
         self.new_vectors = reembedding.SQLiteNewVectors(self.database)
         self._eligibility = Eligibility(self.database)
@@ -97,14 +99,28 @@ class SQLiteLedger(StoredRecords):
                 (encode_time(at), encode_time(at), replaced_by, scope, id),
             )
 
-    def replace(self, memory: AnyMemory, passages: Sequence[NewPassage] | None = None) -> list[Passage]:
+    def replace(self, memory: AnyMemory, passages: Sequence[NewPassage] = ()) -> list[Passage]:
         """See ``protocols.Ledger``."""
         with self.database.write() as connection:
             row = records.overwrite_memory(connection, memory)
-            if passages is None:
-                return []
-            connection.execute("DELETE FROM passages WHERE memory = ?", (row,))
-            return self._insert_passages(connection, memory, row, passages)
+            return self._put_passages(connection, memory, row, passages)
+
+    def put_passages(self, memory: AnyMemory, passages: Sequence[NewPassage]) -> list[Passage]:
+        """See ``protocols.Ledger``."""
+        with self.database.write() as connection:
+            return self._put_passages(connection, memory, records.row_of(connection, memory), passages)
+
+    def _put_passages(
+        self, connection: sqlite3.Connection, memory: AnyMemory, row: int, passages: Sequence[NewPassage]
+    ) -> list[Passage]:
+        replaced = [(row, passage.part) for passage in passages]
+        connection.executemany("DELETE FROM passages WHERE memory = ? AND part = ?", replaced)
+        return self._insert_passages(connection, memory, row, passages)
+
+    def remove_passages(self, passages: Sequence[int]) -> None:
+        """See ``protocols.Ledger``."""
+        with self.database.write() as connection:
+            connection.execute(f"DELETE FROM passages WHERE id IN {_IDS}", {"ids": json.dumps(passages)})
 
     def remove(self, *, scope: str, id: str) -> bool:
         """See ``protocols.Ledger``."""
@@ -133,6 +149,10 @@ class SQLiteLedger(StoredRecords):
     def size(self, selection: Selection, *, at_most: int) -> int:
         """See ``protocols.Ledger``."""
         return self._eligibility.size(selection, at_most=at_most)
+
+    def layout(self, selection: Selection, *, memories: Sequence[int] | None = None) -> Layout:
+        """See ``protocols.Ledger``."""
+        return self._eligibility.layout(selection, memories=memories)
 
     def indexed(self, selection: Selection) -> list[int]:
         """See ``protocols.Ledger``."""
@@ -167,14 +187,15 @@ class SQLiteLedger(StoredRecords):
         which = "s.scope = :scope AND m.id = :id" if one_memory else f"{removal.SCOPE_AND_CHILDREN} AND {_OF_ID}"
         with self.database.read() as connection:
             found = connection.execute(
-                f"""SELECT p.id, p.memory, s.scope, m.kind, c.text FROM scopes s JOIN memories m ON m.scope_id = s.id
+                f"""SELECT p.id, p.memory, s.scope, m.kind, p.part, c.text
+                FROM scopes s JOIN memories m ON m.scope_id = s.id
                 JOIN passages p ON p.memory = m.row JOIN passage_contents c ON c.passage = p.id
                 WHERE {which} ORDER BY p.id""",
                 {"id": id, **removal.scope_values(scope, include_child_scopes=include_child_scopes)},
             )
             return [
-                Passage(id=passage, memory=memory, scope=its_scope, kind=Kind(kind), text=text)
-                for passage, memory, its_scope, kind, text in found
+                Passage(id=passage, memory=memory, scope=its_scope, kind=Kind(kind), part=part, text=text)
+                for passage, memory, its_scope, kind, part, text in found
             ]
 
     def forgetting_states(self, rows: Sequence[int]) -> dict[int, ForgettingState]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_retrievers.backends.sqlite import associations, audit, records, removal, reviews
+from memory_retrievers.backends.sqlite import associations, audit, characters, records, removal, reviews
 from memory_retrievers.backends.sqlite import selection as where
 from memory_retrievers.backends.sqlite.database import Database, one
 from memory_retrievers.backends.sqlite.rows import decode, encode_time
@@ -123,6 +123,7 @@ class SQLiteManagement:
             for scope, ids in _by_scope(keys).items():
                 if scope != target_scope:
                     reviews.strike_out(connection, scope, {MemoryKey(scope=scope, id=id) for id in ids}.__contains__)  # noqa: A001
+                    characters.strike_out(connection, scope, ids)
                     removal.forget_empty_scopes(connection, scope)
 
     def associate(self, associations_: Sequence[Association]) -> int:

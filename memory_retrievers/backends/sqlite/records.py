@@ -54,11 +54,27 @@ def overwrite_memory(connection: sqlite3.Connection, memory: AnyMemory) -> int:
     return int(row)
 
 
+def row_of(connection: sqlite3.Connection, memory: AnyMemory) -> int:
+    """The row of the memory of its scope and id.
+
+    Raises:
+        NotFoundError: There is none.
+    """
+    of_id = "scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?"
+    row = one(connection, f"SELECT row FROM memories WHERE {of_id}", (memory.scope, memory.id))
+    if row is None:
+        raise NotFoundError(f"Memory not found: {memory.id}")
+    return int(row)
+
+
 def insert_passage(
     connection: sqlite3.Connection, memory: AnyMemory, row: int, passage: NewPassage, *, id: int
 ) -> Passage:
     """Write a passage of the memory in this row."""
-    connection.execute("INSERT INTO passages (id, memory, part) VALUES (?, ?, ?)", (id, row, passage.part))
+    connection.execute(
+        "INSERT INTO passages (id, memory, part, speaker, tells_time) VALUES (?, ?, ?, ?, ?)",
+        (id, row, passage.part, passage.speaker, passage.tells_time),
+    )
     vector = passage.vector.astype("<f4").tobytes()
     connection.execute("INSERT INTO passage_contents VALUES (?, ?, ?)", (id, passage.text, vector))
-    return Passage(id=id, memory=row, scope=memory.scope, kind=memory.kind, text=passage.text)
+    return Passage(id=id, memory=row, scope=memory.scope, kind=memory.kind, part=passage.part, text=passage.text)

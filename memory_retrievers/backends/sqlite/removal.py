@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_retrievers import scopes
-from memory_retrievers.backends.sqlite import reviews
+from memory_retrievers.backends.sqlite import characters, reviews
 from memory_retrievers.backends.sqlite.database import one
 from memory_retrievers.backends.sqlite.rows import encode_json
 from memory_retrievers.models import MemoryKey
@@ -22,6 +22,7 @@ _EMPTY_SCOPES: Final = """
     NOT EXISTS (SELECT 1 FROM memories WHERE scope_id = scopes.id)
     AND NOT EXISTS (SELECT 1 FROM pending_reviews WHERE scope_id = scopes.id)
     AND NOT EXISTS (SELECT 1 FROM queued_messages WHERE scope_id = scopes.id)
+    AND NOT EXISTS (SELECT 1 FROM characters WHERE scope_id = scopes.id)
 """
 
 SCOPE_AND_CHILDREN: Final = "(scope = :scope OR (:children AND scope >= :first AND scope < :behind))"
@@ -47,6 +48,7 @@ def remove_all(connection: sqlite3.Connection, *, scope: str, ids: Sequence[str]
         reviews.strike_out(connection, scope, {MemoryKey(scope=scope, id=id) for id in removed}.__contains__)  # noqa: A001
         for column in ("source_episodic_ids", "consolidated_from"):
             _strike_out_of_lists(connection, column, scope_id, removed)
+        characters.strike_out(connection, scope, removed)
         forget_empty_scopes(connection, scope)
     return len(removed)
 
@@ -56,7 +58,7 @@ def remove_scope(connection: sqlite3.Connection, scope: str, *, include_child_sc
     values = scope_values(scope, include_child_scopes=include_child_scopes)
     within = f"scope_id IN (SELECT id FROM scopes WHERE {SCOPE_AND_CHILDREN})"
     removed = connection.execute(f"DELETE FROM memories WHERE {within}", values).rowcount
-    for table in ("pending_reviews", "review_jobs", "queued_messages", "queues"):
+    for table in ("pending_reviews", "review_jobs", "queued_messages", "queues", "characters"):
         connection.execute(f"DELETE FROM {table} WHERE {within}", values)
 
     def is_gone(key: MemoryKey) -> bool:

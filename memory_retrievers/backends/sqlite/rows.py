@@ -25,6 +25,10 @@ from memory_retrievers.models import (
     SemanticMemory,
     Tier,
 )
+from memory_retrievers.scene_records import EventType, SceneDetails
+
+UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+"""What reading a damaged row ends in."""
 
 
 def encode_time(value: datetime | None) -> int | None:
@@ -62,6 +66,17 @@ def decode_messages(text: str | None) -> tuple[Message, ...]:
     )
 
 
+def _encode_scene(scene: SceneDetails | None) -> str | None:
+    return None if scene is None else encode_json(scene.model_dump(mode="json"))
+
+
+def _decode_scene(text: str) -> SceneDetails:
+    fields = json.loads(text)
+    for name in ("message_ids", "witnesses", "characters_involved"):
+        fields[name] = tuple(fields[name])
+    return _constructed(SceneDetails, {**fields, "event_type": EventType(fields["event_type"])})
+
+
 def _word(words: type[StrEnum]) -> Callable[[str], StrEnum]:
     """The member of that value, without the detour of calling the enumeration."""
     return {word.value: word for word in words}.__getitem__
@@ -97,6 +112,7 @@ _EPISODIC: Final[dict[str, _Decode | None]] = {
     "surprise": None,
     "title": None,
     "is_flashbulb": bool,
+    "scene": _decode_scene,
 }
 _SEMANTIC: Final[dict[str, _Decode | None]] = {
     **_BASE,
@@ -111,6 +127,7 @@ _ENCODERS: Final[dict[_Decode | None, Callable[[Any], Any]]] = {
     moment: encode_time,
     _decode_texts: encode_json,
     _decode_object: encode_json,
+    _decode_scene: _encode_scene,
 }
 
 COLUMNS: Final = tuple(dict.fromkeys((*_EPISODIC, *_SEMANTIC)))

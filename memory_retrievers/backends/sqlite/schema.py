@@ -237,5 +237,39 @@ _TRACES: Final = (
         INSERT INTO unwritten (memory) VALUES (NEW.row); END""",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _PROJECTION, _CONVERSATIONS, _MANAGEMENT, _TRACES)
+_SCENES: Final = (
+    # What makes an episode a scene of a story.
+    "ALTER TABLE memories ADD COLUMN scene TEXT",
+    "CREATE INDEX scenes ON memories (scope_id, created_at, id) WHERE scene IS NOT NULL",
+    # The characters of a scope's story, in the order in which it first told of them.
+    """CREATE TABLE characters (
+        row INTEGER PRIMARY KEY,
+        scope_id INTEGER NOT NULL REFERENCES scopes (id),
+        name TEXT NOT NULL,
+        known_events TEXT NOT NULL,
+        state TEXT NOT NULL,
+        UNIQUE (scope_id, name)
+    )""",
+)
+
+_TURNS: Final = (
+    # The messages of episodes may be passages of their own.
+    "ALTER TABLE passages ADD COLUMN speaker TEXT",
+    "ALTER TABLE passages ADD COLUMN tells_time INTEGER NOT NULL DEFAULT 0",
+    # A row of a collection holds what stands for its memory as a whole.
+    "DROP TRIGGER unwritten_passage",
+    f"""CREATE TRIGGER unwritten_passage AFTER INSERT ON passages
+        WHEN NEW.part IN ('episodic', 'semantic') AND {_WRITES_THROUGH} BEGIN
+        INSERT INTO unwritten (memory) VALUES (NEW.memory); END""",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
+    _FIRST,
+    _PROJECTION,
+    _CONVERSATIONS,
+    _MANAGEMENT,
+    _TRACES,
+    _SCENES,
+    _TURNS,
+)
 """Schema version n is what the first n migrations make; the file keeps it in ``PRAGMA user_version``."""

@@ -9,7 +9,7 @@ import json
 
 from memory_retrievers import scopes
 from memory_retrievers.backends.sqlite.rows import encode_time
-from memory_retrievers.passages import Selection
+from memory_retrievers.passages import TURN, Selection
 
 _ONE_SCOPE = "= (SELECT id FROM scopes WHERE scope = :scope)"
 _SCOPE_AND_CHILDREN = (
@@ -28,6 +28,11 @@ _HAS_ALL_TAGS = """NOT EXISTS (SELECT 1 FROM json_each(:tags) asked
 def scope_condition(selection: Selection) -> str:
     """What a ``scope_id`` must be, to be written after the column's name."""
     return _SCOPE_AND_CHILDREN if selection.include_child_scopes else _ONE_SCOPE
+
+
+def searched(selection: Selection) -> str:
+    """The condition for a passage ``p`` of a memory of the kind to be of the fields that are searched."""
+    return "TRUE" if TURN in selection.fields else "p.part = :kind"
 
 
 def in_scope(selection: Selection) -> str:

@@ -63,6 +63,14 @@ class StoredRecords:
             ).fetchall()
         return [memory for memory in map(decode, rows) if isinstance(memory, EpisodicMemory)]
 
+    def episode_rows(self, *, after: int, limit: int) -> list[int]:
+        """See ``protocols.Ledger``."""
+        with self.database.read() as connection:
+            rows = connection.execute(
+                "SELECT row FROM memories WHERE kind = 'episodic' AND row > ? ORDER BY row LIMIT ?", (after, limit)
+            )
+            return [int(row) for (row,) in rows]
+
     def unconsolidated(self, scope: str, *, limit: int) -> list[EpisodicMemory]:
         """See ``protocols.Ledger``."""
         with self.database.read() as connection:
@@ -81,6 +89,16 @@ class StoredRecords:
                 AND m.kind = 'episodic' AND m.consolidated_at IS NULL) ORDER BY scope"""
             )
             return [scope for (scope,) in rows]
+
+    def scenes(self, scope: str, *, now: datetime) -> list[EpisodicMemory]:
+        """See ``protocols.Ledger``."""
+        with self.database.read() as connection:
+            rows = connection.execute(
+                f"""{MEMORY} WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = ?) AND m.scene IS NOT NULL
+                AND (m.expires_at IS NULL OR m.expires_at > ?) ORDER BY m.created_at, m.id""",
+                (scope, encode_time(now)),
+            ).fetchall()
+        return [memory for memory in map(decode, rows) if isinstance(memory, EpisodicMemory)]
 
     def versions(self, *, scope: str, id: str) -> list[SemanticMemory]:
         """See ``protocols.Ledger``."""

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from memory_retrievers.backends.sqlite.contents import UNREADABLE, RawMemory, RawPassage, all_rows, read_page
+from memory_retrievers.backends.sqlite import characters
+from memory_retrievers.backends.sqlite.contents import RawMemory, RawPassage, all_rows, read_page
 from memory_retrievers.backends.sqlite.database import Database, one
-from memory_retrievers.backends.sqlite.rows import decode
+from memory_retrievers.backends.sqlite.rows import UNREADABLE, decode
 from memory_retrievers.contents import Problems, VerificationReport
 from memory_retrievers.errors import BackendError
+from memory_retrievers.models import AnyMemory
+from memory_retrievers.turn_passages import passage_text, passage_texts, turn_place
 
 if TYPE_CHECKING:
     import sqlite3
@@ -32,6 +35,7 @@ def verify(database: Database) -> VerificationReport:
                 for memory in read_page(connection, page):
                     memories, passages = memories + 1, passages + len(memory.passages)
                     problems.add(_memory_problems(memory, dimension))
+            problems.add(characters.problems(connection))
     except BackendError as error:
         problems.add([f"{error}; what comes behind could not be looked at"])
     return VerificationReport(memories=memories, passages=passages, problems=problems.listed())
@@ -59,13 +63,25 @@ def _memory_problems(raw: RawMemory, dimension: int | None) -> Iterator[str]:
         return
     if memory.is_searchable and memory.kind not in {passage.part for passage in raw.passages}:
         yield f"{name} has no passage, so no search finds it"
+    turns = {passage.part for passage in raw.passages if turn_place(str(passage.part)) is not None}
+    if turns and any(text.part not in turns for text in passage_texts(memory, searched="turns")[1:]):
+        yield f"{name} is not found by all of its messages"
     for passage in raw.passages:
         whose = f"passage {passage.part!r} of {name}"
         if passage.text is None and passage.vector is None:
             yield f"{whose} has neither text nor vector"
-        elif passage.part == memory.kind and passage.text != memory.search_text:
-            yield f"{whose} has another text than its memory"
+        else:
+            yield from (f"{whose} {problem}" for problem in _text_problems(passage, memory))
         yield from (f"{whose} has a vector that {problem}" for problem in _vector_problems(passage, dimension))
+
+
+def _text_problems(passage: RawPassage, memory: AnyMemory) -> Iterator[str]:
+    told = passage_text(memory, str(passage.part))
+    if told is None:
+        if turn_place(str(passage.part)) is not None:
+            yield "is of a message that its memory does not have"
+    elif passage.text != told.text:
+        yield "has another text than its memory"
 
 
 def _vector_problems(passage: RawPassage, dimension: int | None) -> Iterator[str]:

@@ -26,7 +26,10 @@ import pytest
 # Plain asserts tell what they compared only in modules that pytest was told of before they are imported.
 pytest.register_assert_rewrite(
     *(f"{__name__}.{module}" for module in ("keyword", "ledger", "projection", "vector")),
-    *(f"{__name__}.keyword.{module}" for module in ("changes", "filling", "matching", "order", "selecting")),
+    *(
+        f"{__name__}.keyword.{module}"
+        for module in ("changes", "counting", "filling", "matching", "order", "selecting")
+    ),
     *(
         f"{__name__}.ledger.{module}"
         for module in (
@@ -41,6 +44,7 @@ pytest.register_assert_rewrite(
             "records",
             "removal",
             "reviews",
+            "scenes",
             "transactions",
         )
     ),

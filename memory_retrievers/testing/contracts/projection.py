@@ -104,6 +104,14 @@ class VectorProjectionContract:
         assert _found(projection, facts_in()) == [2, 4, 5]
         assert _found(projection, facts_in(category=Category.GOAL)) == [2]
 
+    def test_messages_are_found_only_where_that_is_asked_for(self, projection: VectorProjection) -> None:
+        projection.create("one")
+        whole, fact = _passage(1, kind="episodic", category=None), _passage(2)
+        projection.put([whole, fact, dataclasses.replace(whole, id=3, part="turn 0")])
+        assert _found(projection, episodes_in()) == [1]
+        assert _found(projection, dataclasses.replace(episodes_in(), every_passage=True)) == [1, 3]
+        assert _found(projection, dataclasses.replace(facts_in(), every_passage=True)) == [2]
+
     @pytest.mark.parametrize(("scope", "other"), LOOKALIKES)
     def test_scopes_are_told_apart(self, projection: VectorProjection, scope: str, other: str) -> None:
         projection.create("one")

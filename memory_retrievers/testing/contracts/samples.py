@@ -16,6 +16,7 @@ from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, 
 from memory_retrievers.passages import Hits, NewPassage, Passage, Selection
 from memory_retrievers.protocols import Ledger
 from memory_retrievers.retrieved import PendingReview
+from memory_retrievers.scene_records import SceneDetails
 
 if TYPE_CHECKING:
     from memory_retrievers.passages import Vectors
@@ -131,6 +132,20 @@ def episode(
         difficulty=5.0,
         expires_at=expires_at,
     )
+
+
+def scene(
+    id: str,
+    text: str = "Goblin stole the amulet",
+    *,
+    scope: str = SCOPE,
+    details: SceneDetails | None = None,
+    created_at: datetime = NOW,
+    expires_at: datetime | None = None,
+) -> EpisodicMemory:
+    """An episode that is a scene of a story."""
+    told = episode(id, text, scope=scope, created_at=created_at, expires_at=expires_at)
+    return told.model_copy(update={"scene": details or SceneDetails(sequence=0), "consolidated_at": created_at})
 
 
 def review(

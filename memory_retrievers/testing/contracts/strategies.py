@@ -8,6 +8,14 @@ from hypothesis import strategies as st
 
 from memory_retrievers.messages import Message
 from memory_retrievers.models import AnyMemory, Category, ContentType, EpisodicMemory, Origin, SemanticMemory, Tier
+from memory_retrievers.scene_records import (
+    MOST_SHIFTS,
+    CharacterState,
+    EmotionShift,
+    EventType,
+    MessageSpan,
+    SceneDetails,
+)
 
 
 def texts(*, min_size: int = 0) -> st.SearchStrategy[str]:
@@ -44,7 +52,44 @@ def _episodes() -> st.SearchStrategy[EpisodicMemory]:
         difficulty=st.floats(min_value=1, max_value=10),
         last_reviewed_at=moments(),
         consolidated_at=_optional(moments()),
+        is_flashbulb=st.booleans(),
+        scene=_optional(_scenes()),
     )
+
+
+def _scenes() -> st.SearchStrategy[SceneDetails]:
+    return st.builds(
+        SceneDetails,
+        importance=st.integers(min_value=1, max_value=5),
+        message_ids=_tuples(_message_numbers()),
+        sequence=_optional(_message_numbers()),
+        is_secret=st.booleans(),
+        witnesses=_tuples(words()),
+        characters_involved=_tuples(words()),
+        emotional_impact=st.dictionaries(words(), words(), max_size=3),
+        relationship_impact=_json_objects(),
+        location=_optional(words()),
+        event_type=st.sampled_from(EventType),
+    )
+
+
+def characters() -> st.SearchStrategy[CharacterState]:
+    """Characters of stories."""
+    return st.builds(
+        CharacterState,
+        name=words(),
+        current_emotion=words(),
+        emotion_intensity=st.integers(min_value=1, max_value=10),
+        known_events=_tuples(words()),
+        emotion_from_messages=_optional(st.builds(MessageSpan, min=_message_numbers(), max=_message_numbers())),
+        shifts=st.lists(
+            st.builds(EmotionShift, emotion=words(), message_id=_optional(_message_numbers())), max_size=MOST_SHIFTS
+        ).map(tuple),
+    )
+
+
+def _message_numbers() -> st.SearchStrategy[int]:
+    return st.integers(min_value=0, max_value=2**53 - 1)
 
 
 def _facts() -> st.SearchStrategy[SemanticMemory]:

@@ -7,6 +7,7 @@ products are exact in any order of summation and many of them tie.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
@@ -155,7 +156,7 @@ class VectorIndexContract:
     def test_a_passage_comes_with_the_memory_it_belongs_to(self, ledger: Ledger, index: VectorIndex) -> None:
         turns = [NewPassage(part=f"turn {n}", text="", vector=vector) for n, vector in enumerate(_at(0, 20))]
         ledger.add([episode("e1"), episode("e2")], [turns, turns[:1]])
-        hits = index.search(_NORTH, episodes_in(), limit=10)
+        hits = index.search(_NORTH, replace(episodes_in(), every_passage=True), limit=10)
         owner = ledger.owners(hits.passages)
         assert hits.memories == [owner[passage] for passage in hits.passages]
         assert [ledger.load([row])[row].id for row in hits.memories] == ["e1", "e2", "e1"]

@@ -5,12 +5,13 @@ everything that the order of the results and the statistics behind it have to ob
 """
 
 from memory_retrievers.testing.contracts.keyword.changes import KeywordChangeContract
+from memory_retrievers.testing.contracts.keyword.counting import CountingContract
 from memory_retrievers.testing.contracts.keyword.matching import MatchingContract
 from memory_retrievers.testing.contracts.keyword.order import OrderContract
 from memory_retrievers.testing.contracts.keyword.selecting import SelectingContract
 
 
-class KeywordIndexContract(MatchingContract, OrderContract, SelectingContract, KeywordChangeContract):
+class KeywordIndexContract(MatchingContract, OrderContract, SelectingContract, CountingContract, KeywordChangeContract):
     """Everything a ``protocols.KeywordIndex`` promises.
 
     Supply the fixtures ``ledger``, an empty one, and ``index``, built over it.

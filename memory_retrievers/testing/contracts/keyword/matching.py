@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -57,7 +58,7 @@ class MatchingContract:
         turns = [NewPassage(part=f"turn {n}", text=text, vector=_NO_VECTOR) for n, text in enumerate(["tea", "tea"])]
         with ledger.transaction():
             index.add(ledger.add([episode("e1"), episode("e2")], [turns, turns[:1]]))
-        hits = index.search(["tea"], episodes_in(), limit=10)
+        hits = index.search(["tea"], replace(episodes_in(), every_passage=True), limit=10)
         owner = ledger.owners(hits.passages)
         assert hits.memories == [owner[passage] for passage in hits.passages]
         assert [ledger.load([row])[row].id for row in hits.memories] == ["e1", "e1", "e2"]

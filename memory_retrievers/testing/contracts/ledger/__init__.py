@@ -11,7 +11,9 @@ from memory_retrievers.testing.contracts.ledger.passages import PassageContract
 from memory_retrievers.testing.contracts.ledger.records import RecordContract
 from memory_retrievers.testing.contracts.ledger.removal import RemovalContract
 from memory_retrievers.testing.contracts.ledger.reviews import PendingReviewContract
+from memory_retrievers.testing.contracts.ledger.scenes import SceneContract
 from memory_retrievers.testing.contracts.ledger.transactions import TransactionContract
+from memory_retrievers.testing.contracts.ledger.turns import TurnContract
 
 
 class LedgerContract(
@@ -20,6 +22,7 @@ class LedgerContract(
     RemovalContract,
     PageContract,
     PassageContract,
+    TurnContract,
     TransactionContract,
     PendingReviewContract,
     ContentsContract,
@@ -27,6 +30,7 @@ class LedgerContract(
     OutboxContract,
     ConversationsContract,
     ManagementContract,
+    SceneContract,
 ):
     """Everything a ``protocols.Ledger`` promises while it is open; supply the fixture ``ledger``, an empty one.
 

@@ -8,6 +8,7 @@ import pytest
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.messages import Message
+from memory_retrievers.models import MemoryKey
 from memory_retrievers.protocols import Ledger, QueuedMessage, QueueState
 from memory_retrievers.testing.contracts.samples import LOOKALIKES, NOW, SCOPE, add, at_once, episode, review
 
@@ -180,8 +181,10 @@ class ConversationsContract:
         said = (Message(role="user", content="tea", timestamp=NOW),)
         old, new = episode("old", created_at=NOW - timedelta(days=40)), episode("new")
         add(ledger, [each.model_copy(update={"messages": said}) for each in (old, new)])
-        assert ledger.conversations.erase_messages(before=NOW - timedelta(days=30)) == 1
-        assert ledger.conversations.erase_messages(before=NOW - timedelta(days=30)) == 0
+        before = NOW - timedelta(days=30)
+        assert ledger.conversations.old_messages(before=before, limit=9) == [MemoryKey(scope=SCOPE, id="old")]
+        ledger.conversations.erase_messages(ledger.conversations.old_messages(before=before, limit=9))
+        assert ledger.conversations.old_messages(before=before, limit=9) == []
         assert ledger.get(scope=SCOPE, id="old") == old
         kept = ledger.get(scope=SCOPE, id="new")
         assert kept == new.model_copy(update={"messages": said})

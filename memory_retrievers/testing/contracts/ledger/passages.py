@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -48,7 +49,7 @@ class PassageContract:
         parts = [NewPassage(part=f"turn {n}", text=f"text {n}", vector=np.zeros(4, np.float32)) for n in range(3)]
         stored = ledger.add([episode("e1"), episode("e2")], [parts, []])
         ids = [passage.id for passage in stored]
-        assert ledger.eligible(episodes_in()) == ids
+        assert ledger.eligible(replace(episodes_in(), every_passage=True)) == ids
         assert ledger.texts(ids) == dict(zip(ids, ["text 0", "text 1", "text 2"], strict=True))
         (row,) = set(ledger.owners(ids).values())
         assert ledger.load([row]) == {row: episode("e1")}

@@ -1,23 +1,12 @@
-"""The examples are run as they are, and tell the story they promise."""
+"""The stories of three weeks are told as they promise."""
 
-import io
 import re
-import runpy
-from contextlib import redirect_stdout
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-import memory_retrievers
-
-EXAMPLES = Path(memory_retrievers.__file__).parents[1] / "examples"
-
-pytestmark = [
-    pytest.mark.skipif(not EXAMPLES.exists(), reason="the examples are part of a checkout only"),
-    # LlamaIndex's workflows look at every attribute of an agent, deprecated ones of pydantic included.
-    pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning"),
-]
+# LlamaIndex's workflows look at every attribute of an agent, deprecated ones of pydantic included.
+pytestmark = pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
 
 
 @dataclass(frozen=True)
@@ -50,22 +39,15 @@ STORIES = [
 
 
 @pytest.fixture(scope="module", params=STORIES, ids=lambda story: story.file)
-def told(request):
+def told(request, run_example):
     """A story, and what its example printed, section by section."""
-    printed = io.StringIO()
-    with redirect_stdout(printed):
-        runpy.run_path(str(EXAMPLES / request.param.file), run_name="__main__")
-    return request.param, printed.getvalue().removeprefix("\n== ").split("\n== ")
+    return request.param, run_example(request.param.file).removeprefix("\n== ").split("\n== ")
 
 
 def reviews(section):
     """Title, rating, and stability before and after, of each review that a week has brought."""
     line = re.compile(r"^reviewed: (.+) \((\w+)\), stability ([\d.]+) -> ([\d.]+) days$", re.MULTILINE)
     return [(title, rating, float(before), float(after)) for title, rating, before, after in line.findall(section)]
-
-
-def test_every_example_has_its_story():
-    assert sorted(path.name for path in EXAMPLES.glob("*.py")) == sorted(story.file for story in STORIES)
 
 
 def test_three_weeks_go_by_and_what_they_left_is_shown(told):
@@ -112,13 +94,3 @@ def test_what_was_of_no_use_fades_sooner_and_what_was_used_fades_later(told):
     assert len(by_title) == 2
     assert by_title[story.episode][:2] == ["good", useless]
     assert all(before < after for _, before, after in by_title.values())
-
-
-def test_the_readme_names_each_example(told):
-    story, _ = told
-    assert f"python examples/{story.file}" in (EXAMPLES / "README.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.file)
-def test_an_example_can_be_read_in_one_go(story):
-    assert len((EXAMPLES / story.file).read_text(encoding="utf-8").splitlines()) < 150

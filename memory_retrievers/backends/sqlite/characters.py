@@ -1,0 +1,108 @@
+"""The characters of stories as rows: their states, and what they know of memories that are gone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from memory_retrievers.backends.sqlite.database import Database, one
+from memory_retrievers.backends.sqlite.records import scope_id_of
+from memory_retrievers.backends.sqlite.rows import UNREADABLE, encode_json
+from memory_retrievers.contents import StoredCharacter
+from memory_retrievers.errors import BackendError
+from memory_retrievers.scene_records import CharacterState
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_OF_SCOPE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
+_IN_COLUMNS: Final = {"name", "known_events"}
+
+
+class SQLiteCharacters:
+    """A ``protocols.Characters`` beside the ledger's tables.
+
+    Args:
+        database: Where the memories are.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def all(self, scope: str) -> list[CharacterState]:
+        """See ``protocols.Characters``."""
+        with self._database.read() as connection:
+            found = connection.execute(
+                f"SELECT name, known_events, state FROM characters WHERE {_OF_SCOPE} ORDER BY row", {"scope": scope}
+            ).fetchall()
+        return [_decode(scope, *row) for row in found]
+
+    def put(self, scope: str, states: Sequence[CharacterState]) -> None:
+        """See ``protocols.Characters``."""
+        if not states:
+            return
+        with self._database.write() as connection:
+            scope_id = scope_id_of(connection, scope)
+            connection.executemany(
+                """INSERT INTO characters (scope_id, name, known_events, state) VALUES (?, ?, ?, ?)
+                ON CONFLICT (scope_id, name) DO UPDATE SET known_events = excluded.known_events, state = excluded.state
+                """,
+                [(scope_id, state.name, encode_json(state.known_events), _encode(state)) for state in states],
+            )
+
+
+def strike_out(connection: sqlite3.Connection, scope: str, ids: Sequence[str]) -> None:
+    """Take memories out of what a scope's characters know; where no scene is left, the characters go."""
+    values = {"scope": scope}
+    connection.execute(
+        f"""DELETE FROM characters WHERE {_OF_SCOPE}
+        AND NOT EXISTS (SELECT 1 FROM memories WHERE {_OF_SCOPE} AND scene IS NOT NULL)""",
+        values,
+    )
+    gone = set(ids)
+    told = connection.execute(f"SELECT row, known_events FROM characters WHERE {_OF_SCOPE}", values).fetchall()
+    for row, known_events in told:
+        known = json.loads(known_events)
+        kept = [id for id in known if id not in gone]  # noqa: A001
+        if len(kept) < len(known):
+            connection.execute("UPDATE characters SET known_events = ? WHERE row = ?", (encode_json(kept), row))
+
+
+def count_all(connection: sqlite3.Connection, scopes: str, asked: dict[str, str | None]) -> int:
+    """How many characters :func:`read_all` gives."""
+    return int(one(connection, f"SELECT count(*) FROM characters WHERE scope_id IN ({scopes})", asked))
+
+
+def read_all(connection: sqlite3.Connection, scopes: str, asked: dict[str, str | None]) -> Iterator[StoredCharacter]:
+    """The characters of the scopes that a query gives, by scope, in the order in which they were first put."""
+    found = connection.execute(
+        f"""SELECT s.scope, c.name, c.known_events, c.state FROM scopes s JOIN characters c ON c.scope_id = s.id
+        WHERE s.id IN ({scopes}) ORDER BY s.scope, c.row""",
+        asked,
+    )
+    for scope, *row in found:
+        yield StoredCharacter(scope=scope, state=_decode(scope, *row))
+
+
+def problems(connection: sqlite3.Connection) -> Iterator[str]:
+    """The characters that cannot be read."""
+    found = connection.execute(
+        "SELECT s.scope, c.name, c.known_events, c.state FROM characters c JOIN scopes s ON s.id = c.scope_id"
+    )
+    for row in found:
+        try:
+            _decode(*row)
+        except BackendError as error:
+            yield str(error)
+
+
+def _decode(scope: str, name: str, known_events: str, state: str) -> CharacterState:
+    try:
+        return CharacterState(name=name, known_events=tuple(json.loads(known_events)), **json.loads(state))
+    except UNREADABLE as error:
+        raise BackendError(f"character {name!r} in scope {scope!r} is damaged and cannot be read") from error
+
+
+def _encode(state: CharacterState) -> str:
+    return encode_json(state.model_dump(mode="json", exclude=_IN_COLUMNS))

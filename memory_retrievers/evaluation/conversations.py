@@ -1,0 +1,123 @@
+"""What questions are asked about: conversations of several sessions, and how they become episodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Final
+
+from memory_retrievers.ingestion.extractive import fallback_summary, fallback_title, term_counts
+from memory_retrievers.messages import Message
+from memory_retrievers.models import EpisodicDraft, EpisodicMemory, Origin
+
+PACE: Final = timedelta(seconds=1)
+"""Between two turns of a session, where only the session has a time."""
+
+LATER: Final = timedelta(days=1)
+"""How long after the last session the questions are asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """Something that was said.
+
+    Attributes:
+        id: Unique in the conversation.
+        speaker: Who says it.
+        text: What; not blank.
+    """
+
+    id: str
+    speaker: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """What was said at one sitting; it becomes one episode.
+
+    Attributes:
+        id: Unique in the conversation; the id of the episode.
+        at: When it began, in UTC.
+        turns: At least one, in order.
+    """
+
+    id: str
+    at: datetime
+    turns: tuple[Turn, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A question, and the turns that answer it.
+
+    Attributes:
+        text: The question.
+        category: What sort of question it is; figures are also given by category.
+        gold: The ids of the turns that are needed for the answer; at least one.
+    """
+
+    text: str
+    category: str
+    gold: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conversation:
+    """Sessions and the questions about them.
+
+    Attributes:
+        scope: Where its episodes are kept.
+        sessions: In the order of time.
+        questions: What is asked a day after the last session.
+    """
+
+    scope: str
+    sessions: tuple[Session, ...]
+    questions: tuple[Question, ...]
+
+    @property
+    def asked_at(self) -> datetime:
+        """The moment at which the questions are asked."""
+        return self.sessions[-1].at + LATER
+
+    @cached_property
+    def session_of(self) -> Mapping[str, str]:
+        """The id of the session of each turn."""
+        return {turn.id: session.id for session in self.sessions for turn in session.turns}
+
+    @cached_property
+    def turns(self) -> Mapping[str, Turn]:
+        """The turns by their ids, in order."""
+        return {turn.id: turn for session in self.sessions for turn in session.turns}
+
+    def drafts(self) -> list[EpisodicDraft]:
+        """One episode for each session, with the title and the summary that are made without a language model.
+
+        The words of the sessions so far are what rarity is measured against, as when messages arrive one by one.
+        """
+        words: Counter[str] = Counter()
+        drafts = []
+        for session in self.sessions:
+            messages = [
+                Message(role=turn.speaker, content=turn.text, timestamp=session.at + PACE * place)
+                for place, turn in enumerate(session.turns)
+            ]
+            words.update(term_counts(message.content for message in messages))
+            drafts.append(
+                EpisodicMemory.new(
+                    scope=self.scope,
+                    id=session.id,
+                    title=fallback_title(messages, words),
+                    summary=fallback_summary(messages, words),
+                    messages=tuple(messages),
+                    start_at=messages[0].timestamp,
+                    end_at=messages[-1].timestamp,
+                    created_at=messages[-1].timestamp,
+                    origin=Origin.CONVERSATION,
+                )
+            )
+        return drafts

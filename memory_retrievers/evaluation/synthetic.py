@@ -1,0 +1,226 @@
+"""A small synthetic set of conversations, made from a seed: friends who tell each other of trips, pets, work and meals.
+
+Everything in it was written for this package. It is easy: it shows that search works, not how well.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Final, NamedTuple
+
+from memory_retrievers.evaluation.conversations import Conversation, Question, Session, Turn
+
+START: Final = datetime(2024, 1, 8, 18, 30, tzinfo=UTC)
+SESSIONS: Final = 12
+TOPICS: Final = 3
+"""So many things are told at one sitting."""
+
+_PAIRS: Final = (("Ilse", "Tomas"), ("Noor", "Bruno"), ("Keiko", "Farid"), ("Wanda", "Oskar"))
+
+
+class _Topic(NamedTuple):
+    """Something to tell: what is said first, what is asked back, what is answered, and the questions about it.
+
+    Attributes:
+        told: The first turn; ``{value}`` is what it is about.
+        asked: What the other one asks.
+        answered: The answer, which does not repeat what it is about; ``{detail}`` is what it adds.
+        about_told: A question whose answer is the first turn.
+        about_answer: A question whose answer is the third.
+        about_all: A question whose answer is every such first turn of the speaker.
+        values: What it can be about, each with its detail.
+    """
+
+    told: str
+    asked: str
+    answered: str
+    about_told: str
+    about_answer: str
+    about_all: str
+    values: tuple[tuple[str, str], ...]
+
+
+_TOPICS: Final = (
+    _Topic(
+        told="I spent a long weekend in {value}, and it rained only once.",
+        asked="Lucky you! What did you like best?",
+        answered="The {detail}, without a doubt. I went back there twice.",
+        about_told="When did {name} travel to {value}?",
+        about_answer="What did {name} enjoy most in {value}?",
+        about_all="Which towns has {name} been to?",
+        values=(
+            ("Ghent", "castle by the river"),
+            ("Porto", "tiled railway station"),
+            ("Tallinn", "old apothecary"),
+            ("Ljubljana", "market under the arcades"),
+            ("Bergen", "wooden warehouses"),
+            ("Siena", "striped cathedral"),
+            ("Cork", "butter museum"),
+            ("Graz", "tower with the clock"),
+        ),
+    ),
+    _Topic(
+        told="There is news at home: we have adopted a {value} from the shelter.",
+        asked="Oh, how sweet! Has it got a name yet?",
+        answered="The children settled on {detail} after a whole evening of voting.",
+        about_told="When did {name} adopt a {value}?",
+        about_answer="What is the {value} of {name} called?",
+        about_all="Which animals has {name} taken in?",
+        values=(
+            ("greyhound", "Comet"),
+            ("parrot", "Admiral"),
+            ("tortoise", "Turbo"),
+            ("rabbit", "Pancake"),
+            ("hedgehog", "Velcro"),
+            ("kitten", "Marble"),
+            ("goat", "Duchess"),
+            ("ferret", "Noodle"),
+        ),
+    ),
+    _Topic(
+        told="At work they have put me in charge of {value}.",
+        asked="That sounds like a lot. Who helps you with it?",
+        answered="Mostly {detail}, who has done that sort of thing before.",
+        about_told="When did {name} become responsible for {value}?",
+        about_answer="Who helps {name} with {value}?",
+        about_all="What has {name} been put in charge of at the office?",
+        values=(
+            ("the new payroll system", "a colleague from Leeds"),
+            ("the summer fair", "our caretaker"),
+            ("the move to the harbour building", "an architect named Pell"),
+            ("the archive of old maps", "two students"),
+            ("the apprentices", "a retired master joiner"),
+            ("the safety inspection", "the night porter"),
+            ("the catalogue in Welsh", "a translator from Bangor"),
+            ("the solar panels on the roof", "an electrician called Ruud"),
+        ),
+    ),
+    _Topic(
+        told="I have taken up {value}, every Thursday evening.",
+        asked="I would never have guessed! What made you start?",
+        answered="Honestly, {detail}. One thing led to another.",
+        about_told="When did {name} begin with {value}?",
+        about_answer="Why did {name} start {value}?",
+        about_all="Which hobbies has {name} picked up?",
+        values=(
+            ("fencing", "a poster at the bakery"),
+            ("bookbinding", "a torn atlas that I wanted to save"),
+            ("rowing", "my doctor, who said that my back needed it"),
+            ("beekeeping", "a swarm in the chimney"),
+            ("tap dancing", "a bet with my sister"),
+            ("astronomy", "the telescope that my uncle left me"),
+            ("pottery", "a voucher from the raffle"),
+            ("falconry", "a film about the steppe"),
+        ),
+    ),
+    _Topic(
+        told="I cooked {value} for eight people on Saturday.",
+        asked="All alone? What was the occasion?",
+        answered="It was {detail}, and nobody left before midnight.",
+        about_told="When did {name} cook {value}?",
+        about_answer="On which occasion did {name} make {value}?",
+        about_all="Which dishes has {name} cooked for guests?",
+        values=(
+            ("a mushroom risotto", "my parents' ruby wedding"),
+            ("lamb with apricots", "the end of the exams"),
+            ("pumpkin dumplings", "the housewarming"),
+            ("a fish stew", "the christening of my niece"),
+            ("paella over the fire", "the day the choir got its prize"),
+            ("aubergine curry", "the farewell of our neighbours"),
+            ("leek tarts", "the quiz night"),
+            ("black bean soup", "the first evening of the carnival"),
+        ),
+    ),
+)
+
+_OPENINGS: Final = (
+    "Hello again! How have you been?",
+    "Good to hear your voice. What is new?",
+    "Hi! I have thought of you a lot lately.",
+    "There you are! Tell me everything.",
+)
+_ASIDES: Final = (
+    "That makes me want to do something like it myself.",
+    "You always have the best stories.",
+    "I can picture it very well.",
+    "We should talk about that when we meet.",
+    "My week was quiet next to yours.",
+)
+_CLOSINGS: Final = (
+    "I have to run. Talk to you soon!",
+    "It was lovely to chat. Take care!",
+    "Let us not wait so long until the next time.",
+)
+
+
+def conversations(*, seed: int = 1, number: int = 2) -> list[Conversation]:
+    """So many conversations of a dozen sessions with their questions; the same for the same seed.
+
+    ``single`` asks for what was said, ``context`` for an answer that does not name what it is about, ``temporal`` for
+    the time of something, ``multi`` for all that somebody told of one sort.
+    """
+    source = random.Random(seed)  # noqa: S311 - nothing is kept secret here
+    return [_conversation(source, name=f"{seed}-{place}", pair=_PAIRS[place % len(_PAIRS)]) for place in range(number)]
+
+
+def _conversation(source: random.Random, *, name: str, pair: tuple[str, str]) -> Conversation:
+    waiting = [(topic, value) for topic in _TOPICS for value in topic.values]
+    source.shuffle(waiting)
+    numbers = count(1)
+    sessions: list[Session] = []
+    questions: list[Question] = []
+    all_of: dict[tuple[str, str], set[str]] = {}
+    at = START
+    for place in range(SESSIONS):
+        turns = [_turn(numbers, source.choice(pair), source.choice(_OPENINGS))]
+        for topic, value in waiting[place * TOPICS : (place + 1) * TOPICS]:
+            speakers = source.sample(pair, 2)
+            told = list(_exchange(source, numbers, topic, value, speakers))
+            turns += told
+            questions += _questions(source, topic, value, speakers[0], told)
+            all_of.setdefault((speakers[0], topic.about_all), set()).add(told[0].id)
+        turns.append(_turn(numbers, source.choice(pair), source.choice(_CLOSINGS)))
+        sessions.append(Session(id=f"session-{place + 1}", at=at, turns=tuple(turns)))
+        at += timedelta(days=source.randint(8, 26), hours=source.randint(-5, 3))
+    questions += [
+        Question(text=text.format(name=speaker), category="multi", gold=frozenset(gold))
+        for (speaker, text), gold in sorted(all_of.items())
+        if len(gold) > 1
+    ]
+    return Conversation(scope=f"synthetic/{name}", sessions=tuple(sessions), questions=tuple(questions))
+
+
+def _exchange(
+    source: random.Random, numbers: Iterator[int], topic: _Topic, value: tuple[str, str], speakers: Sequence[str]
+) -> Iterator[Turn]:
+    """Told, asked, answered, and a word of the listener."""
+    speaker, listener = speakers
+    yield _turn(numbers, speaker, topic.told.format(value=value[0]))
+    yield _turn(numbers, listener, topic.asked)
+    yield _turn(numbers, speaker, topic.answered.format(detail=value[1]))
+    yield _turn(numbers, listener, source.choice(_ASIDES))
+
+
+def _questions(
+    source: random.Random, topic: _Topic, value: tuple[str, str], speaker: str, told: Sequence[Turn]
+) -> Iterator[Question]:
+    """One about what was told or when, one about what was answered."""
+    about_time = source.random() < 0.5  # noqa: PLR2004 - one in two
+    text = topic.about_told if about_time else f"What did {{name}} say about {value[0]}?"
+    yield Question(
+        text=text.format(name=speaker, value=value[0]),
+        category="temporal" if about_time else "single",
+        gold=frozenset([told[0].id]),
+    )
+    yield Question(
+        text=topic.about_answer.format(name=speaker, value=value[0]),
+        category="context",
+        gold=frozenset([told[2].id]),
+    )
+
+
+def _turn(numbers: Iterator[int], speaker: str, text: str) -> Turn:
+    return Turn(id=f"T{next(numbers)}", speaker=speaker, text=text)

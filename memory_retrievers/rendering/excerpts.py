@@ -1,0 +1,147 @@
+"""Excerpts: the turns that answer a question, dated, under the episode they were said in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from memory_retrievers.messages import Message
+from memory_retrievers.models import EpisodicMemory, SemanticMemory
+from memory_retrievers.rendering.markdown import fact_lines, speaker, two_sections
+from memory_retrievers.rendering.telling import Telling
+from memory_retrievers.retrieved import RetrievedMemory
+from memory_retrievers.text import one_line
+
+REPETITION: Final = 0.985
+"""Each turn of an episode counts so much less than the one before: evidence for one question is often scattered."""
+
+MOST_TURNS: Final = 30
+"""So many turns are told where no budget says otherwise: about 1,000 tokens, and most of what more would add."""
+
+LEAST_SHARE: Final = 0.5
+"""Nor are turns told that answer less well than so much of the best one, unless they are their episode's best."""
+
+MOST_TITLE: Final = 24
+"""Longer titles are left out, in characters: the turns themselves say more for the same tokens."""
+
+_MONTHS: Final = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatchedTurn:
+    """A message that answers the question.
+
+    Attributes:
+        episode: The place of its episode in the result, from 0.
+        message: Its own place in the episode, from 0.
+        value: How well its passage answers, less :data:`REPETITION` for every better turn of its episode.
+    """
+
+    episode: int
+    message: int
+    value: float
+
+
+def matched_turns(episodes: Sequence[RetrievedMemory[EpisodicMemory]]) -> list[MatchedTurn]:
+    """The turns of all episodes in one list, best first; at equal values in the order of the result.
+
+    A turn in several passages counts by the best of them. Messages that have been erased since are passed over.
+    """
+    turns = [turn for place, episode in enumerate(episodes) for turn in _turns_of(episode, place)]
+    return sorted(turns, key=lambda turn: -turn.value)
+
+
+def best_excerpts(
+    facts: Sequence[RetrievedMemory[SemanticMemory]],
+    episodes: Sequence[RetrievedMemory[EpisodicMemory]],
+    *,
+    turns: Sequence[MatchedTurn],
+) -> Telling:
+    """What is told without a budget: every fact, of every episode at least the best turn, and the best turns of all.
+
+    An episode without a matched turn is told by its summary.
+
+    Args:
+        facts: In rank order.
+        episodes: In rank order.
+        turns: Those of the episodes, as :func:`matched_turns` gives them.
+    """
+    told: dict[int, set[int]] = {place: set() for place in range(len(episodes))}
+    for rank, turn in enumerate(turns):
+        among_the_best = rank < MOST_TURNS and turn.value >= LEAST_SHARE * turns[0].value
+        if among_the_best or not told[turn.episode]:
+            told[turn.episode].add(turn.message)
+    return Telling(
+        facts=frozenset(range(len(facts))),
+        episodes={place: frozenset(messages) for place, messages in told.items()},
+    )
+
+
+def excerpt_block(
+    facts: Sequence[RetrievedMemory[SemanticMemory]],
+    episodes: Sequence[RetrievedMemory[EpisodicMemory]],
+    telling: Telling,
+    *,
+    turns: Sequence[MatchedTurn],
+    fact_display_length: int | None = None,
+) -> str:
+    """A telling as excerpts: facts first, then the episodes in the order of their best turn, each in story order.
+
+    Args:
+        facts: In rank order.
+        episodes: In rank order.
+        telling: Which of them to tell; an episode without messages is told by its summary.
+        turns: Those of the episodes, as :func:`matched_turns` gives them.
+        fact_display_length: Longer facts are cut to this many characters, the last being ``…``; None keeps them whole.
+    """
+    best = _best_told(turns, telling)
+    order = sorted(telling.episodes, key=lambda place: (-best.get(place, episodes[place].score), place))
+    stories = [_excerpts(episodes[place].memory, telling.episodes[place]) for place in order]
+    return two_sections(fact_lines(facts, telling, display_length=fact_display_length), stories)
+
+
+def excerpt_line(message: Message) -> str:
+    """A message as a bullet on one line, in its own words: quoting it as JSON would cost tokens and change them."""
+    return f"- {speaker(message.role)}: {one_line(message.content)}"
+
+
+def _turns_of(episode: RetrievedMemory[EpisodicMemory], place: int) -> Iterable[MatchedTurn]:
+    scores: dict[int, float] = {}
+    for match in sorted(episode.matches, key=lambda match: -match.score):
+        for message in match.messages:
+            if 0 <= message < len(episode.memory.messages):
+                scores.setdefault(message, match.score)
+    for better, (message, score) in enumerate(scores.items()):
+        yield MatchedTurn(episode=place, message=message, value=score * REPETITION**better)
+
+
+def _best_told(turns: Sequence[MatchedTurn], telling: Telling) -> Mapping[int, float]:
+    best: dict[int, float] = {}
+    for turn in turns:
+        if turn.message in telling.episodes.get(turn.episode, ()):
+            best.setdefault(turn.episode, turn.value)
+    return best
+
+
+def _excerpts(memory: EpisodicMemory, places: frozenset[int]) -> str:
+    told = [message for place, message in enumerate(memory.messages) if place in places]
+    times = [message.timestamp for message in told if message.timestamp is not None] or [memory.start_at, memory.end_at]
+    title = one_line(memory.title)
+    heading = f"### {_days(times)}" + (f": {title}" if 0 < len(title) <= MOST_TITLE else "")
+    lines = map(excerpt_line, told) if told else (f"Summary: {one_line(memory.summary)}",)
+    return "\n".join((heading, *lines))
+
+
+def _days(times: Sequence[datetime]) -> str:
+    first, last = _day(min(times)), _day(max(times))
+    return first if first == last else f"{first} to {last}"
+
+
+def _day(moment: datetime) -> str:
+    in_utc = moment.astimezone(UTC)
+    return f"{in_utc.day} {_MONTHS[in_utc.month - 1]} {in_utc.year}"

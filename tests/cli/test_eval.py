@@ -1,0 +1,145 @@
+import json
+
+import pytest
+
+from memory_retrievers import AgentMemory
+from memory_retrievers.evaluation import synthetic
+from memory_retrievers.testing import HashEmbedder
+
+HASHED = ("--embedder", "memory_retrievers.testing:HashEmbedder")
+
+
+@pytest.fixture
+def locomo_file(tmp_path):
+    """A synthetic conversation in the form of the published file."""
+    (conversation,) = synthetic.conversations(number=1)
+    told = {}
+    ids = {}
+    for number, session in enumerate(conversation.sessions, start=1):
+        told[f"session_{number}_date_time"] = session.at.strftime("%I:%M %p on %d %B, %Y")
+        told[f"session_{number}"] = [
+            {"speaker": turn.speaker, "dia_id": f"D{number}:{place}", "text": turn.text}
+            for place, turn in enumerate(session.turns, start=1)
+        ]
+        ids |= {turn.id: f"D{number}:{place}" for place, turn in enumerate(session.turns, start=1)}
+    asked = [
+        {"question": question.text, "evidence": [ids[turn] for turn in question.gold], "category": 4}
+        for question in conversation.questions[:12]
+    ]
+    file = tmp_path / "locomo.json"
+    file.write_text(json.dumps([{"sample_id": "one", "conversation": told, "qa": asked}]), encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def own_store(tmp_path):
+    """A store of a synthetic conversation, and a file of questions to it."""
+    (conversation,) = synthetic.conversations(number=1)
+    with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder()) as memory:
+        memory.remember_many(conversation.drafts())
+    lines = [
+        json.dumps(
+            {
+                "scope": conversation.scope,
+                "query": question.text,
+                "memory_ids": sorted({conversation.session_of[turn] for turn in question.gold}),
+            }
+        )
+        for question in conversation.questions
+    ]
+    (tmp_path / "own.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    return tmp_path / "store", tmp_path / "own.jsonl"
+
+
+@pytest.fixture
+def profiles(table):
+    """The rows of a printed table that are about all questions, by profile."""
+
+    def profiles(printed):
+        return {row["profile"]: row for row in table(printed.split("\n\n")[0]) if row["category"] == "all"}
+
+    return profiles
+
+
+def test_locomo_prints_a_row_for_each_profile_and_category(run, locomo_file, profiles):
+    printed = run("eval", "locomo", locomo_file, *HASHED, "--profile", "default", "--profile", "seed")
+    rows = profiles(printed)
+    assert list(rows) == ["default", "seed"]
+    assert rows["default"]["questions"] == "12"
+    assert 0 <= float(rows["default"]["any@5"]) <= 100
+    assert "\nseed\tsingle-hop\t12\t" in printed
+
+
+def test_the_ablation_is_added_to_the_profiles(run, locomo_file, profiles):
+    rows = profiles(run("eval", "locomo", locomo_file, *HASHED, "--profile", "default", "--ablation"))
+    assert {"default", "decay 0", "decay 1"} <= set(rows)
+
+
+def test_every_figure_is_in_the_json(run, locomo_file):
+    told = json.loads(run("eval", "locomo", locomo_file, *HASHED, "--profile", "seed", "--json"))
+    found = told["profiles"]["seed"]["all"]
+    assert found["questions"] == 12
+    assert found["intervals"]["any@5"][0] <= found["means"]["any@5"] <= found["intervals"]["any@5"][1]
+
+
+def test_the_path_may_stand_in_the_environment(run, locomo_file, monkeypatch):
+    monkeypatch.setenv("LOCOMO_PATH", str(locomo_file))
+    assert run("eval", "locomo", *HASHED, "--profile", "seed").startswith("profile\tcategory\t")
+
+
+def test_vectors_are_kept_from_one_run_to_the_next(run, refused, locomo_file, tmp_path):
+    file = tmp_path / "vectors.npz"
+    arguments = ("eval", "locomo", locomo_file, "--profile", "seed", "--vectors", file)
+    run(*arguments, *HASHED)
+    kept = file.stat().st_size
+    run(*arguments, *HASHED)
+    assert file.stat().st_size == kept
+    assert "not of another" in refused(*arguments, *HASHED, "--embedder-id", "another")
+
+
+def test_a_conversation_that_is_not_there_and_an_unknown_profile_are_refused(refused, locomo_file):
+    assert "there is no conversation 2: the file has 1" in refused(
+        "eval", "locomo", locomo_file, *HASHED, "--conversation", "2"
+    )
+    assert "unknown profile 'best'" in refused("eval", "locomo", locomo_file, *HASHED, "--profile", "best")
+
+
+def test_own_questions_end_in_a_suggestion(run, own_store, profiles):
+    store, file = own_store
+    printed = run("eval", "own", file, "--store", store, *HASHED)
+    assert {"default", "seed"} <= set(profiles(printed))
+    assert "\n\nsuggested: " in printed
+    assert "held-out questions: any@5 " in printed
+
+
+def test_own_questions_give_the_whole_setting_as_json(run, own_store):
+    store, file = own_store
+    told = json.loads(run("eval", "own", file, "--store", store, *HASHED, "--json"))
+    assert told["suggestion"]["name"] in told["profiles"]
+    assert "decay_weight" in told["suggestion"]["settings"]
+    halves = told["profiles"]["default"]
+    assert halves["tune"]["questions"] + halves["held-out"]["questions"] == halves["all"]["questions"]
+
+
+def test_own_questions_name_the_line_that_is_wrong(refused, own_store, tmp_path):
+    store, file = own_store
+    good, *_ = file.read_text().splitlines()
+    wrong = tmp_path / "wrong.jsonl"
+    wrong.write_text(f"{good}\n{{}}\n")
+    assert "line 2: scope" in refused("eval", "own", wrong, "--store", store, *HASHED)
+    assert "there is no memory store at" in refused("eval", "own", file, "--store", tmp_path / "nowhere", *HASHED)
+
+
+def test_own_questions_can_be_asked_beside_a_process_that_writes(run, own_store):
+    store, file = own_store
+    with AgentMemory.open(store, embedder=HashEmbedder()) as memory:
+        run("eval", "own", file, "--store", store, *HASHED)
+        assert memory.pending_reviews("synthetic/1-0") == []
+
+
+@pytest.mark.slow
+def test_the_synthetic_set_shows_conversations_and_forgetting(run, table):
+    told, _, forgetting = run("eval", "synthetic", *HASHED, "--profile", "seed").split("\n\n")
+    assert {row["category"] for row in table(told)} == {"all", "single", "context", "temporal", "multi"}
+    assert {row["category"] for row in table(forgetting)} == {"all", "changed", "used", "kept", "ageless"}
+    assert len({row["profile"] for row in table(forgetting)}) == 6

@@ -1,0 +1,141 @@
+import os
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_retrievers.errors import ConfigurationError, ValidationError
+from memory_retrievers.evaluation import locomo
+from memory_retrievers.evaluation.locomo import load
+
+PUBLISHED = [
+    {
+        "sample_id": "talk-7",
+        "conversation": {
+            "speaker_a": "Ruth",
+            "speaker_b": "Sami",
+            "session_10_date_time": "12:05 am on 3 April, 2024",
+            "session_10": [{"speaker": "Sami", "dia_id": "D10:1", "text": "We sail tomorrow."}],
+            "session_2_date_time": "1:56 pm on 8 March, 2024",
+            "session_2": [
+                {
+                    "speaker": "Ruth",
+                    "dia_id": "D2:1",
+                    "text": "Look!",
+                    "blip_caption": "a photo of a hive",
+                    "query": "x",
+                },
+                {"speaker": "Sami", "dia_id": "D2:2", "text": "", "img_url": ["there"], "blip_caption": "a boat"},
+            ],
+            "session_11_date_time": "1:56 pm on 8 May, 2024",
+            "session_11": [],
+            "session_12_date_time": "1:56 pm on 9 May, 2024",
+        },
+        "qa": [
+            {"question": "What is in the garden?", "answer": 2, "evidence": ["D2:1"], "category": 4},
+            {"question": "Both?", "answer": "", "evidence": ["D2:1; D10:1", "D77:1"], "category": 1},
+            {"question": "Nothing?", "adversarial_answer": "", "evidence": ["D"], "category": 5},
+            {"question": "Neither?", "evidence": [], "category": 3},
+            {"question": "When do they sail?", "evidence": ["D:10:01"], "category": 2},
+        ],
+        "event_summary": {},
+    }
+]
+MARCH = {"session": 2, "date_time": "1:56 pm on 8 March, 2024"}
+APRIL = {"session": 10, "date_time": "12:05 am on 3 April, 2024"}
+LISTED = {
+    "name": "some",
+    "conversations": [
+        {
+            "sample_id": "talk-7",
+            "speakers": ["Ruth", "Sami"],
+            "turns": [
+                {"dia_id": "D2:1", "speaker": "Ruth", "text": "Look!", "caption": "a photo of a hive"} | MARCH,
+                {"dia_id": "D2:2", "speaker": "Sami", "text": "", "caption": "a boat"} | MARCH,
+                {"dia_id": "D10:1", "speaker": "Sami", "text": "We sail tomorrow.", "caption": ""} | APRIL,
+            ],
+            "qa": [
+                {"question": "What is in the garden?", "evidence_raw": ["D2:1"], "gold": ["D2:1"], "category": 4},
+                {"question": "Both?", "evidence_raw": [], "gold": ["D2:1", "D10:1"], "category": 1},
+                {"question": "Neither?", "evidence_raw": [], "gold": [], "category": 3},
+                {"question": "When do they sail?", "evidence_raw": [], "gold": ["D10:1"], "category": 2},
+            ],
+        }
+    ],
+}
+
+
+def test_the_published_form_is_read_in_the_order_of_the_sessions(write_json):
+    (conversation,) = load(write_json(PUBLISHED))
+    assert conversation.scope == "locomo/talk-7"
+    assert [(session.id, session.at) for session in conversation.sessions] == [
+        ("session-2", datetime(2024, 3, 8, 13, 56, tzinfo=UTC)),
+        ("session-10", datetime(2024, 4, 3, 0, 5, tzinfo=UTC)),
+    ]
+
+
+def test_a_photo_is_told_by_its_caption(write_json):
+    (conversation,) = load(write_json(PUBLISHED))
+    assert [(turn.speaker, turn.text) for turn in conversation.sessions[0].turns] == [
+        ("Ruth", "Look! [photo: a photo of a hive]"),
+        ("Sami", "[photo: a boat]"),
+    ]
+
+
+def test_evidence_in_any_spelling_counts_and_a_question_without_any_is_left_out(write_json):
+    (conversation,) = load(write_json(PUBLISHED))
+    assert [(each.text, each.category, set(each.gold)) for each in conversation.questions] == [
+        ("What is in the garden?", "single-hop", {"D2:1"}),
+        ("Both?", "multi-hop", {"D2:1", "D10:1"}),
+        ("When do they sail?", "temporal", {"D10:1"}),
+    ]
+
+
+def test_both_forms_of_the_same_conversation_are_the_same(write_json):
+    assert load(write_json(LISTED)) == load(write_json(PUBLISHED))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"turns": []}, "list of samples"),
+        ([{"qa": []}], "conversation 1: conversation"),
+        ([{"conversation": {"speaker_a": "Ruth"}, "qa": []}], "has no session"),
+        ([{"conversation": {"session_1": [{"text": "no speaker"}]}, "qa": []}], "speaker"),
+        (
+            [{"conversation": {"session_1": [{"speaker": "R", "dia_id": "D1:1", "text": "a"}]}, "qa": []}],
+            "'' is no time",
+        ),
+    ],
+)
+def test_what_is_no_such_file_is_refused_with_the_reason(write_json, content, said):
+    with pytest.raises(ValidationError, match=said):
+        load(write_json(content))
+
+
+def test_a_file_that_is_missing_or_no_json_is_told(tmp_path):
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        load(tmp_path / "nowhere.json")
+    (tmp_path / "text.json").write_text("hello")
+    with pytest.raises(ValidationError, match="no JSON"):
+        load(tmp_path / "text.json")
+
+
+@given(st.lists(st.tuples(st.integers(1, 99), st.integers(1, 99)), max_size=5), st.sampled_from(["; ", " ", ","]))
+def test_however_turns_are_joined_all_of_them_are_named(turns, joint):
+    told = joint.join(f"D{session}:{turn:02}" for session, turn in turns)
+    assert locomo._ids([told]) == [f"D{session}:{turn}" for session, turn in turns]
+
+
+@pytest.mark.skipif("LOCOMO_PATH" not in os.environ, reason="LOCOMO_PATH does not name the data")
+def test_the_real_file_is_whole():
+    conversations = load(Path(os.environ["LOCOMO_PATH"]))
+    categories = Counter(question.category for each in conversations for question in each.questions)
+    assert set(categories) == {"multi-hop", "temporal", "open-domain", "single-hop", "adversarial"}
+    for conversation in conversations:
+        assert len(conversation.turns) == sum(len(session.turns) for session in conversation.sessions)
+        assert all(question.gold <= set(conversation.turns) for question in conversation.questions)
+        assert [each.at for each in conversation.sessions] == sorted(each.at for each in conversation.sessions)

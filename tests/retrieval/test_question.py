@@ -1,0 +1,132 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_retrievers.retrieval.question import AskedDate, Question
+from memory_retrievers.text import analyze
+
+MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November"]
+MONTHS = [*MONTHS, "December"]
+
+
+@pytest.mark.parametrize(
+    ("text", "dates"),
+    [
+        ("What did Ruth plant in May 2023?", [(2023, 5)]),
+        ("What happened on 8 May, 2023?", [(2023, 5)]),
+        ("What happened on May 8th, 2023?", [(2023, 5)]),
+        ("What happened on the 8th of May 2023?", [(2023, 5)]),
+        ("What happened in May of 2023?", [(2023, 5)]),
+        ("What happened on 2023-05-08?", [(2023, 5)]),
+        ("Who came in 2023-05?", [(2023, 5)]),
+        ("What did she do in Sept. 2021 and in October?", [(2021, 9), (None, 10)]),
+        ("What changed between 2021 and 2023?", [(2021, None), (2023, None)]),
+        ("What changed in June?", [(None, 6)]),
+        ("What did she do on June 3?", [(None, 6)]),
+        ("What was in 2023, say in June 2023?", [(2023, 6)]),
+        ("What happened in May?", [(None, 5)]),
+        ("In May, who came?", [(None, 5)]),
+    ],
+)
+def test_the_dates_a_question_names_are_found(text, dates):
+    assert Question.parse(text).dates == tuple(AskedDate(*date) for date in dates)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "When may I call?",
+        "Who took part in the march on the capital?",
+        "Does Jan like Mar?",
+        "Is room 12023 free?",
+        "Who is Juneau's friend, and who is Augusta?",
+        "What is the code 4711?",
+    ],
+)
+def test_what_is_no_date_is_not_taken_for_one(text):
+    assert Question.parse(text).dates == ()
+
+
+@given(st.sampled_from(range(12)), st.integers(1900, 2099), st.integers(1, 28), st.booleans(), st.booleans())
+def test_every_written_form_of_a_month_and_year_is_the_same_date(month, year, day, short, upper):
+    name = MONTHS[month][: 3 if short else None]
+    name = name.upper() if upper else name
+    expected = (AskedDate(year, month + 1),)
+    forms = [f"{name} {year}", f"{day} {name} {year}", f"{name} {day}, {year}", f"{year}-{month + 1:02}-{day:02}"]
+    for form in forms:
+        assert Question.parse(f"What happened on {form}?").dates == expected, form
+
+
+@pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        ("When did she move?", True),
+        ("since when does he swim?", True),
+        ("What year did they marry?", True),
+        ("On which day is the concert?", True),
+        ("How long ago was the trip?", True),
+        ("Wann kommt sie?", True),
+        ("她什么时候去的?", True),
+        ("What did she say when he came?", False),
+        ("Whenever he sings, who listens?", False),
+        ("How long is the pool?", False),
+        ("Which book did she like?", False),
+    ],
+)
+def test_a_question_for_a_time_is_known_by_its_beginning(text, asks):
+    assert Question.parse(text).asks_when is asks
+
+
+def test_terms_are_those_of_the_analyzer_with_repetitions():
+    assert Question.parse("boats and boats").terms == ["boat", "boat"] == analyze("boats and boats")
+
+
+class TestWithoutCommonWords:
+    def asked(self, text, frequencies, *, passages=100, share=0.3):
+        return Question.parse(text).without_common(frequencies, passages=passages, share=share)
+
+    def test_a_word_in_more_than_the_share_of_the_passages_goes_with_its_ending(self):
+        frequencies = {"carol": 31, "plant": 30}
+        assert self.asked("What did Carol's mother plant?", frequencies) == "What did mother plant?"
+
+    def test_stop_words_stay_however_common(self):
+        assert self.asked("What did she plant?", {"what": 90, "did": 90, "plant": 1}) == "What did she plant?"
+
+    def test_a_question_of_common_words_alone_stays_whole(self):
+        assert self.asked("What does Carol like?", {"carol": 90, "like": 80}) == "What does Carol like?"
+
+    def test_a_compound_goes_only_if_all_of_its_terms_are_common(self):
+        assert self.asked("the sea-side house", {"sea-sid": 0, "sea": 90, "side": 90}) == "the sea-side house"
+
+    def test_among_few_passages_no_word_is_common(self):
+        assert self.asked("Where does Lou live now?", {"lou": 3, "live": 1}, passages=3) == "Where does Lou live now?"
+        assert self.asked("Where does Lou live now?", {"lou": 10, "live": 1}, passages=10) == "Where does Lou live now?"
+        assert self.asked("Where does Lou live now?", {"lou": 11, "live": 1}, passages=11) == "Where does live now?"
+
+    @given(
+        st.text(max_size=60),
+        st.dictionaries(st.sampled_from(["boat", "carol", "live"]), st.integers(0, 100)),
+        st.floats(0, 1),
+    )
+    def test_what_is_left_is_words_of_the_question_in_their_order(self, text, frequencies, share):
+        words = text.split()
+        left = self.asked(text, frequencies, share=share)
+        if left != text:
+            remaining = iter(words)
+            assert all(word in remaining for word in left.split())
+            assert left
+
+
+@pytest.mark.parametrize(
+    ("question", "speaker", "named"),
+    [
+        ("What did ANN plant?", "Ann", True),
+        ("What did Ann's boat cost?", "Ann", True),
+        ("What did Anna plant?", "Ann", False),
+        ("What did Joann plant?", "Ann", False),
+        ("What did Dr. K. (late) say?", "Dr. K. (late)", True),
+        ("Was hat Straße gesagt?", "STRASSE", True),
+    ],
+)
+def test_a_speaker_is_named_as_words_of_their_own(question, speaker, named):
+    assert Question.parse(question).names(speaker) is named
