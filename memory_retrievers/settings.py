@@ -18,12 +18,14 @@ TOOLS_PREFIX: Final = "LLM_MEMORY_"
 class RetrievalSettings(BaseModel):
     """How memories are searched, fused, re-ranked and shown.
 
-    ``RetrievalSettings()`` is the default, with a vector for every message; :meth:`light` has one for every episode, and
-    :meth:`seed` is the specified formula to the last digit.
+    ``RetrievalSettings()`` is the default, with a vector for every message; :meth:`light` has one for every episode,
+    and :meth:`seed` is the specified formula to the last digit.
 
     Attributes:
         passages: What of an episode is searched: ``summary`` alone, or its single ``turns`` as well, each with speaker
-            and date. What is stored follows this setting; ``AgentMemory.reindex`` brings an existing store to it.
+            and date. A message then costs the embedding of one more text when it is stored, and about 2.5 kB (a vector
+            of 384 numbers and its words). What is stored follows this setting; ``AgentMemory.reindex`` brings an
+            existing store to it.
         fusion: How the lists become one: ``relative_score`` adds scores that are scaled over all that competes, with
             the boosts below; ``rrf`` adds reciprocal ranks of two lists, as the specification does (§2.3).
         dense_weight: What nearness counts against words; 0.5 is near the best on every kind of text measured.

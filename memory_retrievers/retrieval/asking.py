@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import NamedTuple
 
 from memory_retrievers.models import AnyMemory, Category, Kind, SemanticMemory
-from memory_retrievers.passages import Selection
+from memory_retrievers.passages import Selection, TermStatistics
 from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.request import RetrievalRequest
 from memory_retrievers.settings import RetrievalSettings
@@ -30,22 +31,36 @@ def selection_of(request: RetrievalRequest, kind: Kind, *, now: datetime, settin
     )
 
 
-def embedded_of(
-    request: RetrievalRequest, question: Question, *, store: MemoryStore, now: datetime, settings: RetrievalSettings
-) -> str:
-    """What is embedded of a question: without the words that nearly every passage in sight has."""
-    share = settings.common_share
-    if share >= 1:
-        return question.text
-    terms = list(dict.fromkeys(question.terms))
-    known = [
-        store.keyword.statistics(terms, selection_of(request, kind, now=now, settings=settings))
-        for kind, limit in limits(request)
-        if limit
-    ]
-    frequencies = {term: sum(statistics.frequencies[term] for statistics in known) for term in terms}
-    passages = sum(statistics.passages for statistics in known)
-    return question.without_common(frequencies, passages=passages, share=share)
+class Asked(NamedTuple):
+    """What a request asks of a store.
+
+    Attributes:
+        question: The question, taken apart.
+        selections: Which passages of each kind that is asked for may answer.
+        statistics: How common the question's terms are among those of each kind; none where ranks are fused.
+        embedded: What is embedded of the question: without the words that nearly every passage in sight has.
+    """
+
+    question: Question
+    selections: dict[Kind, Selection]
+    statistics: dict[Kind, TermStatistics]
+    embedded: str
+
+    @classmethod
+    def of(cls, request: RetrievalRequest, *, store: MemoryStore, now: datetime, settings: RetrievalSettings) -> Asked:
+        """Find out what a request asks."""
+        question = Question.parse(request.query)
+        selections = {
+            kind: selection_of(request, kind, now=now, settings=settings) for kind, limit in limits(request) if limit
+        }
+        if settings.fusion == "rrf" and settings.common_share >= 1:
+            return cls(question, selections, {}, question.text)
+        terms = list(dict.fromkeys(question.terms))
+        known = {kind: store.keyword.statistics(terms, selection) for kind, selection in selections.items()}
+        frequencies = {term: sum(each.frequencies[term] for each in known.values()) for term in terms}
+        passages = sum(each.passages for each in known.values())
+        embedded = question.without_common(frequencies, passages=passages, share=settings.common_share)
+        return cls(question, selections, known, embedded)
 
 
 def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -> bool:

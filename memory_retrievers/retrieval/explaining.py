@@ -15,9 +15,8 @@ from memory_retrievers.errors import NotFoundError
 from memory_retrievers.models import AnyMemory, Kind
 from memory_retrievers.passages import Selection
 from memory_retrievers.retrieval import dropping
-from memory_retrievers.retrieval.asking import embedded_of, is_visible, selection_of
+from memory_retrievers.retrieval.asking import Asked, is_visible, selection_of
 from memory_retrievers.retrieval.explained import ExplainedAbsence, ExplainedMemory, ExplainedRetrieval
-from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.ranking import Ranking
 from memory_retrievers.retrieval.request import RetrievalRequest
 from memory_retrievers.retrieval.standings import NO_EVIDENCE, Evidence, Standing, evidence_of, standings_of
@@ -112,19 +111,20 @@ class Explainer:
             now: When.
             about: A kind and a row: also gather the evidence of this memory, whether it is returned or not.
         """
-        question = Question.parse(request.query)
-        embedded = embedded_of(request, question, store=self._store, now=now, settings=self._ranking.settings)
+        asked = Asked.of(request, store=self._store, now=now, settings=self._ranking.settings)
 
         def look(vector: Vector) -> _Survey:
-            standings = standings_of(self._ranking, request, question, vector=vector, now=now)
+            standings = standings_of(self._ranking, request, asked, vector=vector, now=now)
             evidence: dict[int, Evidence] = {}
             for kind, standing in standings.items():
                 rows = [*standing.returned, *([about[1]] if about is not None and about[0] is kind else [])]
                 selection = self._selection(request, kind, now)
-                evidence |= evidence_of(self._store, selection, question, vector=vector, rows=rows) if rows else {}
-            return _Survey(embedded, standings, evidence)
+                evidence |= (
+                    evidence_of(self._store, selection, asked.question, vector=vector, rows=rows) if rows else {}
+                )
+            return _Survey(asked.embedded, standings, evidence)
 
-        return self._store.search(embedded, look)
+        return self._store.search(asked.embedded, look)
 
     def _selection(self, request: RetrievalRequest, kind: Kind, now: datetime) -> Selection:
         return selection_of(request, kind, now=now, settings=self._ranking.settings)

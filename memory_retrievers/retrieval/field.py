@@ -97,7 +97,13 @@ class Field:
 
 
 def read_field(
-    store: MemoryStore, selection: Selection, question: Question, *, vector: Vector, settings: RetrievalSettings
+    store: MemoryStore,
+    selection: Selection,
+    question: Question,
+    *,
+    vector: Vector,
+    settings: RetrievalSettings,
+    statistics: TermStatistics | None = None,
 ) -> Field:
     """Look up what competes for a question.
 
@@ -108,6 +114,7 @@ def read_field(
         vector: Its vector.
         settings: From which size on a scope is too large to be measured as a whole, and how many candidates each
             index names then.
+        statistics: What the question's terms are weighed by, if that is known already.
     """
     depth = settings.candidate_depth
     is_large = store.ledger.size(selection, at_most=settings.exact_limit) > settings.exact_limit
@@ -119,11 +126,17 @@ def read_field(
         with stage(BM25):
             fitting = store.keyword.search(question.terms, selection, limit=depth).memories
         candidates = list(dict.fromkeys([*near, *fitting]))
-    return field_of(store, selection, question, vector=vector, memories=candidates)
+    return field_of(store, selection, question, vector=vector, memories=candidates, statistics=statistics)
 
 
 def field_of(
-    store: MemoryStore, selection: Selection, question: Question, *, vector: Vector, memories: Sequence[int] | None
+    store: MemoryStore,
+    selection: Selection,
+    question: Question,
+    *,
+    vector: Vector,
+    memories: Sequence[int] | None,
+    statistics: TermStatistics | None = None,
 ) -> Field:
     """All that is to be known of the passages a selection lets through.
 
@@ -133,13 +146,14 @@ def field_of(
         question: The question.
         vector: Its vector.
         memories: Only those of these memories, as rows of the ledger; None is of all.
+        statistics: What the question's terms are weighed by, if that is known already.
     """
     terms = list(dict.fromkeys(question.terms))
     layout = store.ledger.layout(selection, memories=memories)
     with stage(DENSE):
         similarities = store.dense.similarities(vector, selection, layout.passages)
     with stage(BM25):
-        statistics = store.keyword.statistics(terms, selection)
+        known = statistics or store.keyword.statistics(terms, selection)
         counted = store.keyword.counts(terms, selection, layout.passages)
     return Field(
         layout=layout,
@@ -147,6 +161,6 @@ def field_of(
         repeats=np.array([question.terms.count(term) for term in terms], np.float64),
         counts=counted.counts,
         lengths=counted.lengths,
-        statistics=statistics,
+        statistics=known,
         is_whole=memories is None,
     )

@@ -85,6 +85,8 @@ class Question:
             share: The share, 0 to 1.
         """
         most = max(share * passages, _COMMON_FROM)
+        if share >= 1 or not any(frequency > most for frequency in frequencies.values()):
+            return self.text
         words = self.text.split()
         kept = [word for word in words if not _is_common(word, frequencies, most)]
         return " ".join(kept) if any(_says_something(word) for word in kept) else self.text

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from memory_retrievers.models import Kind
-from memory_retrievers.passages import Selection
+from memory_retrievers.retrieval.asking import Asked
 from memory_retrievers.retrieval.boosts import BOOSTS
 from memory_retrievers.retrieval.contests import Contest, ContestByRank, ContestByScore, Final, Ranked, on_one_scale
 from memory_retrievers.retrieval.field import Field, read_field
@@ -36,51 +36,47 @@ class Ranking:
     store: MemoryStore
     settings: RetrievalSettings
 
-    def best(
-        self, selections: Mapping[Kind, Selection], question: Question, *, vector: Vector, limits: Mapping[Kind, int]
-    ) -> dict[Kind, list[Ranked]]:
+    def best(self, asked: Asked, *, vector: Vector, limits: Mapping[Kind, int]) -> dict[Kind, list[Ranked]]:
         """The best memories of each kind, best first; without the kinds that have none.
 
         Args:
-            selections: Which memories of each kind that is asked for may answer.
-            question: The question.
-            vector: Its vector.
+            asked: The question, and what may answer it.
+            vector: The vector of what is embedded of it.
             limits: How many of each kind are wanted.
         """
-        competitors = self._competitors(selections, question, vector)
+        competitors = self._competitors(asked, vector)
         with stage(RANK):
             return {
                 kind: [
                     contest.told(row, each)
-                    for row, each in self.final(contest, kind, now=selections[kind].now, limit=limits[kind]).items()
+                    for row, each in self.final(
+                        contest, kind, now=asked.selections[kind].now, limit=limits[kind]
+                    ).items()
                 ]
-                for kind, contest in self._contests(competitors, question).items()
+                for kind, contest in self._contests(competitors, asked.question).items()
             }
 
-    def contests(
-        self, selections: Mapping[Kind, Selection], question: Question, *, vector: Vector
-    ) -> dict[Kind, Contest]:
+    def contests(self, asked: Asked, *, vector: Vector) -> dict[Kind, Contest]:
         """Everything that competes, kind by kind, with scores before forgetting; without the kinds that have nothing.
 
         Args:
-            selections: Which memories of each kind that is asked for may answer.
-            question: The question.
-            vector: Its vector.
+            asked: The question, and what may answer it.
+            vector: The vector of what is embedded of it.
         """
-        return self._contests(self._competitors(selections, question, vector), question)
+        return self._contests(self._competitors(asked, vector), asked.question)
 
-    def _competitors(
-        self, selections: Mapping[Kind, Selection], question: Question, vector: Vector
-    ) -> dict[Kind, Field | Legs]:
-        settings, terms = self.settings, question.terms
+    def _competitors(self, asked: Asked, vector: Vector) -> dict[Kind, Field | Legs]:
+        settings, question = self.settings, asked.question
         if settings.fusion == "rrf":
             return {
-                kind: run_legs(self.store, each, vector=vector, terms=terms, depth=settings.candidate_depth)
-                for kind, each in selections.items()
+                kind: run_legs(self.store, each, vector=vector, terms=question.terms, depth=settings.candidate_depth)
+                for kind, each in asked.selections.items()
             }
         return {
-            kind: read_field(self.store, each, question, vector=vector, settings=settings)
-            for kind, each in selections.items()
+            kind: read_field(
+                self.store, each, question, vector=vector, settings=settings, statistics=asked.statistics.get(kind)
+            )
+            for kind, each in asked.selections.items()
         }
 
     def _contests(self, competitors: Mapping[Kind, Field | Legs], question: Question) -> dict[Kind, Contest]:

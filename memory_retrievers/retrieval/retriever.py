@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -10,9 +10,8 @@ from memory_retrievers import scopes
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, SemanticMemory
 from memory_retrievers.paging import Page, page_of, parse_cursor, parse_kinds, parse_page_size
-from memory_retrievers.retrieval.asking import embedded_of, is_visible, limits, selection_of
+from memory_retrievers.retrieval.asking import Asked, is_visible, limits
 from memory_retrievers.retrieval.pending import PendingReviewBuffer
-from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.request import RetrievalRequest, parse_limit
 from memory_retrievers.retrieval.rerank import joint_cut
 from memory_retrievers.retrieval.result import RecentResult, RetrievalResult
@@ -22,7 +21,6 @@ from memory_retrievers.stages import HYDRATE, stage
 from memory_retrievers.store import MemoryStore
 
 if TYPE_CHECKING:
-    from memory_retrievers.passages import Vector
     from memory_retrievers.retrieval.contests import Ranked
     from memory_retrievers.retrieval.explaining import Explainer
 
@@ -52,9 +50,10 @@ class HybridRetriever:
     def retrieve(self, request: RetrievalRequest, *, record: bool) -> RetrievalResult:
         """Answer a question. Forgetting state never changes here; with ``record`` a review is filed for later."""
         now = self._store.now()
-        question = Question.parse(request.query)
-        asked = embedded_of(request, question, store=self._store, now=now, settings=self._settings)
-        semantic, episodic = self._store.search(asked, lambda vector: self._both_kinds(request, question, vector, now))
+        asked = Asked.of(request, store=self._store, now=now, settings=self._settings)
+        limit = dict(limits(request))
+        best = self._store.search(asked.embedded, lambda vector: self._ranking.best(asked, vector=vector, limits=limit))
+        semantic, episodic = best.get(Kind.SEMANTIC, []), best.get(Kind.EPISODIC, [])
         semantic, episodic = joint_cut(semantic, episodic, request.limit)
         with stage(HYDRATE):
             memories = self._store.ledger.load([ranked.row for ranked in chain(semantic, episodic)])
@@ -107,14 +106,6 @@ class HybridRetriever:
             now=self._store.now(),
         )
         return page_of(memories, limit=size)
-
-    def _both_kinds(
-        self, request: RetrievalRequest, question: Question, vector: Vector, now: datetime
-    ) -> tuple[list[Ranked], list[Ranked]]:
-        asked = {kind: limit for kind, limit in limits(request) if limit}
-        selections = {kind: selection_of(request, kind, now=now, settings=self._settings) for kind in asked}
-        best = self._ranking.best(selections, question, vector=vector, limits=asked)
-        return best.get(Kind.SEMANTIC, []), best.get(Kind.EPISODIC, [])
 
 
 def _hydrated(

@@ -12,7 +12,7 @@ import numpy as np
 
 from memory_retrievers.models import AnyMemory, Kind, SemanticMemory
 from memory_retrievers.passages import Selection
-from memory_retrievers.retrieval.asking import limits, selection_of
+from memory_retrievers.retrieval.asking import Asked, limits
 from memory_retrievers.retrieval.contests import Contest, Final, Ranked
 from memory_retrievers.retrieval.explained import ExplainedMemory
 from memory_retrievers.retrieval.field import field_of
@@ -84,13 +84,11 @@ class Standing:
 
 
 def standings_of(
-    ranking: Ranking, request: RetrievalRequest, question: Question, *, vector: Vector, now: datetime
+    ranking: Ranking, request: RetrievalRequest, asked: Asked, *, vector: Vector, now: datetime
 ) -> dict[Kind, Standing]:
     """How the memories of both kinds stand, and which of them are returned, as in a retrieval."""
-    settings, asked = ranking.settings, dict(limits(request))
-    selections = {kind: selection_of(request, kind, now=now, settings=settings) for kind in asked if asked[kind]}
-    contests = ranking.contests(selections, question, vector=vector)
-    whole = {kind: _standing(ranking, contests.get(kind), kind, limit, now) for kind, limit in asked.items()}
+    contests = ranking.contests(asked, vector=vector)
+    whole = {kind: _standing(ranking, contests.get(kind), kind, limit, now) for kind, limit in limits(request)}
     kept = joint_cut(whole[Kind.SEMANTIC].first(), whole[Kind.EPISODIC].first(), request.limit)
     return {
         kind: Standing(standing.limit, standing.contest, standing.final, tuple(ranked.row for ranked in first))

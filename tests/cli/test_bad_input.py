@@ -17,7 +17,10 @@ SCOPE = "user/ines"
         (["retrieve", "x", "--scope", SCOPE, "--semantic-limit", "-1"], "semantic_limit must be 0 or more"),
         (["retrieve", "x", "--scope", SCOPE, "--detail", "full"], "unknown detail 'full'; one of: auto, none"),
         (["retrieve", "x", "--scope", SCOPE, "--category", "hobby"], "unknown category 'hobby'; one of: identity"),
-        (["retrieve", "x", "--scope", SCOPE, "--profile", "best"], "unknown profile 'best'; one of: default, light, seed"),
+        (
+            ["retrieve", "x", "--scope", SCOPE, "--profile", "best"],
+            "unknown profile 'best'; one of: default, light, seed",
+        ),
         (["recent", "--scope", "/"], "is malformed"),
         (["recent", "--scope", SCOPE, "--limit", "-1"], "limit must be 0 or more"),
         (["recent", "--scope", SCOPE, "--days", "nan"], "days_limit"),

@@ -1,0 +1,106 @@
+"""What is released is whole: the archives, what they say of themselves, and what the frameworks' hubs read."""
+
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+import memory_retrievers
+from memory_retrievers import llama_index
+
+ROOT = Path(memory_retrievers.__file__).parents[1]
+LARGEST_WHEEL = 30_000_000
+KEPT_OUT = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "site")
+
+pytestmark = pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="releases are made from a checkout")
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory):
+    """The wheel and the source archive of the files as they are, made beside the checkout."""
+    copy = tmp_path_factory.mktemp("checkout") / "memory-retrievers"
+    shutil.copytree(ROOT, copy, ignore=KEPT_OUT)
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-t", "sdist"]
+    subprocess.run(build, cwd=copy, check=True, capture_output=True)
+    [wheel] = (copy / "dist").glob("*.whl")
+    [source] = (copy / "dist").glob("*.tar.gz")
+    return wheel, source
+
+
+@pytest.fixture(scope="module")
+def project():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def test_the_wheel_is_below_30_megabytes(archives):
+    assert archives[0].stat().st_size < LARGEST_WHEEL
+
+
+def test_twine_finds_nothing_wrong_with_either_archive(archives):
+    check = [sys.executable, "-m", "twine", "check", "--strict", *archives]
+    done = subprocess.run(check, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_wheel_holds_the_model_the_types_and_the_licences_and_nothing_beside_the_package(archives):
+    with zipfile.ZipFile(archives[0]) as wheel:
+        names = wheel.namelist()
+    assert "memory_retrievers/py.typed" in names
+    assert any(name.startswith("memory_retrievers/embeddings/model/") and name.endswith(".onnx") for name in names)
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {"memory_retrievers"}
+    assert {Path(name).name for name in names if "/licenses/" in name} == {"LICENSE", "NOTICE"}
+
+
+def test_the_source_archive_holds_what_the_tests_and_the_pages_need(archives, project):
+    with tarfile.open(archives[1]) as source:
+        names = {name.partition("/")[2].partition("/")[0] for name in source.getnames()}
+    assert names >= set(project["tool"]["hatch"]["build"]["targets"]["sdist"]["include"])
+
+
+def test_the_wheel_says_the_version_and_every_extra(archives, project):
+    with zipfile.ZipFile(archives[0]) as wheel:
+        [metadata] = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+        told = Parser().parsestr(wheel.read(metadata).decode())
+    assert told["Version"] == memory_retrievers.__version__
+    assert set(told.get_all("Provides-Extra")) == set(project["project"]["optional-dependencies"])
+    assert told.get_payload().startswith("# memory-retrievers\n")
+
+
+def test_every_requirement_of_users_has_a_lower_and_an_upper_bound(project):
+    extras = project["project"]["optional-dependencies"]
+    of_users = ("langchain", "agents", "classic", "llama-index", "server", "mcp")
+    listed = [*project["project"]["dependencies"], *(each for extra in of_users for each in extras[extra])]
+    third_parties = [each for each in listed if not each.startswith("memory-retrievers[")]
+    assert len(third_parties) > 15
+    assert [each for each in third_parties if ">=" not in each or ",<" not in each] == []
+
+
+def test_llamahub_is_told_each_class_of_the_adapter(project):
+    told = project["tool"]["llamahub"]
+    assert told["import_path"] == llama_index.__name__
+    assert sorted(told["class_authors"]) == llama_index.__all__
+    assert told["contains_example"] == bool([*(ROOT / "examples").glob("llama_index_*.py")])
+
+
+def test_the_version_has_three_numbers_and_the_changelog_a_place_for_what_is_next():
+    assert len([int(part) for part in memory_retrievers.__version__.split(".")]) == 3
+    assert "\n## [Unreleased]\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_is_short_and_links_only_to_what_is_there():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 350
+    inline = [
+        child for token in MarkdownIt("gfm-like", {"linkify": False}).parse(text) for child in token.children or []
+    ]
+    given = [child.attrGet("href") or child.attrGet("src") for child in inline if child.type in {"link_open", "image"}]
+    files = [target for target in given if "://" not in target]
+    assert len(files) > 10
+    assert [target for target in files if not (ROOT / target).exists()] == []
