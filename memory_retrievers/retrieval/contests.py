@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from typing import Final as Constant
-from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,6 +17,11 @@ from memory_retrievers.retrieval.legs import Legs
 from memory_retrievers.retrieval.scoring import Scored
 from memory_retrievers.retrieved import Explanation, Match
 from memory_retrievers.settings import RetrievalSettings
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
 
 _LEAST_SHARE: Constant = 0.05
 """What the best memory of a kind keeps, however far it is from the question."""
@@ -106,10 +111,9 @@ class ContestByScore:
     def told(self, row: int, final: Final) -> Ranked:
         """See :class:`Contest`."""
         scored, memory = self.scored, self._places[row]
-        dense, words = scored.best_dense, scored.best_words
         explanation = Explanation(
-            dense_rank=_place(dense, memory),
-            bm25_rank=_place(words, memory) if words[memory] > 0 else None,
+            dense_rank=self._dense_ranks[memory],
+            bm25_rank=self._word_ranks[memory] if scored.best_words[memory] > 0 else None,
             fused_score=self.scores[row],
             retrievability=final.retrievability,
             score=final.score,
@@ -119,16 +123,23 @@ class ContestByScore:
 
     def stages(self, row: int) -> tuple[StageScore, ...]:
         """See :class:`Contest`."""
-        memory, best = self._places[row], self.scored.best_passages
-        given = {name: values[best] for name, values in self.scored.stages.items()}
+        memory = self._places[row]
         return tuple(
             StageScore(
                 name=name,
-                rank=_place(values, memory) if values[memory] > 0 else None,
-                score=self._unit * float(values[memory]),
+                rank=_ranks(given)[memory] if given[memory] > 0 else None,
+                score=self._unit * float(given[memory]),
             )
-            for name, values in given.items()
+            for name, given in zip(self.scored.stages, self.scored.best_stages, strict=True)
         )
+
+    @cached_property
+    def _dense_ranks(self) -> list[int]:
+        return _ranks(self.scored.best_dense)
+
+    @cached_property
+    def _word_ranks(self) -> list[int]:
+        return _ranks(self.scored.best_words)
 
     @cached_property
     def _places(self) -> dict[int, int]:
@@ -220,10 +231,11 @@ def _relative(values: Mapping[Kind, float], kind: Kind) -> float:
     return values[kind] / highest if highest > 0 else 0.0
 
 
-def _place(values: np.ndarray, memory: int) -> int:
-    """From 1; equal ones in the order of their rows."""
-    above, level = values > values[memory], values[:memory] == values[memory]
-    return int(np.count_nonzero(above) + np.count_nonzero(level)) + 1
+def _ranks(values: Floats) -> list[int]:
+    """The place of each value, from 1, the highest first; equal ones in their order."""
+    ranks = np.empty(len(values), np.int64)
+    ranks[np.argsort(-values, kind="stable")] = np.arange(1, len(values) + 1)
+    return ranks.tolist()
 
 
 def _position(row: int, leg: list[int]) -> int | None:

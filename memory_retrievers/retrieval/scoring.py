@@ -48,8 +48,15 @@ class Scored:
 
     @cached_property
     def best_passages(self) -> NDArray[np.int64]:
-        """Where the best passage of each memory stands in the field."""
-        return np.lexsort((-self.passages, self.field.groups))[self.field.starts]
+        """Where the best passage of each memory stands in the field; the first of equal ones."""
+        groups = self.field.groups
+        best = np.flatnonzero(self.passages == self.scores[groups])
+        return best[np.searchsorted(groups[best], np.arange(len(self.scores)))]
+
+    @cached_property
+    def best_stages(self) -> Floats:
+        """What each stage (rows) gave the best passage of each memory (columns)."""
+        return np.stack([values[self.best_passages] for values in self.stages.values()])
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
@@ -70,9 +77,7 @@ class Scored:
 
     def told(self, memory: int, *, unit: float) -> dict[str, float]:
         """What each stage gave the best passage of a memory, in the same unit as its score."""
-        span = self._span(memory)
-        best = span.start + int(np.argmax(self.passages[span]))
-        return {name: unit * float(values[best]) for name, values in self.stages.items()}
+        return dict(zip(self.stages, (unit * self.best_stages[:, memory]).tolist(), strict=True))
 
     @cached_property
     def coverage(self) -> float:
