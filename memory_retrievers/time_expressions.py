@@ -10,10 +10,12 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
-_MONTHS: Final = (
+MONTHS: Final = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",
 )  # fmt: skip
+"""The months in English."""
+
 
 _NUMBER: Final = (
     r"(?:\d+|a|an|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|a couple of|a few|several|many|some)"
@@ -73,4 +75,4 @@ def long_date(day: datetime) -> str:
     '8 May 2023'
     """
     day = day.astimezone(UTC)
-    return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
+    return f"{day.day} {MONTHS[day.month - 1]} {day.year}"

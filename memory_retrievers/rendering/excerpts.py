@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from memory_retrievers.messages import Message
@@ -13,6 +13,7 @@ from memory_retrievers.rendering.markdown import fact_lines, speaker, two_sectio
 from memory_retrievers.rendering.telling import Telling
 from memory_retrievers.retrieved import RetrievedMemory
 from memory_retrievers.text import one_line
+from memory_retrievers.time_expressions import long_date
 
 REPETITION: Final = 0.985
 """Each turn of an episode counts so much less than the one before: evidence for one question is often scattered."""
@@ -25,11 +26,6 @@ LEAST_SHARE: Final = 0.5
 
 MOST_TITLE: Final = 24
 """Longer titles are left out, in characters: the turns themselves say more for the same tokens."""
-
-_MONTHS: Final = (
-    "January", "February", "March", "April", "May", "June",
-    "July", "August", "September", "October", "November", "December",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,10 +134,5 @@ def _excerpts(memory: EpisodicMemory, places: frozenset[int]) -> str:
 
 
 def _days(times: Sequence[datetime]) -> str:
-    first, last = _day(min(times)), _day(max(times))
+    first, last = long_date(min(times)), long_date(max(times))
     return first if first == last else f"{first} to {last}"
-
-
-def _day(moment: datetime) -> str:
-    in_utc = moment.astimezone(UTC)
-    return f"{in_utc.day} {_MONTHS[in_utc.month - 1]} {in_utc.year}"

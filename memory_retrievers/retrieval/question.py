@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from memory_retrievers.text import STOP_WORDS, analyze
+from memory_retrievers.time_expressions import MONTHS
 
-_MONTHS: Final = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
+_MONTHS: Final = tuple(month.lower() for month in MONTHS)
 _MONTH: Final = f"(?P<month>{'|'.join(f'{month}|{month[:3]}' for month in _MONTHS)}|sept)"
 _DAY: Final = r"(?:\d{1,2}(?:st|nd|rd|th)?)"
 _YEAR: Final = r"(?P<year>(?:19|20)\d\d)"
