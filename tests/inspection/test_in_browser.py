@@ -46,7 +46,7 @@ def test_the_page_is_drawn_without_a_complaint_and_without_a_request(show, stock
     assert browser.run("document.querySelectorAll('.fading svg').length") == 3
     assert browser.run("document.querySelectorAll('.place .bar svg rect[class^=stage]').length") > 3
     assert browser.run("document.querySelectorAll('#characters td')[0].textContent") == "Oren"
-    waiting = browser.run("document.getElementById('waiting').innerText")
+    waiting = browser.run("document.getElementById('waiting').textContent")
     assert "Hello, I am new." in waiting
     assert "hives" in waiting
 
@@ -90,10 +90,10 @@ def test_kind_and_scope_filter_too(show, type_in, stocked):
 
 
 def test_an_episode_opens_with_its_curve_and_its_messages(show, stocked):
-    browser = show(stocked)
+    browser = show(stocked)  # rows are drawn when they come into view, so their text is read, not what is painted
     opened = browser.run("""new Promise(resolve => {
-        const row = [...document.querySelectorAll('.memory')].find(each => each.innerText.includes('bees'));
-        row.querySelector('details').addEventListener('toggle', () => resolve(row.innerText));
+        const row = [...document.querySelectorAll('.memory')].find(each => each.textContent.includes('bees'));
+        row.querySelector('details').addEventListener('toggle', () => resolve(row.textContent));
         row.querySelector('summary').click();
     })""")
 
