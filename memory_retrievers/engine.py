@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.parts import Parts
@@ -15,17 +14,10 @@ from memory_retrievers.retrieval.retriever import HybridRetriever
 from memory_retrievers.store import MemoryStore
 
 if TYPE_CHECKING:
-    from memory_retrievers.backends.sqlite import SQLiteLedger
     from memory_retrievers.ingestion.pipeline import IngestionPipeline
     from memory_retrievers.ingestion.worker import Worker
     from memory_retrievers.management.manager import MemoryManager
-    from memory_retrievers.protocols import KeywordIndex, VectorIndex
-
-STORE_FILE: Final = "memory.db"
-"""The file in a store's directory that holds everything."""
-
-CHROMA_DIRECTORY: Final = "chroma"
-"""Beside it, what Chroma keeps: a projection of the file, which can be thrown away at any time."""
+    from memory_retrievers.storage import Storage
 
 
 class Engine:
@@ -33,7 +25,7 @@ class Engine:
 
     Args:
         parts: What it is made of.
-        file: Where the store is; None keeps it in memory.
+        storage: Where the memories are.
         read_only: Only look: nothing is written, and nothing noted for review.
 
     Raises:
@@ -42,29 +34,25 @@ class Engine:
         BackendError: The store cannot be read or written.
     """
 
-    def __init__(self, parts: Parts, *, file: Path | None, read_only: bool = False) -> None:
-        from memory_retrievers.backends.sqlite import SQLiteLedger
-        from memory_retrievers.backends.sqlite.adopted import SQLiteAdoptedRows
-
-        ledger = SQLiteLedger(file, read_only=read_only)
+    def __init__(self, parts: Parts, storage: Storage, *, read_only: bool = False) -> None:
         try:
             self.store = MemoryStore(
-                ledger,
-                keyword=_keyword_index(parts, ledger),
-                dense=_vector_index(parts, ledger, file=file, read_only=read_only),
+                storage.ledger,
+                keyword=storage.keyword,
+                dense=storage.dense,
                 embedder=parts.embedder,
                 clock=parts.clock,
                 before_store=parts.before_store,
                 searched=parts.retrieval.passages,
             )
-            if file is not None and not read_only:
-                ledger.conversations.tear_down_fences()  # one process writes a store: their owners are gone
+            if storage.sole_writer:
+                storage.ledger.conversations.tear_down_fences()
         except BaseException:
-            ledger.close()
+            storage.ledger.close()
             raise
         self._parts = parts
         self.read_only = read_only
-        self.adopted = SQLiteAdoptedRows(ledger.database)
+        self.adopted = storage.adopted
         self.after_write: Callable[[], None] | None = None
         self.pending = PendingReviewBuffer(self.store)
         self.retriever = HybridRetriever(self.store, settings=parts.retrieval, pending=self.pending)
@@ -134,48 +122,3 @@ class Engine:
             self.told_after_write()
         finally:
             self.store.close()
-
-
-def noted_embedder(directory: Path) -> str | None:
-    """The id of the embedder that a store was filled with; None if nothing has been embedded for it yet.
-
-    It only looks, also beside a process that writes the store; the store need not be of this version's schema.
-
-    Raises:
-        ConfigurationError: A newer version of the package wrote the store.
-        BackendError: The store cannot be read.
-    """
-    from memory_retrievers.backends.sqlite.database import read_note
-
-    return read_note(directory / STORE_FILE, "embedder_id")
-
-
-def _vector_index(parts: Parts, ledger: SQLiteLedger, *, file: Path | None, read_only: bool) -> VectorIndex:
-    from memory_retrievers.backends.chroma import ChromaProjection
-    from memory_retrievers.backends.exact import ExactVectorIndex
-    from memory_retrievers.projection import ProjectedVectorIndex
-
-    exact = ExactVectorIndex(ledger)
-    if read_only:
-        return exact
-    client = None if isinstance(parts.dense, str) else parts.dense
-    at_once = parts.dense == "chroma"
-    return ProjectedVectorIndex(
-        ledger,
-        exact=exact,
-        projection=ChromaProjection(None if file is None or client else file.parent / CHROMA_DIRECTORY, client=client),
-        exact_limit={"chroma": 0, "exact": None}.get(str(parts.dense), parts.retrieval.exact_limit),
-        at_once=at_once,
-    )
-
-
-def _keyword_index(parts: Parts, ledger: SQLiteLedger) -> KeywordIndex:
-    from memory_retrievers.backends.rank_bm25 import RankBM25KeywordIndex
-    from memory_retrievers.backends.sqlite_bm25 import SQLiteKeywordIndex
-
-    k1, b = parts.retrieval.bm25_k1, parts.retrieval.bm25_b
-    postings = SQLiteKeywordIndex(ledger, k1=k1, b=b)
-    if parts.keyword == "sqlite_bm25":
-        return postings
-    # The postings are kept up all the same, so that the store, or a copy of it, can be opened with either engine.
-    return RankBM25KeywordIndex(ledger, k1=k1, b=b, postings=postings)

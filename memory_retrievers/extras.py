@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -24,6 +25,22 @@ class Extra:
     name: str
 
 
+@contextmanager
+def required(*extras: Extra) -> Iterator[None]:
+    """Around an import that needs optional dependencies.
+
+    Raises:
+        MissingExtraError: One of them is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = next((extra for extra in extras if extra.module == (error.name or "").partition(".")[0]), None)
+        if missing is None:
+            raise
+        raise MissingExtraError(missing.package, extra=missing.name) from error
+
+
 def lazy_names(package: str, homes: Mapping[str, str], *extras: Extra) -> Callable[[str], object]:
     """A module's ``__getattr__`` that imports each name from its home when it is first asked for.
 
@@ -40,12 +57,7 @@ def lazy_names(package: str, homes: Mapping[str, str], *extras: Extra) -> Callab
     def load(name: str) -> object:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        try:
+        with required(*extras):
             return getattr(import_module(homes[name]), name)
-        except ModuleNotFoundError as error:
-            missing = next((extra for extra in extras if extra.module == (error.name or "").partition(".")[0]), None)
-            if missing is None:
-                raise
-            raise MissingExtraError(missing.package, extra=missing.name) from error
 
     return load

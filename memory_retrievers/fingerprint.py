@@ -85,6 +85,11 @@ class ProbedEmbedder:
         components = tuple(float(component) for component in probe[:_PROBE_COMPONENTS])
         return cls(embedder, Fingerprint(embedder.id, len(probe), components))
 
+    @property
+    def is_noted(self) -> bool:
+        """Whether the store it was compared with held vectors already, and knows whose."""
+        return self.state is not None and self.state.probe is not None
+
     def embed_query(self, query: str) -> Vector:
         """The vector of a question.
 

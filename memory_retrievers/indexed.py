@@ -94,16 +94,20 @@ class IndexedLedger:
         return kept
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Several changes together: all of them are kept, or none; one inside another is part of that."""
+    def transaction(self, *within: str) -> Iterator[None]:
+        """Several changes together: all of them are kept, or none; one inside another is part of that.
+
+        Args:
+            within: The scopes that are changed, as for ``Ledger.transaction``.
+        """
         if getattr(self._together, "gone", None) is not None:
-            with self.ledger.transaction():
+            with self.ledger.transaction(*within):
                 yield
             return
         gone: list[Passage] = []
         self._together.gone = gone
         try:
-            with self.ledger.transaction():
+            with self.ledger.transaction(*within):
                 yield
         finally:
             self._together.gone = None

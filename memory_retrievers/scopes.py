@@ -66,6 +66,16 @@ def join(root: str, relative: str) -> str:
     return root if relative == "." else parse(f"{root}/{parse(relative)}")
 
 
+def lineage(scope: str) -> list[str]:
+    """The scope and every scope above it, the highest first.
+
+    >>> lineage("user/alice/work")
+    ['user', 'user/alice', 'user/alice/work']
+    """
+    segments = scope.split("/")
+    return ["/".join(segments[:depth]) for depth in range(1, len(segments) + 1)]
+
+
 def child_range(scope: str) -> tuple[str, str]:
     """The half-open range, by code point, in which every scope below ``scope`` lies, and no other.
 

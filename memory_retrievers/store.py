@@ -69,7 +69,7 @@ class MemoryStore(IndexedLedger):
         memories = [completed(draft, now=now) for draft in admitted]
         if not memories:
             if together is not None:
-                with self.ledger.transaction():
+                with self.ledger.transaction(*{draft.scope for draft in drafts}):
                     together([])
             return []
         while True:
@@ -77,7 +77,9 @@ class MemoryStore(IndexedLedger):
             texts = [passage_texts(memory, searched=self.searched) for memory in memories]
             passages = with_vectors(texts, embedder.embed_documents)
             replaced: list[Passage] = []
-            with self.ledger.transaction():
+            # The first vectors say whose the store's are, before anybody else's come.
+            touched = _touched([(memory.scope, replace) for memory in memories]) if embedder.is_noted else ()
+            with self.ledger.transaction(*touched):
                 if not self.embedder.admits(embedder):
                     continue  # the store has just moved to another embedder
                 for memory in memories if replace else ():
@@ -142,7 +144,8 @@ class MemoryStore(IndexedLedger):
                 [[] for _ in moved] if embedder is None else with_vectors(texts, embedder.embed_documents)
             )
             replaced: list[Passage] = []
-            with self.ledger.transaction():
+            touched = {key.scope for key in moved} if embedder is None or embedder.is_noted else ()
+            with self.ledger.transaction(*touched):
                 if any(self.ledger.get(scope=key.scope, id=key.id) != before[key] for key in moved):
                     continue  # somebody else was faster: begin with what they left
                 if embedder is not None and not self.embedder.admits(embedder):
@@ -188,8 +191,7 @@ class MemoryStore(IndexedLedger):
             NotFoundError: There is no such memory in this scope.
             ValidationError: The scope is malformed.
         """
-        scopes.parse(scope)
-        with self.ledger.transaction():
+        with self.ledger.transaction(*scopes.lineage(scopes.parse(scope))):
             gone = self.unindexed(scope, id=id)
             if not self.ledger.remove(scope=scope, id=id):
                 raise NotFoundError(f"Memory not found: {id}")
@@ -217,7 +219,7 @@ class MemoryStore(IndexedLedger):
         erased = 0
         while keys := self.ledger.conversations.old_messages(before=before, limit=_ERASED_TOGETHER):
             gone: list[Passage] = []
-            with self.ledger.transaction():
+            with self.ledger.transaction(*{key.scope for key in keys}):
                 for key in keys:
                     passages = self.ledger.passages_of(key.scope, id=key.id)
                     turns = {passage.part for passage in passages if passage.field == TURN}
@@ -247,7 +249,7 @@ class MemoryStore(IndexedLedger):
         if not keys:
             return 0
         gone: list[Passage] = []
-        with self.ledger.transaction():
+        with self.ledger.transaction(*_touched([(key.scope, True) for key in keys])):
             for key in keys:
                 gone += self.unindexed(key.scope, id=key.id)
             removed = self.ledger.management.remove(keys)
@@ -271,10 +273,15 @@ class MemoryStore(IndexedLedger):
 
     def add_pending_reviews(self, reviews: Sequence[PendingReview]) -> None:
         """File retrievals for later review, without the memories that have been forgotten meanwhile."""
-        with self.ledger.transaction():
+        with self.ledger.transaction(*{review.scope for review in reviews}):
             present = [self._without_forgotten(review) for review in reviews]
             self.ledger.add_pending_reviews([review for review in present if review.memories])
 
     def _without_forgotten(self, review: PendingReview) -> PendingReview:
         kept = tuple(key for key in review.memories if self.ledger.get(scope=key.scope, id=key.id) is not None)
         return replace(review, memories=kept)
+
+
+def _touched(changes: Sequence[tuple[str, bool]]) -> set[str]:
+    """The scopes that changes reach: a removal also reaches the reviews of every scope above."""
+    return {each for scope, removes in changes for each in (scopes.lineage(scope) if removes else [scope])}

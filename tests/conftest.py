@@ -133,6 +133,18 @@ def chroma_client(lasting, socket_enabled, tmp_path_factory):
     return lasting.started["chroma"]
 
 
+@pytest.fixture
+def postgres_url(lasting):
+    """The address of an empty PostgreSQL database; all tests of a worker share the server."""
+    from postgres_server import CARELESS, running_postgres
+
+    if "postgres" not in lasting.started:
+        lasting.started["postgres"] = lasting.enter_context(running_postgres(settings=CARELESS))
+    server = lasting.started["postgres"]
+    with server.lent() as url:
+        yield url
+
+
 @pytest.fixture(scope="session")
 def tool_examples():
     """Calls of every tool that succeed on what ``stock`` stores: (tool, name of the case, arguments)."""

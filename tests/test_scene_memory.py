@@ -19,8 +19,8 @@ from memory_retrievers import (
     ValidationError,
 )
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
-from memory_retrievers.engine import STORE_FILE
 from memory_retrievers.scene_records import EmotionShift, MessageSpan
+from memory_retrievers.storage import STORE_FILE
 from memory_retrievers.testing import HashEmbedder, ScriptedLanguageModel
 
 AMULET = SceneEvent(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import pathlib
 import shutil
 import signal
 import sqlite3
 from typing import Any
+
+from memory_retrievers.backends.sqlite import database
 
 
 class KillAt:
@@ -45,7 +46,7 @@ class KillAt:
 
     def lay(self) -> None:
         """Lay the points over SQLite's connections, renaming, and Chroma's collections, for the rest of the process."""
-        sqlite3.connect = functools.partial(sqlite3.connect, factory=_connection(self))  # type: ignore[assignment]
+        database.Connection = _connection(self)  # type: ignore[misc]
         _surround(pathlib.Path, "rename", self)
         _surround(shutil, "rmtree", self)
         if self.what in {"upsert", "delete", "create_collection"}:
@@ -67,8 +68,8 @@ def _surround(owner: object, name: str, fault: KillAt) -> None:
     setattr(owner, name, surrounded)
 
 
-def _connection(fault: KillAt) -> type[sqlite3.Connection]:
-    class Connection(sqlite3.Connection):
+def _connection(fault: KillAt) -> type[database.Connection]:
+    class Connection(database.Connection):
         """A real connection that comes by the fault with every statement."""
 
         def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:  # noqa: ANN401

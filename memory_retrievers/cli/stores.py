@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.cli.embedders import embedder_at
-from memory_retrievers.engine import STORE_FILE, noted_embedder
 from memory_retrievers.errors import ConfigurationError, StoreLockedError, ValidationError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.settings import RetrievalSettings, ToolSettings
+from memory_retrievers.storage import STORE_FILE, noted_embedder
 
 if TYPE_CHECKING:
     from memory_retrievers.protocols import Embedder

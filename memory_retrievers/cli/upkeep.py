@@ -13,10 +13,10 @@ from memory_retrievers.cli.printing import print_report
 from memory_retrievers.cli.progress import progress_bar
 from memory_retrievers.cli.stores import require_store, to_change, to_fill, to_look_into
 from memory_retrievers.contents import VerificationReport
-from memory_retrievers.engine import noted_embedder
 from memory_retrievers.errors import BackendError, ValidationError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.settings import RetrievalSettings
+from memory_retrievers.storage import noted_embedder
 from memory_retrievers.turn_passages import Searched
 from memory_retrievers.upkeep import Index
 

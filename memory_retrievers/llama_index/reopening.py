@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from memory_retrievers.engine import STORE_FILE, noted_embedder
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.parts import chosen_embedder
+from memory_retrievers.storage import STORE_FILE, noted_embedder
 
 
 def reopened(path: str | None) -> AgentMemory:

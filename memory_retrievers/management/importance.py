@@ -57,7 +57,7 @@ class ImportanceKeeper:
         if self._writing.read_only or not memories:
             return list(memories)
         now = self._store.now()
-        with self._writing() as store, store.transaction():
+        with self._writing() as store, store.transaction(*{memory.scope for memory in memories}):
             # 1. as they are now: somebody else may have counted meanwhile
             present = [store.ledger.get(scope=memory.scope, id=memory.id) for memory in memories]
             # 2. counted
@@ -97,7 +97,7 @@ class ImportanceKeeper:
         after = self._followed(before, now)
         if after is before:
             return before
-        with self._writing() as store, store.transaction():
+        with self._writing() as store, store.transaction(memory.scope):
             after = self._followed(store.get(memory.id, scope=memory.scope), now)
             store.ledger.management.write_use([after])
         return after
@@ -107,7 +107,7 @@ class ImportanceKeeper:
         if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
             raise ValidationError(f"score must be between 0.0 and 1.0, not {score!r}")
         update = {"importance": float(score), "importance_pinned": True}
-        with self._writing() as store, store.transaction():
+        with self._writing() as store, store.transaction(memory.scope):
             before = store.get(memory.id, scope=memory.scope)
             after = before.model_copy(update=update)
             store.ledger.management.write_use([after])
@@ -119,7 +119,7 @@ class ImportanceKeeper:
 
     def clear(self, memory: AnyMemory) -> AnyMemory:
         """See ``MemoryManager.clear_importance``."""
-        with self._writing() as store, store.transaction():
+        with self._writing() as store, store.transaction(memory.scope):
             before = store.get(memory.id, scope=memory.scope)
             after = self._followed(before.model_copy(update={"importance_pinned": False}), store.now())
             store.ledger.management.write_use([after])

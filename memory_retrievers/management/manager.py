@@ -51,17 +51,20 @@ class MemoryManager(Reading):
         """The same memories for somebody who may only look: it refuses to write, and counts no accesses."""
         return MemoryManager(self._store, settings=self.settings, read_only=True)
 
-    def transaction(self) -> AbstractContextManager[None]:
+    def transaction(self, *within: str) -> AbstractContextManager[None]:
         """Several operations together: all of them are kept, or none.
+
+        Args:
+            within: The scopes that they change, as for ``Ledger.transaction``.
 
         Raises:
             ConfigurationError: The store was opened read-only.
         """
-        return self._transaction()
+        return self._transaction(*within)
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with self._writing() as store, store.transaction():
+    def _transaction(self, *within: str) -> Iterator[None]:
+        with self._writing() as store, store.transaction(*within):
             yield
 
     def add(self, drafts: Sequence[SemanticDraft], *, replace: bool = False) -> list[SemanticMemory]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from memory_retrievers import transfer
 from memory_retrievers.contents import Progress
-from memory_retrievers.engine import STORE_FILE, Engine
+from memory_retrievers.engine import Engine
 from memory_retrievers.memory.adopting import Adopting
 from memory_retrievers.memory.conversing import Conversing
 from memory_retrievers.memory.explaining import Explaining
@@ -19,6 +19,7 @@ from memory_retrievers.memory.staging import Staging
 from memory_retrievers.models import Category
 from memory_retrievers.parts import BeforeStore, DenseEngine, KeywordEngine, Parts
 from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings, ToolSettings
+from memory_retrievers.storage import STORE_FILE, in_file
 
 if TYPE_CHECKING:
     from memory_retrievers.adoption import Collection
@@ -94,7 +95,7 @@ class AgentMemory(Opening, Remembering, Recalling, Explaining, Conversing, Stagi
         transfer.import_(
             Path(path),
             into=Path(into),
-            build=lambda directory: Engine(parts, file=directory / STORE_FILE).store,
+            build=lambda directory: Engine(parts, in_file(parts, directory / STORE_FILE)).store,
             progress=progress,
         )
         return cls._of(parts, Path(into))
@@ -131,7 +132,7 @@ class AgentMemory(Opening, Remembering, Recalling, Explaining, Conversing, Stagi
 
         Args:
             collection: What ``client.get_collection(...)`` returns, of any synchronous Chroma client.
-            path: The store's directory; None keeps the store in memory.
+            path: The store's directory, or the address of a PostgreSQL database; None keeps the store in memory.
             embedder: Must be the one the collection was filled with; up to five of its texts are embedded again to see
                 that it is.
             embedder_id: As for :meth:`open`.
@@ -188,7 +189,7 @@ class AgentMemory(Opening, Remembering, Recalling, Explaining, Conversing, Stagi
         )
         adoption.check_embedder(collection, adopted, parts.embedder.embed_documents)
         # 2. open the store
-        memory = cls._of(parts, None if path is None else Path(path))
+        memory = cls._of(parts, path)
         # 3. fill it
         try:
             memory._take_in(collection, adopted, progress)  # noqa: SLF001 - a new one of this class

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from memory_retrievers import reembedding, reindexing, scopes, transfer, upkeep
 from memory_retrievers.contents import Progress, VerificationReport
-from memory_retrievers.engine import STORE_FILE
 from memory_retrievers.memory.handle import Handle
 from memory_retrievers.parts import chosen_embedder
+from memory_retrievers.storage import STORE_FILE
 from memory_retrievers.upkeep import Index
 
 if TYPE_CHECKING:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from memory_retrievers.engine import STORE_FILE, Engine
+from memory_retrievers import scopes
+from memory_retrievers.engine import Engine
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.memory.handle import Handle
 from memory_retrievers.ownership import share
 from memory_retrievers.parts import BeforeStore, DenseEngine, KeywordEngine, Parts
 from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings, ToolSettings
+from memory_retrievers.storage import POOL_SIZE, STORE_FILE, in_file, is_server, on_server
 
 if TYPE_CHECKING:
     from memory_retrievers.embeddings.adapt import AnyEmbedder
@@ -71,6 +73,8 @@ class Opening(Handle):
             EmbeddingMismatchError: The store was filled with another embedder.
             BackendError: The store cannot be read or written.
         """
+        if isinstance(path, str) and is_server(path):
+            raise ConfigurationError("this is the address of a database: AgentMemory.connect(url) uses it")
         parts = Parts.chosen(
             embedder=embedder,
             embedder_id=embedder_id,
@@ -88,7 +92,9 @@ class Opening(Handle):
             file = Path(path) / STORE_FILE
             if not file.is_file():
                 raise ConfigurationError(f"there is no memory store at {path} to look into")
-            return cls(engine := Engine(parts, file=file, read_only=True), let_go=engine.close)
+            return cls(
+                engine := Engine(parts, in_file(parts, file, read_only=True), read_only=True), let_go=engine.close
+            )
         return cls._of(parts, Path(path))
 
     @classmethod
@@ -128,15 +134,88 @@ class Opening(Handle):
         return cls._of(parts, None)
 
     @classmethod
-    def _of(cls, parts: Parts, directory: Path | None) -> Self:
-        """The store of a directory, made if it is missing, or one in memory."""
-        if directory is None:
-            return cls(engine := Engine(parts, file=None), let_go=engine.close)
+    def connect(
+        cls,
+        url: str,
+        *,
+        embedder: AnyEmbedder | None = None,
+        embedder_id: str | None = None,
+        retrieval: RetrievalSettings | None = None,
+        clock: Clock | None = None,
+        dense: DenseEngine = "auto",
+        language_model: AnyLanguageModel | None = None,
+        ingestion: IngestionSettings | None = None,
+        review: ReviewSettings | None = None,
+        before_store: BeforeStore | None = None,
+        tools: ToolSettings | None = None,
+        pool_size: int = POOL_SIZE,
+        within: str | None = None,
+    ) -> Self:
+        """Use the store in a PostgreSQL database with pgvector, whose tables are made if they are missing.
+
+        Any number of processes may write and read it at once, each with a connection of its own. It behaves as a
+        store of :meth:`open` does; what is said of arguments there holds here.
+
+        Args:
+            url: How to reach the database, for example ``postgresql://user@host/agents``; further parameters go to
+                libpq. Several stores in one database take a schema each: ``?options=-csearch_path=store``.
+            embedder: As for :meth:`open`.
+            embedder_id: As for :meth:`open`.
+            retrieval: As for :meth:`open`.
+            clock: As for :meth:`open`.
+            dense: ``auto``: exactly in small scopes and by pgvector's HNSW in wide ones. ``exact``. Or the client of a
+                Chroma server or of Chroma Cloud, which then answers in wide scopes.
+            language_model: As for :meth:`open`.
+            ingestion: As for :meth:`open`.
+            review: As for :meth:`open`.
+            before_store: As for :meth:`open`.
+            tools: As for :meth:`open`.
+            pool_size: How many connections this process keeps at most; two are always open.
+            within: Confine every connection to this scope and those below it. Where its role does not own the tables,
+                PostgreSQL's row-level security shows it no row of any other scope, whatever is asked.
+
+        Raises:
+            MissingExtraError: psycopg is not installed.
+            ConfigurationError: The arguments do not fit together, a newer version of the package made the tables, the
+                server is older than PostgreSQL 15 or has no pgvector, or Chroma's own folder was asked for.
+            ValidationError: ``within`` is malformed.
+            EmbeddingMismatchError: The store was filled with another embedder.
+            BackendError: The database cannot be reached.
+        """
+        if not is_server(url):
+            raise ConfigurationError(f"{url!r} is no address of a PostgreSQL database: postgresql://user@host/database")
+        if dense == "chroma":
+            raise ConfigurationError("with PostgreSQL a Chroma client does what dense='chroma' asks for: pass one")
+        parts = Parts.chosen(
+            embedder=embedder,
+            embedder_id=embedder_id,
+            retrieval=retrieval,
+            clock=clock,
+            keyword="sqlite_bm25",
+            dense=dense,
+            language_model=language_model,
+            ingestion=ingestion,
+            review=review,
+            before_store=before_store,
+            tools=tools,
+        )
+        storage = on_server(parts, url, pool_size=pool_size, within=None if within is None else scopes.parse(within))
+        return cls(engine := Engine(parts, storage), let_go=engine.close)
+
+    @classmethod
+    def _of(cls, parts: Parts, place: str | Path | None) -> Self:
+        """The store of a directory, made if it is missing, of a PostgreSQL database, or one in memory."""
+        if place is None:
+            return cls(engine := Engine(parts, in_file(parts, None)), let_go=engine.close)
+        if isinstance(place, str) and is_server(place):
+            storage = on_server(parts, place, pool_size=POOL_SIZE, within=None)
+            return cls(engine := Engine(parts, storage), let_go=engine.close)
+        directory = Path(place)
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigurationError(f"{directory} cannot be used as a store directory: {error.strerror}") from error
         engine, let_go = share(
-            directory, settings=parts.settings, build=lambda: Engine(parts, file=directory / STORE_FILE)
+            directory, settings=parts.settings, build=lambda: Engine(parts, in_file(parts, directory / STORE_FILE))
         )
         return cls(engine, let_go=let_go)

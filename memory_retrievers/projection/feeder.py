@@ -71,7 +71,7 @@ class Feeder:
                 if self._generation is None:
                     self._prepare()
                 else:
-                    self._feed()
+                    self._feed(self._generation)
             except _StoppedError:
                 return
             except BackendError as error:
@@ -129,7 +129,7 @@ class Feeder:
         with self._feeding:
             try:
                 if self.ready and len(self._outbox.waiting(at_most=LAST_BATCHES * BATCH)) <= LAST_BATCHES * BATCH:
-                    self._feed(to_the_end=True)
+                    self._feed(self._generation, to_the_end=True)
             except BackendError as error:
                 _logger.warning("the vector projection could not be fed on closing and will be later: %s", error)
             self._generation = None
@@ -152,11 +152,11 @@ class Feeder:
     def _prepare(self) -> None:
         self._projection.close()
         generation = self._opened() or self._begun_anew()
-        self._feed()
-        if not self._matches():
+        self._feed(generation)
+        if not self._matches(generation):
             generation = self._begun_anew()
-            self._feed()
-            if not self._matches():
+            self._feed(generation)
+            if not self._matches(generation):
                 raise IndexOutOfStepError("the vector projection does not hold what it was given")
         self._generation, self._suspect = generation, False
 
@@ -172,26 +172,33 @@ class Feeder:
             return None
 
     def _begun_anew(self) -> str:
-        self._projection.destroy(self._outbox.state().generation)
-        generation = uuid.uuid4().hex
-        self._outbox.begin(generation)  # first: if this ends here, no collection is left that nobody knows of
-        self._projection.create(generation)
+        with self._outbox.turn():
+            self._projection.destroy(self._outbox.state().generation)
+            generation = uuid.uuid4().hex
+            self._outbox.begin(generation)  # first: if this ends here, no collection is left that nobody knows of
+            self._projection.create(generation)
         return generation
 
-    def _feed(self, *, to_the_end: bool = False) -> None:
-        """Carry out batches until nothing waits."""
-        while (batch := self._outbox.batch(limit=BATCH)) is not None:
+    def _feed(self, generation: str | None, *, to_the_end: bool = False) -> None:
+        """Carry out batches for the projection of this name, which is open, until nothing waits."""
+        while self._outbox.waiting(at_most=0):
             if self._stop.is_set() and not to_the_end:
                 raise _StoppedError
-            self._projection.put(batch.put)
-            self._projection.remove(batch.remove)
-            self._outbox.acknowledge(batch)
+            with self._outbox.turn():
+                batch = self._outbox.batch(limit=BATCH)
+                if batch is None:
+                    return  # another process has fed it
+                if batch.generation != generation:
+                    raise BackendError("another process has begun the vector projection anew")
+                self._projection.put(batch.put)
+                self._projection.remove(batch.remove)
+                self._outbox.acknowledge(batch)
 
-    def _matches(self) -> bool:
+    def _matches(self, generation: str) -> bool:
         """Whether as many passages are stored as should be. What changes meanwhile is fed, and counted again."""
         while True:
             counted = self._projection.count()
             state = self._outbox.state()
             if not state.changed:
                 return counted == state.projected
-            self._feed()
+            self._feed(generation)

@@ -26,8 +26,13 @@ if TYPE_CHECKING:  # importing the package loads no numpy
 class Ledger(Protocol):
     """The truth: records, their passages and vectors, and what is waiting to be reviewed."""
 
-    def transaction(self) -> AbstractContextManager[None]:
-        """All writes inside are kept together or not at all; once it ends without an exception they are durable."""
+    def transaction(self, *scopes: str) -> AbstractContextManager[None]:
+        """All writes inside are kept together or not at all; once it ends without an exception they are durable.
+
+        Args:
+            scopes: All changes inside are within these scopes. Until it ends nobody else changes them, so what is read
+                there stays true. Without any, that holds for the whole store, and everybody else waits.
+        """
         ...
 
     def add(self, memories: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]]) -> list[Passage]:

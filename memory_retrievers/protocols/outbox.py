@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -48,6 +49,10 @@ class Outbox(Protocol):
 
     Passages of invalidated facts are in no projection; those of expired memories are, with the moment they expire.
     """
+
+    def turn(self) -> AbstractContextManager[None]:
+        """While this lasts nobody else feeds a projection, in whatever process; for one batch, or a new beginning."""
+        ...
 
     def begin(self, generation: str | None) -> None:
         """From now on feed a projection of this name, from nothing; None feeds none."""

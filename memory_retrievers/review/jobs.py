@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from memory_retrievers import fsrs
+from memory_retrievers import fsrs, scopes
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.fields import microseconds
 from memory_retrievers.messages import Message
@@ -110,7 +110,7 @@ def apply(store: MemoryStore, ratings: Sequence[RatedMemory]) -> tuple[tuple[Mem
         The memories that were changed, with the rating of each.
     """
     applied = []
-    with store.ledger.transaction():
+    with store.ledger.transaction(*{rated.key.scope for rated in ratings}):
         for rated in ratings:
             memory = _reviewable(store, rated.key, reviewed_at=rated.reviewed_at, min_days=rated.min_days)
             if memory is not None:
@@ -127,7 +127,7 @@ def review_one(store: MemoryStore, id: str, *, scope: str, rating: Rating | str,
         ValidationError: It is a fact, the rating is unknown, or the scope malformed.
     """
     parsed = parse_rating(rating)
-    with store.ledger.transaction():
+    with store.ledger.transaction(scopes.parse(scope)):
         memory = store.get(id, scope=scope)
         if not isinstance(memory, EpisodicMemory):
             raise ValidationError(f"{id} is a fact; facts do not fade, so only episodes can be reviewed")

@@ -104,7 +104,7 @@ def memory_store(context: ToolContext, arguments: MemoryStoreArguments) -> ToolO
             a duplicate; nothing was stored.
     """
     draft = draft_of(context, arguments)
-    with context.manager.transaction():
+    with context.manager.transaction(draft.scope):
         stored = store_one(context, arguments, draft)
     return ToolOutput.of(_told(context, arguments, stored))
 

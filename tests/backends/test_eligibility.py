@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from memory_retrievers.backends.sqlite import SQLiteLedger, eligibility
+from memory_retrievers.backends.sql import eligibility
+from memory_retrievers.backends.sqlite import SQLiteLedger
 from memory_retrievers.testing.contracts.samples import NOW, add, fact, facts_in
 
 

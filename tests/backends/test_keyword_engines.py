@@ -11,8 +11,8 @@ from scipy.stats import kendalltau
 
 from memory_retrievers.backends import term_cache
 from memory_retrievers.backends.rank_bm25 import RankBM25KeywordIndex
+from memory_retrievers.backends.sql.keyword import SCAN_LIMIT, PostingsKeywordIndex
 from memory_retrievers.backends.sqlite import SQLiteLedger
-from memory_retrievers.backends.sqlite_bm25 import SCAN_LIMIT, SQLiteKeywordIndex
 from memory_retrievers.models import Category, Kind, MemoryKey, Tier
 from memory_retrievers.passages import Selection
 from memory_retrievers.testing.contracts import KeywordIndexContract
@@ -39,13 +39,13 @@ def scan_limit(request):
     return request.param
 
 
-class TestSQLiteKeywordIndex(KeywordIndexContract):
+class TestPostingsKeywordIndex(KeywordIndexContract):
     @pytest.fixture
     def index(self, ledger):
-        return SQLiteKeywordIndex(ledger, **DEFAULT)
+        return PostingsKeywordIndex(ledger, **DEFAULT)
 
 
-class TestSQLiteKeywordIndexOnDisk(KeywordIndexContract):
+class TestPostingsKeywordIndexOnDisk(KeywordIndexContract):
     @pytest.fixture
     def ledger(self, tmp_path):
         ledger = SQLiteLedger(tmp_path / "memory.db")
@@ -54,7 +54,7 @@ class TestSQLiteKeywordIndexOnDisk(KeywordIndexContract):
 
     @pytest.fixture
     def index(self, ledger):
-        return SQLiteKeywordIndex(ledger, **SEED, scan_limit=NEVER)
+        return PostingsKeywordIndex(ledger, **SEED, scan_limit=NEVER)
 
 
 class TestRankBM25KeywordIndex(KeywordIndexContract):
@@ -88,7 +88,7 @@ def _lucene(query, documents, *, k1, b):
 
 
 def test_a_score_computed_by_hand(ledger, scan_limit):
-    index = SQLiteKeywordIndex(ledger, **SEED, scan_limit=scan_limit)
+    index = PostingsKeywordIndex(ledger, **SEED, scan_limit=scan_limit)
     ids = _store(ledger, index, [fact("f1", "green tea"), fact("f2", "tea tea milk sugar")])
     # N = 2, df = 2, average length 3: idf = ln(1 + 0.5 / 2.5), norm = 1.2 × (0.25 + 0.75 × length / 3)
     expected = {ids[1]: math.log(1.2) * 2 / (2 + 1.5), ids[0]: math.log(1.2) * 1 / (1 + 0.9)}
@@ -99,7 +99,7 @@ def test_a_score_computed_by_hand(ledger, scan_limit):
 def test_scores_are_those_of_lucene(ledger, parameters, scan_limit):
     generator = np.random.default_rng(0)
     words = Words(generator)
-    index = SQLiteKeywordIndex(ledger, **parameters, scan_limit=scan_limit)
+    index = PostingsKeywordIndex(ledger, **parameters, scan_limit=scan_limit)
     texts = words.texts(200)
     ids = _store(ledger, index, [fact(f"f{n}", text) for n, text in enumerate(texts)])
     documents = list(map(analyze, texts))
@@ -109,7 +109,7 @@ def test_scores_are_those_of_lucene(ledger, parameters, scan_limit):
 
 
 def test_statistics_are_those_of_the_scopes_that_are_searched(ledger, scan_limit):
-    index = SQLiteKeywordIndex(ledger, **DEFAULT, scan_limit=scan_limit)
+    index = PostingsKeywordIndex(ledger, **DEFAULT, scan_limit=scan_limit)
     texts = {"user": "tea", "user/1": "tea milk", "user/1/work": "milk and green tea", "user/10": "tea tea"}
     ids = {scope: _store(ledger, index, [fact("f1", text, scope=scope)])[0] for scope, text in texts.items()}
     for scope, within in {"user/1": ["user/1", "user/1/work"], "user": list(texts)}.items():
@@ -156,7 +156,7 @@ def test_both_engines_order_the_candidates_alike(ledger, parameters):
 
 def test_small_and_large_scopes_are_searched_alike(ledger):
     words = Words(np.random.default_rng(3))
-    scanning, joining = (SQLiteKeywordIndex(ledger, **DEFAULT, scan_limit=limit) for limit in (SCAN_LIMIT, NEVER))
+    scanning, joining = (PostingsKeywordIndex(ledger, **DEFAULT, scan_limit=limit) for limit in (SCAN_LIMIT, NEVER))
     _store(ledger, scanning, [fact(f"f{n}", text) for n, text in enumerate(words.texts(200))])
     for query in words.queries(40):
         scanned, joined = (engine.search(query, facts_in(), limit=20) for engine in (scanning, joining))
@@ -165,14 +165,14 @@ def test_small_and_large_scopes_are_searched_alike(ledger):
         assert scanned.scores == pytest.approx(joined.scores, rel=1e-12)
 
 
-@pytest.mark.parametrize("engine", [SQLiteKeywordIndex, RankBM25KeywordIndex])
+@pytest.mark.parametrize("engine", [PostingsKeywordIndex, RankBM25KeywordIndex])
 def test_what_is_remembered_of_passages_is_bounded_and_stays_right(ledger, monkeypatch, engine):
     monkeypatch.setattr(term_cache, "REMEMBERED_PASSAGES", 9)
     index = engine(ledger, **DEFAULT)
     scopes = ("user/1", "user/2", "user/3")
     for scope in scopes:
         _store(
-            ledger, SQLiteKeywordIndex(ledger, **DEFAULT), [fact(f"f{n}", "green tea", scope=scope) for n in range(4)]
+            ledger, PostingsKeywordIndex(ledger, **DEFAULT), [fact(f"f{n}", "green tea", scope=scope) for n in range(4)]
         )
     for scope in (*scopes, *scopes):
         assert len(index.search(["tea"], facts_in(scope), limit=10).passages) == 4
@@ -182,10 +182,10 @@ def test_what_is_remembered_of_passages_is_bounded_and_stays_right(ledger, monke
     assert index._cache._size == 0
 
 
-@pytest.mark.parametrize("engine", [SQLiteKeywordIndex, RankBM25KeywordIndex])
+@pytest.mark.parametrize("engine", [PostingsKeywordIndex, RankBM25KeywordIndex])
 def test_only_what_is_new_in_a_scope_is_read(ledger, monkeypatch, engine):
     index = engine(ledger, **DEFAULT)
-    postings, read = SQLiteKeywordIndex(ledger, **DEFAULT), []
+    postings, read = PostingsKeywordIndex(ledger, **DEFAULT), []
     texts = ledger.texts
     monkeypatch.setattr(ledger, "texts", lambda passages: (read.extend(passages), texts(passages))[1])
     old = _store(ledger, postings, [fact(f"f{n}", f"tea number{n}") for n in range(30)])
@@ -200,7 +200,7 @@ def test_only_what_is_new_in_a_scope_is_read(ledger, monkeypatch, engine):
 
 def test_many_passages_are_taken_from_their_postings_and_few_from_their_texts(ledger, monkeypatch):
     words = Words(np.random.default_rng(4))
-    stored, analyzed = (SQLiteKeywordIndex(ledger, **DEFAULT) for _ in range(2))
+    stored, analyzed = (PostingsKeywordIndex(ledger, **DEFAULT) for _ in range(2))
     spread = [SCOPE, f"{SCOPE}/work", f"{SCOPE}/play"]
     texts = [*words.texts(40), "..."]
     _store(ledger, stored, [fact(f"f{n}", text, scope=spread[n % 3]) for n, text in enumerate(texts)])
@@ -215,7 +215,7 @@ def test_many_passages_are_taken_from_their_postings_and_few_from_their_texts(le
 
 def test_a_passage_whose_postings_are_being_removed_is_read_from_its_text(ledger, monkeypatch):
     monkeypatch.setattr(term_cache, "_FEW", 0)
-    index = SQLiteKeywordIndex(ledger, **DEFAULT)
+    index = PostingsKeywordIndex(ledger, **DEFAULT)
     ids = _store(ledger, index, [fact("f1", "tea"), fact("f2", "milk")])
     with suppress(ZeroDivisionError), ledger.transaction():
         index.remove(ledger.passages_of(SCOPE, id="f1"))
@@ -224,10 +224,10 @@ def test_a_passage_whose_postings_are_being_removed_is_read_from_its_text(ledger
     assert index.search(["tea"], facts_in(), limit=10).passages == ids[:1]
 
 
-@pytest.mark.parametrize("engine", [SQLiteKeywordIndex, RankBM25KeywordIndex])
+@pytest.mark.parametrize("engine", [PostingsKeywordIndex, RankBM25KeywordIndex])
 def test_no_word_of_what_is_forgotten_stays_in_memory(ledger, engine):
     index = engine(ledger, **DEFAULT)
-    ids = _store(ledger, SQLiteKeywordIndex(ledger, **DEFAULT), [fact("f1", "secret tea"), fact("f2", "tea")])
+    ids = _store(ledger, PostingsKeywordIndex(ledger, **DEFAULT), [fact("f1", "secret tea"), fact("f2", "tea")])
     index.search(["tea"], facts_in(), limit=10)
     block = index._cache.block(facts_in())
     ledger.remove(scope=SCOPE, id="f1")
@@ -237,10 +237,10 @@ def test_no_word_of_what_is_forgotten_stays_in_memory(ledger, engine):
     assert not getattr(index, "_models", None)
 
 
-@pytest.mark.parametrize("engine", [SQLiteKeywordIndex, RankBM25KeywordIndex])
+@pytest.mark.parametrize("engine", [PostingsKeywordIndex, RankBM25KeywordIndex])
 def test_what_was_read_before_something_was_forgotten_is_not_remembered(ledger, monkeypatch, engine):
     index = engine(ledger, **DEFAULT)
-    ids = _store(ledger, SQLiteKeywordIndex(ledger, **DEFAULT), [fact("f1", "secret tea")])
+    ids = _store(ledger, PostingsKeywordIndex(ledger, **DEFAULT), [fact("f1", "secret tea")])
     texts = ledger.texts
 
     def texts_and_then_forget(passages):
@@ -255,7 +255,7 @@ def test_what_was_read_before_something_was_forgotten_is_not_remembered(ledger, 
 
 
 def test_a_memory_that_comes_from_another_scope_is_counted_in_its_place(ledger):
-    index = SQLiteKeywordIndex(ledger, **DEFAULT)
+    index = PostingsKeywordIndex(ledger, **DEFAULT)
     moved = _store(ledger, index, [fact("f1", "tea milk", scope="user/2")])
     ids = _store(ledger, index, [fact("f2", "tea")])
     assert index.statistics(["milk"], facts_in()).frequencies == {"milk": 0}
@@ -297,7 +297,7 @@ def test_rank_bm25_keeps_the_models_of_the_scopes_searched_last(ledger):
 
 
 def _engines(ledger, **parameters):
-    return SQLiteKeywordIndex(ledger, **parameters), RankBM25KeywordIndex(ledger, **parameters)
+    return PostingsKeywordIndex(ledger, **parameters), RankBM25KeywordIndex(ledger, **parameters)
 
 
 class Words:

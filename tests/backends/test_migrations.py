@@ -12,7 +12,7 @@ import pytest
 from memory_retrievers import AgentMemory, BackendError, ConfigurationError, SemanticMemory
 from memory_retrievers.backends.sqlite import SQLiteLedger, migrating
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
-from memory_retrievers.engine import STORE_FILE
+from memory_retrievers.storage import STORE_FILE
 from memory_retrievers.testing import HashEmbedder
 
 FACTS = [f"User number {number} lives in Lyon and likes tea" for number in range(40)]

@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from memory_retrievers.backends.sqlite import SQLiteLedger, migrating
+from memory_retrievers.backends.sqlite import SQLiteLedger, database, migrating
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
 from memory_retrievers.passages import NewPassage
@@ -45,13 +45,12 @@ def connections(monkeypatch):
     """Every connection that is opened during the test."""
     opened = []
 
-    class Recorded(sqlite3.Connection):
+    class Recorded(database.Connection):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
             opened.append(self)
 
-    connect = sqlite3.connect
-    monkeypatch.setattr(sqlite3, "connect", lambda *args, **kwargs: connect(*args, factory=Recorded, **kwargs))
+    monkeypatch.setattr(database, "Connection", Recorded)
     return opened
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from memory_retrievers.backends import sqlite_bm25
+from memory_retrievers.backends.sql import keyword
+from memory_retrievers.backends.sql.adopted import SQLAdoptedRows
+from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
 from memory_retrievers.backends.sqlite import SQLiteLedger
-from memory_retrievers.backends.sqlite.adopted import SQLiteAdoptedRows
-from memory_retrievers.backends.sqlite_bm25 import SQLiteKeywordIndex
 from memory_retrievers.contents import StoredQueue
 from memory_retrievers.errors import BackendError, ConfigurationError
 from memory_retrievers.managed import Association, AuditEntry
@@ -37,7 +37,7 @@ def ledger(tmp_path):
 
 @pytest.fixture
 def index(ledger):
-    return SQLiteKeywordIndex(ledger, k1=0.9, b=0.4)
+    return PostingsKeywordIndex(ledger, k1=0.9, b=0.4)
 
 
 def _store(ledger, index, memories):
@@ -67,7 +67,7 @@ def test_after_the_last_memory_every_table_is_empty(ledger, index):
 
 
 def test_words_that_an_earlier_analyzer_had_found_go_too(ledger, index, monkeypatch):
-    monkeypatch.setattr(sqlite_bm25, "analyze", lambda text: [*text.split(), "extra"])
+    monkeypatch.setattr(keyword, "analyze", lambda text: [*text.split(), "extra"])
     _store(ledger, index, [fact("f1", "green tea"), fact("f2", "tea")])
     monkeypatch.undo()
     index.remove(ledger.passages_of(SCOPE, id="f1"))
@@ -86,7 +86,7 @@ def test_a_passage_that_was_never_indexed_counts_for_nothing_when_it_goes(ledger
 
 
 def test_postings_are_removed_by_key_and_not_by_reading_the_scope(ledger):
-    statement = sqlite_bm25._REMOVE_POSTINGS.format(narrowed="AND term IN (SELECT value FROM json_each(:terms))")
+    statement = keyword._REMOVE_POSTINGS.format(narrowed="AND term IN (SELECT value FROM json_each(:terms))")
     values = {"scope": SCOPE, "field": "semantic", "passage": 1, "terms": "[]"}
     with ledger.database.read() as connection:
         plan = " ".join(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values))
@@ -156,7 +156,7 @@ def _fill_every_table(ledger, index, *, scope, id, word):
     ledger.management.associate([associated])
     entry = AuditEntry(memory=key, type="score", at=NOW, old=0.1, new=0.9, reason=f"about {word}")
     ledger.management.note([entry])
-    rows = SQLiteAdoptedRows(ledger.database)
+    rows = SQLAdoptedRows(ledger.database)
     rows.note({f"{id}-there": AdoptedRow(memory=passages[0].memory, digest=b"")})
     ledger.new_vectors.keep([passage.id for passage in passages], np.ones((len(passages), 4), np.float32))
 

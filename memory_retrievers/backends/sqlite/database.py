@@ -10,13 +10,15 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 from memory_retrievers.appearing import new_directory
+from memory_retrievers.backends.sql import connection as sql
+from memory_retrievers.backends.sql.connection import one
 from memory_retrievers.backends.sqlite import migrating
+from memory_retrievers.backends.sqlite.dialect import SQLiteDialect
 from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
 
 _PRAGMAS = (
@@ -43,6 +45,12 @@ _OUTERMOST = ("BEGIN IMMEDIATE", "COMMIT", ("ROLLBACK",))
 _JOINED = ("SAVEPOINT joined", "RELEASE joined", ("ROLLBACK TO joined", "RELEASE joined"))
 
 
+class Connection(sqlite3.Connection):
+    """A connection to SQLite."""
+
+    dialect = SQLiteDialect()
+
+
 class Database:
     """A SQLite database, safe to use from several threads.
 
@@ -61,13 +69,15 @@ class Database:
         self._writing = threading.RLock()
         self._writer_thread: int | None = None
         self._pool_lock = threading.Lock()
-        self._idle: list[sqlite3.Connection] = []
+        self._idle: list[Connection] = []
+        self._last_passage = 0
+        self._feeding = threading.RLock()
         self._closed = False
         with _wrapped(path), _opening:
             self._writer = self._connect(migrate=True)
 
     @contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
+    def write(self, *scopes: str) -> Iterator[Connection]:  # noqa: ARG002 - there is one writer anyway
         """A write transaction: committed at the end, rolled back on any exception.
 
         One inside another joins it and is committed with it; if it fails, what it wrote is undone, even if the outer
@@ -92,7 +102,7 @@ class Database:
                 self._writer_thread = outer_thread
 
     @contextmanager
-    def read(self, *, snapshot: bool = False) -> Iterator[sqlite3.Connection]:
+    def read(self, *, snapshot: bool = False) -> Iterator[Connection]:
         """A connection to read with; inside this thread's own write transaction, that transaction's.
 
         Args:
@@ -113,6 +123,28 @@ class Database:
             raise _translated(error, self._path) from error
         finally:
             self._give_back(connection)
+
+    @contextmanager
+    def feeding(self) -> Iterator[None]:
+        """One process writes a file, so only its threads have to take turns."""
+        with self._feeding:
+            yield
+
+    def next_passages(self, connection: sql.Connection, number: int) -> Sequence[int]:
+        """Ids for new passages, inside a write transaction."""
+        # A transaction that fails takes the table's own counter back; whoever read within it may remember the ids.
+        last = one(connection, "SELECT seq FROM sqlite_sequence WHERE name = 'passages'") or 0
+        first = max(self._last_passage, last) + 1
+        self._last_passage = first + number - 1
+        return range(first, first + number)
+
+    def problems(self, connection: sql.Connection) -> Iterator[str]:
+        """What SQLite finds wrong with its file."""
+        for (finding,) in connection.execute("PRAGMA integrity_check"):
+            if finding != "ok":
+                yield f"SQLite's integrity check: {finding}"
+        for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check"):
+            yield f"row {row} of the table {table} belongs to a row of {parent} that is not there"
 
     def compact(self) -> None:
         """Write the file anew and empty its log, so that no byte is left in them but what the tables hold.
@@ -155,7 +187,7 @@ class Database:
                 connection.close()
             self._idle.clear()
 
-    def _connect(self, *, migrate: bool = False) -> sqlite3.Connection:
+    def _connect(self, *, migrate: bool = False) -> Connection:
         # autocommit: transactions are ours to begin and end
         connection = sqlite3.connect(
             _address(self._path, read_only=self._read_only),
@@ -163,6 +195,7 @@ class Database:
             isolation_level=None,
             check_same_thread=False,
             cached_statements=256,
+            factory=Connection,
         )
         try:
             for pragma in _PRAGMAS:
@@ -175,7 +208,7 @@ class Database:
             raise
         return connection
 
-    def _bring_up_to_date(self, connection: sqlite3.Connection) -> None:
+    def _bring_up_to_date(self, connection: Connection) -> None:
         migrating.refuse_newer(connection, self._path)
         if self._read_only:
             migrating.refuse_older(connection, self._path)
@@ -185,7 +218,7 @@ class Database:
             connection.execute("PRAGMA synchronous = FULL")  # an acknowledged memory survives a power cut
         migrating.migrate(connection)
 
-    def _take(self) -> sqlite3.Connection:
+    def _take(self) -> Connection:
         with self._pool_lock:
             self._require_open()
             if self._idle:
@@ -193,7 +226,7 @@ class Database:
         with _wrapped(self._path):
             return self._connect()
 
-    def _give_back(self, connection: sqlite3.Connection) -> None:
+    def _give_back(self, connection: Connection) -> None:
         try:
             connection.rollback()  # a snapshot ends here
         except BaseException:
@@ -220,12 +253,6 @@ class Database:
             raise ConfigurationError("this memory is closed; open it again")
 
 
-def one(connection: sqlite3.Connection, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Any:  # noqa: ANN401 - a SQL value
-    """The first column of the first row, or None."""
-    row = connection.execute(sql, parameters).fetchone()
-    return None if row is None else row[0]
-
-
 def read_note(path: Path, name: str) -> str | None:
     """A note of a store, whichever version wrote it, also beside a process that writes it; None if there is none.
 
@@ -233,7 +260,8 @@ def read_note(path: Path, name: str) -> str | None:
         ConfigurationError: A newer version of the package wrote the store.
         BackendError: The file is not a SQLite database, or cannot be opened.
     """
-    with _wrapped(path), closing(sqlite3.connect(_address(path, read_only=True), uri=True)) as connection:
+    address = _address(path, read_only=True)
+    with _wrapped(path), closing(sqlite3.connect(address, uri=True, factory=Connection)) as connection:
         migrating.refuse_newer(connection, path)
         if not migrating.version_of(connection):  # nothing has been written yet
             return None
@@ -247,7 +275,7 @@ def _address(path: Path | None, *, read_only: bool) -> str:
     return f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
 
 
-def _switch_to_wal(connection: sqlite3.Connection) -> None:
+def _switch_to_wal(connection: Connection) -> None:
     """SQLite does not wait by itself where another process is at the same thing."""
     deadline = time.monotonic() + _PATIENCE
     while True:

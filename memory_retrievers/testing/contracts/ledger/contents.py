@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 
 import numpy as np
+import pytest
 
+from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory
 from memory_retrievers.protocols import Ledger
 from memory_retrievers.testing.contracts.samples import BELOW, BESIDE, NOW, SCOPE, add, episode, fact, review
@@ -73,11 +76,20 @@ class ContentsContract:
         ledger.write_notes({"dimension": "4"})
         add(ledger, [fact("zero")])
         add(ledger, [fact("short")], np.ones((1, 1), np.float32))
-        add(ledger, [fact("nan")], np.full((1, 4), np.nan, np.float32))
-        zero, short, nan = ledger.verify().problems
+        zero, short = ledger.verify().problems
         assert "'zero'" in zero
         assert "length 0.0000 instead of 1" in zero
         assert "'short'" in short
         assert "1 numbers instead of 4" in short
-        assert "'nan'" in nan
-        assert "NaN" in nan
+
+    @pytest.mark.parametrize("number", [math.nan, math.inf])
+    def test_a_vector_that_is_none_is_refused_or_a_problem(self, ledger: Ledger, number: float) -> None:
+        ledger.write_notes({"dimension": "4"})
+        try:
+            add(ledger, [fact("f1")], np.full((1, 4), number, np.float32))
+        except ValidationError:
+            assert ledger.get(scope=SCOPE, id="f1") is None
+        else:
+            (problem,) = ledger.verify().problems
+            assert "'f1'" in problem
+            assert "NaN" in problem

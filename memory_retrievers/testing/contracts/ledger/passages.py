@@ -32,6 +32,8 @@ from memory_retrievers.testing.contracts.samples import (
 _SOON = NOW + timedelta(microseconds=1)
 _NOWHERE = 10**9
 
+_NUMBERS = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
 
 class PassageContract:
     """Selections, texts, vectors and owners."""
@@ -61,7 +63,7 @@ class PassageContract:
         assert ledger.texts([]) == {}
 
     @exploring
-    @given(rows=st.lists(st.lists(st.floats(width=32, allow_nan=False), min_size=3, max_size=3), min_size=1))
+    @given(rows=st.lists(st.lists(_NUMBERS, min_size=3, max_size=3), min_size=1))
     def test_vectors_come_back_to_the_last_bit(self, ledger: Ledger, rows: list[list[float]]) -> None:
         vectors, scope = np.array(rows, np.float32), fresh_scope()
         stored = add(ledger, [fact(str(n), scope=scope) for n in range(len(rows))], vectors)

@@ -5,22 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from memory_retrievers.backends.sqlite.database import one
-from memory_retrievers.backends.sqlite.rows import encode_json, encode_time
+from memory_retrievers import scopes
+from memory_retrievers.backends.sql.connection import Connection, one
+from memory_retrievers.backends.sql.rows import encode_json, encode_time
 from memory_retrievers.fields import moment
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.retrieved import PendingReview
-
-if TYPE_CHECKING:
-    import sqlite3
 
 REVIEWS_PER_SCOPE: Final = 200
 SAME_REVIEW_WINDOW: Final = timedelta(seconds=60)
 
 
-def insert(connection: sqlite3.Connection, review: PendingReview, *, scope_id: int, merge: bool) -> None:
+def insert(connection: Connection, review: PendingReview, *, scope_id: int, merge: bool) -> None:
     """File a review, unless it is to merge and the same one was filed within a minute; the oldest beyond 200 go."""
     memories = _encode(review.memories)
     same = """SELECT 1 FROM pending_reviews WHERE scope_id = ? AND job IS NULL AND query = ? AND memories = ?
@@ -33,19 +31,20 @@ def insert(connection: sqlite3.Connection, review: PendingReview, *, scope_id: i
         (scope_id, review.query, memories, created_at),
     )
     connection.execute(
-        """DELETE FROM pending_reviews WHERE id IN
-        (SELECT id FROM pending_reviews WHERE scope_id = ? AND job IS NULL
-        ORDER BY created_at DESC, id DESC LIMIT -1 OFFSET ?)""",
-        (scope_id, REVIEWS_PER_SCOPE),
+        """DELETE FROM pending_reviews WHERE scope_id = :scope_id AND job IS NULL AND id NOT IN
+        (SELECT id FROM pending_reviews WHERE scope_id = :scope_id AND job IS NULL
+        ORDER BY created_at DESC, id DESC LIMIT :kept)""",
+        {"scope_id": scope_id, "kept": REVIEWS_PER_SCOPE},
     )
 
 
-def read(connection: sqlite3.Connection, scope: str, *, job: int | None = None) -> list[PendingReview]:
+def read(connection: Connection, scope: str, *, job: int | None = None) -> list[PendingReview]:
     """The scope's reviews that are part of a job, or of none, oldest first."""
+    of_job = "job IS NULL" if job is None else "job = :job"
     rows = connection.execute(
-        """SELECT query, memories, created_at FROM pending_reviews
-        WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND job IS ? ORDER BY created_at, id""",
-        (scope, job),
+        f"""SELECT query, memories, created_at FROM pending_reviews
+        WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND {of_job} ORDER BY created_at, id""",
+        {"scope": scope, "job": job},
     ).fetchall()
     return [decode(scope, *row) for row in rows]
 
@@ -55,7 +54,7 @@ def decode(scope: str, query: str, memories: str, created_at: int) -> PendingRev
     return PendingReview(scope=scope, query=query, memories=_decode(memories), created_at=moment(created_at))
 
 
-def strike_out(connection: sqlite3.Connection, scope: str, is_gone: Callable[[MemoryKey], bool]) -> None:
+def strike_out(connection: Connection, scope: str, is_gone: Callable[[MemoryKey], bool]) -> None:
     """Take memories out of every review that may name them; a review left without memories goes.
 
     Args:
@@ -64,9 +63,9 @@ def strike_out(connection: sqlite3.Connection, scope: str, is_gone: Callable[[Me
         is_gone: Whether a memory is one of them.
     """
     rows = connection.execute(
-        """SELECT id, memories FROM pending_reviews
-        WHERE scope_id IN (SELECT id FROM scopes WHERE scope IN (SELECT value FROM json_each(?)))""",
-        (json.dumps(_lineage(scope)),),
+        f"""SELECT id, memories FROM pending_reviews
+        WHERE scope_id IN (SELECT id FROM scopes WHERE {connection.dialect.among("scope", ":scopes")})""",
+        {"scopes": connection.dialect.listed(scopes.lineage(scope))},
     ).fetchall()
     for row, memories in rows:
         named = _decode(memories)
@@ -78,12 +77,6 @@ def strike_out(connection: sqlite3.Connection, scope: str, is_gone: Callable[[Me
     connection.execute(
         "DELETE FROM review_jobs WHERE NOT EXISTS (SELECT 1 FROM pending_reviews WHERE job = review_jobs.id)"
     )
-
-
-def _lineage(scope: str) -> list[str]:
-    """The scope and every scope above it."""
-    segments = scope.split("/")
-    return ["/".join(segments[:depth]) for depth in range(1, len(segments) + 1)]
 
 
 def _encode(memories: Sequence[MemoryKey]) -> str:

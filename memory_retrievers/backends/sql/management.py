@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from memory_retrievers.backends.sqlite import associations, audit, characters, records, removal, reviews
-from memory_retrievers.backends.sqlite import selection as where
-from memory_retrievers.backends.sqlite.database import Database, one
-from memory_retrievers.backends.sqlite.rows import decode, encode_time
-from memory_retrievers.backends.sqlite.stored import MEMORY
+from memory_retrievers import scopes
+from memory_retrievers.backends.sql import associations, audit, characters, records, removal, reviews
+from memory_retrievers.backends.sql import selection as where
+from memory_retrievers.backends.sql.connection import Connection, Database, Dialect, one
+from memory_retrievers.backends.sql.rows import decode, encode_time
+from memory_retrievers.backends.sql.stored import memory_query
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.managed import Association, AuditEntry, MemoryFilter
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey
 
-if TYPE_CHECKING:
-    import sqlite3
-
-_OF_KEYS: Final = """
-    FROM json_each(:keys) CROSS JOIN scopes s ON s.scope = json_extract(value, '$[0]')
-    CROSS JOIN memories m ON m.scope_id = s.id AND m.id = json_extract(value, '$[1]')
-"""
+_ALL: Final = 2**62
+"""A limit that is none."""
 
 
-class SQLiteManagement:
+class SQLManagement:
     """A ``protocols.Management`` beside the ledger's tables.
 
     Args:
@@ -45,27 +40,29 @@ class SQLiteManagement:
         newest_first: bool = True,
     ) -> list[AnyMemory]:
         """See ``protocols.Management``."""
-        condition, values = _condition(filter, now)
         in_scope = "s.scope" if filter.include_child_scopes else "m.id"  # one scope needs no third key
         direction = "DESC" if newest_first else "ASC"
         with self._database.read() as connection:
+            dialect = connection.dialect
+            condition, values = _condition(dialect, filter, now)
             # The rows first, from an index where one will do; what is skipped is never read as a whole.
             rows = connection.execute(
                 f"""SELECT m.row FROM memories m JOIN scopes s ON s.id = m.scope_id WHERE {condition}
                 ORDER BY m.created_at {direction}, m.id, {in_scope} LIMIT :limit OFFSET :offset""",
-                {**values, "limit": -1 if limit is None else limit, "offset": offset},
+                {**values, "limit": _ALL if limit is None else limit, "offset": offset},
             )
             numbers = [row for (row,) in rows]
             found = connection.execute(
-                f"{MEMORY} JOIN json_each(:rows) asked ON asked.value = m.row ORDER BY asked.key",
-                {"rows": json.dumps(numbers)},
-            ).fetchall()
-        return [decode(row) for row in found]
+                f"{memory_query(dialect, first='m.row, ')} WHERE {dialect.among('m.row', ':rows')}",
+                {"rows": dialect.listed(numbers)},
+            )
+            memories = {row[0]: decode(row[1:]) for row in found}
+        return [memories[number] for number in numbers]
 
     def count(self, filter: MemoryFilter, *, now: datetime) -> int:
         """See ``protocols.Management``."""
-        condition, values = _condition(filter, now)
         with self._database.read() as connection:
+            condition, values = _condition(connection.dialect, filter, now)
             return int(one(connection, f"SELECT count(*) FROM memories m WHERE {condition}", values))
 
     def scopes(self, root: str, *, now: datetime) -> dict[str, int]:
@@ -82,15 +79,19 @@ class SQLiteManagement:
     def passages(self, keys: Sequence[MemoryKey]) -> dict[MemoryKey, int]:
         """See ``protocols.Management``."""
         with self._database.read() as connection:
-            found = connection.execute(
-                f"SELECT s.scope, m.id, p.id {_OF_KEYS} JOIN passages p ON p.memory = m.row AND p.part = m.kind",
-                {"keys": _encode(keys)},
-            )
-            return {MemoryKey(scope=scope, id=id): passage for scope, id, passage in found}  # noqa: A001
+            dialect = connection.dialect
+            sql = f"""SELECT m.id, p.id FROM memories m JOIN passages p ON p.memory = m.row {dialect.beside("p", "m")}
+                WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND {dialect.among("m.id", ":ids")}
+                AND p.part = m.kind"""
+            return {
+                MemoryKey(scope=scope, id=id): passage
+                for scope, ids in _by_scope(keys).items()
+                for id, passage in connection.execute(sql, {"scope": scope, "ids": dialect.listed(ids)})  # noqa: A001
+            }
 
     def write_use(self, memories: Sequence[AnyMemory]) -> None:
         """See ``protocols.Management``."""
-        with self._database.write() as connection:
+        with self._database.write(*{memory.scope for memory in memories}) as connection:
             connection.executemany(
                 """UPDATE memories SET importance = ?, importance_pinned = ?, access_count = ?, last_accessed_at = ?
                 WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?""",
@@ -109,7 +110,7 @@ class SQLiteManagement:
 
     def remove(self, keys: Sequence[MemoryKey]) -> int:
         """See ``protocols.Management``."""
-        with self._database.write() as connection:
+        with self._database.write(*{each for key in keys for each in scopes.lineage(key.scope)}) as connection:
             by_scope = _by_scope(keys).items()
             return sum(removal.remove_all(connection, scope=scope, ids=ids) for scope, ids in by_scope)
 
@@ -140,7 +141,7 @@ class SQLiteManagement:
 
     def note(self, entries: Sequence[AuditEntry], *, spacing: timedelta | None = None) -> None:
         """See ``protocols.Management``."""
-        with self._database.write() as connection:
+        with self._database.write(*{entry.memory.scope for entry in entries}) as connection:
             for entry in entries:
                 audit.write(connection, entry, spacing=spacing)
 
@@ -155,16 +156,16 @@ class SQLiteManagement:
             connection.execute("DELETE FROM audit WHERE at < ?", (encode_time(before),))
 
 
-def _condition(filter: MemoryFilter, now: datetime) -> tuple[str, dict[str, Any]]:
+def _condition(dialect: Dialect, filter: MemoryFilter, now: datetime) -> tuple[str, dict[str, Any]]:
     """Which memories ``m`` the filter lets through, of both kinds, and the values that this refers to."""
     selection = filter.selection(Kind.SEMANTIC, now=now)
     conditions = [
         f"m.scope_id {where.scope_condition(selection)}",
         where.NOT_EXPIRED,
-        *where.narrowing(selection),
+        *where.narrowing(dialect, selection),
         *([] if filter.include_invalidated else ["m.invalid_at IS NULL"]),
     ]
-    return " AND ".join(conditions), where.parameters(selection)
+    return " AND ".join(conditions), where.parameters(dialect, selection)
 
 
 def _by_scope(keys: Sequence[MemoryKey]) -> dict[str, list[str]]:
@@ -174,11 +175,7 @@ def _by_scope(keys: Sequence[MemoryKey]) -> dict[str, list[str]]:
     return ids
 
 
-def _encode(keys: Sequence[MemoryKey]) -> str:
-    return json.dumps([[key.scope, key.id] for key in keys])
-
-
-def _move(connection: sqlite3.Connection, key: MemoryKey, target: int) -> None:
+def _move(connection: Connection, key: MemoryKey, target: int) -> None:
     if one(connection, "SELECT 1 FROM memories WHERE scope_id = ? AND id = ?", (target, key.id)) is not None:
         raise ValidationError(f"id {key.id!r} is already taken in the target scope; nothing was moved")
     moved = connection.execute(

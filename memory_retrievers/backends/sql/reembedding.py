@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from memory_retrievers.backends.sqlite.database import Database, one
+from memory_retrievers.backends.sql.connection import Database, one
+from memory_retrievers.backends.sql.records import PUT_NOTE
 from memory_retrievers.protocols import UnembeddedPassage
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _MISSING: Final = """
 """
 
 
-class SQLiteNewVectors:
+class SQLNewVectors:
     """A ``protocols.NewVectors`` beside the ledger's tables.
 
     Args:
@@ -40,7 +41,7 @@ class SQLiteNewVectors:
         """See ``protocols.NewVectors``."""
         with self._database.write() as connection:
             connection.execute("DELETE FROM new_vectors")
-            connection.execute("INSERT OR REPLACE INTO notes VALUES (?, ?)", (_NOTE, label))
+            connection.execute(PUT_NOTE, (_NOTE, label))
 
     def missing(self, *, after: int = 0, limit: int) -> list[UnembeddedPassage]:
         """See ``protocols.NewVectors``."""
@@ -52,9 +53,15 @@ class SQLiteNewVectors:
 
     def keep(self, passages: Sequence[int], vectors: Vectors) -> None:
         """See ``protocols.NewVectors``."""
-        rows = [(vector.astype("<f4").tobytes(), passage) for passage, vector in zip(passages, vectors, strict=True)]
         with self._database.write() as connection:
-            connection.executemany("INSERT OR REPLACE INTO new_vectors SELECT id, ? FROM passages WHERE id = ?", rows)
+            dialect = connection.dialect
+            table = "new_vectors (scope_id, passage, vector)" if dialect.keyed_by_scope else "new_vectors"
+            columns = "scope_id, passage" if dialect.keyed_by_scope else "passage"
+            connection.executemany("DELETE FROM new_vectors WHERE passage = ?", [(passage,) for passage in passages])
+            connection.executemany(
+                f"INSERT INTO {table} SELECT {columns}, {dialect.vector_value} FROM passage_contents WHERE passage = ?",
+                [(dialect.vector(vector), passage) for passage, vector in zip(passages, vectors, strict=True)],
+            )
 
     def counts(self) -> tuple[int, int]:
         """See ``protocols.NewVectors``."""

@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from memory_retrievers.backends.sqlite.database import Database, one
+from memory_retrievers.backends.sql.connection import Connection, Database, one
 from memory_retrievers.contents import Problems, VerificationReport
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models import Kind
 from memory_retrievers.passages import Passage
 from memory_retrievers.text import analyze
-
-if TYPE_CHECKING:
-    import sqlite3
 
 PAGE: Final = 256
 """Passages in a page."""
@@ -23,29 +20,31 @@ PAGE: Final = 256
 _PASSAGES: Final = """
     SELECT p.id, p.memory, s.scope, m.kind, p.part, c.text FROM passages p JOIN passage_contents c ON c.passage = p.id
     JOIN memories m ON m.row = p.memory JOIN scopes s ON s.id = m.scope_id
-    WHERE p.id > ? AND typeof(c.text) = 'text' AND m.kind IN ('episodic', 'semantic') ORDER BY p.id LIMIT ?
+    WHERE p.id > ? AND m.kind IN ('episodic', 'semantic') ORDER BY p.id LIMIT ?
 """
 
 # Each word of a passage is looked up where its posting should be: how many are there, and how many of those are right.
 _POSTINGS: Final = """
-    SELECT count(*), coalesce(sum(p.frequency = words.value AND p.length = :length AND p.memory = :memory), 0)
-    FROM json_each(:words) words CROSS JOIN postings p
+    SELECT count(*),
+    count(*) FILTER (WHERE p.frequency = words.value AND p.length = :length AND p.memory = :memory)
+    FROM {words} {in_order} postings p
     ON p.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND p.kind = :kind AND p.term = words.key
     AND p.passage = :passage
 """
 _STATISTICS: Final = """
-    SELECT coalesce(s.scope, k.scope_id), k.kind, k.passages, k.terms
+    SELECT coalesce(s.scope, CAST(k.scope_id AS TEXT)), k.kind, k.passages, k.terms
     FROM keyword_statistics k LEFT JOIN scopes s ON s.id = k.scope_id WHERE k.passages OR k.terms
 """
 
 
-def read_passages(connection: sqlite3.Connection) -> Iterator[list[Passage]]:
+def read_passages(connection: Connection) -> Iterator[list[Passage]]:
     """All passages that have a text, in pages, by id."""
     last = -1
     while page := connection.execute(_PASSAGES, (last, PAGE)).fetchall():
         yield [
             Passage(id=passage, memory=memory, scope=scope, kind=Kind(kind), part=part, text=text)
             for passage, memory, scope, kind, part, text in page
+            if isinstance(text, str)  # a damaged file may hold anything
         ]
         last = page[-1][0]
 
@@ -62,7 +61,7 @@ def verify(database: Database) -> VerificationReport:
     return VerificationReport(postings=postings, problems=problems.listed())
 
 
-def _index_problems(connection: sqlite3.Connection, postings: int) -> Iterator[str]:
+def _index_problems(connection: Connection, postings: int) -> Iterator[str]:
     passages: Counter[tuple[object, object]] = Counter()
     terms: Counter[tuple[object, object]] = Counter()
     in_place = 0
@@ -80,7 +79,7 @@ def _index_problems(connection: sqlite3.Connection, postings: int) -> Iterator[s
     yield from _statistics_problems(connection, passages, terms)
 
 
-def _look_up(connection: sqlite3.Connection, passage: Passage, words: Counter[str]) -> tuple[int, int]:
+def _look_up(connection: Connection, passage: Passage, words: Counter[str]) -> tuple[int, int]:
     values = {
         "words": json.dumps(words),
         "length": words.total(),
@@ -89,18 +88,20 @@ def _look_up(connection: sqlite3.Connection, passage: Passage, words: Counter[st
         "kind": passage.field,
         "passage": passage.id,
     }
-    found, right = connection.execute(_POSTINGS, values).fetchone()
+    dialect = connection.dialect
+    look_up = _POSTINGS.format(words=dialect.counted(":words", "words"), in_order=dialect.in_order)
+    found, right = connection.execute(look_up, values).fetchone()
     return int(found), int(right)
 
 
-def _name(connection: sqlite3.Connection, passage: Passage) -> str:
+def _name(connection: Connection, passage: Passage) -> str:
     name = one(connection, "SELECT id FROM memories WHERE row = ?", (passage.memory,))
     memory = f"memory {name!r} in scope {passage.scope!r}"
     return memory if passage.part == passage.kind else f"passage {passage.part!r} of {memory}"
 
 
 def _statistics_problems(
-    connection: sqlite3.Connection,
+    connection: Connection,
     passages: Counter[tuple[object, object]],
     terms: Counter[tuple[object, object]],
 ) -> Iterator[str]:

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from memory_retrievers.backends.sqlite.database import Database, one
-from memory_retrievers.backends.sqlite.rows import COLUMNS, decode, encode_time
+from memory_retrievers.backends.sql.connection import Database, Dialect, one
+from memory_retrievers.backends.sql.rows import COLUMNS, decode, encode_time
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, ScopeStatistics, SemanticMemory
 from memory_retrievers.paging import Position
 
-_IDS: Final = "(SELECT value FROM json_each(:ids))"
-MEMORY: Final = f"""
-    SELECT {", ".join(f"m.{column}" for column in COLUMNS)}, m.kind, m.content, s.scope, e.messages
-    FROM memories m JOIN scopes s ON s.id = m.scope_id LEFT JOIN excerpts e ON e.memory = m.row
-"""
-"""What ``rows.decode`` reads, of memories ``m``; conditions go behind it."""
+_FIELDS: Final = f"{', '.join(f'm.{column}' for column in COLUMNS)}, m.kind, m.content, s.scope, e.messages"
 
+_OF_SCOPE: Final = "m.scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
 _BEGINNING: Final = Position(created_at=2**63 - 1, id="")
-_PAGE: Final = f"""{MEMORY}
+_PAGE: Final = """
     WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND m.kind = :kind
     AND (m.expires_at IS NULL OR m.expires_at > :now)
     AND m.created_at <= :created_at AND (m.created_at < :created_at OR m.id > :id)
     ORDER BY m.created_at DESC, m.id LIMIT :limit
 """
+
+
+def memory_query(dialect: Dialect, *, first: str = "") -> str:
+    """Reads what ``rows.decode`` takes, of memories ``m``, behind the columns named first; conditions go behind it."""
+    return f"""SELECT {first}{_FIELDS} FROM memories m JOIN scopes s ON s.id = m.scope_id
+        LEFT JOIN excerpts e ON e.memory = m.row {dialect.beside("e", "m")}"""
 
 
 class StoredRecords:
@@ -41,14 +42,18 @@ class StoredRecords:
     def get(self, *, scope: str, id: str) -> AnyMemory | None:
         """See ``protocols.Ledger``."""
         with self.database.read() as connection:
-            row = connection.execute(f"{MEMORY} WHERE s.scope = ? AND m.id = ?", (scope, id)).fetchone()
+            row = connection.execute(
+                f"{memory_query(connection.dialect)} WHERE {_OF_SCOPE} AND m.id = :id", {"scope": scope, "id": id}
+            ).fetchone()
         return None if row is None else decode(row)
 
     def load(self, rows: Sequence[int]) -> dict[int, AnyMemory]:
         """See ``protocols.Ledger``."""
         with self.database.read() as connection:
+            dialect = connection.dialect
             found = connection.execute(
-                f"SELECT m.row, {MEMORY.split('SELECT', 1)[1]} WHERE m.row IN {_IDS}", {"ids": json.dumps(rows)}
+                f"{memory_query(dialect, first='m.row, ')} WHERE {dialect.among('m.row', ':ids')}",
+                {"ids": dialect.listed(rows)},
             ).fetchall()
         return {row[0]: decode(row[1:]) for row in found}
 
@@ -56,8 +61,9 @@ class StoredRecords:
         """See ``protocols.Ledger``."""
         with self.database.read() as connection:
             rows = connection.execute(
-                f"""{MEMORY} WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND m.kind = 'episodic'
-                AND (m.expires_at IS NULL OR m.expires_at > :now) AND (:since IS NULL OR m.created_at >= :since)
+                f"""{memory_query(connection.dialect)} WHERE {_OF_SCOPE} AND m.kind = 'episodic'
+                AND (m.expires_at IS NULL OR m.expires_at > :now)
+                AND (CAST(:since AS BIGINT) IS NULL OR m.created_at >= :since)
                 ORDER BY m.created_at DESC, m.id LIMIT :limit""",
                 {"scope": scope, "now": encode_time(now), "since": encode_time(since), "limit": limit},
             ).fetchall()
@@ -75,9 +81,9 @@ class StoredRecords:
         """See ``protocols.Ledger``."""
         with self.database.read() as connection:
             rows = connection.execute(
-                f"""{MEMORY} WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = ?) AND m.kind = 'episodic'
-                AND m.consolidated_at IS NULL ORDER BY m.created_at, m.id LIMIT ?""",
-                (scope, limit),
+                f"""{memory_query(connection.dialect)} WHERE {_OF_SCOPE} AND m.kind = 'episodic'
+                AND m.consolidated_at IS NULL ORDER BY m.created_at, m.id LIMIT :limit""",
+                {"scope": scope, "limit": limit},
             ).fetchall()
         return [memory for memory in map(decode, rows) if isinstance(memory, EpisodicMemory)]
 
@@ -94,9 +100,9 @@ class StoredRecords:
         """See ``protocols.Ledger``."""
         with self.database.read() as connection:
             rows = connection.execute(
-                f"""{MEMORY} WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = ?) AND m.scene IS NOT NULL
-                AND (m.expires_at IS NULL OR m.expires_at > ?) ORDER BY m.created_at, m.id""",
-                (scope, encode_time(now)),
+                f"""{memory_query(connection.dialect)} WHERE {_OF_SCOPE} AND m.scene IS NOT NULL
+                AND (m.expires_at IS NULL OR m.expires_at > :now) ORDER BY m.created_at, m.id""",
+                {"scope": scope, "now": encode_time(now)},
             ).fetchall()
         return [memory for memory in map(decode, rows) if isinstance(memory, EpisodicMemory)]
 
@@ -105,13 +111,15 @@ class StoredRecords:
         with self.database.read() as connection:
             rows = connection.execute(
                 f"""WITH RECURSIVE before (id) AS (
-                    SELECT :id UNION SELECT m.id FROM memories m JOIN before b ON m.replaced_by = b.id
-                    WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope)
+                    SELECT m.id FROM memories m WHERE {_OF_SCOPE} AND m.id = :id
+                    UNION SELECT m.id FROM memories m JOIN before b ON m.replaced_by = b.id WHERE {_OF_SCOPE}
                 ), after (id) AS (
-                    SELECT id FROM before UNION SELECT m.replaced_by FROM memories m JOIN after a ON m.id = a.id
-                    WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND m.replaced_by IS NOT NULL
+                    SELECT id FROM before
+                    UNION SELECT m.replaced_by FROM memories m JOIN after a ON m.id = a.id
+                    WHERE {_OF_SCOPE} AND m.replaced_by IS NOT NULL
                 )
-                {MEMORY} WHERE s.scope = :scope AND m.kind = 'semantic' AND m.id IN (SELECT id FROM after)
+                {memory_query(connection.dialect)} WHERE {_OF_SCOPE} AND m.kind = 'semantic'
+                AND m.id IN (SELECT id FROM after)
                 ORDER BY m.valid_at, m.created_at, m.id""",
                 {"scope": scope, "id": id},
             ).fetchall()
@@ -124,7 +132,8 @@ class StoredRecords:
         values = {"scope": scope, "now": encode_time(now), "limit": limit, **(after or _BEGINNING)._asdict()}
         with self.database.read(snapshot=True) as connection:
             # One kind after the other, so that each is read from the index in its order.
-            rows = [row for kind in kinds for row in connection.execute(_PAGE, {"kind": kind, **values})]
+            query = f"{memory_query(connection.dialect)} {_PAGE}"
+            rows = [row for kind in kinds for row in connection.execute(query, {"kind": kind, **values})]
         newest_first = sorted(map(decode, rows), key=lambda memory: memory.id)
         newest_first.sort(key=lambda memory: memory.created_at, reverse=True)
         return newest_first[:limit]
@@ -149,7 +158,7 @@ class StoredRecords:
 
     def statistics(self, scope: str | None) -> ScopeStatistics:
         """See ``protocols.Ledger``."""
-        in_scope = "(:scope IS NULL OR scope_id = (SELECT id FROM scopes WHERE scope = :scope))"
+        in_scope = "(CAST(:scope AS TEXT) IS NULL OR scope_id = (SELECT id FROM scopes WHERE scope = :scope))"
         with self.database.read(snapshot=True) as connection:
             episodes, facts, invalidated = connection.execute(
                 f"""SELECT count(*) FILTER (WHERE kind = 'episodic'),

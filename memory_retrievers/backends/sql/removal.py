@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from memory_retrievers import scopes
-from memory_retrievers.backends.sqlite import characters, reviews
-from memory_retrievers.backends.sqlite.database import one
-from memory_retrievers.backends.sqlite.rows import encode_json
+from memory_retrievers.backends.sql import characters, reviews
+from memory_retrievers.backends.sql.connection import Connection, one
+from memory_retrievers.backends.sql.rows import encode_json
 from memory_retrievers.models import MemoryKey
-
-if TYPE_CHECKING:
-    import sqlite3
 
 _EMPTY_SCOPES: Final = """
     NOT EXISTS (SELECT 1 FROM memories WHERE scope_id = scopes.id)
@@ -35,12 +32,12 @@ def scope_values(scope: str, *, include_child_scopes: bool) -> dict[str, Any]:
     return {"scope": scope, "children": include_child_scopes, "first": first, "behind": behind}
 
 
-def remove(connection: sqlite3.Connection, *, scope: str, id: str) -> bool:
+def remove(connection: Connection, *, scope: str, id: str) -> bool:
     """Remove one memory and its id from the reviews and memories that name it; False if there is none."""
     return bool(remove_all(connection, scope=scope, ids=[id]))
 
 
-def remove_all(connection: sqlite3.Connection, *, scope: str, ids: Sequence[str]) -> int:
+def remove_all(connection: Connection, *, scope: str, ids: Sequence[str]) -> int:
     """Remove memories of a scope and their ids from what names them; gives how many there were."""
     scope_id = one(connection, "SELECT id FROM scopes WHERE scope = ?", (scope,))
     removed = [id for id in ids if _remove_one(connection, scope_id, id)]  # noqa: A001
@@ -53,7 +50,7 @@ def remove_all(connection: sqlite3.Connection, *, scope: str, ids: Sequence[str]
     return len(removed)
 
 
-def remove_scope(connection: sqlite3.Connection, scope: str, *, include_child_scopes: bool) -> int:
+def remove_scope(connection: Connection, scope: str, *, include_child_scopes: bool) -> int:
     """Remove everything a scope holds, its name included; gives the number of memories that went."""
     values = scope_values(scope, include_child_scopes=include_child_scopes)
     within = f"scope_id IN (SELECT id FROM scopes WHERE {SCOPE_AND_CHILDREN})"
@@ -69,7 +66,7 @@ def remove_scope(connection: sqlite3.Connection, scope: str, *, include_child_sc
     return removed
 
 
-def sweep(connection: sqlite3.Connection) -> None:
+def sweep(connection: Connection) -> None:
     """Remove what nothing refers to any more, wherever it is.
 
     Words of passages stay behind where a keyword engine that keeps none did the forgetting.
@@ -79,13 +76,13 @@ def sweep(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM keyword_statistics WHERE scope_id NOT IN (SELECT id FROM scopes)")
 
 
-def forget_empty_scopes(connection: sqlite3.Connection, scope: str, *, include_child_scopes: bool = False) -> None:
+def forget_empty_scopes(connection: Connection, scope: str, *, include_child_scopes: bool = False) -> None:
     """Remove the names of a scope, and of those below it, where nothing is left."""
     values = scope_values(scope, include_child_scopes=include_child_scopes)
     connection.execute(f"DELETE FROM scopes WHERE {SCOPE_AND_CHILDREN} AND {_EMPTY_SCOPES}", values)
 
 
-def _remove_one(connection: sqlite3.Connection, scope_id: int | None, id: str) -> bool:
+def _remove_one(connection: Connection, scope_id: int | None, id: str) -> bool:
     values = {"scope_id": scope_id, "id": id}
     # what it has replaced is replaced by its own successor, so that the versions of a fact hang together
     connection.execute(
@@ -97,14 +94,16 @@ def _remove_one(connection: sqlite3.Connection, scope_id: int | None, id: str) -
     return bool(connection.execute("DELETE FROM memories WHERE scope_id = :scope_id AND id = :id", values).rowcount)
 
 
-def _strike_out_of_lists(connection: sqlite3.Connection, column: str, scope_id: int, ids: Sequence[str]) -> None:
+def _strike_out_of_lists(connection: Connection, column: str, scope_id: int, ids: Sequence[str]) -> None:
     """In one pass over the scope, however many ids there are."""
-    named = f"EXISTS (SELECT 1 FROM json_each({column}) WHERE value IN (SELECT value FROM json_each(?)))"
+    dialect, gone = connection.dialect, set(ids)
+    named = f"EXISTS (SELECT 1 FROM ({dialect.items(column)}) AS listed WHERE {dialect.among('value', ':sought')})"
+    sought = dialect.listed(ids)
     if len(ids) == 1:
-        named = f"instr({column}, ?)"
-    sought, gone = encode_json(ids[0] if len(ids) == 1 else ids), set(ids)
+        named, sought = f"{dialect.position}({column}, :sought) > 0", encode_json(ids[0])
     rows = connection.execute(
-        f"SELECT row, {column} FROM memories WHERE scope_id = ? AND {column} != '[]' AND {named}", (scope_id, sought)
+        f"SELECT row, {column} FROM memories WHERE scope_id = :scope_id AND {column} != '[]' AND {named}",
+        {"scope_id": scope_id, "sought": sought},
     ).fetchall()
     for row, listed in rows:
         kept = encode_json([each for each in json.loads(listed) if each not in gone])

@@ -10,13 +10,11 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
+from memory_retrievers.backends.sql.connection import Connection
 from memory_retrievers.fields import microseconds
 from memory_retrievers.passages import Selection
-
-if TYPE_CHECKING:
-    import sqlite3
 
 FoundT = TypeVar("FoundT")
 
@@ -48,7 +46,7 @@ class Answers(Generic[FoundT]):
 
     def ask(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         selection: Selection,
         question: tuple[object, ...],
         look_up: Callable[[], Answer[FoundT]],
@@ -72,7 +70,7 @@ class Answers(Generic[FoundT]):
         return answer.found
 
     def remembered(
-        self, connection: sqlite3.Connection, selection: Selection, question: tuple[object, ...]
+        self, connection: Connection, selection: Selection, question: tuple[object, ...]
     ) -> Answer[FoundT] | None:
         """The answer, if it is known without looking it up."""
         key = _key(connection, selection, question) if _may_remember(connection, selection) else None
@@ -94,12 +92,12 @@ class Answers(Generic[FoundT]):
                 self._passages -= self._answers.popitem(last=False)[1].passages
 
 
-def _may_remember(connection: sqlite3.Connection, selection: Selection) -> bool:
+def _may_remember(connection: Connection, selection: Selection) -> bool:
     # What a transaction has not committed yet may still be undone, and its version given out again.
     return not (selection.is_narrow or selection.include_child_scopes or connection.in_transaction)
 
 
-def _key(connection: sqlite3.Connection, selection: Selection, question: tuple[object, ...]) -> _Key | None:
+def _key(connection: Connection, selection: Selection, question: tuple[object, ...]) -> _Key | None:
     """What an answer is remembered by: it changes with the scope; None if there is no such scope."""
     version = connection.execute("SELECT id, version FROM scopes WHERE scope = ?", (selection.scope,)).fetchone()
     return None if version is None else (*version, selection.fields, *question)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from memory_retrievers.backends.sqlite import reviews
-from memory_retrievers.backends.sqlite.database import Database, one
-from memory_retrievers.backends.sqlite.records import scope_id_of
-from memory_retrievers.backends.sqlite.rows import decode_messages, encode_messages, encode_time
+from memory_retrievers.backends.sql import reviews
+from memory_retrievers.backends.sql.connection import Database, one
+from memory_retrievers.backends.sql.records import scope_id_of
+from memory_retrievers.backends.sql.rows import decode_messages, encode_messages, encode_time
 from memory_retrievers.contents import StoredQueue
 from memory_retrievers.fields import moment
 from memory_retrievers.messages import Message
@@ -20,7 +20,7 @@ _OF_SCOPE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
 _FREE: Final = "fence = NULL, fenced_messages = NULL, fenced_at = NULL"
 
 
-class SQLiteConversations:
+class SQLConversations:
     """A ``protocols.Conversations`` beside the ledger's tables.
 
     Args:
@@ -34,9 +34,9 @@ class SQLiteConversations:
         """See ``protocols.Conversations``."""
         if not messages:
             return
-        with self._database.write() as connection:
+        with self._database.write(scope) as connection:
             scope_id = scope_id_of(connection, scope)
-            connection.execute("INSERT OR IGNORE INTO queues (scope_id) VALUES (?)", (scope_id,))
+            connection.execute("INSERT INTO queues (scope_id) VALUES (?) ON CONFLICT DO NOTHING", (scope_id,))
             connection.executemany(
                 "INSERT INTO queued_messages (scope_id, id, role, content, timestamp) VALUES (?, ?, ?, ?, ?)",
                 [
@@ -47,7 +47,7 @@ class SQLiteConversations:
 
     def restore(self, queue: StoredQueue) -> None:
         """See ``protocols.Conversations``."""
-        with self._database.write() as connection:
+        with self._database.write(queue.scope) as connection:
             self.append(queue.scope, [QueuedMessage(id=its_id, message=message) for its_id, message in queue.messages])
             connection.execute(
                 f"UPDATE queues SET window_doubled = :doubled, previous_summary = :summary WHERE {_OF_SCOPE}",
@@ -97,7 +97,7 @@ class SQLiteConversations:
 
     def claim(self, scope: str, *, fence: str, messages: int, at: datetime, expired: datetime) -> bool:
         """See ``protocols.Conversations``."""
-        with self._database.write() as connection:
+        with self._database.write(scope) as connection:
             claimed = connection.execute(
                 f"""UPDATE queues SET fence = :fence, fenced_messages = :messages, fenced_at = :at
                 WHERE {_OF_SCOPE} AND (fence IS NULL OR fenced_at < :expired)""",
@@ -113,7 +113,7 @@ class SQLiteConversations:
 
     def release(self, scope: str, *, fence: str, window_doubled: bool | None = None) -> bool:
         """See ``protocols.Conversations``."""
-        with self._database.write() as connection:
+        with self._database.write(scope) as connection:
             released = connection.execute(
                 f"""UPDATE queues SET {_FREE}, window_doubled = coalesce(:doubled, window_doubled)
                 WHERE {_OF_SCOPE} AND fence = :fence""",
@@ -123,9 +123,9 @@ class SQLiteConversations:
 
     def drain(self, scope: str, *, fence: str, messages: int, previous_summary: str | None) -> bool:
         """See ``protocols.Conversations``."""
-        with self._database.write() as connection:
+        with self._database.write(scope) as connection:
             drained = connection.execute(
-                f"""UPDATE queues SET {_FREE}, window_doubled = 0, previous_summary = :summary
+                f"""UPDATE queues SET {_FREE}, window_doubled = FALSE, previous_summary = :summary
                 WHERE {_OF_SCOPE} AND fence = :fence""",
                 {"scope": scope, "fence": fence, "summary": previous_summary},
             )
@@ -148,14 +148,15 @@ class SQLiteConversations:
 
     def take_reviews(self, scope: str, *, conversation: Sequence[Message], at: datetime) -> None:
         """See ``protocols.Conversations``."""
-        with self._database.write() as connection:
+        with self._database.write(scope) as connection:
             waiting = f"{_OF_SCOPE} AND job IS NULL"
             if one(connection, f"SELECT 1 FROM pending_reviews WHERE {waiting}", {"scope": scope}) is None:
                 return
-            job = connection.execute(
-                "INSERT INTO review_jobs (scope_id, reviewed_at, conversation) VALUES (?, ?, ?)",
+            job = one(
+                connection,
+                "INSERT INTO review_jobs (scope_id, reviewed_at, conversation) VALUES (?, ?, ?) RETURNING id",
                 (scope_id_of(connection, scope), encode_time(at), encode_messages(conversation)),
-            ).lastrowid
+            )
             connection.execute(f"UPDATE pending_reviews SET job = :job WHERE {waiting}", {"scope": scope, "job": job})
 
     def review_jobs(self, scope: str) -> list[ReviewJob]:
@@ -193,7 +194,7 @@ class SQLiteConversations:
 
     def erase_messages(self, keys: Sequence[MemoryKey]) -> None:
         """See ``protocols.Conversations``."""
-        with self._database.write() as connection:
+        with self._database.write(*{key.scope for key in keys}) as connection:
             connection.executemany(
                 """DELETE FROM excerpts WHERE memory = (SELECT row FROM memories
                 WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?)""",

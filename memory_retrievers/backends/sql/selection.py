@@ -5,10 +5,9 @@ The fragments name the table of memories ``m`` and take named parameters from :f
 
 from __future__ import annotations
 
-import json
-
 from memory_retrievers import scopes
-from memory_retrievers.backends.sqlite.rows import encode_time
+from memory_retrievers.backends.sql.connection import Dialect
+from memory_retrievers.backends.sql.rows import encode_time
 from memory_retrievers.passages import TURN, Selection
 
 _ONE_SCOPE = "= (SELECT id FROM scopes WHERE scope = :scope)"
@@ -16,13 +15,8 @@ _SCOPE_AND_CHILDREN = (
     "IN (SELECT id FROM scopes WHERE scope = :scope OR (scope >= :children AND scope < :children_end))"
 )
 
-
 NOT_EXPIRED = "(m.expires_at IS NULL OR m.expires_at > :now)"
 _HELD = """coalesce(m.valid_at, m.start_at) <= :as_of AND (m.invalid_at IS NULL OR m.invalid_at > :as_of)"""
-
-
-_HAS_ALL_TAGS = """NOT EXISTS (SELECT 1 FROM json_each(:tags) asked
-    WHERE asked.value NOT IN (SELECT value FROM json_each(m.tags)))"""
 
 
 def scope_condition(selection: Selection) -> str:
@@ -35,23 +29,28 @@ def searched(selection: Selection) -> str:
     return "TRUE" if TURN in selection.fields else "p.part = :kind"
 
 
-def in_scope(selection: Selection) -> str:
+def of_scope(dialect: Dialect, selection: Selection) -> str:  # noqa: ARG001 - as :func:`where`
     """The condition for a memory ``m`` to be of the scope and kind, whatever its state."""
+    return in_scope(selection)
+
+
+def in_scope(selection: Selection) -> str:
+    """The same; it is said alike everywhere."""
     return f"m.scope_id {scope_condition(selection)} AND m.kind = :kind"
 
 
-def where(selection: Selection) -> str:
+def where(dialect: Dialect, selection: Selection) -> str:
     """The condition for a memory ``m`` to be seen: in scope, of the kind, holding, not expired, as it is asked for."""
     conditions = [
         in_scope(selection),
         "m.invalid_at IS NULL" if selection.as_of is None else _HELD,
         NOT_EXPIRED,
-        *narrowing(selection),
+        *narrowing(dialect, selection),
     ]
     return " AND ".join(conditions)
 
 
-def narrowing(selection: Selection) -> list[str]:
+def narrowing(dialect: Dialect, selection: Selection) -> list[str]:
     """The conditions that hold for a memory ``m`` beyond scope, kind and state."""
     asked = {
         "m.category = :category": selection.category is not None,
@@ -60,9 +59,9 @@ def narrowing(selection: Selection) -> list[str]:
         f"m.origin IN ({', '.join(f':{name}' for name in _origins(selection))})": bool(selection.origins),
         "m.created_at >= :created_after": selection.created_after is not None,
         "m.created_at <= :created_before": selection.created_before is not None,
-        "m.id IN (SELECT value FROM json_each(:ids))": selection.ids is not None,
-        _HAS_ALL_TAGS: bool(selection.tags),
+        dialect.among("m.id", ":ids"): selection.ids is not None,
     }
+    asked |= {f":tag_{number} IN ({dialect.items('m.tags')})": True for number in range(len(selection.tags))}
     return [condition for condition, is_asked in asked.items() if is_asked]
 
 
@@ -75,7 +74,7 @@ def _origins(selection: Selection) -> dict[str, object]:
     return {f"origin_{number}": origin for number, origin in enumerate(selection.origins)}
 
 
-def parameters(selection: Selection) -> dict[str, object]:
+def parameters(dialect: Dialect, selection: Selection) -> dict[str, object]:
     """The values the fragments refer to."""
     children, children_end = scopes.child_range(selection.scope)
     return {
@@ -90,7 +89,7 @@ def parameters(selection: Selection) -> dict[str, object]:
         "content_type": selection.content_type,
         "created_after": encode_time(selection.created_after),
         "created_before": encode_time(selection.created_before),
-        "ids": json.dumps(selection.ids),
-        "tags": json.dumps(selection.tags),
+        "ids": None if selection.ids is None else dialect.listed(selection.ids),
+        **{f"tag_{number}": tag for number, tag in enumerate(selection.tags)},
         **_origins(selection),
     }

@@ -1,22 +1,17 @@
-"""What a vector index outside the file has still to be told: everything above its mark, and what the outbox lists.
+"""What a vector index outside the database has still to be told: everything above its mark, and what the outbox lists.
 
 Triggers list a passage that has gone or changed; new passages need no entry, since their ids only rise.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import AbstractContextManager
+from typing import Any, Final
 
-import numpy as np
-
-from memory_retrievers.backends.sqlite.database import Database, one
+from memory_retrievers.backends.sql.connection import Connection, Database, one
 from memory_retrievers.passages import ProjectedPassage
 from memory_retrievers.protocols import OutboxBatch, ProjectionState
-
-if TYPE_CHECKING:
-    import sqlite3
 
 _PASSAGES: Final = """
     SELECT p.id, m.id, s.scope, m.kind, p.part, m.origin, m.created_at, m.category, m.tier, m.expires_at,
@@ -28,7 +23,7 @@ _PASSAGES: Final = """
 _SETTLED: Final = "p.id <= (SELECT mark FROM projection) AND p.id NOT IN (SELECT passage FROM outbox)"
 
 
-class SQLiteOutbox:
+class SQLOutbox:
     """A ``protocols.Outbox`` beside the ledger's tables.
 
     Args:
@@ -37,6 +32,10 @@ class SQLiteOutbox:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    def turn(self) -> AbstractContextManager[None]:
+        """See ``protocols.Outbox``."""
+        return self._database.feeding()
 
     def begin(self, generation: str | None) -> None:
         """See ``protocols.Outbox``."""
@@ -73,11 +72,10 @@ class SQLiteOutbox:
             last = new[-1] if new else mark
             # From here on a change of these passages is listed, even before the batch is acknowledged; and still of
             # those that an earlier batch may have brought there before its process died.
-            connection.execute("UPDATE projection SET claimed = max(claimed, ?)", (last,))
+            connection.execute(f"UPDATE projection SET claimed = {connection.dialect.greatest}(claimed, ?)", (last,))
             changed = {int(passage) for _, passage in changes}
-            put = _read(
-                connection, "p.id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps([*changed, *new])}
-            )
+            dialect = connection.dialect
+            put = _read(connection, dialect.among("p.id", ":ids"), {"ids": dialect.listed([*changed, *new])})
         return OutboxBatch(
             generation=generation,
             put=tuple(put),
@@ -89,8 +87,10 @@ class SQLiteOutbox:
     def acknowledge(self, batch: OutboxBatch) -> None:
         """See ``protocols.Outbox``."""
         with self._database.write() as connection:
+            of_generation = "generation IS NULL" if batch.generation is None else "generation = :generation"
             fed = connection.execute(
-                "UPDATE projection SET mark = ? WHERE generation IS ?", (batch.mark, batch.generation)
+                f"UPDATE projection SET mark = :mark WHERE {of_generation}",
+                {"mark": batch.mark, "generation": batch.generation},
             )
             if fed.rowcount:
                 connection.execute("DELETE FROM outbox WHERE id <= ?", (batch.last_change,))
@@ -99,8 +99,9 @@ class SQLiteOutbox:
         """See ``protocols.Outbox``."""
         with self._database.read() as connection:
             found = connection.execute(
-                """SELECT passage FROM (SELECT passage FROM outbox LIMIT :some)
-                UNION SELECT id FROM (SELECT id FROM passages WHERE id > (SELECT mark FROM projection) LIMIT :some)""",
+                """SELECT passage FROM (SELECT passage FROM outbox LIMIT :some) AS changed
+                UNION SELECT id FROM
+                (SELECT id FROM passages WHERE id > (SELECT mark FROM projection) LIMIT :some) AS new""",
                 {"some": at_most + 1},
             )
             return [int(passage) for (passage,) in found]
@@ -114,17 +115,19 @@ class SQLiteOutbox:
     def missing(self, passages: Sequence[int]) -> list[int]:
         """See ``protocols.Outbox``."""
         with self._database.read() as connection:
+            dialect = connection.dialect
             found = connection.execute(
-                """SELECT value FROM json_each(?) WHERE value NOT IN (SELECT passage FROM outbox)
-                AND value <= (SELECT mark FROM projection)
-                AND value NOT IN (SELECT p.id FROM passages p JOIN memories m ON m.row = p.memory
-                    WHERE m.invalid_at IS NULL)""",
-                (json.dumps(passages),),
+                f"""SELECT each.value FROM {dialect.each(":passages")}
+                WHERE NOT EXISTS (SELECT 1 FROM outbox WHERE passage = each.value)
+                AND each.value <= (SELECT mark FROM projection)
+                AND NOT EXISTS (SELECT 1 FROM passages p JOIN memories m ON m.row = p.memory {dialect.beside("m", "p")}
+                    WHERE p.id = each.value AND m.invalid_at IS NULL)""",
+                {"passages": dialect.listed(passages)},
             )
             return [int(passage) for (passage,) in found]
 
 
-def _read(connection: sqlite3.Connection, condition: str, values: dict[str, Any]) -> list[ProjectedPassage]:
+def _read(connection: Connection, condition: str, values: dict[str, Any]) -> list[ProjectedPassage]:
     return [
         ProjectedPassage(
             id=passage,
@@ -138,7 +141,7 @@ def _read(connection: sqlite3.Connection, condition: str, values: dict[str, Any]
             tier=tier,
             expires_at=expires_at,
             text=text,
-            vector=np.frombuffer(vector, dtype="<f4"),
+            vector=connection.dialect.stacked([vector])[0],
         )
         for (
             passage, memory_id, scope, kind, part, origin, created_at, category, tier, expires_at, text, vector,

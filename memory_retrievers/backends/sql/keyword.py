@@ -1,4 +1,4 @@
-"""BM25 over postings in the ledger's own SQLite file, written in the transaction of the records."""
+"""BM25 over postings in the ledger's own database, written in the transaction of the records."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from memory_retrievers.backends.sqlite import SQLiteLedger, keyword_check
-from memory_retrievers.backends.sqlite import selection as where
-from memory_retrievers.backends.sqlite.database import one
+from memory_retrievers.backends.sql import keyword_check
+from memory_retrievers.backends.sql import selection as where
+from memory_retrievers.backends.sql.connection import Connection, Dialect, one
+from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.backends.term_block import EMPTY, Postings
 from memory_retrievers.backends.term_cache import TermCache
 from memory_retrievers.contents import VerificationReport
@@ -19,17 +20,18 @@ from memory_retrievers.passages import TURN, Hits, Passage, Selection, TermCount
 from memory_retrievers.text import analyze
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from numpy.typing import NDArray
 
 _ADD_POSTINGS: Final = """
-    INSERT INTO postings
-    SELECT scopes.id, ?, posting.key, ?, ?, posting.value, ? FROM scopes, json_each(?) AS posting WHERE scopes.scope = ?
+    INSERT INTO postings (scope_id, kind, term, passage, memory, frequency, length)
+    SELECT scopes.id, :field, posting.key, :passage, :memory, posting.value, :length
+    FROM scopes {in_order} {terms} ON scopes.scope = :scope
 """
 _ADD_STATISTICS: Final = """
-    INSERT INTO keyword_statistics SELECT id, ?, 1, ? FROM scopes WHERE scope = ?
-    ON CONFLICT DO UPDATE SET passages = passages + 1, terms = terms + excluded.terms
+    INSERT INTO keyword_statistics (scope_id, kind, passages, terms)
+    SELECT id, :field, 1, :length FROM scopes WHERE scope = :scope
+    ON CONFLICT (scope_id, kind) DO UPDATE
+    SET passages = keyword_statistics.passages + 1, terms = keyword_statistics.terms + excluded.terms
 """
 _REMOVE_POSTINGS: Final = """
     DELETE FROM postings WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND kind = :field
@@ -42,27 +44,27 @@ _REMOVE_STATISTICS: Final = (
     WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND kind = :field AND passages <= 0""",
 )
 _LISTS: Final = """
-    SELECT term, count(*), group_concat(passage), group_concat(frequency) FROM postings
+    SELECT term, count(*), {passages}, {frequencies} FROM postings
     WHERE {scope} GROUP BY scope_id, kind, term
 """
 _TEXTS: Final = """
-    SELECT p.id, p.memory, c.text FROM json_each(:passages) CROSS JOIN passages p ON p.id = value
-    JOIN memories m ON m.row = p.memory JOIN passage_contents c ON c.passage = p.id
+    SELECT p.id, p.memory, c.text FROM {asked} {in_order} passages p ON p.id = each.value
+    JOIN memories m ON m.row = p.memory {m_beside} JOIN passage_contents c ON c.passage = p.id {c_beside}
     WHERE {scope} AND {fields} ORDER BY p.id
 """
 
 SCAN_LIMIT: Final = 20_000
-"""Up to so many passages in scope are counted in memory, about ten times as fast as by SQLite's joins."""
+"""Up to so many passages in scope are counted in memory, about ten times as fast as by joins of SQLite."""
 
 LISTED_LIMIT: Final = 5_000
 """The same for a selection that the ledger remembers no answers for: beyond, listing what it lets through takes longer
-than SQLite's joins."""
+than joins of SQLite."""
 
 _NOTHING: Final = Hits([], [], [])
 
 
-class SQLiteKeywordIndex:
-    """A ``protocols.KeywordIndex`` over postings that SQLite keeps.
+class PostingsKeywordIndex:
+    """A ``protocols.KeywordIndex`` over postings that the database keeps.
 
     A small scope is counted in memory, a large one read as one index range per term; both by one formula.
 
@@ -73,7 +75,7 @@ class SQLiteKeywordIndex:
         scan_limit: Up to how many passages a scope is small.
     """
 
-    def __init__(self, ledger: SQLiteLedger, *, k1: float, b: float, scan_limit: int = SCAN_LIMIT) -> None:
+    def __init__(self, ledger: SQLLedger, *, k1: float, b: float, scan_limit: int = SCAN_LIMIT) -> None:
         self._ledger = ledger
         self._k1 = k1
         self._b = b
@@ -82,16 +84,25 @@ class SQLiteKeywordIndex:
 
     def add(self, passages: Sequence[Passage]) -> None:
         """See ``protocols.KeywordIndex``."""
-        with self._ledger.database.write() as connection:
+        with self._ledger.database.write(*{passage.scope for passage in passages}) as connection:
+            dialect = connection.dialect
+            add_postings = _ADD_POSTINGS.format(in_order=dialect.in_order, terms=dialect.counted(":terms", "posting"))
             for passage in passages:
                 counts = Counter(analyze(passage.text))
-                values = (passage.field, passage.id, passage.memory, counts.total(), json.dumps(counts), passage.scope)
-                connection.execute(_ADD_POSTINGS, values)
-                connection.execute(_ADD_STATISTICS, (passage.field, counts.total(), passage.scope))
+                values = {
+                    "field": passage.field,
+                    "passage": passage.id,
+                    "memory": passage.memory,
+                    "length": counts.total(),
+                    "terms": json.dumps(counts),
+                    "scope": passage.scope,
+                }
+                connection.execute(add_postings, values)
+                connection.execute(_ADD_STATISTICS, values)
 
     def remove(self, passages: Sequence[Passage]) -> None:
         """See ``protocols.KeywordIndex``."""
-        with self._ledger.database.write() as connection:
+        with self._ledger.database.write(*{passage.scope for passage in passages}) as connection:
             for passage in passages:
                 _remove(connection, passage)
 
@@ -110,7 +121,10 @@ class SQLiteKeywordIndex:
             return block.best(scores, visible & block.holding(repeats), limit=limit)
         values = {"terms": json.dumps(Counter(terms)), "k1": self._k1, "b": self._b, "limit": limit}
         with self._ledger.database.read() as connection:
-            rows = connection.execute(_search(selection), where.parameters(selection) | values).fetchall()
+            dialect = connection.dialect
+            rows = connection.execute(
+                _search(dialect, selection), where.parameters(dialect, selection) | values
+            ).fetchall()
         return Hits(*(list(column) for column in zip(*rows, strict=True))) if rows else _NOTHING
 
     def statistics(self, terms: Sequence[str], selection: Selection) -> TermStatistics:
@@ -118,8 +132,9 @@ class SQLiteKeywordIndex:
         if self._is_small(selection):
             return self._cache.block(selection).statistics(terms)
         with self._ledger.database.read() as connection:
-            values = where.parameters(selection) | {"terms": json.dumps(list(terms))}
-            rows = connection.execute(_statistics(selection), values).fetchall()
+            dialect = connection.dialect
+            values = where.parameters(dialect, selection) | {"terms": json.dumps(dict.fromkeys(terms, 1))}
+            rows = connection.execute(_statistics(dialect, selection), values).fetchall()
         (_, passages, length), *frequencies = rows
         return TermStatistics(
             passages or 0,
@@ -131,11 +146,18 @@ class SQLiteKeywordIndex:
         """See ``protocols.KeywordIndex``."""
         if self._is_small(selection):
             return self._cache.block(selection).counts(terms, passages)
-        values = where.parameters(selection) | {"passages": json.dumps(sorted(set(passages.tolist())))}
         with self._ledger.database.read() as connection:
-            texts = connection.execute(
-                _TEXTS.format(scope=where.in_scope(selection), fields=where.searched(selection)), values
-            ).fetchall()
+            dialect = connection.dialect
+            sql = _TEXTS.format(
+                asked=dialect.each(":passages"),
+                in_order=dialect.in_order,
+                m_beside=dialect.beside("m", "p"),
+                c_beside=dialect.beside("c", "p"),
+                scope=where.in_scope(selection),
+                fields=where.searched(selection),
+            )
+            asked = {"passages": dialect.listed(sorted(set(passages.tolist())))}
+            texts = connection.execute(sql, where.parameters(dialect, selection) | asked).fetchall()
         owners = {passage: memory for passage, memory, _ in texts}
         return EMPTY.appended(owners, [Counter(analyze(text)) for _, _, text in texts]).counts(terms, passages)
 
@@ -144,8 +166,8 @@ class SQLiteKeywordIndex:
         with self._ledger.database.read() as connection:
             counted = one(
                 connection,
-                f"SELECT sum(passages) FROM keyword_statistics WHERE {_in_scope(selection)}",
-                where.parameters(selection),
+                f"SELECT CAST(sum(passages) AS BIGINT) FROM keyword_statistics WHERE {_in_scope(selection)}",
+                where.parameters(connection.dialect, selection),
             )
         return (counted or 0) <= (min(LISTED_LIMIT, self._scan_limit) if listed_anew else self._scan_limit)
 
@@ -163,18 +185,30 @@ class SQLiteKeywordIndex:
         self._cache.clear()
 
     def _read(self, selection: Selection) -> Postings:
-        """All postings of the selection's scope and fields, a term after the other; SQLite joins numbers fastest."""
+        """All postings of the selection's scope and fields, a term after the other; numbers in a text come fastest."""
         with self._ledger.database.read() as connection:
-            rows = connection.execute(_LISTS.format(scope=_in_scope(selection)), where.parameters(selection)).fetchall()
+            dialect = connection.dialect
+            sql = _LISTS.format(
+                passages=dialect.gathered("passage"),
+                frequencies=dialect.gathered("frequency"),
+                scope=_in_scope(selection),
+            )
+            rows = connection.execute(sql, where.parameters(dialect, selection)).fetchall()
         terms, sizes, passages, frequencies = zip(*rows, strict=True) if rows else ((),) * 4
         return Postings(terms, np.array(sizes, np.int64), _numbers(passages), _numbers(frequencies))
 
 
-def _remove(connection: sqlite3.Connection, passage: Passage) -> None:
+def _remove(connection: Connection, passage: Passage) -> None:
     """Take one passage out of postings and statistics, as if it had never been added."""
     counts = Counter(analyze(passage.text))
-    values = {"scope": passage.scope, "field": passage.field, "passage": passage.id, "terms": json.dumps(list(counts))}
-    by_term = "AND term IN (SELECT value FROM json_each(:terms))"  # one key per term, not the whole scope
+    dialect = connection.dialect
+    values = {
+        "scope": passage.scope,
+        "field": passage.field,
+        "passage": passage.id,
+        "terms": dialect.listed(list(counts)),
+    }
+    by_term = f"AND {dialect.among('term', ':terms')}"  # one key per term, not the whole scope
     removed = connection.execute(_REMOVE_POSTINGS.format(narrowed=by_term), values).fetchall()
     length = removed[0][1] if removed else counts.total()
     if sum(frequency for frequency, _ in removed) < length:  # added by an analyzer of other terms, or not at all
@@ -191,13 +225,13 @@ def _in_scope(selection: Selection) -> str:
     return f"scope_id {where.scope_condition(selection)} AND kind {fields}"
 
 
-def _statistics(selection: Selection) -> str:
+def _statistics(dialect: Dialect, selection: Selection) -> str:
     """One statement, so that all figures are those of one moment: of the scope first, then of each term."""
     in_scope = _in_scope(selection)
     return f"""
-        SELECT NULL, sum(passages), sum(terms) FROM keyword_statistics WHERE {in_scope}
-        UNION ALL SELECT value, (SELECT count(*) FROM postings WHERE {in_scope} AND term = value), NULL
-        FROM json_each(:terms)
+        SELECT NULL, CAST(sum(passages) AS BIGINT), CAST(sum(terms) AS BIGINT) FROM keyword_statistics WHERE {in_scope}
+        UNION ALL SELECT asked.key, (SELECT count(*) FROM postings WHERE {in_scope} AND term = asked.key), NULL
+        FROM {dialect.counted(":terms", "asked")}
     """
 
 
@@ -205,18 +239,20 @@ def _numbers(lists: Sequence[str]) -> NDArray[np.int64]:
     return np.fromstring(",".join(lists), np.int64, sep=",") if lists else np.empty(0, np.int64)
 
 
-def _search(selection: Selection) -> str:
+def _search(dialect: Dialect, selection: Selection) -> str:
     """One statement, so that statistics and postings are those of one moment."""
     in_scope = _in_scope(selection)
+    summed = dialect.summed("weight * frequency / (frequency + norm + norm_per_term * length)", "postings.term")
     return f"""
         WITH scope AS MATERIALIZED (
-            SELECT sum(passages) AS passages, sum(passages) * 1.0 / max(sum(terms), 1) AS inverse_average_length
+            SELECT CAST(sum(passages) AS DOUBLE PRECISION) AS passages,
+                CAST(sum(passages) AS DOUBLE PRECISION) / {dialect.greatest}(sum(terms), 1) AS inverse_average_length
             FROM keyword_statistics WHERE {in_scope}
         ),
         asked AS MATERIALIZED (
-            SELECT key AS term, value AS repeats,
-                (SELECT count(*) FROM postings WHERE {in_scope} AND term = key) AS frequency
-            FROM json_each(:terms)
+            SELECT given.key AS term, given.value AS repeats,
+                (SELECT count(*) FROM postings WHERE {in_scope} AND term = given.key) AS frequency
+            FROM {dialect.counted(":terms", "given")}
         ),
         weighted AS MATERIALIZED (
             SELECT term, repeats * ln(1 + (passages - frequency + 0.5) / (frequency + 0.5)) AS weight,
@@ -224,11 +260,11 @@ def _search(selection: Selection) -> str:
             FROM asked, scope WHERE frequency > 0
         ),
         scored AS (
-            SELECT passage, memory, sum(weight * frequency / (frequency + norm + norm_per_term * length)) AS score
-            FROM weighted CROSS JOIN postings
-            WHERE {in_scope} AND postings.term = weighted.term
-            GROUP BY passage
+            SELECT passage, memory, {summed} AS score
+            FROM weighted {dialect.in_order} postings ON {in_scope} AND postings.term = weighted.term
+            GROUP BY passage, memory
         )
-        SELECT scored.passage, scored.memory, scored.score FROM scored CROSS JOIN memories m ON m.row = scored.memory
-        WHERE {where.where(selection)} ORDER BY scored.score DESC, scored.passage LIMIT :limit
+        SELECT scored.passage, scored.memory, scored.score
+        FROM scored {dialect.in_order} memories m ON m.row = scored.memory
+        WHERE {where.where(dialect, selection)} ORDER BY scored.score DESC, scored.passage LIMIT :limit
     """

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-from memory_retrievers.backends.sqlite import characters
-from memory_retrievers.backends.sqlite.contents import RawMemory, RawPassage, all_rows, read_page
-from memory_retrievers.backends.sqlite.database import Database, one
-from memory_retrievers.backends.sqlite.rows import UNREADABLE, decode
+from memory_retrievers.backends.sql import characters
+from memory_retrievers.backends.sql.connection import Connection, Database, Dialect, one
+from memory_retrievers.backends.sql.contents import RawMemory, RawPassage, all_rows, read_page
+from memory_retrievers.backends.sql.rows import UNREADABLE, decode
 from memory_retrievers.contents import Problems, VerificationReport
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models import AnyMemory
 from memory_retrievers.turn_passages import passage_text, passage_texts, turn_place
-
-if TYPE_CHECKING:
-    import sqlite3
 
 MAX_LENGTH_ERROR: Final = 1e-3
 """How far a vector may be from unit length; single precision is off by a millionth."""
@@ -29,32 +26,24 @@ def verify(database: Database) -> VerificationReport:
     problems, memories, passages = Problems(), 0, 0
     try:
         with database.read(snapshot=True) as connection:
-            problems.add(_file_problems(connection))
+            problems.add(database.problems(connection))
             dimension = _dimension(connection)
             for page in all_rows(connection):
                 for memory in read_page(connection, page):
                     memories, passages = memories + 1, passages + len(memory.passages)
-                    problems.add(_memory_problems(memory, dimension))
+                    problems.add(_memory_problems(memory, dimension, connection.dialect))
             problems.add(characters.problems(connection))
     except BackendError as error:
         problems.add([f"{error}; what comes behind could not be looked at"])
     return VerificationReport(memories=memories, passages=passages, problems=problems.listed())
 
 
-def _file_problems(connection: sqlite3.Connection) -> Iterator[str]:
-    for (finding,) in connection.execute("PRAGMA integrity_check"):
-        if finding != "ok":
-            yield f"SQLite's integrity check: {finding}"
-    for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check"):
-        yield f"row {row} of the table {table} belongs to a row of {parent} that is not there"
-
-
-def _dimension(connection: sqlite3.Connection) -> int | None:
+def _dimension(connection: Connection) -> int | None:
     noted = one(connection, "SELECT value FROM notes WHERE name = 'dimension'")
     return int(noted) if noted is not None and str(noted).isdecimal() else None
 
 
-def _memory_problems(raw: RawMemory, dimension: int | None) -> Iterator[str]:
+def _memory_problems(raw: RawMemory, dimension: int | None, dialect: Dialect) -> Iterator[str]:
     name = raw.name
     try:
         memory = decode(raw.row)
@@ -72,7 +61,7 @@ def _memory_problems(raw: RawMemory, dimension: int | None) -> Iterator[str]:
             yield f"{whose} has neither text nor vector"
         else:
             yield from (f"{whose} {problem}" for problem in _text_problems(passage, memory))
-        yield from (f"{whose} has a vector that {problem}" for problem in _vector_problems(passage, dimension))
+        yield from (f"{whose} has a vector that {problem}" for problem in _vector_problems(passage, dimension, dialect))
 
 
 def _text_problems(passage: RawPassage, memory: AnyMemory) -> Iterator[str]:
@@ -84,13 +73,13 @@ def _text_problems(passage: RawPassage, memory: AnyMemory) -> Iterator[str]:
         yield "has another text than its memory"
 
 
-def _vector_problems(passage: RawPassage, dimension: int | None) -> Iterator[str]:
+def _vector_problems(passage: RawPassage, dimension: int | None, dialect: Dialect) -> Iterator[str]:
     if passage.vector is None:
         return
     if not isinstance(passage.vector, bytes) or len(passage.vector) % 4:
         yield "is no row of single-precision numbers"
         return
-    vector = np.frombuffer(passage.vector, dtype="<f4")
+    (vector,) = dialect.stacked([passage.vector])
     if dimension is not None and len(vector) != dimension:
         yield f"has {len(vector)} numbers instead of {dimension}"
     with np.errstate(all="ignore"):

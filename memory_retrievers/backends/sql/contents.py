@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import heapq
-import json
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-import numpy as np
+from typing import Any, Final, NamedTuple
 
 from memory_retrievers import scopes
-from memory_retrievers.backends.sqlite import associations, audit, characters, reviews
-from memory_retrievers.backends.sqlite.database import one
-from memory_retrievers.backends.sqlite.rows import COLUMNS, UNREADABLE, decode
+from memory_retrievers.backends.sql import associations, audit, characters, reviews
+from memory_retrievers.backends.sql.connection import Connection, one
+from memory_retrievers.backends.sql.rows import COLUMNS, UNREADABLE, decode
 from memory_retrievers.contents import Contents, StoredMemory, StoredQueue
 from memory_retrievers.errors import BackendError
 from memory_retrievers.fields import moment
@@ -22,23 +19,20 @@ from memory_retrievers.models import Kind
 from memory_retrievers.passages import NewPassage
 from memory_retrievers.retrieved import PendingReview
 
-if TYPE_CHECKING:
-    import sqlite3
-
 PAGE: Final = 256
 """Memories in a page."""
 
-_IDS: Final = "(SELECT value FROM json_each(:ids))"
 _MEMORIES: Final = f"""
     SELECT m.row, {", ".join(f"m.{column}" for column in COLUMNS)}, m.kind, m.content, s.scope, e.messages
-    FROM memories m JOIN scopes s ON s.id = m.scope_id LEFT JOIN excerpts e ON e.memory = m.row WHERE m.row IN {_IDS}
+    FROM memories m JOIN scopes s ON s.id = m.scope_id LEFT JOIN excerpts e ON e.memory = m.row WHERE
 """
-_PASSAGES: Final = f"""
+_PASSAGES: Final = """
     SELECT p.memory, p.part, p.speaker, p.tells_time, c.text, c.vector
-    FROM passages p LEFT JOIN passage_contents c ON c.passage = p.id WHERE p.memory IN {_IDS} ORDER BY p.id
+    FROM passages p LEFT JOIN passage_contents c ON c.passage = p.id WHERE
 """
 _SCOPES: Final = """
-    SELECT id FROM scopes WHERE :scope IS NULL OR scope = :scope OR (scope >= :children AND scope < :children_end)
+    SELECT id FROM scopes
+    WHERE CAST(:scope AS TEXT) IS NULL OR scope = :scope OR (scope >= :children AND scope < :children_end)
 """
 
 
@@ -64,7 +58,7 @@ class RawMemory(NamedTuple):
         return f"memory {self.row[0]!r} in scope {self.row[-2]!r}"
 
 
-def read_contents(connection: sqlite3.Connection, scope: str | None) -> Contents:
+def read_contents(connection: Connection, scope: str | None) -> Contents:
     """What a scope and those below it hold, or all; the connection must stay on one snapshot until all is read."""
     asked = _asked(scope)
     count = f"SELECT count(*) FROM {{}} WHERE scope_id IN ({_SCOPES})"
@@ -89,13 +83,14 @@ def read_contents(connection: sqlite3.Connection, scope: str | None) -> Contents
     )
 
 
-def read_page(connection: sqlite3.Connection, rows: Sequence[int]) -> Iterator[RawMemory]:
+def read_page(connection: Connection, rows: Sequence[int]) -> Iterator[RawMemory]:
     """The memories of the given rows, in that order, with their passages."""
-    ids = {"ids": json.dumps(rows)}
+    dialect = connection.dialect
+    ids = {"ids": dialect.listed(rows)}
     passages: dict[int, list[RawPassage]] = {}
-    for memory, *passage in connection.execute(_PASSAGES, ids):
+    for memory, *passage in connection.execute(f"{_PASSAGES} {dialect.among('p.memory', ':ids')} ORDER BY p.id", ids):
         passages.setdefault(memory, []).append(RawPassage(*passage))
-    memories = {row[0]: row[1:] for row in connection.execute(_MEMORIES, ids)}
+    memories = {row[0]: row[1:] for row in connection.execute(f"{_MEMORIES} {dialect.among('m.row', ':ids')}", ids)}
     return (RawMemory(memories[row], passages.get(row, [])) for row in rows if row in memories)
 
 
@@ -104,20 +99,20 @@ def _asked(scope: str | None) -> dict[str, str | None]:
     return {"scope": scope, "children": children, "children_end": children_end}
 
 
-def _memories(connection: sqlite3.Connection, asked: dict[str, str | None]) -> Iterator[StoredMemory]:
+def _memories(connection: Connection, asked: dict[str, str | None]) -> Iterator[StoredMemory]:
     rows = _rows_in_order(connection, asked)
     while page := list(islice(rows, PAGE)):
         for raw in read_page(connection, page):
-            yield _stored(raw)
+            yield _stored(connection, raw)
 
 
-def _stored(raw: RawMemory) -> StoredMemory:
+def _stored(connection: Connection, raw: RawMemory) -> StoredMemory:
     try:
         passages = tuple(
             NewPassage(
                 part=passage.part,
                 text=passage.text,
-                vector=np.frombuffer(passage.vector, dtype="<f4"),
+                vector=connection.dialect.stacked([passage.vector])[0],
                 speaker=passage.speaker,
                 tells_time=bool(passage.tells_time),
             )
@@ -128,9 +123,10 @@ def _stored(raw: RawMemory) -> StoredMemory:
         raise BackendError(f"{raw.name} cannot be read ({error}): verify() tells more") from error
 
 
-def _rows_in_order(connection: sqlite3.Connection, asked: dict[str, str | None]) -> Iterator[int]:
+def _rows_in_order(connection: Connection, asked: dict[str, str | None]) -> Iterator[int]:
     """By scope, time and id. Each kind stands in this order in an index already; only equal times are sorted."""
-    in_order = """SELECT created_at, id, row FROM memories INDEXED BY memories_by_age
+    by_age = connection.dialect.indexed_by("memories_by_age")
+    in_order = f"""SELECT created_at, id, row FROM memories {by_age}
         WHERE scope_id = ? AND kind = ? ORDER BY created_at, id"""
     for (scope_id,) in connection.execute(f"{_SCOPES} ORDER BY scope", asked):
         # an id in UTF-8, as SQLite compares it; Python's order by code point is the same
@@ -138,7 +134,7 @@ def _rows_in_order(connection: sqlite3.Connection, asked: dict[str, str | None])
             yield int(row)
 
 
-def _reviews(connection: sqlite3.Connection, asked: dict[str, str | None]) -> Iterator[PendingReview]:
+def _reviews(connection: Connection, asked: dict[str, str | None]) -> Iterator[PendingReview]:
     found = connection.execute(
         f"""SELECT s.scope, r.query, r.memories, r.created_at FROM scopes s JOIN pending_reviews r ON r.scope_id = s.id
         WHERE s.id IN ({_SCOPES}) ORDER BY s.scope, r.created_at, r.id""",
@@ -147,7 +143,7 @@ def _reviews(connection: sqlite3.Connection, asked: dict[str, str | None]) -> It
     return (reviews.decode(*row) for row in found)
 
 
-def _queues(connection: sqlite3.Connection, asked: dict[str, str | None]) -> Iterator[StoredQueue]:
+def _queues(connection: Connection, asked: dict[str, str | None]) -> Iterator[StoredQueue]:
     waiting = connection.execute(
         f"""SELECT s.id, s.scope, q.window_doubled, q.previous_summary FROM scopes s JOIN queues q ON q.scope_id = s.id
         WHERE s.id IN ({_SCOPES}) AND EXISTS (SELECT 1 FROM queued_messages WHERE scope_id = s.id) ORDER BY s.scope""",
@@ -168,7 +164,7 @@ def _queues(connection: sqlite3.Connection, asked: dict[str, str | None]) -> Ite
         )
 
 
-def all_rows(connection: sqlite3.Connection) -> Iterator[list[int]]:
+def all_rows(connection: Connection) -> Iterator[list[int]]:
     """The rows of all memories, ascending, in pages."""
     next_page = "SELECT row FROM memories WHERE row > ? ORDER BY row LIMIT ?"
     last = -1

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from memory_retrievers.backends.sqlite.database import Database, one
-from memory_retrievers.backends.sqlite.records import scope_id_of
-from memory_retrievers.backends.sqlite.rows import UNREADABLE, encode_json
+from memory_retrievers.backends.sql.connection import Connection, Database, one
+from memory_retrievers.backends.sql.records import scope_id_of
+from memory_retrievers.backends.sql.rows import UNREADABLE, encode_json
 from memory_retrievers.contents import StoredCharacter
 from memory_retrievers.errors import BackendError
 from memory_retrievers.scene_records import CharacterState
-
-if TYPE_CHECKING:
-    import sqlite3
 
 _OF_SCOPE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
 _IN_COLUMNS: Final = {"name", "known_events"}
 
 
-class SQLiteCharacters:
+class SQLCharacters:
     """A ``protocols.Characters`` beside the ledger's tables.
 
     Args:
@@ -42,7 +39,7 @@ class SQLiteCharacters:
         """See ``protocols.Characters``."""
         if not states:
             return
-        with self._database.write() as connection:
+        with self._database.write(scope) as connection:
             scope_id = scope_id_of(connection, scope)
             connection.executemany(
                 """INSERT INTO characters (scope_id, name, known_events, state) VALUES (?, ?, ?, ?)
@@ -52,7 +49,7 @@ class SQLiteCharacters:
             )
 
 
-def strike_out(connection: sqlite3.Connection, scope: str, ids: Sequence[str]) -> None:
+def strike_out(connection: Connection, scope: str, ids: Sequence[str]) -> None:
     """Take memories out of what a scope's characters know; where no scene is left, the characters go."""
     values = {"scope": scope}
     connection.execute(
@@ -69,12 +66,12 @@ def strike_out(connection: sqlite3.Connection, scope: str, ids: Sequence[str]) -
             connection.execute("UPDATE characters SET known_events = ? WHERE row = ?", (encode_json(kept), row))
 
 
-def count_all(connection: sqlite3.Connection, scopes: str, asked: dict[str, str | None]) -> int:
+def count_all(connection: Connection, scopes: str, asked: dict[str, str | None]) -> int:
     """How many characters :func:`read_all` gives."""
     return int(one(connection, f"SELECT count(*) FROM characters WHERE scope_id IN ({scopes})", asked))
 
 
-def read_all(connection: sqlite3.Connection, scopes: str, asked: dict[str, str | None]) -> Iterator[StoredCharacter]:
+def read_all(connection: Connection, scopes: str, asked: dict[str, str | None]) -> Iterator[StoredCharacter]:
     """The characters of the scopes that a query gives, by scope, in the order in which they were first put."""
     found = connection.execute(
         f"""SELECT s.scope, c.name, c.known_events, c.state FROM scopes s JOIN characters c ON c.scope_id = s.id
@@ -85,7 +82,7 @@ def read_all(connection: sqlite3.Connection, scopes: str, asked: dict[str, str |
         yield StoredCharacter(scope=scope, state=_decode(scope, *row))
 
 
-def problems(connection: sqlite3.Connection) -> Iterator[str]:
+def problems(connection: Connection) -> Iterator[str]:
     """The characters that cannot be read."""
     found = connection.execute(
         "SELECT s.scope, c.name, c.known_events, c.state FROM characters c JOIN scopes s ON s.id = c.scope_id"

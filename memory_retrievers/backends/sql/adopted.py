@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Final
 
-from memory_retrievers.backends.sqlite.database import Database, one
+from memory_retrievers.backends.sql.connection import Database, one
 from memory_retrievers.protocols import AdoptedRow, Unwritten
 
-_GIVEN: Final = "(SELECT value FROM json_each(?))"
 
-
-class SQLiteAdoptedRows:
+class SQLAdoptedRows:
     """``protocols.AdoptedRows`` beside the ledger's tables.
 
     Args:
@@ -38,23 +34,28 @@ class SQLiteAdoptedRows:
         """See ``protocols.AdoptedRows``."""
         with self._database.write() as connection:
             connection.executemany(
-                "INSERT OR REPLACE INTO adopted (id, memory, digest) VALUES (?, ?, ?)",
+                """INSERT INTO adopted (id, memory, digest) VALUES (?, ?, ?)
+                ON CONFLICT (id) DO UPDATE SET memory = excluded.memory, digest = excluded.digest""",
                 [(there, row.memory, row.digest) for there, row in rows.items()],
             )
 
     def known(self, ids: Sequence[str]) -> dict[str, AdoptedRow]:
         """See ``protocols.AdoptedRows``."""
         with self._database.read() as connection:
+            given = connection.dialect.among("id", ":ids")
             found = connection.execute(
-                f"SELECT id, memory, digest FROM adopted WHERE id IN {_GIVEN}", (json.dumps(ids),)
+                f"SELECT id, memory, digest FROM adopted WHERE {given}", {"ids": connection.dialect.listed(ids)}
             )
             return {there: AdoptedRow(memory=memory, digest=digest) for there, memory, digest in found}
 
     def ids_of(self, memories: Sequence[int]) -> dict[int, str]:
         """See ``protocols.AdoptedRows``."""
         with self._database.read() as connection:
-            sql = f"SELECT memory, id FROM adopted WHERE memory IN {_GIVEN}"
-            return dict(connection.execute(sql, (json.dumps(memories),)).fetchall())
+            given = connection.dialect.among("memory", ":memories")
+            found = connection.execute(
+                f"SELECT memory, id FROM adopted WHERE {given}", {"memories": connection.dialect.listed(memories)}
+            )
+            return dict(found.fetchall())
 
     def page(self, *, after: str, limit: int) -> list[str]:
         """See ``protocols.AdoptedRows``."""

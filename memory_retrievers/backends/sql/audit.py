@@ -4,43 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from memory_retrievers.backends.sqlite.database import one
-from memory_retrievers.backends.sqlite.rows import encode_time
+from memory_retrievers.backends.sql.connection import Connection, insert, one
+from memory_retrievers.backends.sql.rows import encode_time
 from memory_retrievers.fields import moment
 from memory_retrievers.managed import AuditEntry, AuditType
 from memory_retrievers.models import MemoryKey
-
-if TYPE_CHECKING:
-    import sqlite3
 
 _OF_SCOPES: Final = """FROM audit a JOIN memories m ON m.row = a.memory JOIN scopes s ON s.id = m.scope_id
     WHERE m.scope_id IN ({scopes})"""
 
 
-def write(connection: sqlite3.Connection, entry: AuditEntry, *, spacing: timedelta | None) -> None:
+def write(connection: Connection, entry: AuditEntry, *, spacing: timedelta | None) -> None:
     """Note an entry, unless its memory is not there, or one of its type was noted less than ``spacing`` before."""
-    connection.execute(
-        """INSERT INTO audit (memory, type, at, old, new, reason)
-        SELECT row, :type, :at, :old, :new, :reason FROM memories
-        WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND id = :id
-        AND (:spacing IS NULL OR NOT EXISTS (SELECT 1 FROM audit
-            WHERE memory = memories.row AND type = :type AND at > :at - :spacing))""",
-        {
-            "scope": entry.memory.scope,
-            "id": entry.memory.id,
-            "type": entry.type,
-            "at": encode_time(entry.at),
-            "old": entry.old,
-            "new": entry.new,
-            "reason": entry.reason,
-            "spacing": None if spacing is None else spacing // timedelta.resolution,
-        },
-    )
+    found = connection.execute(
+        "SELECT scope_id, row FROM memories WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?",
+        (entry.memory.scope, entry.memory.id),
+    ).fetchone()
+    if found is None:
+        return
+    scope_id, memory = found
+    if spacing is not None:
+        since = encode_time(entry.at - spacing)
+        noted = "SELECT 1 FROM audit WHERE memory = ? AND type = ? AND at > ? LIMIT 1"
+        if one(connection, noted, (memory, entry.type, since)) is not None:
+            return
+    values = {
+        "memory": memory,
+        "type": entry.type,
+        "at": encode_time(entry.at),
+        "old": entry.old,
+        "new": entry.new,
+        "reason": entry.reason,
+    }
+    insert(connection, "audit", values, scope_id=scope_id)
 
 
-def read(connection: sqlite3.Connection, key: MemoryKey) -> list[AuditEntry]:
+def read(connection: Connection, key: MemoryKey) -> list[AuditEntry]:
     """What was noted about a memory, oldest first."""
     found = connection.execute(
         """SELECT type, at, old, new, reason FROM audit WHERE memory = (SELECT row FROM memories
@@ -50,12 +51,12 @@ def read(connection: sqlite3.Connection, key: MemoryKey) -> list[AuditEntry]:
     return [_entry(key, row) for row in found]
 
 
-def count_all(connection: sqlite3.Connection, scopes: str, asked: dict[str, str | None]) -> int:
+def count_all(connection: Connection, scopes: str, asked: dict[str, str | None]) -> int:
     """How many entries :func:`read_all` gives."""
     return int(one(connection, f"SELECT count(*) {_OF_SCOPES.format(scopes=scopes)}", asked))
 
 
-def read_all(connection: sqlite3.Connection, scopes: str, asked: dict[str, str | None]) -> Iterator[AuditEntry]:
+def read_all(connection: Connection, scopes: str, asked: dict[str, str | None]) -> Iterator[AuditEntry]:
     """What was noted about the memories of the scopes that a query gives, by scope, id and time."""
     found = connection.execute(
         f"""SELECT s.scope, m.id, a.type, a.at, a.old, a.new, a.reason {_OF_SCOPES.format(scopes=scopes)}

