@@ -32,7 +32,7 @@ _POSTINGS: Final = """
     AND p.passage = :passage
 """
 _STATISTICS: Final = """
-    SELECT coalesce(s.scope, CAST(k.scope_id AS TEXT)), k.kind, k.passages, k.terms
+    SELECT s.scope, k.scope_id, k.kind, k.passages, k.terms
     FROM keyword_statistics k LEFT JOIN scopes s ON s.id = k.scope_id WHERE k.passages OR k.terms
 """
 
@@ -105,7 +105,8 @@ def _statistics_problems(
     passages: Counter[tuple[object, object]],
     terms: Counter[tuple[object, object]],
 ) -> Iterator[str]:
-    kept = {(scope, kind): counts for scope, kind, *counts in connection.execute(_STATISTICS)}
+    found = connection.execute(_STATISTICS)
+    kept = {(scope_id if scope is None else scope, kind): counts for scope, scope_id, kind, *counts in found}
     for scope, kind in passages.keys() | kept.keys():
         right, found = [passages[scope, kind], terms[scope, kind]], kept.get((scope, kind), [0, 0])
         if found != right:
