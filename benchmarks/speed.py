@@ -6,6 +6,7 @@ vectors. Absolute times depend on the machine and its neighbours; the ratios are
 
     python benchmarks/speed.py --sizes 1000,10000,100000 --rounds 300
     python benchmarks/speed.py --no-peers           # the quick form: a minute or two instead of ten
+    python benchmarks/speed.py --backend postgres   # the same memory on a PostgreSQL server beside the embedded one
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from floor import Floor
 from timings import Timings
 
 from memory_retrievers import AgentMemory
+from memory_retrievers.models import Draft
 from memory_retrievers.testing import FixedClock
 
 SMALL: Final = "small scope (~100)"
@@ -51,10 +53,13 @@ class Ours:
 
     name = "memory-retrievers"
 
-    def __init__(self, path: Path, corpus: Corpus) -> None:
-        self._path = path
+    def __init__(self, place: str | Path, corpus: Corpus) -> None:
+        self._place = place
         self._embedder = corpus.embedder
         self.memory = self._open()
+
+    def fill(self, drafts: Sequence[Draft]) -> None:
+        self.memory.remember_many(drafts)
 
     def search(self, question: Text) -> None:
         self.memory.retrieve(question.words, scope=question.scope, limit=5)
@@ -69,18 +74,29 @@ class Ours:
             memory.retrieve(question.words, scope=question.scope, limit=5)
 
     def _open(self) -> AgentMemory:
-        return AgentMemory.open(self._path, embedder=self._embedder, embedder_id="table", clock=FixedClock(NOW))
+        return AgentMemory.open(self._place, embedder=self._embedder, embedder_id="table", clock=FixedClock(NOW))
+
+
+class OnPostgres(Ours):
+    """The same on a PostgreSQL server of its own."""
+
+    name = "on PostgreSQL"
+
+    def _open(self) -> AgentMemory:
+        url, clock = str(self._place), FixedClock(NOW)
+        return AgentMemory.connect(url, embedder=self._embedder, embedder_id="table", clock=clock)
 
 
 class Bench:
     """The systems, filled with the records of one size."""
 
-    def __init__(self, corpus: Corpus, directory: Path, peers: Sequence[System]) -> None:
+    def __init__(self, corpus: Corpus, directory: Path, peers: Sequence[System], *, server: str | None) -> None:
         self.corpus = corpus
-        self.ours = Ours(directory / "ours", corpus)
-        self.systems: list[System] = [self.ours, Floor(corpus), *peers]
+        self.ours = [Ours(directory / "ours", corpus), *([OnPostgres(server, corpus)] if server else [])]
+        self.systems: list[System] = [*self.ours, Floor(corpus), *peers]
         for drafts, texts in corpus.batches():
-            self.ours.memory.remember_many(drafts)
+            for ours in self.ours:
+                ours.fill(drafts)
             for peer in peers:
                 peer.add(texts)
         gc.collect()
@@ -93,8 +109,9 @@ class Bench:
             BIG: self._search([BIG_SCOPE], max(30, rounds // 4)),
             ADD: self._add_and_find(scopes, max(30, rounds // 2)),
         }
-        self.ours.memory.close()
-        return results | {OPEN: {self.ours.name: self._open_and_search(scopes, 20)}}
+        for ours in self.ours:
+            ours.memory.close()
+        return results | {OPEN: {ours.name: self._open_and_search(ours, scopes, 20) for ours in self.ours}}
 
     def _search(self, scopes: Sequence[str], rounds: int) -> dict[str, Timings]:
         """Each on the same questions; what is cached per scope has been seen before."""
@@ -118,11 +135,11 @@ class Bench:
                 timings[system.name].measure(lambda: system.add_and_find(newcomer))  # noqa: B023
         return timings
 
-    def _open_and_search(self, scopes: Sequence[str], rounds: int) -> Timings:
+    def _open_and_search(self, ours: Ours, scopes: Sequence[str], rounds: int) -> Timings:
         timings = Timings()
         for number in range(rounds):
             question = self.corpus.question(scopes[number % len(scopes)])
-            timings.measure(lambda: self.ours.open_and_search(question))  # noqa: B023
+            timings.measure(lambda: ours.open_and_search(question))  # noqa: B023
         return timings
 
     def _asked(self, number: int, rounds: int) -> Iterator[System]:
@@ -144,10 +161,22 @@ def _peers(directory: Path, corpus: Corpus, *, wanted: bool) -> Iterator[Sequenc
         yield peers
 
 
-def _measure(size: int, directory: Path, rounds: int, *, peers: bool) -> Results:
+@contextmanager
+def _server(*, wanted: bool) -> Iterator[str | None]:
+    """A PostgreSQL server as it comes, so that what is acknowledged is on disk, as with the embedded store."""
+    if not wanted:
+        yield None
+        return
+    from postgres_server import running_postgres
+
+    with running_postgres(settings=("shared_buffers = '1GB'",)) as server:
+        yield server.url(server.create())
+
+
+def _measure(size: int, directory: Path, rounds: int, *, peers: bool, postgres: bool) -> Results:
     corpus = Corpus(size)
-    with _peers(directory, corpus, wanted=peers) as opened:
-        return Bench(corpus, directory, opened).run(rounds)
+    with _peers(directory, corpus, wanted=peers) as opened, _server(wanted=postgres) as server:
+        return Bench(corpus, directory, opened, server=server).run(rounds)
 
 
 def _table(results: dict[int, Results]) -> Iterator[str]:
@@ -173,23 +202,26 @@ def _cell(timings: dict[str, Timings], name: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="1000,10000,100000", help="records, separated by commas")
+    parser.add_argument("--backend", choices=["disk", "postgres"], default="disk", help="what is timed beside the disk")
     parser.add_argument("--rounds", type=int, default=300, help="questions per figure")
     parser.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True, help="measure the peers too")
     arguments = parser.parse_args()
+    postgres = arguments.backend == "postgres"
     results: dict[int, Results] = {}
     for size in map(int, arguments.sizes.split(",")):
         print(f"{size:,} records: filling, then measuring …", file=sys.stderr, flush=True)
         directory = Path(tempfile.mkdtemp(prefix="memory-retrievers-bench-"))
         try:
-            results[size] = _measure(size, directory, arguments.rounds, peers=arguments.peers)
+            results[size] = _measure(size, directory, arguments.rounds, peers=arguments.peers, postgres=postgres)
         finally:
             shutil.rmtree(directory)
     print("Milliseconds, p50 / p95, and the ratio of the p50s\n")
     print("\n".join(_table(results)))
     smallest, largest = min(results), max(results)
     for sort in (SMALL, OPEN):
-        growth = results[largest][sort][Ours.name].p50 / results[smallest][sort][Ours.name].p50
-        print(f"\n{sort}: {growth:.2f}× from {smallest:,} to {largest:,} records")
+        for name in (Ours.name, *([OnPostgres.name] if postgres else [])):
+            growth = results[largest][sort][name].p50 / results[smallest][sort][name].p50
+            print(f"\n{sort}, {name}: {growth:.2f}× from {smallest:,} to {largest:,} records")
     if not arguments.peers:
         print(f"\nchromadb loaded: {'yes' if 'chromadb' in sys.modules else 'no'}")
 

@@ -172,13 +172,14 @@ class IndexedLedger:
             try:
                 with stage(EMBED):
                     vector = embedder.embed_query(query)
-                found = find(vector)
+                with self.ledger.reading():
+                    found = find(vector)
+                    if self.embedder.holds(embedder):
+                        return found
             except Exception:
                 if self.embedder.holds(embedder):
                     raise
                 continue  # vectors of two lengths may have met
-            if self.embedder.holds(embedder):
-                return found
 
     def close(self) -> None:
         """Release everything."""

@@ -274,12 +274,9 @@ class MemoryStore(IndexedLedger):
     def add_pending_reviews(self, reviews: Sequence[PendingReview]) -> None:
         """File retrievals for later review, without the memories that have been forgotten meanwhile."""
         with self.ledger.transaction(*{review.scope for review in reviews}):
-            present = [self._without_forgotten(review) for review in reviews]
-            self.ledger.add_pending_reviews([review for review in present if review.memories])
-
-    def _without_forgotten(self, review: PendingReview) -> PendingReview:
-        kept = tuple(key for key in review.memories if self.ledger.get(scope=key.scope, id=key.id) is not None)
-        return replace(review, memories=kept)
+            there = self.ledger.present([key for review in reviews for key in review.memories])
+            kept = [replace(review, memories=tuple(filter(there.__contains__, review.memories))) for review in reviews]
+            self.ledger.add_pending_reviews([review for review in kept if review.memories])
 
 
 def _touched(changes: Sequence[tuple[str, bool]]) -> set[str]:

@@ -35,6 +35,14 @@ class Ledger(Protocol):
         """
         ...
 
+    def reading(self) -> AbstractContextManager[None]:
+        """While this lasts, all that this thread reads may be as of the first of it; what it writes is not among it."""
+        ...
+
+    def present(self, keys: Sequence[MemoryKey]) -> set[MemoryKey]:
+        """Those of the memories that exist, whatever their state."""
+        ...
+
     def add(self, memories: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]]) -> list[Passage]:
         """Store memories, each with its passages.
 

@@ -56,7 +56,8 @@ class Asked(NamedTuple):
         if settings.fusion == "rrf" and settings.common_share >= 1:
             return cls(question, selections, {}, question.text)
         terms = list(dict.fromkeys(question.terms))
-        known = {kind: store.keyword.statistics(terms, selection) for kind, selection in selections.items()}
+        with store.ledger.reading():
+            known = {kind: store.keyword.statistics(terms, selection) for kind, selection in selections.items()}
         frequencies = {term: sum(each.frequencies[term] for each in known.values()) for term in terms}
         passages = sum(each.passages for each in known.values())
         embedded = question.without_common(frequencies, passages=passages, share=settings.common_share)

@@ -21,6 +21,7 @@ from memory_retrievers.stages import HYDRATE, stage
 from memory_retrievers.store import MemoryStore
 
 if TYPE_CHECKING:
+    from memory_retrievers.passages import Vector
     from memory_retrievers.retrieval.contests import Ranked
     from memory_retrievers.retrieval.explaining import Explainer
 
@@ -52,11 +53,14 @@ class HybridRetriever:
         now = self._store.now()
         asked = Asked.of(request, store=self._store, now=now, settings=self._settings)
         limit = dict(limits(request))
-        best = self._store.search(asked.embedded, lambda vector: self._ranking.best(asked, vector=vector, limits=limit))
-        semantic, episodic = best.get(Kind.SEMANTIC, []), best.get(Kind.EPISODIC, [])
-        semantic, episodic = joint_cut(semantic, episodic, request.limit)
-        with stage(HYDRATE):
-            memories = self._store.ledger.load([ranked.row for ranked in chain(semantic, episodic)])
+
+        def find(vector: Vector) -> tuple[list[Ranked], list[Ranked], dict[int, AnyMemory]]:
+            best = self._ranking.best(asked, vector=vector, limits=limit)
+            kept = joint_cut(best.get(Kind.SEMANTIC, []), best.get(Kind.EPISODIC, []), request.limit)
+            with stage(HYDRATE):
+                return *kept, self._store.ledger.load([ranked.row for ranked in chain(*kept)])
+
+        semantic, episodic, memories = self._store.search(asked.embedded, find)
         visible = {row: memory for row, memory in memories.items() if is_visible(memory, request, now=now)}
         result = RetrievalResult(
             query=request.query,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 import psycopg_pool
-from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumperUnknown, TextBinaryLoader
 
@@ -24,6 +24,16 @@ if TYPE_CHECKING:
 _ERRORS: Final = (psycopg.Error, psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed, UnicodeEncodeError, OverflowError)
 
 
+_BOUNDED: Final = {
+    "connect_timeout": 30,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
+"""Unless the address says otherwise: nobody waits longer than a minute for a machine that is gone."""
+
+
 class _TextDumper(StrDumperUnknown):
     def dump(self, obj: str) -> Any:  # noqa: ANN401 - as psycopg's own
         return super().dump(escaped(obj) if "\0" in obj or ESCAPE in obj else str(obj))
@@ -33,6 +43,22 @@ class _TextLoader(TextBinaryLoader):
     def load(self, data: Any) -> Any:  # noqa: ANN401 - as psycopg's own
         text = super().load(data)
         return unescaped(text) if isinstance(text, str) and ESCAPE in text else text
+
+
+def bounded(url: str) -> str:
+    """The address of a database, with how long to wait for it where it does not say so itself.
+
+    Raises:
+        ConfigurationError: It cannot be read. It is not shown, since a password may stand in it.
+    """
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        raise ConfigurationError(
+            "the address of the database cannot be read: write it as postgresql://user:password@host:5432/database, "
+            "with % and other signs of a password as %25 and so on"
+        ) from None
+    return make_conninfo(**_BOUNDED | given)
 
 
 def prepare(connection: psycopg.Connection[Any]) -> None:
@@ -47,17 +73,18 @@ class Connection:
 
     Args:
         raw: The connection of psycopg that it is.
+        writes: Whether it is in a transaction that writes.
+        versions: What is known of scopes, where nothing changes for it.
     """
 
     dialect = PostgresDialect()
 
-    def __init__(self, raw: psycopg.Connection[Any]) -> None:
+    def __init__(
+        self, raw: psycopg.Connection[Any], *, writes: bool = False, versions: dict[str, Any] | None = None
+    ) -> None:
         self.raw = raw
-
-    @property
-    def in_transaction(self) -> bool:
-        """See ``sql.connection.Connection``."""
-        return self.raw.info.transaction_status != pq.TransactionStatus.IDLE
+        self.in_transaction = writes
+        self.versions = versions
 
     def execute(self, sql: str, parameters: Values = (), /) -> Cursor:
         """See ``sql.connection.Connection``."""
@@ -93,6 +120,8 @@ def _translated(error: Exception) -> ValidationError | BackendError | Configurat
         return ValidationError(f"the store refused the change: {told}; nothing was written")
     if isinstance(error, psycopg.DataError | UnicodeEncodeError | OverflowError):
         return ValidationError(f"PostgreSQL cannot hold a value: {told}; nothing was written")
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return ConfigurationError(f"the role of this connection may not do that: {told}; nothing was written")
     if isinstance(error, psycopg_pool.PoolClosed):
         return ConfigurationError("this memory is closed; open it again")
     return BackendError(f"PostgreSQL failed: {told}")

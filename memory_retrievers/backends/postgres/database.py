@@ -16,7 +16,7 @@ import psycopg
 import psycopg_pool
 
 from memory_retrievers.backends.postgres import migrating
-from memory_retrievers.backends.postgres.connection import Connection, prepare, wrapped
+from memory_retrievers.backends.postgres.connection import Connection, bounded, prepare, wrapped
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
 from memory_retrievers.backends.sql import connection as sql
 from memory_retrievers.errors import ConfigurationError
@@ -24,8 +24,13 @@ from memory_retrievers.errors import ConfigurationError
 _PATIENCE: Final = 30.0
 """Seconds to wait for a connection of the pool, and for a transaction's turn."""
 
+_LEAST_CONNECTIONS: Final = 2
+"""One reads a snapshot, or holds a lock, while the other is asked."""
+
 _IDLE: Final = 0.5
 """Seconds after which a connection is asked whether it is still alive before it is used."""
+
+_SNAPSHOT: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 _MOST_LOCKS: Final = 32
 """A transaction that changes more scopes than this has the whole store to itself."""
@@ -41,7 +46,8 @@ class Database:
             PostgreSQL shows it no row of any other.
 
     Raises:
-        ConfigurationError: A newer version of the package made the tables, or they cannot be made.
+        ConfigurationError: A newer version of the package made the tables, they cannot be made, the address cannot be
+            read, or there are too few connections.
         BackendError: The database cannot be reached.
     """
 
@@ -50,14 +56,17 @@ class Database:
         self._process = os.getpid()
         self._local = threading.local()
         self._feeding = threading.Lock()
+        if pool_size < _LEAST_CONNECTIONS:
+            raise ConfigurationError(f"pool_size must be at least {_LEAST_CONNECTIONS}, not {pool_size}")
         with wrapped():
-            with psycopg.connect(url, autocommit=True) as connection:
+            address = bounded(url)
+            with psycopg.connect(address, autocommit=True) as connection:
                 prepare(connection)
                 migrating.migrate(Connection(connection))
                 self._key = _key_of_store(connection)
             self._pool = psycopg_pool.ConnectionPool(
-                url,
-                min_size=min(2, pool_size),  # one reads a snapshot while the other is asked
+                address,
+                min_size=_LEAST_CONNECTIONS,
                 max_size=pool_size,
                 timeout=_PATIENCE,
                 kwargs={"autocommit": True},
@@ -68,7 +77,11 @@ class Database:
                 num_workers=1,
                 open=True,
             )
-            self._pool.wait(_PATIENCE)
+            try:
+                self._pool.wait(_PATIENCE)
+            except BaseException:
+                self._pool.close()
+                raise
 
     @contextmanager
     def write(self, *scopes: str) -> Iterator[Connection]:
@@ -80,7 +93,7 @@ class Database:
             with wrapped(), _joined(outer):
                 yield outer
             return
-        with wrapped(), self._taken() as connection:
+        with wrapped(), self._taken(writes=True) as connection:
             connection.run(self._beginning(scopes))
             self._local.connection, self._local.scopes = connection, frozenset(scopes)
             try:
@@ -102,10 +115,30 @@ class Database:
             with wrapped():
                 yield outer
             return
+        begun: Connection | None = getattr(self._local, "snapshot", None)
+        if begun is not None:
+            with wrapped():
+                yield begun
+            return
         with wrapped(), self._taken() as connection:
             if snapshot:
-                connection.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                connection.run(_SNAPSHOT)
             yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """See ``sql.connection.Database``: one snapshot on one connection, so that little is asked twice."""
+        self._require_own_process()
+        if getattr(self._local, "connection", None) is not None or getattr(self._local, "snapshot", None) is not None:
+            yield
+            return
+        with wrapped(), self._taken(versions={}) as connection:
+            connection.run(_SNAPSHOT)
+            self._local.snapshot = connection
+            try:
+                yield
+            finally:
+                self._local.snapshot = None
 
     @contextmanager
     def feeding(self) -> Iterator[None]:
@@ -134,6 +167,9 @@ class Database:
         if getattr(self._local, "connection", None) is not None:
             raise ConfigurationError("a database cannot be compacted inside a transaction: end it first")
         with wrapped(), self._taken() as connection:
+            owned = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'memories'::regclass"
+            if not sql.one(connection, owned):  # who does not own a table leaves it out with a mere warning
+                raise ConfigurationError("only a role that owns the tables of the store can purge it")
             for table in (*TABLES_BY_SCOPE, *OTHER_TABLES):
                 connection.run(f"VACUUM (FULL, ANALYZE) {table}")
 
@@ -161,10 +197,10 @@ class Database:
             yield connection
 
     @contextmanager
-    def _taken(self) -> Iterator[Connection]:
+    def _taken(self, *, writes: bool = False, versions: dict[str, Any] | None = None) -> Iterator[Connection]:
         raw = self._pool.getconn()
         try:
-            yield Connection(raw)
+            yield Connection(raw, writes=writes, versions=versions)
         finally:
             with contextlib.suppress(psycopg.Error):
                 raw.rollback()  # a snapshot ends here
@@ -173,6 +209,8 @@ class Database:
     def _configure(self, raw: psycopg.Connection[Any]) -> None:
         prepare(raw)
         raw.execute("SELECT set_config('hnsw.iterative_scan', 'strict_order', FALSE)")
+        # planning for so many partitions takes longer than most statements, and one plan serves all values
+        raw.execute("SELECT set_config('plan_cache_mode', 'force_generic_plan', FALSE)")
         raw.execute("SELECT set_config('lock_timeout', %s, FALSE)", (f"{_PATIENCE:.0f}s",))
         if self._within is not None:
             raw.execute("SELECT set_config('memory_retrievers.within', %s, FALSE)", (self._within,))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import psycopg
 
-from memory_retrievers.backends.postgres.connection import Connection, prepare, wrapped
+from memory_retrievers.backends.postgres.connection import Connection, bounded, prepare, wrapped
 from memory_retrievers.backends.postgres.schema import MIGRATIONS
 from memory_retrievers.backends.sql.connection import one
 from memory_retrievers.errors import ConfigurationError
@@ -17,8 +19,8 @@ _OLDEST: Final = 150_000
 
 
 def version_of(connection: Connection) -> int:
-    """The version of the schema; 0 if nothing has been made yet."""
-    if one(connection, "SELECT to_regclass('schema_version') IS NULL"):
+    """The version of the schema; 0 if nothing has been made yet, whatever other schemas on the search path hold."""
+    if one(connection, "SELECT to_regclass(quote_ident(current_schema()) || '.schema_version') IS NULL"):
         return 0
     return int(one(connection, "SELECT version FROM schema_version"))
 
@@ -39,11 +41,22 @@ def migrate(connection: Connection) -> None:
         connection.run(_TURN)
         version = version_of(connection)  # another process may have been faster
         if version < len(MIGRATIONS):
-            connection.run(f"CREATE EXTENSION IF NOT EXISTS vector; {';'.join(_statements(version))}")
+            _require_pgvector(connection)
+            connection.run(";".join(_statements(version)))
         connection.run("COMMIT")
     except BaseException:
         connection.run("ROLLBACK")
         raise
+
+
+def is_made(url: str) -> bool:
+    """Whether the tables of a store are there, of whichever version.
+
+    Raises:
+        BackendError: The database cannot be reached.
+    """
+    with _looking(url) as connection:
+        return version_of(connection) > 0
 
 
 def read_note(url: str, name: str) -> str | None:
@@ -53,12 +66,17 @@ def read_note(url: str, name: str) -> str | None:
         ConfigurationError: A newer version of the package wrote the store.
         BackendError: The database cannot be reached.
     """
-    with wrapped(), psycopg.connect(url, autocommit=True) as raw:
-        prepare(raw)
-        connection = Connection(raw)
+    with _looking(url) as connection:
         version = version_of(connection)
         _refuse_newer(version)
         return one(connection, "SELECT value FROM notes WHERE name = ?", (name,)) if version else None
+
+
+@contextmanager
+def _looking(url: str) -> Iterator[Connection]:
+    with wrapped(), psycopg.connect(bounded(url), autocommit=True) as raw:
+        prepare(raw)
+        yield Connection(raw)
 
 
 def _refuse_newer(version: int) -> None:
@@ -77,7 +95,26 @@ def _statements(version: int) -> list[str]:
     return [*steps, f"UPDATE schema_version SET version = {len(MIGRATIONS)}"]
 
 
+def _require_pgvector(connection: Connection) -> None:
+    """Make the extension, inside the transaction, if that is still to be done."""
+    try:
+        connection.run("CREATE EXTENSION IF NOT EXISTS vector")
+    except psycopg.errors.InsufficientPrivilege:
+        raise ConfigurationError(
+            "this role may not make the extension pgvector: an administrator runs CREATE EXTENSION vector once in "
+            "this database. Nothing was changed."
+        ) from None
+    if one(connection, "SELECT to_regtype('vector') IS NULL"):
+        schema = one(connection, "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'vector'")
+        raise ConfigurationError(
+            f"pgvector is in the schema {schema}, which is not on the search path: name it behind the schema of the "
+            f"store, as in ?options=-csearch_path=store,{schema}. Nothing was changed."
+        )
+
+
 def _require_server(connection: Connection) -> None:
+    if one(connection, "SELECT current_schema() IS NULL"):
+        raise ConfigurationError("no schema on the search path exists: make it with CREATE SCHEMA, or name another")
     if connection.raw.info.server_version < _OLDEST:
         raise ConfigurationError("a memory needs PostgreSQL 15 or newer")
     if one(connection, "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'") is None:

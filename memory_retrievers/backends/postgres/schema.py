@@ -251,8 +251,10 @@ def _of(table: str) -> str:
 
 
 def _trigger(name: str, body: str, *, table: str, event: str, tables: str) -> tuple[str, str]:
+    # As the owner: what refers to a memory from a scope that the session is not shown has to go with it too.
     return (
-        f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body} RETURN NULL; END $$",
+        f"""CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT
+            AS $$ BEGIN {body} RETURN NULL; END $$""",
         (
             f"CREATE TRIGGER {name} AFTER {event} ON {table} REFERENCING {tables} "
             f"FOR EACH STATEMENT EXECUTE FUNCTION {name}()"
@@ -340,8 +342,12 @@ _POLICIES: Final = (
         for statement in (
             f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
             f"CREATE POLICY within ON {table} USING (scope_id IN (SELECT scopes.id FROM scopes))",
+            # which holds for the table alone: its partitions, asked by their own names, show nothing
+            *(f"ALTER TABLE {table}_{number} ENABLE ROW LEVEL SECURITY" for number in range(PARTITIONS)),
         )
     ),
+    # Of these, which know no scope, it sees nothing.
+    *(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY" for table in ("adopted", "unwritten", "outbox", "projection")),
 )
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = ((*_TABLES, *_INDEXES, *_TRIGGERS, *_POLICIES),)

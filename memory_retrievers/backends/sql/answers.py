@@ -99,5 +99,11 @@ def _may_remember(connection: Connection, selection: Selection) -> bool:
 
 def _key(connection: Connection, selection: Selection, question: tuple[object, ...]) -> _Key | None:
     """What an answer is remembered by: it changes with the scope; None if there is no such scope."""
-    version = connection.execute("SELECT id, version FROM scopes WHERE scope = ?", (selection.scope,)).fetchone()
+    known = connection.versions
+    if known is not None and selection.scope in known:
+        version = known[selection.scope]
+    else:
+        version = connection.execute("SELECT id, version FROM scopes WHERE scope = ?", (selection.scope,)).fetchone()
+        if known is not None:
+            known[selection.scope] = version
     return None if version is None else (*version, selection.fields, *question)

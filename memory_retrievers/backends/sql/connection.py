@@ -48,6 +48,11 @@ class Connection(Protocol):
         """Whether what it has written may still be undone."""
         ...
 
+    @property
+    def versions(self) -> dict[str, Any] | None:
+        """What is known of scopes as long as nothing changes for it; None where something may."""
+        ...
+
     def execute(self, sql: str, parameters: Values = ..., /) -> Cursor:
         """Run one statement."""
         ...
@@ -139,6 +144,10 @@ class Database(Protocol):
         Args:
             snapshot: All statements see one state, whatever is committed meanwhile. A single statement does anyway.
         """
+        ...
+
+    def reading(self) -> AbstractContextManager[None]:
+        """While this lasts, all that this thread reads may be as of the first of it."""
         ...
 
     def feeding(self) -> AbstractContextManager[None]:

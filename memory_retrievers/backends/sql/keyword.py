@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -11,6 +12,7 @@ import numpy as np
 
 from memory_retrievers.backends.sql import keyword_check
 from memory_retrievers.backends.sql import selection as where
+from memory_retrievers.backends.sql.answers import Answer, Answers
 from memory_retrievers.backends.sql.connection import Connection, Dialect, one
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.backends.term_block import EMPTY, Postings
@@ -60,6 +62,9 @@ LISTED_LIMIT: Final = 5_000
 """The same for a selection that the ledger remembers no answers for: beyond, listing what it lets through takes longer
 than joins of SQLite."""
 
+REMEMBERED_SIZES: Final = 10_000
+"""How many scopes may be remembered with their size."""
+
 _NOTHING: Final = Hits([], [], [])
 
 
@@ -81,6 +86,7 @@ class PostingsKeywordIndex:
         self._b = b
         self._scan_limit = scan_limit
         self._cache = TermCache(ledger, read=self._read)
+        self._sizes: Answers[int] = Answers(most=REMEMBERED_SIZES)
 
     def add(self, passages: Sequence[Passage]) -> None:
         """See ``protocols.KeywordIndex``."""
@@ -164,12 +170,8 @@ class PostingsKeywordIndex:
     def _is_small(self, selection: Selection) -> bool:
         listed_anew = selection.include_child_scopes or selection.is_narrow
         with self._ledger.database.read() as connection:
-            counted = one(
-                connection,
-                f"SELECT CAST(sum(passages) AS BIGINT) FROM keyword_statistics WHERE {_in_scope(selection)}",
-                where.parameters(connection.dialect, selection),
-            )
-        return (counted or 0) <= (min(LISTED_LIMIT, self._scan_limit) if listed_anew else self._scan_limit)
+            counted = self._sizes.ask(connection, selection, (), lambda: _size(connection, selection))
+        return counted <= (min(LISTED_LIMIT, self._scan_limit) if listed_anew else self._scan_limit)
 
     def verify(self) -> VerificationReport:
         """See ``protocols.KeywordIndex``."""
@@ -217,6 +219,13 @@ def _remove(connection: Connection, passage: Passage) -> None:
             return
     for statement in _REMOVE_STATISTICS:
         connection.execute(statement, values | {"length": removed[0][1] if removed else 0})
+
+
+def _size(connection: Connection, selection: Selection) -> Answer[int]:
+    """How many passages the scope and fields have; it weighs nothing, and time does not change it."""
+    sql = f"SELECT CAST(sum(passages) AS BIGINT) FROM keyword_statistics WHERE {_in_scope(selection)}"
+    counted = one(connection, sql, where.parameters(connection.dialect, selection)) or 0
+    return Answer(counted, passages=1, since=-math.inf, until=math.inf)
 
 
 def _in_scope(selection: Selection) -> str:

@@ -33,7 +33,7 @@ _POSTINGS: Final = """
 """
 _STATISTICS: Final = """
     SELECT s.scope, k.scope_id, k.kind, k.passages, k.terms
-    FROM keyword_statistics k LEFT JOIN scopes s ON s.id = k.scope_id WHERE k.passages OR k.terms
+    FROM keyword_statistics k LEFT JOIN scopes s ON s.id = k.scope_id WHERE k.passages <> 0 OR k.terms <> 0
 """
 
 

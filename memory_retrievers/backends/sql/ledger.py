@@ -19,7 +19,7 @@ from memory_retrievers.backends.sql.outbox import SQLOutbox
 from memory_retrievers.backends.sql.rows import encode_time
 from memory_retrievers.backends.sql.stored import StoredRecords
 from memory_retrievers.contents import Contents, VerificationReport
-from memory_retrievers.models import AnyMemory, Kind
+from memory_retrievers.models import AnyMemory, Kind, MemoryKey
 from memory_retrievers.passages import ForgettingState, Layout, NewPassage, Passage, Selection
 from memory_retrievers.retrieved import PendingReview
 
@@ -55,6 +55,25 @@ class SQLLedger(StoredRecords):
     def _transaction(self, *scopes: str) -> Iterator[None]:
         with self.database.write(*scopes):
             yield
+
+    def reading(self) -> AbstractContextManager[None]:
+        """See ``protocols.Ledger``."""
+        return self.database.reading()
+
+    def present(self, keys: Sequence[MemoryKey]) -> set[MemoryKey]:
+        """See ``protocols.Ledger``."""
+        by_scope: dict[str, list[str]] = {}
+        for key in keys:
+            by_scope.setdefault(key.scope, []).append(key.id)
+        with self.database.read() as connection:
+            dialect = connection.dialect
+            sql = f"""SELECT id FROM memories WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope)
+                AND {dialect.among("id", ":ids")}"""
+            return {
+                MemoryKey(scope=scope, id=id)
+                for scope, ids in by_scope.items()
+                for (id,) in connection.execute(sql, {"scope": scope, "ids": dialect.listed(ids)})  # noqa: A001
+            }
 
     def add(self, memories: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]]) -> list[Passage]:
         """See ``protocols.Ledger``."""

@@ -75,7 +75,9 @@ class SQLOutbox:
             connection.execute(f"UPDATE projection SET claimed = {connection.dialect.greatest}(claimed, ?)", (last,))
             changed = {int(passage) for _, passage in changes}
             dialect = connection.dialect
-            put = _read(connection, dialect.among("p.id", ":ids"), {"ids": dialect.listed([*changed, *new])})
+            put = _read(
+                connection, f"{dialect.among('p.id', ':ids')} ORDER BY p.id", {"ids": dialect.listed([*changed, *new])}
+            )
         return OutboxBatch(
             generation=generation,
             put=tuple(put),

@@ -16,8 +16,12 @@ PUT_NOTE: Final = "INSERT INTO notes VALUES (?, ?) ON CONFLICT (name) DO UPDATE 
 
 def scope_id_of(connection: Connection, scope: str) -> int:
     """The number of a scope, which is noted if it is new."""
-    connection.execute("INSERT INTO scopes (scope) VALUES (?) ON CONFLICT DO NOTHING", (scope,))
-    return int(one(connection, "SELECT id FROM scopes WHERE scope = ?", (scope,)))
+    asked = "SELECT id FROM scopes WHERE scope = ?"
+    scope_id = one(connection, asked, (scope,))
+    if scope_id is None:
+        connection.execute("INSERT INTO scopes (scope) VALUES (?) ON CONFLICT DO NOTHING", (scope,))
+        scope_id = one(connection, asked, (scope,))
+    return int(scope_id)
 
 
 def insert_memory(connection: Connection, memory: AnyMemory) -> tuple[int, int]:

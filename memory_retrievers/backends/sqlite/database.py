@@ -11,8 +11,9 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 from memory_retrievers.appearing import new_directory
 from memory_retrievers.backends.sql import connection as sql
@@ -49,6 +50,7 @@ class Connection(sqlite3.Connection):
     """A connection to SQLite."""
 
     dialect = SQLiteDialect()
+    versions: dict[str, Any] | None = None
 
 
 class Database:
@@ -123,6 +125,10 @@ class Database:
             raise _translated(error, self._path) from error
         finally:
             self._give_back(connection)
+
+    def reading(self) -> AbstractContextManager[None]:
+        """See ``sql.connection.Database``; every read asks for itself, which costs nothing here."""
+        return nullcontext()
 
     @contextmanager
     def feeding(self) -> Iterator[None]:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 
-from memory_retrievers.models import AnyMemory, ScopeStatistics, SemanticMemory
+from memory_retrievers.models import AnyMemory, MemoryKey, ScopeStatistics, SemanticMemory
 from memory_retrievers.protocols import Ledger
 from memory_retrievers.testing.contracts.samples import (
     LOOKALIKES,
@@ -17,6 +17,7 @@ from memory_retrievers.testing.contracts.samples import (
     episode,
     exploring,
     fact,
+    facts_in,
     fresh_scope,
     review,
 )
@@ -53,6 +54,31 @@ class RecordContract:
         row = ledger.owners([passage.id])[passage.id]
         assert list(ledger.load([row + 1_000, row])) == [row]
         assert ledger.load([]) == {}
+
+    def test_those_that_exist_are_told_from_those_that_do_not_by_scope_and_id(self, ledger: Ledger) -> None:
+        add(ledger, [fact("f1"), fact("f2"), fact("f1", scope="user/2")])
+        ledger.invalidate(scope=SCOPE, id="f2", at=NOW)
+        there = {MemoryKey(scope=SCOPE, id="f1"), MemoryKey(scope=SCOPE, id="f2"), MemoryKey(scope="user/2", id="f1")}
+        elsewhere = {MemoryKey(scope="user/2", id="f2"), MemoryKey(scope="nowhere", id="f1")}
+        assert ledger.present([*there, *elsewhere]) == there
+        assert ledger.present([]) == set()
+
+    def test_after_reading_together_the_newest_is_read_again(self, ledger: Ledger) -> None:
+        add(ledger, [fact("f1")])
+        with ledger.reading(), ledger.reading():
+            assert ledger.get(scope=SCOPE, id="f1") is not None
+            assert ledger.eligible(facts_in()) == ledger.indexed(facts_in())
+        ledger.remove(scope=SCOPE, id="f1")
+        with ledger.reading():
+            assert ledger.get(scope=SCOPE, id="f1") is None
+            assert ledger.eligible(facts_in()) == []
+
+    def test_what_fails_while_reading_together_does_not_last(self, ledger: Ledger) -> None:
+        with pytest.raises(RuntimeError), ledger.reading():
+            ledger.scopes()
+            raise RuntimeError
+        add(ledger, [fact("f1")])
+        assert ledger.scopes() == [SCOPE]
 
     def test_an_unknown_id_is_none(self, ledger: Ledger) -> None:
         add(ledger, [fact("f1")])
