@@ -3,13 +3,26 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# Where the tests' memories live: disk, or postgres, for all that can live there.
+BACKEND ?= disk
+ON_POSTGRES := tests/retrieval tests/ingestion tests/review tests/tools tests/management tests/scene \
+	tests/langchain_adapter tests/llama_index_adapter tests/test_bad_input.py tests/test_isolation.py \
+	tests/test_life_of_a_store.py tests/test_memory.py tests/test_reembed.py tests/test_reindex.py \
+	tests/test_replacing.py tests/test_scene_memory.py tests/test_scopes.py tests/test_stages.py \
+	tests/test_transfer.py tests/test_turn_passages.py tests/test_verify.py
+
 .PHONY: demo test test-install test-llm check docs format bench clean
 
 demo: $(VENV)/.base
 	$(BIN)/memory-retrievers demo
 
+# BACKEND=postgres: on a server that the tests start; what is marked `embedded` is left out, and coverage is not asked.
 test: $(VENV)/.dev
+ifeq ($(BACKEND),postgres)
+	MEMORY_BACKEND=postgres $(BIN)/python -m pytest -n auto --no-cov $(ON_POSTGRES) $(PYTEST_ARGS)
+else
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term --cov-fail-under=95 $(PYTEST_ARGS)
+endif
 
 # Ten empty environments, five to ten minutes; ONLY="base mcp" tries those alone.
 test-install: $(VENV)/.dev

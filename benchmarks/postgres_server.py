@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import signal
 import tempfile
 import time
 import warnings
@@ -14,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 from psycopg import sql
 
@@ -23,10 +22,12 @@ from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_S
 CARELESS = ("fsync = off", "full_page_writes = off", "synchronous_commit = off", "autovacuum = off")
 """For tests: a crash of the machine, not of the server, would lose something."""
 
-_EMPTIED = (
-    "; ".join(f"DELETE FROM {table}" for table in (*TABLES_BY_SCOPE, *OTHER_TABLES))
-    + "; UPDATE projection SET generation = NULL, mark = 0, claimed = 0"
+EMPTIED = (
+    "SET session_replication_role = replica; "
+    + "; ".join(f"DELETE FROM {table}" for table in (*TABLES_BY_SCOPE, *OTHER_TABLES))
+    + "; UPDATE projection SET generation = NULL, mark = 0, claimed = 0; RESET session_replication_role"
 )
+"""Statements that take everything out of a store's database."""
 
 
 class PostgresServer:
@@ -54,6 +55,10 @@ class PostgresServer:
         """Where a database is reached."""
         return str(self._server.get_uri(database))
 
+    def program(self, name: str) -> Path:
+        """A program of the server's version, such as ``pg_dump``."""
+        return Path(self._server.bin_path) / name
+
     def run(self, statement: str, *, database: str = "postgres") -> list[Any]:
         """Run a statement, and give its rows."""
         with psycopg.connect(self.url(database), autocommit=True) as connection:
@@ -74,7 +79,7 @@ class PostgresServer:
         """The address of a database with the tables of a store and nothing in them; it is used again after this."""
         name = self._ready.pop() if self._ready else self._made()
         yield self.url(name)
-        self.run(f"SET session_replication_role = replica; {_EMPTIED}", database=name)
+        self.run(EMPTIED, database=name)
         self._ready.append(name)
 
     def _made(self) -> str:
@@ -84,26 +89,45 @@ class PostgresServer:
 
     def kill(self) -> None:
         """Kill it as a power cut of its machine would, and start it again; whatever was acknowledged must be there."""
+        self.cut_power()
+        self.start()
+
+    def cut_power(self) -> None:
+        """Kill every process of it, which leaves it down until :meth:`start`."""
         pid = self._server.get_pid()
         assert pid is not None
-        os.kill(pid, signal.SIGKILL)
-        self._wait_until_gone()
+        family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+        for process in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        _wait_until_gone(family)
+        # One that nobody has reaped yet looks alive to whoever reads its id in these files.
+        for file in (self.directory / "postmaster.pid", *self.directory.glob(".s.PGSQL.*.lock")):
+            file.unlink()
+
+    def start(self) -> None:
+        """Start it again after :meth:`cut_power`."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self._server.start()
+            self._server.ensure_postgres_running()
 
     def stop(self) -> None:
         """End it."""
         self._server.cleanup()
 
-    def _wait_until_gone(self) -> None:
-        """Its children end by themselves, and a new server starts only after the last of them."""
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            with contextlib.suppress(psycopg.OperationalError), psycopg.connect(self.url(), connect_timeout=1):
-                time.sleep(0.05)
-                continue
-            return
+
+def _wait_until_gone(processes: list[psutil.Process]) -> None:
+    deadline = time.monotonic() + 60
+    while any(_is_alive(process) for process in processes):
+        assert time.monotonic() < deadline, "a process of the server outlives SIGKILL"
+        time.sleep(0.02)
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @contextmanager

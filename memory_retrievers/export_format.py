@@ -135,11 +135,16 @@ def memory_line(stored: StoredMemory, dimension: int | None) -> JsonObject:
     Raises:
         BackendError: A vector has not ``dimension`` numbers.
     """
+    require_whole(stored, dimension)
+    memory, passages = stored.memory, list(map(_passage_line, stored.passages))
+    return {"type": "memory", "kind": memory.kind, **memory.model_dump(mode="json"), "passages": passages}
+
+
+def require_whole(stored: StoredMemory, dimension: int | None) -> None:
+    """Refuse a memory with a vector that has not ``dimension`` numbers, with a ``BackendError``."""
     memory = stored.memory
     if any(len(passage.vector) != dimension for passage in stored.passages):
         raise BackendError(f"memory {memory.id!r} in scope {memory.scope!r} has a damaged vector: verify() tells more")
-    passages = list(map(_passage_line, stored.passages))
-    return {"type": "memory", "kind": memory.kind, **memory.model_dump(mode="json"), "passages": passages}
 
 
 def _passage_line(passage: NewPassage) -> JsonObject:

@@ -19,6 +19,8 @@ _logger = logging.getLogger("memory_retrievers")
 PAGE: Final = 256
 """Passages that are embedded and kept at a time: what a crash can lose."""
 
+_ALREADY: Final = "this store is being re-embedded already: wait until that is done"
+
 
 def reembed(store: MemoryStore, embedder: Embedder, *, progress: Progress | None = None) -> None:
     """Make the vector of every passage anew, then let them take the place of the old ones, all at once.
@@ -31,21 +33,27 @@ def reembed(store: MemoryStore, embedder: Embedder, *, progress: Progress | None
         progress: Told of every page.
 
     Raises:
-        ConfigurationError: Another thread is re-embedding this store, or it is read-only.
+        ConfigurationError: Another thread or process is re-embedding this store, or it is read-only.
         EmbeddingError: The embedder failed; the store is as it was.
     """
     if not store.embedder.being_replaced.acquire(blocking=False):
-        raise ConfigurationError("this store is being re-embedded already: wait until that is done")
+        raise ConfigurationError(_ALREADY)
     try:
-        new = ProbedEmbedder.probed(embedder)
-        _begin_or_go_on(store, new)
-        while True:
-            _embed_missing(store, new, progress)
-            if store.embedder.replace(new, lambda: _take_over(store)):
-                break
+        with store.ledger.new_vectors.moving() as is_alone:
+            if not is_alone:
+                raise ConfigurationError(_ALREADY)
+            _move(store, ProbedEmbedder.probed(embedder), progress)
         _rebuild(store)
     finally:
         store.embedder.being_replaced.release()
+
+
+def _move(store: MemoryStore, new: ProbedEmbedder, progress: Progress | None) -> None:
+    _begin_or_go_on(store, new)
+    while True:
+        _embed_missing(store, new, progress)
+        if store.embedder.replace(new, lambda: _take_over(store)):
+            return
 
 
 def _begin_or_go_on(store: MemoryStore, new: ProbedEmbedder) -> None:

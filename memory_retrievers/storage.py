@@ -100,6 +100,22 @@ def is_server(place: str | Path) -> bool:
     return isinstance(place, str) and place.startswith(_SERVERS)
 
 
+def is_made(place: str | Path) -> bool:
+    """Whether a store is there; looking makes none.
+
+    Args:
+        place: The store's directory, or the address of its database.
+
+    Raises:
+        BackendError: The database cannot be reached.
+    """
+    if isinstance(place, str) and is_server(place):
+        with required(_PSYCOPG, _POOL):
+            from memory_retrievers.backends.postgres import migrating
+        return migrating.is_made(place)
+    return (Path(place) / STORE_FILE).is_file()
+
+
 def noted_embedder(place: str | Path) -> str | None:
     """The id of the embedder that a store was filled with; None if nothing has been embedded for it yet.
 

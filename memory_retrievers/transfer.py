@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, Final
 
@@ -16,10 +16,11 @@ import pydantic
 
 from memory_retrievers import export_associations, export_format
 from memory_retrievers.appearing import new_directory, new_file
-from memory_retrievers.contents import Progress, StoredCharacter, StoredMemory, StoredQueue
+from memory_retrievers.contents import Contents, Progress, StoredCharacter, StoredMemory, StoredQueue
 from memory_retrievers.errors import ConfigurationError, EmbeddingMismatchError, ValidationError
-from memory_retrievers.export_format import Header
+from memory_retrievers.export_format import Header, Record
 from memory_retrievers.managed import Association, AuditEntry
+from memory_retrievers.models import JsonObject
 from memory_retrievers.protocols import Ledger
 from memory_retrievers.retrieved import PendingReview
 from memory_retrievers.store import MemoryStore
@@ -41,24 +42,50 @@ def export(ledger: Ledger, target: Path, *, scope: str | None = None, progress: 
         ConfigurationError: The target exists, or cannot be written.
         BackendError: A memory is damaged; there is no target then.
     """
-    with new_file(target) as file, ledger.contents(scope) as contents:
+    with new_file(target) as file, ledger.contents(scope) as contents, closing(records_of(contents)) as records:
         header = export_format.header_of(contents)
         file.write(export_format.encode(header.model_dump(mode="json")))
-        for number, stored in enumerate(contents.memories, start=1):
-            file.write(export_format.encode(export_format.memory_line(stored, header.dimension)))
-            if progress is not None and (number % PAGE == 0 or number == contents.memory_count):
-                progress(number, contents.memory_count)
-        for review in contents.reviews:
-            file.write(export_format.encode(export_format.review_line(review)))
-        for queue in contents.queues:
-            file.write(export_format.encode(export_format.queue_line(queue)))
-        for association in contents.associations:
-            file.write(export_format.encode(export_associations.association_line(association)))
-        for entry in contents.audit:
-            file.write(export_format.encode(export_associations.audit_line(entry)))
-        for character in contents.characters:
-            file.write(export_format.encode(export_format.character_line(character)))
+        for number, record in enumerate(records, start=1):
+            file.write(export_format.encode(line_of(record, header.dimension)))
+            if progress is not None and (
+                number == header.memories or (number % PAGE == 0 and number < header.memories)
+            ):
+                progress(number, header.memories)
     return header.memories
+
+
+def records_of(contents: Contents) -> Generator[Record, None, None]:
+    """All that is there, in the order of an export: nothing comes before what it refers to.
+
+    Closed by whoever may leave off within it, so that it reads no further once the contents are let go.
+    """
+    yield from contents.memories
+    yield from contents.reviews
+    yield from contents.queues
+    yield from contents.associations
+    yield from contents.audit
+    yield from contents.characters
+
+
+def line_of(record: Record, dimension: int | None) -> JsonObject:
+    """The line that holds a record to the last bit.
+
+    Raises:
+        BackendError: It is a memory with a vector that has not ``dimension`` numbers.
+    """
+    match record:
+        case StoredMemory():
+            return export_format.memory_line(record, dimension)
+        case PendingReview():
+            return export_format.review_line(record)
+        case StoredQueue():
+            return export_format.queue_line(record)
+        case Association():
+            return export_associations.association_line(record)
+        case AuditEntry():
+            return export_associations.audit_line(record)
+        case StoredCharacter():
+            return export_format.character_line(record)
 
 
 def import_(
@@ -104,7 +131,7 @@ def _take_in(store: MemoryStore, source: Path, file: IO[bytes], header: Header, 
         with store.ledger.transaction():
             for number, text in page:
                 with _line(source, number):
-                    taken[_restore(store, export_format.parse_line(text, header.dimension))] += 1
+                    taken[restore(store, export_format.parse_line(text, header.dimension))] += 1
         if progress is not None:
             progress(taken["memories"], header.memories)
     promised = header.counts()
@@ -116,8 +143,12 @@ def _take_in(store: MemoryStore, source: Path, file: IO[bytes], header: Header, 
         )
 
 
-def _restore(store: MemoryStore, record: export_format.Record) -> str:
-    """Store what a line holds, and tell what the header counts it as."""
+def restore(store: MemoryStore, record: Record) -> str:
+    """Store a record as it is, inside a transaction, and tell what the header counts it as.
+
+    Raises:
+        ValidationError: It is there already, or refers to a memory that is not.
+    """
     match record:
         case StoredMemory():
             store.keyword.add(store.ledger.add([record.memory], [record.passages]))

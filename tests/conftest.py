@@ -4,6 +4,7 @@ import contextlib
 import gc
 import itertools
 import json
+import random
 import socket
 import subprocess
 import sys
@@ -11,8 +12,9 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import postgres_memories
 import pytest
-from blockbuster import blockbuster_ctx
+from blockbuster import BlockBusterFunction, blockbuster_ctx
 
 from memory_retrievers import AgentMemory, RetrievalSettings, SceneEvent, SemanticMemory
 from memory_retrievers.managed import Association, AssociationType
@@ -28,12 +30,12 @@ def clock():
     return FixedClock(NOW)
 
 
-@pytest.fixture(params=["sqlite_bm25", "rank_bm25"])
+@pytest.fixture(params=["sqlite_bm25"] if postgres_memories.CHOSEN else ["sqlite_bm25", "rank_bm25"])
 def keyword(request):
     return request.param
 
 
-@pytest.fixture(params=["exact", "chroma"])
+@pytest.fixture(params=["exact"] if postgres_memories.CHOSEN else ["exact", "chroma"])
 def dense(request):
     return request.param
 
@@ -58,7 +60,13 @@ def no_blocking():
     """Blocking the event loop from within the package raises."""
     gc.collect()  # memories that other tests have dropped are closed now, and not when nothing may block
     with blockbuster_ctx("memory_retrievers"):
-        yield
+        if postgres_memories.CHOSEN:
+            waiting = BlockBusterFunction(postgres_memories.SharedPool, "getconn", scanned_modules="memory_retrievers")
+            waiting.activate()
+            yield
+            waiting.deactivate()
+        else:
+            yield
 
 
 @contextlib.contextmanager
@@ -133,16 +141,55 @@ def chroma_client(lasting, socket_enabled, tmp_path_factory):
     return lasting.started["chroma"]
 
 
-@pytest.fixture
-def postgres_url(lasting):
-    """The address of an empty PostgreSQL database; all tests of a worker share the server."""
+@pytest.fixture(scope="session")
+def postgres_server():
+    """A PostgreSQL server that all tests of a worker share."""
+    import psycopg_pool.base
     from postgres_server import CARELESS, running_postgres
 
-    if "postgres" not in lasting.started:
-        lasting.started["postgres"] = lasting.enter_context(running_postgres(settings=CARELESS))
-    server = lasting.started["postgres"]
-    with server.lent() as url:
+    psycopg_pool.base.random = random.Random().random  # hypothesis wants the module's generator to itself
+    with running_postgres(settings=CARELESS) as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server):
+    """The address of an empty PostgreSQL database."""
+    with postgres_server.lent() as url:
         yield url
+
+
+if postgres_memories.CHOSEN:  # make test BACKEND=postgres
+
+    @pytest.fixture(scope="session", autouse=True)
+    def postgres_memories_of_all(postgres_server):
+        """Every memory that is opened, on disk or in memory, is on the server."""
+        memories = postgres_memories.PostgresMemories(postgres_server)
+        with memories.in_place():
+            yield memories
+
+    @pytest.fixture(autouse=True)
+    def postgres_memories_of_test(postgres_memories_of_all):
+        """What a test's directories held is gone after it."""
+        yield
+        postgres_memories_of_all.end()
+
+
+def pytest_configure(config):
+    """The threads of a pool of connections draw random numbers while hypothesis watches for that."""
+    if postgres_memories.CHOSEN:
+        config.addinivalue_line(
+            "filterwarnings",
+            "ignore:Do not use the `random` module inside:hypothesis.errors.HypothesisDeprecationWarning",
+        )
+
+
+def pytest_collection_modifyitems(config, items):
+    """Tests of the embedded store stay away while all memories are on a server."""
+    if postgres_memories.CHOSEN:
+        embedded = [item for item in items if item.get_closest_marker("embedded")]
+        config.hook.pytest_deselected(items=embedded)
+        items[:] = [item for item in items if item not in set(embedded)]
 
 
 @pytest.fixture(scope="session")

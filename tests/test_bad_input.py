@@ -188,6 +188,7 @@ class TestAnotherEmbedder:
             assert memory.get("f1", scope="c1").fact == "User lives in Lyon"
 
 
+@pytest.mark.embedded("it changes the tables in SQLite's own words")
 def test_a_store_of_a_newer_schema_is_refused_and_left_as_it_is(tmp_path):
     AgentMemory.open(tmp_path, embedder=HashEmbedder()).close()
     file = tmp_path / "memory.db"
@@ -200,6 +201,7 @@ def test_a_store_of_a_newer_schema_is_refused_and_left_as_it_is(tmp_path):
     assert file.read_bytes() == before
 
 
+@pytest.mark.embedded("it is about the path of a file")
 def test_a_path_that_is_a_file_is_refused(tmp_path):
     file = tmp_path / "notes.txt"
     file.write_text("mine")
@@ -208,6 +210,7 @@ def test_a_path_that_is_a_file_is_refused(tmp_path):
     assert file.read_text() == "mine"
 
 
+@pytest.mark.embedded("PostgreSQL has one keyword engine")
 def test_an_unknown_keyword_engine_is_refused(tmp_path):
     with pytest.raises(ConfigurationError, match="sqlite_bm25, rank_bm25"):
         AgentMemory.in_memory(embedder=HashEmbedder(), keyword="lucene")

@@ -279,6 +279,7 @@ def test_an_unknown_kind_is_refused(memory):
         memory.list("c1", kind="dream")
 
 
+@pytest.mark.embedded("it looks for bytes in the files of the store")
 def test_after_a_purge_no_byte_of_what_was_forgotten_is_in_the_directory(on_disk, tmp_path, clock):
     on_disk.remember_fact(scope="keep", fact="User likes tea", id="kept")
     for n in range(50):
@@ -315,6 +316,7 @@ def test_words_are_purged_also_when_another_engine_did_the_forgetting(tmp_path):
         assert files_with(tmp_path, "xyzzy") == []
 
 
+@pytest.mark.embedded("PostgreSQL is backed up by its own tools")
 def test_a_memory_in_memory_can_be_purged_and_copied(memory, tmp_path, clock, keyword):
     memory.remember_fact(scope="c1", fact="User likes tea", id="f1")
     memory.purge()
@@ -323,6 +325,7 @@ def test_a_memory_in_memory_can_be_purged_and_copied(memory, tmp_path, clock, ke
         assert copy.get("f1", scope="c1") == memory.get("f1", scope="c1")
 
 
+@pytest.mark.embedded("PostgreSQL is backed up by its own tools")
 def test_a_backup_holds_all_that_was_acknowledged_while_others_write(on_disk, tmp_path, clock, keyword):
     on_disk.remember_episode(scope="c1", summary="They had tea.", id="e1")
     on_disk.retrieve("tea", scope="c1")
@@ -350,6 +353,7 @@ def test_a_backup_holds_all_that_was_acknowledged_while_others_write(on_disk, tm
         writer.join()
 
 
+@pytest.mark.embedded("PostgreSQL is backed up by its own tools")
 def test_a_backup_never_overwrites(on_disk, tmp_path):
     (tmp_path / "file").write_text("mine")
     (tmp_path / "directory").mkdir()

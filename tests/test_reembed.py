@@ -200,6 +200,7 @@ def test_an_index_that_cannot_be_rebuilt_is_reported_and_the_move_stands(filled,
     assert nearest(filled, text(7)) == "f7"
 
 
+@pytest.mark.embedded("Chroma in the folder of a store")
 @pytest.mark.parametrize("new", [HashEmbedder(64), Mirrored(256)], ids=["other dimension", "same dimension"])
 def test_chroma_is_filled_anew_with_the_new_vectors(store, new):
     with AgentMemory.open(store, embedder=HashEmbedder(256), embedder_id="large", dense="chroma") as memory:
@@ -287,6 +288,7 @@ def test_another_embedder_starts_over(filled, other, name):
     assert np.allclose(episode.passages[0].vector, expected, atol=1e-6)
 
 
+@pytest.mark.embedded("another process opens the directory, and is killed")
 def test_what_a_killed_process_has_done_is_kept(store):
     with opened(store) as memory:
         fill(memory, COUNT)
@@ -435,6 +437,7 @@ def test_a_second_one_at_the_same_time_is_refused(store):
         assert dimensions(memory) == {64}
 
 
+@pytest.mark.embedded("handles of one directory share an engine; connections do not")
 def test_all_handles_of_the_process_change_together_and_new_ones_ask_for_the_new_embedder(store):
     with opened(store) as first, opened(store) as second:
         fill(first)
@@ -484,6 +487,7 @@ def test_the_bundled_embedder_needs_no_name(store):
         assert nearest(memory, "Which hot drink?") == "f1"
 
 
+@pytest.mark.embedded("connect() has no read_only: a role that may only read does that")
 def test_a_read_only_memory_does_not_reembed(store):
     with opened(store) as memory:
         fill(memory)
@@ -509,6 +513,7 @@ def move(writer, dimension):
     assert writer.stdout.readline() == "done\n"
 
 
+@pytest.mark.embedded("connect() has no read_only: a role that may only read does that")
 def test_who_looks_into_a_store_that_was_moved_by_another_process_is_told_so(store, writer):
     with opened(store, read_only=True) as memory:
         assert nearest(memory, text(7)) == "f7"
@@ -522,6 +527,7 @@ def test_who_looks_into_a_store_that_was_moved_by_another_process_is_told_so(sto
         assert nearest(memory, text(7)) == "f7"  # its embedder is the store's again
 
 
+@pytest.mark.embedded("connect() has no read_only: a role that may only read does that")
 def test_who_looks_keeps_no_vector_of_a_search_that_the_change_overtook(store):
     gated = Gated(256)
     with (
@@ -552,6 +558,7 @@ def test_an_export_carries_the_new_embedder_and_its_vectors(filled, tmp_path):
         assert nearest(copy, text(7)) == "f7"
 
 
+@pytest.mark.embedded("PostgreSQL is backed up by its own tools")
 def test_an_export_and_a_backup_in_the_middle_are_of_the_old_embedder(store, tmp_path):
     with opened(store) as memory:
         fill(memory)
@@ -570,6 +577,7 @@ def test_an_export_and_a_backup_in_the_middle_are_of_the_old_embedder(store, tmp
         assert nearest(memory, text(7)) == "f7"
 
 
+@pytest.mark.embedded("it looks for bytes in the files of the store")
 def test_no_byte_of_an_old_vector_is_left_after_a_purge(store):
     with opened(store) as memory:
         memory.remember_fact(scope="c1", fact="User likes tea")

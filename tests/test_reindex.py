@@ -188,6 +188,7 @@ def test_an_embedder_that_fails_leaves_whole_episodes_and_the_next_call_goes_on(
         assert len(embedder.texts) == 2 * (COUNT - PAGE)
 
 
+@pytest.mark.embedded("another process opens the directory, and is killed")
 def test_a_process_that_is_killed_leaves_whole_episodes_and_the_next_goes_on(store):
     with opened(store, HashEmbedder(), SUMMARY) as memory:
         memory.remember_many([draft(n) for n in range(COUNT)])
@@ -242,6 +243,7 @@ def test_searches_and_writes_go_on_meanwhile(store, embedder):
         assert all(len(parts(memory, f"e{n}")) == 3 for n in range(COUNT + 1))
 
 
+@pytest.mark.embedded("it changes the tables in SQLite's own words")
 def test_damaged_passages_of_messages_are_found_and_made_anew(store, embedder):
     with opened(store, embedder) as memory:
         memory.remember_many([draft(n) for n in range(4)])
@@ -296,6 +298,7 @@ def test_messages_go_with_an_episode_that_is_forgotten_and_move_with_it(store, e
         assert memory.verify().problems == ()
 
 
+@pytest.mark.embedded("it looks for bytes in the files of the store")
 @pytest.mark.parametrize("keyword", ["sqlite_bm25", "rank_bm25"])
 @pytest.mark.parametrize("dense", ["exact", "chroma"])
 def test_no_word_of_an_erased_message_stays(store, embedder, clock, keyword, dense):
@@ -343,6 +346,7 @@ def test_messages_are_embedded_without_their_day_by_another_embedder_too(store, 
         assert memory.verify().problems == ()
 
 
+@pytest.mark.embedded("connect() has no read_only: a role that may only read does that")
 def test_a_store_that_is_only_looked_into_is_not_brought_anywhere(store, embedder):
     with opened(store, embedder, SUMMARY) as memory:
         memory.remember_many([draft(0)])

@@ -191,6 +191,7 @@ def test_a_purged_directory_holds_no_byte_of_a_forgotten_story(tmp_path, clock):
     assert not [file for file in (tmp_path / "store").rglob("*") if file.is_file() and b"yzzy" in file.read_bytes()]
 
 
+@pytest.mark.embedded("PostgreSQL is backed up by its own tools")
 def test_a_story_is_there_again_after_closing_and_in_a_backup(tmp_path, clock):
     with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder(), clock=clock) as memory:
         memory.add_scene_events("story", STORY)
@@ -259,6 +260,7 @@ def test_verify_names_a_scene_and_a_character_that_are_damaged(told, tmp_path):
     assert not (tmp_path / "export.jsonl").exists()
 
 
+@pytest.mark.embedded("it changes the tables in SQLite's own words")
 def test_a_store_of_the_schema_before_learns_to_tell_stories(tmp_path, clock):
     (tmp_path / "store").mkdir()
     before = next(number for number, each in enumerate(MIGRATIONS) if any("TABLE characters" in sql for sql in each))

@@ -202,6 +202,7 @@ def test_a_target_that_exists_is_left_as_it_is(filled, tmp_path):
     assert target.read_text() == "precious"
 
 
+@pytest.mark.embedded("it changes the tables in SQLite's own words")
 def test_an_export_that_fails_leaves_no_file(filled, tmp_path):
     with filled._store.ledger.database.write() as connection:
         connection.execute("UPDATE passage_contents SET vector = x'00' WHERE passage = 2")
@@ -215,6 +216,7 @@ def test_an_export_that_fails_leaves_no_file(filled, tmp_path):
     assert left_over(tmp_path) == []
 
 
+@pytest.mark.embedded("it looks at the file of the store")
 def test_an_import_refuses_a_directory_that_is_in_use(exported, tmp_path):
     before = (tmp_path / "store" / "memory.db").stat().st_size
     for taken in (tmp_path / "store", exported):
@@ -392,6 +394,7 @@ def test_an_export_of_the_second_format_is_still_read(exported, tmp_path, clock)
     assert (tmp_path / "again.jsonl").read_bytes() == exported.read_bytes()
 
 
+@pytest.mark.embedded("it opens the directory that an import has made")
 def test_the_imported_memory_is_the_one_that_open_gives_with_the_same_settings(filled, tmp_path, clock):
     seen = []
     same = {

@@ -49,6 +49,7 @@ def test_an_empty_store_is_whole(clock):
 F1 = "memory 'f1' in scope 'user/a'"
 
 
+@pytest.mark.embedded("it changes the tables in SQLite's own words")
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
@@ -79,6 +80,7 @@ def test_damage_to_a_memory_is_named(memory, damage, statement, problem):
     assert any(problem in found for found in report.problems), report.problems
 
 
+@pytest.mark.embedded("it changes the tables in SQLite's own words")
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
@@ -111,6 +113,7 @@ def test_damage_to_the_keyword_index_is_named_and_mended(memory, damage, stateme
     assert memory.retrieve("Lyon France", scope="user/a", record=False) == before
 
 
+@pytest.mark.embedded("it changes the tables in SQLite's own words")
 def test_a_rebuilt_store_is_the_same_to_the_last_posting(memory, damage):
     def tables():
         with memory._store.ledger.database.read() as connection:
@@ -126,6 +129,7 @@ def test_a_rebuilt_store_is_the_same_to_the_last_posting(memory, damage):
     assert memory.retrieve("tea", scope="user/a", record=False).semantic[0].explanation.bm25_rank == 1
 
 
+@pytest.mark.embedded("it changes the tables in SQLite's own words")
 def test_rebuilding_dense_reads_the_stored_vectors_again(memory, damage):
     assert memory.retrieve("tea", scope="user/a", record=False).semantic[0].memory.id == "f2"
     damage(
@@ -155,6 +159,7 @@ def test_the_postings_of_a_store_are_whole_whichever_engine_searches_it(tmp_path
         assert memory.retrieve("tea", scope="c1").semantic[0].explanation.bm25_rank == 1
 
 
+@pytest.mark.embedded("it changes the tables in SQLite's own words")
 def test_what_sqlite_finds_wrong_is_in_the_report(memory, damage):
     damage(
         "PRAGMA ignore_check_constraints = ON",
@@ -164,6 +169,7 @@ def test_what_sqlite_finds_wrong_is_in_the_report(memory, damage):
     assert any("SQLite's integrity check: CHECK constraint failed" in found for found in memory.verify().problems)
 
 
+@pytest.mark.embedded("it tears the file of the store")
 def test_a_file_that_is_torn_ends_in_a_report(tmp_path, clock):
     with AgentMemory.open(tmp_path, embedder=HashEmbedder(), clock=clock) as memory:
         for number in range(300):

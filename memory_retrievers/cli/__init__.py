@@ -43,6 +43,7 @@ _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., None]]]] = {
         "backup": moving.backup,
         "export": moving.export,
         "import": moving.import_,
+        "migrate": moving.migrate,
         "import-chroma": adopting.import_chroma,
     },
     "Serve it": {"serve": serving.serve, "mcp": mcp.mcp},

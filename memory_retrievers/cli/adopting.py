@@ -50,10 +50,14 @@ def import_chroma(
     from memory_retrievers.backends.chroma_client import opened_collection
 
     found = embedder_at(embedder)
-    with opened_collection(collection, path=path, url=url) as source, progress_bar("adopting") as progress:
+    with (
+        store.without_its_secret(),
+        opened_collection(collection, path=path, url=url) as source,
+        progress_bar("adopting") as progress,
+    ):
         memory = AgentMemory.from_chroma(
             source,
-            path=store,
+            path=store.address,
             embedder=found,
             embedder_id=embedder_id,
             scope=scope,

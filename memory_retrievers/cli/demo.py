@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import shlex
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from memory_retrievers import samples
 from memory_retrievers import scopes as scope_paths
-from memory_retrievers.cli.options import Embedder, EmbedderId
+from memory_retrievers.cli.options import PLACE, Embedder, EmbedderId
+from memory_retrievers.cli.places import Place
 from memory_retrievers.cli.stores import to_fill
 from memory_retrievers.errors import NotFoundError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.rendering.markdown import NO_MEMORIES
 
-DEMO_STORE: Final = Path(".demo-memory")
+DEMO_STORE: Final = Place.named(".demo-memory")
 
 
 def demo(
-    store: Annotated[Path, typer.Option("--store", help="Where to keep the sample history.")] = DEMO_STORE,
+    store: Annotated[
+        Place, typer.Option("--store", parser=Place.named, metavar=PLACE, help="Where to keep the sample history.")
+    ] = DEMO_STORE,
     scope: Annotated[str, typer.Option("--scope", help="Whose memories the sample history becomes.")] = samples.SCOPE,
     embedder: Embedder = None,
     embedder_id: EmbedderId = None,

@@ -13,7 +13,7 @@ from memory_retrievers.cli.embedders import embedder_at
 from memory_retrievers.cli.options import DEFAULT_STORE, Embedder, EmbedderId, Store
 from memory_retrievers.cli.printing import print_json, print_table
 from memory_retrievers.cli.progress import progress_bar
-from memory_retrievers.cli.stores import PROFILES, profile_named, require_store, to_compare
+from memory_retrievers.cli.stores import PROFILES, profile_named, to_compare
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.parts import chosen_embedder
 from memory_retrievers.settings import RetrievalSettings
@@ -94,7 +94,7 @@ def own(
     from memory_retrievers.evaluation.own import measure_own, suggest
 
     asked = pairs.load(path)
-    require_store(store)
+    store.require_store()
     remembered = _remembered(embedder, embedder_id=embedder_id, file=vectors)
     compared = _settings((), ablation=False) | ablation.grid()
     with progress_bar("comparing") as progress:

@@ -7,11 +7,9 @@ from typing import Annotated
 
 import typer
 
-from memory_retrievers.cli.embedders import embedder_at
 from memory_retrievers.cli.options import DEFAULT_STORE, Embedder, EmbedderId, Scope, Store
+from memory_retrievers.cli.stores import to_fill
 from memory_retrievers.errors import ConfigurationError
-from memory_retrievers.memory import AgentMemory
-from memory_retrievers.settings import ToolSettings
 from memory_retrievers.tools.hosting import HostRules
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -51,9 +49,7 @@ def mcp(
     from memory_retrievers.server.mcp_sdk import serve_http, serve_stdio
 
     rules = HostRules(root=root, allow_scopes=allow_scopes, sync_directory=sync_directory)
-    found = embedder_at(embedder)
-    tools = ToolSettings.from_environment()
-    with AgentMemory.open(store, embedder=found, embedder_id=embedder_id, tools=tools, read_only=read_only) as memory:
+    with to_fill(store, embedder=embedder, embedder_id=embedder_id, read_only=read_only) as memory:
         offer = McpOffer(memory, scope=scope, rules=rules, read_only=read_only)
         if http:
             serve_http(offer, host=host, port=port, token=token)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
 import typer
 
-DEFAULT_STORE: Final = Path("agent-memory")
+from memory_retrievers.cli.places import Place
+
+DEFAULT_STORE: Final = Place.named("agent-memory")
+PLACE: Final = "DIRECTORY|postgresql://…"
 
 Store: TypeAlias = Annotated[
-    Path, typer.Option("--store", envvar="MEMORY_RETRIEVERS_STORE", help="The directory the memories are kept in.")
+    Place,
+    typer.Option(
+        "--store",
+        envvar="MEMORY_RETRIEVERS_STORE",
+        parser=Place.named,
+        metavar=PLACE,
+        help="Where the memories are kept: a directory, or the address of a PostgreSQL database.",
+    ),
 ]
 Scope: TypeAlias = Annotated[str, typer.Option("--scope", help="Whose memories, for example user/alice.")]
 EpisodicLimit: TypeAlias = Annotated[int, typer.Option("--episodic-limit", help="At most this many episodes.")]

@@ -226,5 +226,5 @@ def inspect(
         else to_search(store, embedder=embedder, embedder_id=embedder_id, retrieval=settings) as memory,
     ):
         survey = inspection.survey_of(memory, within=scope, limit=limit, question=question)
-        file.write(inspection.page_of(survey, title=store.resolve().name).encode())
+        file.write(inspection.page_of(survey, title=store.name).encode())
     typer.echo(out)

@@ -10,6 +10,7 @@ import typer
 
 from memory_retrievers.cli.app import BAD_INPUT, mistakes_in_one_line
 from memory_retrievers.cli.options import DEFAULT_STORE, Embedder, EmbedderId, Scope, Store
+from memory_retrievers.cli.places import Place
 from memory_retrievers.cli.printing import print_json, print_table
 from memory_retrievers.cli.stores import to_fill, to_search
 from memory_retrievers.errors import ValidationError
@@ -81,7 +82,7 @@ def call(
         raise typer.Exit(BAD_INPUT)
 
 
-def _open(store: Path, *, writes: bool, embedder: str | None, embedder_id: str | None) -> AgentMemory:
+def _open(store: Place, *, writes: bool, embedder: str | None, embedder_id: str | None) -> AgentMemory:
     """For a tool that writes the store is made if need be; for one that only reads it has to be there."""
     if writes:
         return to_fill(store, embedder=embedder, embedder_id=embedder_id)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Final, get_args
 
 import typer
 
 from memory_retrievers.cli.embedders import embedder_at
 from memory_retrievers.cli.options import DEFAULT_STORE, Embedder, EmbedderId, Store, Yes
+from memory_retrievers.cli.places import Place
 from memory_retrievers.cli.printing import print_report
 from memory_retrievers.cli.progress import progress_bar
-from memory_retrievers.cli.stores import require_store, to_change, to_fill, to_look_into
+from memory_retrievers.cli.stores import opened, to_change, to_fill, to_look_into
 from memory_retrievers.contents import VerificationReport
 from memory_retrievers.errors import BackendError, ValidationError
-from memory_retrievers.memory import AgentMemory
 from memory_retrievers.settings import RetrievalSettings
-from memory_retrievers.storage import noted_embedder
 from memory_retrievers.turn_passages import Searched
 from memory_retrievers.upkeep import Index
 
@@ -53,14 +51,14 @@ def reembed(
     store: Store = DEFAULT_STORE, embedder: Embedder = None, embedder_id: EmbedderId = None, yes: Yes = False
 ) -> None:
     """Make all vectors anew by another embedder; the one that filled the store need not be at hand."""
-    require_store(store)
-    noted = noted_embedder(store)
+    store.require_store()
+    noted = store.noted_embedder()
     if noted is not None and not yes:
         raise ValidationError(
             f"this puts new vectors in the place of those by {noted!r}, which are then gone: give --yes to do it"
         )
     found = embedder_at(embedder)
-    with AgentMemory.open(store, embedder=found, embedder_id=noted) as memory, progress_bar("embedding") as progress:
+    with opened(store, embedder=found, embedder_id=noted) as memory, progress_bar("embedding") as progress:
         memory.reembed(found, embedder_id=embedder_id, progress=progress)
 
 
@@ -76,7 +74,7 @@ def reindex(
     searched: Searched | None = next((known for known in get_args(Searched) if known == passages), None)
     if searched is None:
         raise ValidationError(f"unknown passages {passages!r}; one of: {', '.join(get_args(Searched))}")
-    require_store(store)
+    store.require_store()
     settings = RetrievalSettings(passages=searched)
     with (
         to_fill(store, embedder=embedder, embedder_id=embedder_id, retrieval=settings) as memory,
@@ -86,7 +84,7 @@ def reindex(
     typer.echo(changed)
 
 
-def _looked_through(store: Path) -> VerificationReport:
+def _looked_through(store: Place) -> VerificationReport:
     try:
         with to_look_into(store) as memory, progress_bar("verifying"):
             return memory.verify()

@@ -142,7 +142,7 @@ class Opening(Handle):
         embedder_id: str | None = None,
         retrieval: RetrievalSettings | None = None,
         clock: Clock | None = None,
-        dense: DenseEngine = "auto",
+        dense: DenseEngine | None = None,
         language_model: AnyLanguageModel | None = None,
         ingestion: IngestionSettings | None = None,
         review: ReviewSettings | None = None,
@@ -158,12 +158,13 @@ class Opening(Handle):
 
         Args:
             url: How to reach the database, for example ``postgresql://user@host/agents``; further parameters go to
-                libpq. Several stores in one database take a schema each: ``?options=-csearch_path=store``.
+                libpq. Several stores in one database take a schema each, before the one that pgvector is in:
+                ``?options=-csearch_path=store,public``.
             embedder: As for :meth:`open`.
             embedder_id: As for :meth:`open`.
             retrieval: As for :meth:`open`.
             clock: As for :meth:`open`.
-            dense: ``auto``: exactly in small scopes and by pgvector's HNSW in wide ones. ``exact``. Or the client of a
+            dense: None: exactly in small scopes and by pgvector's HNSW in wide ones. ``exact``. Or the client of a
                 Chroma server or of Chroma Cloud, which then answers in wide scopes.
             language_model: As for :meth:`open`.
             ingestion: As for :meth:`open`.
@@ -183,16 +184,18 @@ class Opening(Handle):
             BackendError: The database cannot be reached.
         """
         if not is_server(url):
-            raise ConfigurationError(f"{url!r} is no address of a PostgreSQL database: postgresql://user@host/database")
+            raise ConfigurationError("this is no address of a PostgreSQL database: postgresql://user@host/database")
         if dense == "chroma":
             raise ConfigurationError("with PostgreSQL a Chroma client does what dense='chroma' asks for: pass one")
+        if within is not None and not (dense is None or isinstance(dense, str)):
+            raise ConfigurationError("a memory that is confined by within= cannot feed Chroma, which holds all scopes")
         parts = Parts.chosen(
             embedder=embedder,
             embedder_id=embedder_id,
             retrieval=retrieval,
             clock=clock,
             keyword="sqlite_bm25",
-            dense=dense,
+            dense=dense or "auto",
             language_model=language_model,
             ingestion=ingestion,
             review=review,

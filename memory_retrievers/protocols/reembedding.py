@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -29,6 +30,10 @@ class UnembeddedPassage:
 
 class NewVectors(Protocol):
     """New vectors beside those that searches use; they outlive the process, and go with their passages."""
+
+    def moving(self) -> AbstractContextManager[bool]:
+        """Gather vectors and take them over; False if another process is at it."""
+        ...
 
     def label(self) -> str | None:
         """What the vectors are gathered under; None if nothing is being gathered."""

@@ -6,12 +6,15 @@ import logging
 import threading
 from typing import Final
 
-from memory_retrievers.errors import MemoryRetrieversError
+from memory_retrievers.errors import BackendError, MemoryRetrieversError
 from memory_retrievers.retrieved import PendingReview
 from memory_retrievers.store import MemoryStore
 
 FLUSH_SECONDS: Final = 1.0
 """How long a recorded retrieval may wait for its batch: a commit costs more than the whole retrieval."""
+
+MOST_WAITING: Final = 1_000
+"""So many are kept while the store cannot be reached, the newest."""
 
 _logger = logging.getLogger("memory_retrievers")
 
@@ -43,8 +46,14 @@ class PendingReviewBuffer:
                 if self._timer is not None:
                     self._timer.cancel()
                     self._timer = None
-            if waiting:
+            if not waiting:
+                return
+            try:
                 self._store.add_pending_reviews(waiting)
+            except BackendError:
+                with self._lock:  # written with the next ones, once the store can be reached again
+                    self._waiting = [*waiting, *self._waiting][-MOST_WAITING:]
+                raise
 
     def _flush_in_background(self) -> None:
         try:

@@ -1,12 +1,17 @@
 """The ledger and the indexes on a real PostgreSQL server: every contract that the embedded ones keep."""
 
+import psycopg
 import pytest
 
+from memory_retrievers import AgentMemory, ConfigurationError
 from memory_retrievers.backends.exact import ExactVectorIndex
 from memory_retrievers.backends.postgres import PostgresLedger
 from memory_retrievers.backends.rank_bm25 import RankBM25KeywordIndex
+from memory_retrievers.backends.sql import one
 from memory_retrievers.backends.sql.keyword import SCAN_LIMIT, PostingsKeywordIndex
+from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.testing.contracts import KeywordIndexContract, LedgerContract, VectorIndexContract
+from memory_retrievers.testing.contracts.samples import add, fact
 
 
 @pytest.fixture
@@ -36,3 +41,63 @@ class TestExactVectors(VectorIndexContract):
     @pytest.fixture
     def index(self, ledger):
         return ExactVectorIndex(ledger)
+
+
+def test_the_statistics_of_words_are_looked_through_after_everything_is_forgotten(postgres_url):
+    with AgentMemory.connect(postgres_url, embedder=HashEmbedder()) as memory:
+        fact = memory.remember_fact(scope="user/1", fact="User lives in Lyon")
+        memory.forget(fact.id, scope="user/1")
+        assert memory.verify().problems == ()
+
+
+def test_only_one_process_moves_a_store_to_another_embedder(postgres_url):
+    with (
+        AgentMemory.connect(postgres_url, embedder=HashEmbedder(), embedder_id="old") as memory,
+        AgentMemory.connect(postgres_url, embedder=HashEmbedder(), embedder_id="old") as other,  # as of a process
+    ):
+        memory.remember_fact(scope="user/1", fact="User lives in Lyon")
+        with other._store.ledger.new_vectors.moving() as is_alone:
+            assert is_alone
+            with pytest.raises(ConfigurationError, match="being re-embedded already"):
+                memory.reembed(HashEmbedder(64), embedder_id="new")
+        memory.reembed(HashEmbedder(64), embedder_id="new")
+        assert [hit.memory.fact for hit in memory.context("Lyon", scope="user/1").semantic] == ["User lives in Lyon"]
+        assert memory.verify().problems == ()
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("DELETE FROM passages WHERE part = 'semantic'", "memory 'f1' in scope 'user/1' has no passage"),
+        ("UPDATE memories SET tags = '['", "memory 'f1' in scope 'user/1' cannot be read: JSONDecodeError"),
+        ("UPDATE memories SET content = 'a\x1a0b'", "of memory 'f1' in scope 'user/1' has another text"),
+        ("UPDATE passage_contents SET vector = '[1]'", "has 1 numbers instead of 256"),
+        ("UPDATE postings SET length = 9", "postings of memory 'f1' in scope 'user/1' are missing or wrong"),
+        ("DELETE FROM keyword_statistics", "scope 'user/1' (semantic) say 0 passages with 0 words"),
+    ],
+)
+def test_damage_is_named_and_a_keyword_index_mended(postgres_url, statement, problem):
+    with AgentMemory.connect(postgres_url, embedder=HashEmbedder()) as memory:
+        memory.remember_fact(scope="user/1", fact="User lives in Lyon", id="f1")
+        assert memory.verify().problems == ()
+        with psycopg.connect(postgres_url) as connection:
+            connection.execute(f"SET session_replication_role = replica; {statement}")
+        problems = memory.verify().problems
+        assert any(problem in found for found in problems), problems
+        memory.rebuild()
+        assert ("posting" in problem or "say 0" in problem) == (memory.verify().problems == ())
+
+
+def test_a_transaction_raises_the_version_of_a_scope_once(ledger):
+    with ledger.transaction("user/1"):
+        add(ledger, [fact("f1"), fact("f2")])
+        add(ledger, [fact("f3")])
+    assert _version(ledger) <= 1
+    before = _version(ledger)
+    ledger.remove(scope="user/1", id="f1")
+    assert _version(ledger) == before + 1
+
+
+def _version(ledger):
+    with ledger.database.read() as connection:
+        return one(connection, "SELECT version FROM scopes WHERE scope = 'user/1'")

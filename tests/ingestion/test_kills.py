@@ -9,6 +9,8 @@ import pytest
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.testing import HashEmbedder
 
+pytestmark = pytest.mark.embedded("another process opens the directory, and is killed")
+
 WRITER = """
 import json, sys
 from datetime import UTC, datetime, timedelta

@@ -474,6 +474,7 @@ def test_a_malformed_scope_is_refused(plain, said, scope):
             call()
 
 
+@pytest.mark.embedded("connect() has no read_only: a role that may only read does that")
 def test_a_read_only_memory_takes_no_messages(tmp_path, clock, said):
     with AgentMemory.open(tmp_path, embedder=HashEmbedder(), clock=clock) as memory:
         memory.remember_fact(scope="c", fact="tea")
@@ -491,6 +492,7 @@ def test_everything_survives_a_restart(tmp_path, clock, said):
         assert sum(len(episode.messages) for episode in memory.flush("c").episodes) == 12
 
 
+@pytest.mark.embedded("only a file has one writer, so that a fence found in it is nobody's; on a server it runs out")
 def test_a_fence_of_a_process_that_is_gone_does_not_hold_up_the_next(tmp_path, clock, said):
     with AgentMemory.open(tmp_path, embedder=HashEmbedder(), clock=clock) as memory:
         memory.add_messages("c", said(25))

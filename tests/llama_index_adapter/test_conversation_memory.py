@@ -422,6 +422,7 @@ def test_closing_leaves_a_memory_that_was_given_open(memory, chat):
     assert memory.recent("user/alice").episodic
 
 
+@pytest.mark.embedded("the chat looks into the directory that it is to open")
 def test_a_store_with_an_embedder_of_its_own_is_not_opened_from_its_path(memory, tmp_path):
     chat = ConversationMemory.from_defaults(memory, scope="user/alice", path=tmp_path / "memory")
     restored = ConversationMemory.from_dict(chat.to_dict())
@@ -434,6 +435,7 @@ def test_a_store_with_an_embedder_of_its_own_is_not_opened_from_its_path(memory,
     assert "Alice lives in Lyon" in restored.get("Where does Alice live?")[0].content
 
 
+@pytest.mark.embedded("handles of one directory share an engine; connections do not")
 def test_a_store_that_is_open_with_other_settings_must_be_handed_over(tmp_path, clock):
     with AgentMemory.open(tmp_path, clock=clock):
         chat = ConversationMemory.from_defaults(path=tmp_path, scope="user/alice")

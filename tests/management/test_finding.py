@@ -253,6 +253,7 @@ def test_the_settings_have_the_documented_defaults_and_bounds(monkeypatch):
         ToolSettings.from_environment()
 
 
+@pytest.mark.embedded("handles of one directory share an engine; connections do not")
 def test_a_store_is_shared_only_on_the_same_terms(tmp_path):
     with AgentMemory.open(tmp_path / "s", embedder=HashEmbedder(), tools=ToolSettings(batch_max_size=5)) as memory:
         assert memory.manager.settings.batch_max_size == 5

@@ -94,6 +94,22 @@ def test_an_error_of_the_ledger_reaches_whoever_flushes():
         buffer.flush()
 
 
+def test_what_could_not_be_written_is_written_with_what_comes_next_the_newest_of_it(monkeypatch):
+    monkeypatch.setattr(pending, "MOST_WAITING", 3)
+    ledger = Batches(BackendError("the server is away"))
+    buffer = PendingReviewBuffer(ledger)
+    for number in range(4):
+        buffer.add(review(str(number)))
+    with pytest.raises(BackendError):
+        buffer.flush()
+    ledger._error = None
+    buffer.add(review("4"))
+    buffer.flush()
+    assert [each.query for each in ledger.batches[-1]] == ["1", "2", "3", "4"]
+    buffer.flush()
+    assert len(ledger.batches) == 2
+
+
 def test_reviews_from_eight_threads_are_all_written_once(ledger):
     buffer = PendingReviewBuffer(ledger)
 

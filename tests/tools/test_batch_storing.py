@@ -131,6 +131,7 @@ def test_items_take_everything_that_memory_store_takes(seed):
     assert got["expires_at"] == "2026-03-01T09:01:00Z"
 
 
+@pytest.mark.embedded("it counts the statements of SQLite's connection")
 @pytest.mark.parametrize("associates", [True, False])
 def test_a_hundred_items_are_one_transaction_and_one_call_of_the_embedder(clock, tmp_path, associates):
     embedder = CountingEmbedder()

@@ -58,7 +58,7 @@ def bounded(url: str) -> str:
             "the address of the database cannot be read: write it as postgresql://user:password@host:5432/database, "
             "with % and other signs of a password as %25 and so on"
         ) from None
-    return make_conninfo(**_BOUNDED | given)
+    return make_conninfo("", **_BOUNDED | given)
 
 
 def prepare(connection: psycopg.Connection[Any]) -> None:

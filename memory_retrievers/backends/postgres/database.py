@@ -105,6 +105,9 @@ class Database:
                 raise
             finally:
                 self._local.connection = None
+                reading: Connection | None = getattr(self._local, "reading", None)
+                if reading is not None and reading.versions is not None:
+                    reading.versions.clear()  # this thread's own write has changed them
 
     @contextmanager
     def read(self, *, snapshot: bool = False) -> Iterator[Connection]:
@@ -115,8 +118,8 @@ class Database:
             with wrapped():
                 yield outer
             return
-        begun: Connection | None = getattr(self._local, "snapshot", None)
-        if begun is not None:
+        begun: Connection | None = getattr(self._local, "reading", None)
+        if begun is not None and not snapshot:
             with wrapped():
                 yield begun
             return
@@ -127,18 +130,17 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """See ``sql.connection.Database``: one snapshot on one connection, so that little is asked twice."""
+        """See ``sql.connection.Database``: one connection, and the versions of scopes are asked for once."""
         self._require_own_process()
-        if getattr(self._local, "connection", None) is not None or getattr(self._local, "snapshot", None) is not None:
+        if getattr(self._local, "connection", None) is not None or getattr(self._local, "reading", None) is not None:
             yield
             return
         with wrapped(), self._taken(versions={}) as connection:
-            connection.run(_SNAPSHOT)
-            self._local.snapshot = connection
+            self._local.reading = connection
             try:
                 yield
             finally:
-                self._local.snapshot = None
+                self._local.reading = None
 
     @contextmanager
     def feeding(self) -> Iterator[None]:
@@ -151,6 +153,19 @@ class Database:
             finally:
                 with contextlib.suppress(psycopg.Error):
                     connection.run(f"SELECT pg_advisory_unlock({key})")
+
+    @contextmanager
+    def moving(self) -> Iterator[bool]:
+        """See ``sql.connection.Database``; the lock is that of a session, and goes if its process does."""
+        with self.session() as connection:
+            key = _hashed(f"{self._key}/moving")
+            taken = bool(sql.one(connection, f"SELECT pg_try_advisory_lock({key})"))
+            try:
+                yield taken
+            finally:
+                if taken:
+                    with contextlib.suppress(psycopg.Error):
+                        connection.run(f"SELECT pg_advisory_unlock({key})")
 
     def next_passages(self, connection: sql.Connection, number: int) -> Sequence[int]:
         """See ``sql.connection.Database``; a transaction has its scopes to itself, so within one they rise."""

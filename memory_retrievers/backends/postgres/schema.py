@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from memory_retrievers.backends.postgres.triggers import TRIGGERS
+
 PARTITIONS: Final = 8
 """Of every table that holds what scopes hold. A query that knows no scope looks into each of them."""
 
@@ -188,7 +190,8 @@ def _partitioned() -> tuple[str, ...]:
 _TABLES: Final = (
     f"CREATE TABLE notes (name {_TEXT} PRIMARY KEY, value {_TEXT} NOT NULL)",
     # A scope's version rises with every change of what a search may see in it; an id is never used again.
-    f"CREATE TABLE scopes (id bigint {_ROW} PRIMARY KEY, scope {_TEXT} NOT NULL UNIQUE, version bigint DEFAULT 0)",
+    f"""CREATE TABLE scopes (
+        id bigint {_ROW} PRIMARY KEY, scope {_TEXT} NOT NULL UNIQUE, version bigint DEFAULT 0, raised_in xid8)""",
     "CREATE SEQUENCE memory_rows",
     "CREATE SEQUENCE passage_ids",
     # How far a vector index outside the database has been fed: every passage up to the mark, but for what the outbox
@@ -230,106 +233,6 @@ _INDEXES: Final = (
     "CREATE INDEX audit_by_age ON audit (at)",
 )
 
-_WRITES_THROUGH: Final = (
-    "(SELECT coalesce((value::json ->> 'write_through')::boolean, FALSE) FROM notes WHERE name = 'adoption')"
-)
-_PROJECTS: Final = "(SELECT claimed FROM projection) > 0"
-# A version that has been raised in this transaction is good enough for all of it.
-_RAISED: Final = """
-    UPDATE scopes SET version = version + 1
-    WHERE id IN (SELECT scope_id FROM {changed}) AND xmin::text <> (pg_current_xact_id()::xid)::text;
-"""
-_SUMMARY_GONE: Final = """
-    UPDATE queues SET previous_summary = NULL FROM {gone} AS gone
-    WHERE queues.scope_id = gone.scope_id AND gone.kind = 'episodic' AND previous_summary = gone.content;
-"""
-_SEEN: Final = "scope_id, category, created_at, expires_at, invalid_at, tier, origin"
-
-
-def _of(table: str) -> str:
-    return ", ".join(f"{table}.{column}" for column in _SEEN.split(", "))
-
-
-def _trigger(name: str, body: str, *, table: str, event: str, tables: str) -> tuple[str, str]:
-    # As the owner: what refers to a memory from a scope that the session is not shown has to go with it too.
-    return (
-        f"""CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT
-            AS $$ BEGIN {body} RETURN NULL; END $$""",
-        (
-            f"CREATE TRIGGER {name} AFTER {event} ON {table} REFERENCING {tables} "
-            f"FOR EACH STATEMENT EXECUTE FUNCTION {name}()"
-        ),
-    )
-
-
-_TRIGGERS: Final = (
-    *_trigger(
-        "memories_added", _RAISED.format(changed="added"), table="memories", event="INSERT", tables="NEW TABLE AS added"
-    ),
-    *_trigger(
-        "memories_changed",
-        f"""
-        UPDATE scopes SET version = version + 1 WHERE xmin::text <> (pg_current_xact_id()::xid)::text AND id IN (
-            SELECT unnest(ARRAY[was.scope_id, is_now.scope_id]) FROM was JOIN is_now USING (row)
-            WHERE (was.invalid_at, was.expires_at, was.category, was.scope_id)
-            IS DISTINCT FROM (is_now.invalid_at, is_now.expires_at, is_now.category, is_now.scope_id));
-        UPDATE queues SET previous_summary = NULL FROM was JOIN is_now USING (row)
-        WHERE queues.scope_id = was.scope_id AND was.kind = 'episodic' AND previous_summary = was.content
-        AND (was.content, was.scope_id) IS DISTINCT FROM (is_now.content, is_now.scope_id);
-        IF {_PROJECTS} THEN
-            INSERT INTO outbox (passage) SELECT p.id FROM was JOIN is_now USING (row) JOIN passages p ON p.memory = row
-            WHERE p.id <= (SELECT claimed FROM projection) AND ({_of("was")}) IS DISTINCT FROM ({_of("is_now")});
-        END IF;
-        IF {_WRITES_THROUGH} THEN
-            INSERT INTO unwritten (memory) SELECT row FROM was JOIN is_now USING (row)
-            WHERE (was.metadata, was.scope_id) IS DISTINCT FROM (is_now.metadata, is_now.scope_id);
-        END IF;
-        """,
-        table="memories",
-        event="UPDATE",
-        tables="OLD TABLE AS was NEW TABLE AS is_now",
-    ),
-    *_trigger(
-        "memories_removed",
-        f"""
-        {_RAISED.format(changed="removed")}
-        {_SUMMARY_GONE.format(gone="removed")}
-        DELETE FROM associations USING removed WHERE associations.target = removed.row;
-        IF {_WRITES_THROUGH} THEN
-            INSERT INTO unwritten (gone) SELECT a.id FROM adopted a JOIN removed ON a.memory = removed.row;
-        END IF;
-        DELETE FROM adopted USING removed WHERE adopted.memory = removed.row;
-        """,
-        table="memories",
-        event="DELETE",
-        tables="OLD TABLE AS removed",
-    ),
-    *_trigger(
-        "passages_added",
-        f"""
-        {_RAISED.format(changed="added")}
-        IF {_WRITES_THROUGH} THEN
-            INSERT INTO unwritten (memory) SELECT memory FROM added WHERE part IN ('episodic', 'semantic');
-        END IF;
-        """,
-        table="passages",
-        event="INSERT",
-        tables="NEW TABLE AS added",
-    ),
-    *_trigger(
-        "passages_removed",
-        f"""
-        {_RAISED.format(changed="removed")}
-        IF {_PROJECTS} THEN
-            INSERT INTO outbox (passage) SELECT id FROM removed WHERE id <= (SELECT claimed FROM projection);
-        END IF;
-        """,
-        table="passages",
-        event="DELETE",
-        tables="OLD TABLE AS removed",
-    ),
-)
-
 # Whoever owns the tables is not bound by these; a role that does not sees what its session is confined to.
 _POLICIES: Final = (
     "ALTER TABLE scopes ENABLE ROW LEVEL SECURITY",
@@ -350,5 +253,5 @@ _POLICIES: Final = (
     *(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY" for table in ("adopted", "unwritten", "outbox", "projection")),
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = ((*_TABLES, *_INDEXES, *_TRIGGERS, *_POLICIES),)
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = ((*_TABLES, *_INDEXES, *TRIGGERS, *_POLICIES),)
 """Schema version n is what the first n migrations make; the database keeps it in the table ``schema_version``."""

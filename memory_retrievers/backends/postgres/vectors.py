@@ -177,4 +177,6 @@ def _making(dimension: int, partition: int) -> str:
 
 
 def _is_valid(connection: Connection, name: str) -> bool:
-    return bool(one(connection, "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(?)", (name,)))
+    sql = """SELECT indisvalid FROM pg_index JOIN pg_class ON oid = indexrelid
+        WHERE relname = ? AND relnamespace = current_schema()::regnamespace"""
+    return bool(one(connection, sql, (name,)))

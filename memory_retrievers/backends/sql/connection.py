@@ -154,6 +154,13 @@ class Database(Protocol):
         """While this lasts, nobody else is in here, in this process or another; no transaction waits for it."""
         ...
 
+    def moving(self) -> AbstractContextManager[bool]:
+        """Move the store to other vectors; False if another process is at it. Threads of one have a lock of their own.
+
+        Nothing waits for it.
+        """
+        ...
+
     def next_passages(self, connection: Connection, number: int) -> Sequence[int]:
         """Ids for new passages, higher than all in their scope, that were never given before."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.backends.sql.connection import Database, one
@@ -30,6 +31,10 @@ class SQLNewVectors:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    def moving(self) -> AbstractContextManager[bool]:
+        """See ``protocols.NewVectors``."""
+        return self._database.moving()
 
     def label(self) -> str | None:
         """See ``protocols.NewVectors``."""

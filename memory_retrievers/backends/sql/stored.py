@@ -11,7 +11,7 @@ from memory_retrievers.backends.sql.rows import COLUMNS, decode, encode_time
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, ScopeStatistics, SemanticMemory
 from memory_retrievers.paging import Position
 
-_FIELDS: Final = f"{', '.join(f'm.{column}' for column in COLUMNS)}, m.kind, m.content, s.scope, e.messages"
+_FIELDS: Final = f"{', '.join(f'm.{column}' for column in COLUMNS)}, m.kind, m.content"
 
 _OF_SCOPE: Final = "m.scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
 _BEGINNING: Final = Position(created_at=2**63 - 1, id="")
@@ -25,8 +25,8 @@ _PAGE: Final = """
 
 def memory_query(dialect: Dialect, *, first: str = "") -> str:
     """Reads what ``rows.decode`` takes, of memories ``m``, behind the columns named first; conditions go behind it."""
-    return f"""SELECT {first}{_FIELDS} FROM memories m JOIN scopes s ON s.id = m.scope_id
-        LEFT JOIN excerpts e ON e.memory = m.row {dialect.beside("e", "m")}"""
+    return f"""SELECT {first}{_FIELDS}, (SELECT s.scope FROM scopes s WHERE s.id = m.scope_id),
+        (SELECT e.messages FROM excerpts e WHERE e.memory = m.row {dialect.beside("e", "m")}) FROM memories m"""
 
 
 class StoredRecords:

@@ -136,6 +136,10 @@ class Database:
         with self._feeding:
             yield
 
+    def moving(self) -> AbstractContextManager[bool]:
+        """See ``sql.connection.Database``; only one process writes a file."""
+        return nullcontext(enter_result=True)
+
     def next_passages(self, connection: sql.Connection, number: int) -> Sequence[int]:
         """Ids for new passages, inside a write transaction."""
         # A transaction that fails takes the table's own counter back; whoever read within it may remember the ids.

@@ -74,9 +74,13 @@ class RecordContract:
             assert ledger.eligible(facts_in()) == []
 
     def test_what_fails_while_reading_together_does_not_last(self, ledger: Ledger) -> None:
-        with pytest.raises(RuntimeError), ledger.reading():
-            ledger.scopes()
-            raise RuntimeError
+        def fail() -> None:
+            with ledger.reading():
+                ledger.scopes()
+                raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            fail()
         add(ledger, [fact("f1")])
         assert ledger.scopes() == [SCOPE]
 

@@ -1,0 +1,115 @@
+"""What happens by itself when memories and passages come, change and go: one function for each, one call a statement.
+
+It is what the triggers of the SQLite file do for every row.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_WRITES_THROUGH: Final = (
+    "(SELECT coalesce((value::json ->> 'write_through')::boolean, FALSE) FROM notes WHERE name = 'adoption')"
+)
+_PROJECTS: Final = "(SELECT claimed FROM projection) > 0"
+_RAISED: Final = """
+    UPDATE scopes SET version = version + 1, raised_in = pg_current_xact_id()
+    WHERE id IN ({scopes}) AND raised_in IS DISTINCT FROM pg_current_xact_id();
+"""
+"""A version that has been raised in this transaction is good enough for all of it."""
+
+_CHANGED_SCOPES: Final = """
+    SELECT unnest(ARRAY[was.scope_id, is_now.scope_id]) FROM was JOIN is_now USING (row)
+    WHERE (was.invalid_at, was.expires_at, was.category, was.scope_id)
+    IS DISTINCT FROM (is_now.invalid_at, is_now.expires_at, is_now.category, is_now.scope_id)
+"""
+_SUMMARY_GONE: Final = """
+    UPDATE queues SET previous_summary = NULL FROM {gone} AS gone
+    WHERE queues.scope_id = gone.scope_id AND gone.kind = 'episodic' AND previous_summary = gone.content;
+"""
+_SEEN: Final = "scope_id, category, created_at, expires_at, invalid_at, tier, origin"
+
+
+def _of(table: str) -> str:
+    return ", ".join(f"{table}.{column}" for column in _SEEN.split(", "))
+
+
+def _trigger(name: str, body: str, *, table: str, event: str, tables: str) -> tuple[str, str]:
+    # As the owner: what refers to a memory from a scope that the session is not shown has to go with it too.
+    return (
+        f"""CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT
+            AS $$ BEGIN {body} RETURN NULL; END $$""",
+        (
+            f"CREATE TRIGGER {name} AFTER {event} ON {table} REFERENCING {tables} "
+            f"FOR EACH STATEMENT EXECUTE FUNCTION {name}()"
+        ),
+    )
+
+
+TRIGGERS: Final[tuple[str, ...]] = (
+    *_trigger(
+        "memories_added",
+        _RAISED.format(scopes="SELECT scope_id FROM added"),
+        table="memories",
+        event="INSERT",
+        tables="NEW TABLE AS added",
+    ),
+    *_trigger(
+        "memories_changed",
+        f"""
+        {_RAISED.format(scopes=_CHANGED_SCOPES)}
+        UPDATE queues SET previous_summary = NULL FROM was JOIN is_now USING (row)
+        WHERE queues.scope_id = was.scope_id AND was.kind = 'episodic' AND previous_summary = was.content
+        AND (was.content, was.scope_id) IS DISTINCT FROM (is_now.content, is_now.scope_id);
+        IF {_PROJECTS} THEN
+            INSERT INTO outbox (passage) SELECT p.id FROM was JOIN is_now USING (row) JOIN passages p ON p.memory = row
+            WHERE p.id <= (SELECT claimed FROM projection) AND ({_of("was")}) IS DISTINCT FROM ({_of("is_now")});
+        END IF;
+        IF {_WRITES_THROUGH} THEN
+            INSERT INTO unwritten (memory) SELECT row FROM was JOIN is_now USING (row)
+            WHERE (was.metadata, was.scope_id) IS DISTINCT FROM (is_now.metadata, is_now.scope_id);
+        END IF;
+        """,
+        table="memories",
+        event="UPDATE",
+        tables="OLD TABLE AS was NEW TABLE AS is_now",
+    ),
+    *_trigger(
+        "memories_removed",
+        f"""
+        {_RAISED.format(scopes="SELECT scope_id FROM removed")}
+        {_SUMMARY_GONE.format(gone="removed")}
+        DELETE FROM associations USING removed WHERE associations.target = removed.row;
+        IF {_WRITES_THROUGH} THEN
+            INSERT INTO unwritten (gone) SELECT a.id FROM adopted a JOIN removed ON a.memory = removed.row;
+        END IF;
+        DELETE FROM adopted USING removed WHERE adopted.memory = removed.row;
+        """,
+        table="memories",
+        event="DELETE",
+        tables="OLD TABLE AS removed",
+    ),
+    *_trigger(
+        "passages_added",
+        f"""
+        {_RAISED.format(scopes="SELECT scope_id FROM added")}
+        IF {_WRITES_THROUGH} THEN
+            INSERT INTO unwritten (memory) SELECT memory FROM added WHERE part IN ('episodic', 'semantic');
+        END IF;
+        """,
+        table="passages",
+        event="INSERT",
+        tables="NEW TABLE AS added",
+    ),
+    *_trigger(
+        "passages_removed",
+        f"""
+        {_RAISED.format(scopes="SELECT scope_id FROM removed")}
+        IF {_PROJECTS} THEN
+            INSERT INTO outbox (passage) SELECT id FROM removed WHERE id <= (SELECT claimed FROM projection);
+        END IF;
+        """,
+        table="passages",
+        event="DELETE",
+        tables="OLD TABLE AS removed",
+    ),
+)

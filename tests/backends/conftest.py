@@ -1,0 +1,11 @@
+"""What tests of a real PostgreSQL server share."""
+
+import psycopg_pool
+import psycopg_pool.pool
+import pytest
+
+
+@pytest.fixture
+def own_pools(monkeypatch):
+    """Every memory has connections of its own, also where other tests share theirs (``make test BACKEND=postgres``)."""
+    monkeypatch.setattr(psycopg_pool, "ConnectionPool", psycopg_pool.pool.ConnectionPool)

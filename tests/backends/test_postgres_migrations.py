@@ -1,0 +1,129 @@
+"""The tables on a PostgreSQL server are made once, by whoever may, or not at all."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from memory_retrievers import AgentMemory, BackendError, ConfigurationError
+from memory_retrievers.backends.postgres import PostgresLedger, migrating, schema
+from memory_retrievers.testing import HashEmbedder
+
+CONNECT = """
+import sys
+from memory_retrievers import AgentMemory
+from memory_retrievers.backends import postgres
+from memory_retrievers.testing import HashEmbedder
+print("ready", flush=True)
+sys.stdin.readline()
+with AgentMemory.connect(sys.argv[1], embedder=HashEmbedder()) as memory:
+    memory.remember_fact(scope="c1", fact=f"fact of {sys.argv[2]}", id=sys.argv[2])
+"""
+
+
+pytestmark = pytest.mark.usefixtures("own_pools")
+
+
+@pytest.fixture
+def server(postgres_server):
+    return postgres_server
+
+
+@pytest.fixture
+def name(server):
+    """The name of an empty database of the server."""
+    return server.create()
+
+
+@pytest.fixture
+def url(server, name):
+    return server.url(name)
+
+
+def connected(url):
+    return AgentMemory.connect(url, embedder=HashEmbedder())
+
+
+def objects(server, name):
+    """The names of all that is in a database, beside what a new one has."""
+    named = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+    return [relname for (relname,) in server.run(f"{named} UNION SELECT extname FROM pg_extension", database=name)]
+
+
+def test_threads_that_connect_at_once_to_an_empty_database_make_the_tables_once(server, name, url):
+    with ThreadPoolExecutor(8) as threads:
+        ledgers = list(threads.map(lambda _: PostgresLedger(url), range(8)))
+    for ledger in ledgers:
+        ledger.close()
+    assert server.run("SELECT version FROM schema_version", database=name) == [(len(schema.MIGRATIONS),)]
+    assert server.run("SELECT count(*) FROM projection", database=name) == [(1,)]
+
+
+def test_processes_that_connect_at_once_to_an_empty_database_all_store_what_they_have(url):
+    command = [sys.executable, "-c", CONNECT, url]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    processes = [subprocess.Popen([*command, f"f{number}"], text=True, **pipes) for number in range(4)]
+    assert [process.stdout.readline() for process in processes] == ["ready\n"] * 4
+    for process in processes:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    assert [process.communicate(timeout=60) for process in processes] == [("", "")] * 4
+    with connected(url) as memory:
+        assert {each.id for each in memory.list("c1").memories} == {"f0", "f1", "f2", "f3"}
+        assert memory.verify().ok
+
+
+def test_a_store_of_a_newer_version_is_refused_and_left_as_it_is(server, name, url):
+    PostgresLedger(url).close()
+    server.run("UPDATE schema_version SET version = 99", database=name)
+    before = objects(server, name)
+    for look in (lambda: PostgresLedger(url), lambda: migrating.read_note(url, "embedder_id")):
+        with pytest.raises(ConfigurationError, match="newer version of memory-retrievers \\(schema 99"):
+            look()
+    assert objects(server, name) == before
+    assert server.run("SELECT version FROM schema_version", database=name) == [(99,)]
+
+
+def test_a_migration_that_fails_leaves_nothing(server, name, url, monkeypatch):
+    empty = objects(server, name)
+    broken = ((*schema.MIGRATIONS[0], "SELECT 1 / 0"),)
+    monkeypatch.setattr(migrating, "MIGRATIONS", broken)
+    with pytest.raises((BackendError, ValueError), match="division by zero"):
+        PostgresLedger(url)
+    assert objects(server, name) == empty
+    monkeypatch.undo()
+    PostgresLedger(url).close()
+
+
+def test_a_role_that_may_not_make_pgvector_is_told_what_an_administrator_has_to_do(server, name, url):
+    server.run("CREATE ROLE plain LOGIN; GRANT CREATE ON SCHEMA public TO plain", database=name)
+    plain = url.replace("postgres:@", "plain:@")
+    with pytest.raises(ConfigurationError, match="administrator runs CREATE EXTENSION vector once"):
+        PostgresLedger(plain)
+    server.run("CREATE EXTENSION vector", database=name)
+    with connected(plain) as memory:
+        assert memory.remember_fact(scope="c1", fact="User likes tea").id
+
+
+def test_a_role_that_may_not_make_tables_is_told_so(server, name, url):
+    server.run("CREATE ROLE reader LOGIN; CREATE EXTENSION vector", database=name)
+    with pytest.raises(ConfigurationError, match="permission denied for schema public; nothing was written"):
+        PostgresLedger(url.replace("postgres:@", "reader:@"))
+
+
+def test_several_stores_in_one_database_take_a_schema_each(server, name, url):
+    with connected(url) as first:
+        first.remember_fact(scope="c1", fact="User likes tea")
+    with pytest.raises(ConfigurationError, match="CREATE SCHEMA"):
+        connected(f"{url}&options=-csearch_path%3Dsecond")
+    server.run("CREATE SCHEMA second", database=name)
+    with pytest.raises(ConfigurationError, match=r"pgvector is in the schema public.*csearch_path=store,public"):
+        connected(f"{url}&options=-csearch_path%3Dsecond")
+    with connected(f"{url}&options=-csearch_path%3Dsecond,public") as second:
+        second.remember_fact(scope="c2", fact="User likes coffee")
+        assert second.scopes() == ["c2"]
+        second.forget_scope("c2")
+        assert second.verify().ok
+    with connected(url) as first:
+        assert first.scopes() == ["c1"]

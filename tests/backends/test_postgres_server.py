@@ -1,0 +1,250 @@
+"""What only a PostgreSQL server can do to a store: vanish and come back, be dumped, and have many connect at once."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+from postgres_server import running_postgres
+
+import memory_retrievers
+from memory_retrievers import (
+    AgentMemory,
+    BackendError,
+    ConfigurationError,
+    EmbeddingMismatchError,
+    Message,
+    RetrievalSettings,
+)
+from memory_retrievers.backends.chroma import ChromaProjection
+from memory_retrievers.testing import HashEmbedder
+
+PAGE = Path(memory_retrievers.__file__).parents[1] / "docs" / "postgres.md"
+
+FORK = """
+import os, sys
+from memory_retrievers import AgentMemory, ConfigurationError
+from memory_retrievers.testing import HashEmbedder
+memory = AgentMemory.connect(sys.argv[1], embedder=HashEmbedder())
+memory.remember_fact(scope="c1", fact="User lives in Lyon")
+child = os.fork()
+if child == 0:
+    outcome = []
+    for call in (
+        lambda: memory.retrieve("Lyon", scope="c1"),
+        lambda: memory.remember_fact(scope="c1", fact="x"),
+        lambda: memory.process_due(),
+    ):
+        try:
+            call()
+        except ConfigurationError as error:
+            outcome.append("open it again in the child" in str(error))
+    memory.close()
+    with AgentMemory.connect(sys.argv[1], embedder=HashEmbedder()) as own:
+        outcome.append(len(own.retrieve("Lyon", scope="c1").semantic))
+    print(*outcome, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+memory.remember_fact(scope="c1", fact="User likes Lyon")
+print(len(memory.retrieve("Lyon", scope="c1").semantic), flush=True)
+memory.close()
+"""
+
+
+pytestmark = pytest.mark.usefixtures("own_pools")
+
+
+@pytest.fixture
+def server(postgres_server):
+    return postgres_server
+
+
+@pytest.fixture
+def name(server):
+    """The name of an empty database of the server."""
+    return server.create()
+
+
+@pytest.fixture
+def url(server, name):
+    return server.url(name)
+
+
+def connected(url, **given):
+    return AgentMemory.connect(url, embedder=HashEmbedder(), **given)
+
+
+class TestTwoEmbedders:
+    def test_that_differ_cannot_both_fill_an_empty_store(self, url):
+        begin, outcomes = threading.Barrier(2), {}
+
+        def fill(dimension):
+            with AgentMemory.connect(url, embedder=HashEmbedder(dimension), embedder_id=f"hash-{dimension}") as memory:
+                begin.wait()
+                try:
+                    memory.remember_fact(scope="c1", fact="User likes tea", id=f"f{dimension}")
+                    outcomes[dimension] = "stored"
+                except EmbeddingMismatchError:
+                    outcomes[dimension] = "refused"
+
+        with ThreadPoolExecutor(2) as threads:
+            list(threads.map(fill, (32, 64)))
+        assert sorted(outcomes.values()) == ["refused", "stored"]
+        (stored,) = [dimension for dimension, outcome in outcomes.items() if outcome == "stored"]
+        with AgentMemory.connect(url, embedder=HashEmbedder(stored), embedder_id=f"hash-{stored}") as memory:
+            assert [each.id for each in memory.list("c1").memories] == [f"f{stored}"]
+            assert memory.verify().ok
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
+def test_a_memory_from_before_a_fork_is_refused_in_the_child_and_goes_on_in_the_parent(url):
+    done = subprocess.run([sys.executable, "-c", FORK, url], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("True True True 1\n2\n", "")
+
+
+class TestConnectionLoss:
+    def test_connections_that_were_cut_while_idle_are_replaced_without_an_error(self, server, name, url):
+        with connected(url) as memory:
+            memory.remember_fact(scope="c1", fact="User likes tea")
+            time.sleep(0.7)  # one that has just been used is not asked whether it is there
+            cut = f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'"
+            assert len(server.run(cut)) >= 2
+            assert len(memory.retrieve("tea", scope="c1").semantic) == 1
+            memory.remember_fact(scope="c1", fact="User likes more tea")
+            assert memory.verify().memories == 2
+
+    def test_a_server_that_is_down_is_told_of_soon_and_without_the_password_and_used_when_it_is_back(self, monkeypatch):
+        from memory_retrievers.backends.postgres import database
+
+        monkeypatch.setattr(database, "_PATIENCE", 2.0)
+        with running_postgres() as own:
+            url = own.url(own.create()).replace("postgres:@", "postgres:hush-hush@")
+            with connected(url) as memory:
+                memory.remember_fact(scope="c1", fact="User likes tea", id="f1")
+                own.cut_power()
+                for call in (
+                    lambda: memory.retrieve("tea", scope="c1"),
+                    lambda: memory.remember_fact(scope="c1", fact="lost"),
+                    lambda: memory.add_messages("c1", [Message(role="user", content="lost")]),
+                    lambda: connected(url),
+                ):
+                    began = time.monotonic()
+                    with pytest.raises(BackendError, match=r"^PostgreSQL failed: \w+") as caught:
+                        call()
+                    assert time.monotonic() - began < 10
+                    assert "hush" not in str(caught.value)
+                own.start()
+                memory.remember_fact(scope="c1", fact="User likes more tea", id="f2")
+                assert {each.id for each in memory.list("c1").memories} == {"f1", "f2"}
+                assert memory.verify().ok
+
+    @pytest.mark.parametrize("address", ["user:hush@[::1/x", "user:hu%sh@h/x", "user:hush@h/x?nope=1"])
+    def test_an_address_that_cannot_be_read_is_not_shown(self, address):
+        with pytest.raises(ConfigurationError, match="cannot be read") as caught:
+            connected(f"postgresql://{address}")
+        assert "hush" not in str(caught.value)
+        assert caught.value.__cause__ is None
+
+    def test_a_single_connection_is_too_few(self, url):
+        with pytest.raises(ConfigurationError, match="pool_size must be at least 2, not 1"):
+            connected(url, pool_size=1)
+
+    def test_a_standby_that_takes_no_writes_is_refused_with_what_it_said(self, server, name, url):
+        with pytest.raises(BackendError, match="read-only transaction"):
+            connected(f"{url}&options=-cdefault_transaction_read_only%3Don")
+        with connected(url) as memory:
+            memory.remember_fact(scope="c1", fact="User likes tea")
+        with connected(f"{url}&options=-cdefault_transaction_read_only%3Don") as memory:
+            assert len(memory.retrieve("tea", scope="c1", record=False).semantic) == 1
+            with pytest.raises(BackendError, match="read-only transaction"):
+                memory.remember_fact(scope="c1", fact="User likes more tea")
+
+
+def test_a_dump_is_restored_as_the_same_store(server, url, tmp_path):
+    with connected(url) as memory:
+        memory.remember_episode(
+            scope="c1", summary="The user moved to Lyon", messages=[Message(role="user", content="hi")]
+        )
+        memory.add_messages("c1", [Message(role="user", content="hello")])
+        held = memory.list("c1").memories
+    restored = server.url(server.create())
+    dump = tmp_path / "store.dump"
+    subprocess.run([server.program("pg_dump"), "--format=custom", f"--file={dump}", url], check=True)
+    subprocess.run([server.program("pg_restore"), "--exit-on-error", f"--dbname={restored}", dump], check=True)
+    with connected(restored) as memory:
+        assert memory.list("c1").memories == held
+        assert memory.verify().ok
+        assert memory.flush("c1").episodes
+        memory.forget(held[0].id, scope="c1")
+        assert memory.verify().ok
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="the page is part of a checkout only")
+def test_the_python_of_the_page_on_postgresql_runs(url, monkeypatch, capsys):
+    monkeypatch.setenv("DATABASE_URL", url)
+    blocks = [fence for fence in MarkdownIt().parse(PAGE.read_text("utf-8")) if fence.info == "py"]
+    names = {}
+    for block in blocks:
+        exec(block.content.replace("postgresql://agent@db.example/agents", url), names)  # noqa: S102
+    names["confined"].close()
+    assert len(blocks) == 2
+    assert "Alice is allergic to peanuts" in capsys.readouterr().out
+
+
+class TestChroma:
+    @pytest.fixture
+    def asked(self, monkeypatch):
+        """The threads' names, once for every search that Chroma has answered."""
+        asked, search = [], ChromaProjection.search
+
+        def searched(*given, **named):
+            found = search(*given, **named)
+            asked.append(threading.current_thread().name)
+            return found
+
+        monkeypatch.setattr(ChromaProjection, "search", searched)
+        return asked
+
+    def test_two_memories_feed_one_collection_that_answers_wide_searches(self, url, run_chroma, tmp_path, asked):
+        with run_chroma(tmp_path) as client:
+            given = {"dense": client, "retrieval": RetrievalSettings(exact_limit=5)}
+            with connected(url, **given) as first, connected(url, **given) as second:
+                for number in range(10):
+                    first.remember_fact(scope="c1", fact=f"User likes tea {number}", id=f"a{number}")
+                    second.remember_fact(scope="c1", fact=f"User likes coffee {number}", id=f"b{number}")
+                for memory in (first, second):
+                    self.search_until_asked(memory, asked)
+                    assert memory.verify().projected == 20
+                    assert memory.retrieve("coffee 3", scope="c1").semantic[0].memory.id == "b3"
+                first.forget("b3", scope="c1")
+                assert "b3" not in {each.memory.id for each in second.retrieve("coffee 3", scope="c1").semantic}
+                with ThreadPoolExecutor(2) as threads:
+                    list(threads.map(self.add_and_search, (first, second)))
+            with connected(url, **given) as third:
+                assert (third.verify().projected, third.verify().problems) == (59, ())
+                (collection,) = client.list_collections()
+                assert collection.count() == 59
+
+    @staticmethod
+    def search_until_asked(memory, asked):
+        """Searches are exact until the projection is open and fed."""
+        answered, deadline = len(asked), time.monotonic() + 20
+        while len(asked) == answered:
+            assert time.monotonic() < deadline
+            memory.retrieve("coffee 3", scope="c1")
+            time.sleep(0.05)
+
+    @staticmethod
+    def add_and_search(memory):
+        for number in range(20):
+            memory.remember_fact(scope="c1", fact=f"User drinks water {number}")
+            memory.retrieve("water", scope="c1")
+
+    def test_a_confined_memory_cannot_feed_chroma(self, url, run_chroma, tmp_path):
+        with run_chroma(tmp_path) as client, pytest.raises(ConfigurationError, match="cannot feed Chroma"):
+            connected(url, dense=client, within="tenant/a")

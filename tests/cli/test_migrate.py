@@ -1,0 +1,237 @@
+"""A store moves between a directory and a PostgreSQL database, whatever happens meanwhile, to the same bit."""
+
+import json
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import filelock
+import psycopg
+import pytest
+
+from memory_retrievers import AgentMemory, Message, SemanticMemory
+from memory_retrievers.cli.places import Place
+from memory_retrievers.cli.stores import opened
+from memory_retrievers.models import MemoryKey
+from memory_retrievers.moving import NOTE
+from memory_retrievers.ownership import LOCK_FILE
+from memory_retrievers.retrieved import PendingReview
+from memory_retrievers.testing import FixedClock, HashEmbedder
+from memory_retrievers.transfer import PAGE
+
+pytestmark = pytest.mark.embedded("it moves stores out of directories, and back")
+
+SCOPE = "user/ana"
+NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
+MANY = 2 * PAGE
+
+IN_A_PAGE = "memory_retrievers.backends.sql.keyword:PostingsKeywordIndex.add"
+IN_THE_REST = "memory_retrievers.backends.sql.management:SQLManagement.associate"
+BEFORE_THE_END = "memory_retrievers.moving:check"
+IN_THE_END = "memory_retrievers.upkeep:verify"
+DYING = """
+import functools, importlib, os, signal, sys
+from memory_retrievers.cli import app
+
+point, count, *arguments = sys.argv[1:]
+module, _, names = point.partition(":")
+*owners, name = names.split(".")
+owner = functools.reduce(getattr, owners, importlib.import_module(module))
+inner, left = getattr(owner, name), int(count)
+
+def dying(*given, **named):
+    global left
+    left -= 1
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return inner(*given, **named)
+
+setattr(owner, name, dying)
+app(arguments)
+"""
+"""A command that kills itself when something is called for the n-th time."""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory, stock):
+    """A directory with something of everything that a store holds, in more than two pages."""
+    directory = tmp_path_factory.mktemp("migrate") / "store"
+    clock = FixedClock(NOW)
+    with AgentMemory.open(directory, embedder=HashEmbedder(), clock=clock) as memory:
+        stock(memory, SCOPE)
+        found = memory.manager.find("m3", root=SCOPE, scope=SCOPE)
+        memory.manager.set_importance(found, score=0.9, reason="asked for every week")
+        memory.remember_many(
+            [SemanticMemory.new(scope=f"team/{n % 5}", id=f"n{n}", fact=f"Locker {n} is blue ☕") for n in range(MANY)]
+        )
+        memory.invalidate("n7", scope="team/2")
+        memory.remember_fact(scope=SCOPE, id="a\0b", fact="A NUL\0 and a \x1a", metadata={"big": 2**80})
+        memory.remember_episode(scope=SCOPE, id="e1", summary="They moved.", messages=[said("We move to Lyon")])
+        memory.add_messages(SCOPE, [said("Hello"), said("Hello again")])
+        ledger, key = memory._store.ledger, MemoryKey(scope=SCOPE, id="e1")
+        review = PendingReview(scope=SCOPE, query="who moved?", memories=(key,), created_at=NOW)
+        ledger.add_pending_reviews([review, review], merge=False)
+        ledger.conversations.take_reviews(SCOPE, conversation=[said("Indeed")], at=NOW)
+        ledger.add_pending_reviews([review], merge=False)
+    return directory
+
+
+@pytest.fixture
+def exported(run, tmp_path):
+    """The bytes that a store is exported as."""
+
+    def exported(place):
+        (tmp_path / "export.jsonl").unlink(missing_ok=True)
+        run("export", tmp_path / "export.jsonl", "--store", place)
+        return (tmp_path / "export.jsonl").read_bytes()
+
+    return exported
+
+
+def said(text):
+    return Message(role="user", content=text, timestamp=NOW)
+
+
+def at(place, embedder=None, **named):
+    return opened(Place.named(str(place)), embedder=embedder or HashEmbedder(), **named)
+
+
+def killed(point, count, *arguments):
+    """Run a command that dies on its way."""
+    command = [sys.executable, "-c", DYING, point, str(count), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def reviews(place):
+    """The reviews that are part of a job, with all of it, and those that wait for one."""
+    with at(place) as memory:
+        jobs = memory._store.ledger.conversations.review_jobs(SCOPE)
+        return [(job.reviewed_at, job.conversation, job.reviews) for job in jobs], memory.pending_reviews(SCOPE)
+
+
+def test_a_store_moves_to_a_database_and_back_to_the_same_bytes(store, postgres_url, run, table, exported, tmp_path):
+    before = exported(store)
+
+    (counts,) = table(run("migrate", "--from", store, "--to", postgres_url))
+    told = json.loads(run("migrate", "--from", postgres_url, "--to", tmp_path / "back", "--json"))
+
+    kinds = {json.loads(line).get("type") for line in before.splitlines()}
+    assert kinds >= {"memory", "pending_review", "queue", "association", "audit", "character"}
+    assert (counts["problems"], told["problems"]) == ("0", [])
+    assert int(counts["memories"]) == told["memories"] > MANY
+    assert exported(postgres_url) == exported(tmp_path / "back") == exported(store) == before
+    jobs, waiting = reviews(store)
+    assert (len(jobs), len(jobs[0][-1]), len(waiting)) == (1, 2, 1)
+    assert reviews(postgres_url) == reviews(tmp_path / "back") == (jobs, waiting)
+
+
+@pytest.mark.parametrize(
+    ("point", "count", "there"),
+    [(IN_A_PAGE, 2, PAGE), (IN_THE_REST, 1, ...), (IN_THE_END, 1, ...)],
+)
+def test_a_move_that_is_killed_goes_on_and_doubles_nothing(store, postgres_url, run, exported, point, count, there):
+    killed(point, count, "migrate", "--from", store, "--to", postgres_url)
+
+    with at(postgres_url) as memory, at(store, read_only=True) as source:
+        counts, all_counts = memory.stats(), source.stats()
+        assert memory._store.ledger.notes()[NOTE]
+    if there is not ...:
+        assert counts.episodes + counts.facts + counts.invalidated_facts == there
+    if point in {IN_A_PAGE, IN_THE_REST}:
+        assert (counts.pending_reviews, counts.queued_messages) == (0, 0)
+    else:
+        assert counts == all_counts
+    run("migrate", "--from", store, "--to", postgres_url)
+    assert exported(postgres_url) == exported(store)
+    assert reviews(postgres_url) == reviews(store)
+
+
+def test_a_move_to_a_directory_that_is_killed_again_and_again_goes_on(store, run, exported, tmp_path):
+    arguments = ("migrate", "--from", store, "--to", tmp_path / "copy")
+    for point, count in ((IN_A_PAGE, 1), (IN_A_PAGE, 3), (IN_THE_REST, 1)):
+        killed(point, count, *arguments)
+    run(*arguments)
+    assert exported(tmp_path / "copy") == exported(store)
+
+
+def test_a_store_is_only_moved_into_one_that_is_empty(store, postgres_url, refused, tmp_path, run):
+    with at(postgres_url) as memory:
+        memory.remember_fact(scope="user/ruth", fact="Ruth keeps bees")
+    run("migrate", "--from", postgres_url, "--to", tmp_path / "copy")
+
+    for target in (postgres_url, tmp_path / "copy"):
+        assert "holds something already" in refused("migrate", "--from", store, "--to", target)
+        assert run("scopes", "--store", target) == "user/ruth\n"
+        with at(target) as memory:
+            assert memory.verify().ok
+            assert memory.stats().facts == 1
+
+
+def test_a_store_is_only_moved_into_one_of_its_embedder(store, postgres_url, refused, run):
+    with at(postgres_url, HashEmbedder(8), embedder_id="another") as memory:
+        memory.forget(memory.remember_fact(scope="user/ruth", fact="Ruth keeps bees").id, scope="user/ruth")
+
+    line = refused("migrate", "--from", store, "--to", postgres_url)
+    assert "'another'" in line
+    assert "'HashEmbedder'" in line
+    assert run("scopes", "--store", postgres_url) == ""
+
+
+def test_a_store_whose_own_move_has_not_ended_is_not_moved_on(store, refused, tmp_path):
+    killed(IN_THE_REST, 1, "migrate", "--from", store, "--to", tmp_path / "copy")
+
+    assert "end the move into it first" in refused("migrate", "--from", tmp_path / "copy", "--to", tmp_path / "next")
+
+
+def test_a_store_that_somebody_else_writes_is_not_moved(store, postgres_url, refused):
+    with filelock.FileLock(store / LOCK_FILE):
+        assert "is being written by" in refused("migrate", "--from", store, "--to", postgres_url)
+
+
+def test_what_is_no_store_is_not_moved_and_not_made_one(postgres_server, store, refused, tmp_path):
+    url = postgres_server.url(postgres_server.create())
+
+    for place in (url, tmp_path / "missing"):
+        assert "there is no memory store at" in refused("migrate", "--from", place, "--to", tmp_path / "copy")
+        assert "there is no memory store at" in refused("stats", "--store", place)
+    assert not (tmp_path / "copy").exists()
+    assert not (tmp_path / "missing").exists()
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT to_regclass('notes')").fetchone() == (None,)
+    assert "the same place" in refused("migrate", "--from", store, "--to", store / ".." / store.name)
+
+
+def test_a_move_does_not_go_on_into_what_was_changed_meanwhile(store, tmp_path, refused):
+    arguments = ("migrate", "--from", store, "--to", tmp_path / "copy")
+    killed(IN_A_PAGE, 2, *arguments)
+    with at(tmp_path / "copy") as memory:
+        memory.update("n5", scope="team/0", fact="Locker 5 is red")
+
+    line = refused(*arguments)
+    assert "memory 'n5' in scope 'team/0'" in line
+    assert "Locker" not in line
+
+
+def test_what_differs_in_the_end_is_told_and_ends_with_one(store, postgres_url, ended, run):
+    arguments = ("migrate", "--from", store, "--to", postgres_url)
+    killed(BEFORE_THE_END, 1, *arguments)
+    with at(postgres_url) as memory:
+        memory.forget("n9", scope="team/4")
+        memory.remember_fact(scope="team/9", id="new", fact="A new locker")
+        memory.add_messages("user/ruth", [said("I am new")])
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(
+            """UPDATE passage_contents SET vector = (SELECT vector FROM passage_contents WHERE text LIKE 'They moved%')
+            WHERE text LIKE 'Locker 8 %'"""
+        )
+
+    code, output, error = ended(*arguments)
+    assert (code, error) == (1, "")
+    assert output.splitlines()[2:] == [
+        "memory 'n8' in scope 'team/3' is not the same in both stores",
+        "memory 'n9' in scope 'team/4' is missing in the store moved to",
+        "memory 'new' in scope 'team/9' is not in the store moved from",
+        "the queue in scope 'user/ruth' is not in the store moved from",
+    ]
