@@ -11,6 +11,9 @@ ON_POSTGRES := tests/retrieval tests/ingestion tests/review tests/tools tests/ma
 	tests/test_replacing.py tests/test_scene_memory.py tests/test_scopes.py tests/test_stages.py \
 	tests/test_transfer.py tests/test_turn_passages.py tests/test_verify.py
 
+# Compiled modules are kept: the tests start some hundred processes that import the same ones.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-install test-llm check docs format bench clean
 
 demo: $(VENV)/.base

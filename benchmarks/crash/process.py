@@ -19,7 +19,13 @@ TIMEOUT: Final = 120
 
 _processes = multiprocessing.get_context("forkserver")
 # Every process begins with these imported, which takes longer than all that it does then. None of them starts a thread.
-_processes.set_forkserver_preload(["crash.writer", "memory_retrievers.backends.sqlite", "chromadb"])
+_processes.set_forkserver_preload(
+    [
+        *("crash.writer", "chromadb.api.rust", "fsrs", "rank_bm25"),
+        *(f"memory_retrievers.backends.{name}" for name in ("chroma", "exact", "sqlite", "sqlite_bm25")),
+        *(f"memory_retrievers.{name}" for name in ("embeddings.adapt", "projection", "retrieval.ranking")),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,36 @@ def run(store: Path, *arguments: str, journal: Journal, kill_after: float | None
         said=frozenset(said),
         error=said.get("error"),
     )
+
+
+def execute(code: str, **names: object) -> tuple[int | None, list[Record]]:
+    """Run Python in a process of its own, in which the package is imported already.
+
+    Args:
+        code: It tells objects by calling ``say``.
+        names: What else is known to it.
+
+    Returns:
+        How it ended, -9 if it was killed, and what it told until then.
+    """
+    lines, output = _processes.Pipe(duplex=False)
+    process = _processes.Process(target=_execute, args=(code, names, output))
+    process.start()
+    output.close()
+    killer = threading.Timer(TIMEOUT, process.kill)
+    killer.start()
+    with lines:
+        said = list(_read(lines))
+    process.join()
+    killer.cancel()
+    killer.join()
+    exitcode = process.exitcode
+    process.close()
+    return exitcode, said
+
+
+def _execute(code: str, names: dict[str, object], output: Connection) -> None:
+    exec(code, {**names, "say": lambda line: output.send_bytes(json.dumps(line).encode())})  # noqa: S102 - a test's own
 
 
 def _read(lines: Connection) -> Iterator[Record]:

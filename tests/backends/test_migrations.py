@@ -1,6 +1,7 @@
 """A store that an older version wrote is brought up to date, whole or not at all."""
 
 import hashlib
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -34,11 +35,10 @@ def store(tmp_path):
     return tmp_path / "store"
 
 
-@pytest.fixture
-def old_file(store):
+@pytest.fixture(scope="module")
+def first_file(tmp_path_factory):
     """A store as the first version left it: its schema, made by nothing but its statements, and rows in it."""
-    store.mkdir()
-    file = store / STORE_FILE
+    file = tmp_path_factory.mktemp("first") / STORE_FILE
     old = sqlite3.connect(file, isolation_level=None)
     for statement in MIGRATIONS[0]:
         old.execute(statement)
@@ -60,6 +60,13 @@ def old_file(store):
                     old.execute(f"INSERT INTO {table} ({columns}) VALUES ({', '.join('?' * len(row))})", row)
     old.close()
     return file
+
+
+@pytest.fixture
+def old_file(first_file, store):
+    """A copy of it for every test to open."""
+    store.mkdir()
+    return shutil.copyfile(first_file, store / STORE_FILE)
 
 
 def _old_tables(connection):

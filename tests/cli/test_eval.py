@@ -45,7 +45,7 @@ def own_store(tmp_path):
                 "memory_ids": sorted({conversation.session_of[turn] for turn in question.gold}),
             }
         )
-        for question in conversation.questions
+        for question in conversation.questions[::3]
     ]
     (tmp_path / "own.jsonl").write_text("\n".join(lines), encoding="utf-8")
     return tmp_path / "store", tmp_path / "own.jsonl"
@@ -70,6 +70,7 @@ def test_locomo_prints_a_row_for_each_profile_and_category(run, locomo_file, pro
     assert "\nseed\tsingle-hop\t12\t" in printed
 
 
+@pytest.mark.slow
 def test_the_ablation_is_added_to_the_profiles(run, locomo_file, profiles):
     rows = profiles(run("eval", "locomo", locomo_file, *HASHED, "--profile", "default", "--ablation"))
     assert {"default", "decay 0", "decay 1"} <= set(rows)
@@ -112,6 +113,7 @@ def test_own_questions_end_in_a_suggestion(run, own_store, profiles):
     assert "held-out questions: any@5 " in printed
 
 
+@pytest.mark.slow
 def test_own_questions_give_the_whole_setting_as_json(run, own_store):
     store, file = own_store
     told = json.loads(run("eval", "own", file, "--store", store, *HASHED, "--json"))
@@ -130,6 +132,7 @@ def test_own_questions_name_the_line_that_is_wrong(refused, own_store, tmp_path)
     assert "there is no memory store at" in refused("eval", "own", file, "--store", tmp_path / "nowhere", *HASHED)
 
 
+@pytest.mark.slow
 def test_own_questions_can_be_asked_beside_a_process_that_writes(run, own_store):
     store, file = own_store
     with AgentMemory.open(store, embedder=HashEmbedder()) as memory:

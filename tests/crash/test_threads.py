@@ -8,6 +8,8 @@ import pytest
 from memory_retrievers import AgentMemory, NotFoundError, RetrievalSettings
 from memory_retrievers.testing import HashEmbedder
 
+pytestmark = pytest.mark.slow
+
 THREADS = 8
 SECONDS = 2.0
 SHARED = ("team/red", "team/blue")

@@ -1,10 +1,7 @@
 """A process that dies anywhere in the write path: every acknowledged message is in one episode, or still waits."""
 
-import json
-import subprocess
-import sys
-
 import pytest
+from crash.process import execute
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.testing import HashEmbedder
@@ -12,11 +9,9 @@ from memory_retrievers.testing import HashEmbedder
 pytestmark = pytest.mark.embedded("another process opens the directory, and is killed")
 
 WRITER = """
-import json, sys
 from datetime import UTC, datetime, timedelta
-sys.path.insert(0, sys.argv[3])
 from crash.faults import KillAt
-fault = KillAt.parse(sys.argv[2])
+fault = KillAt.parse(point)
 fault.lay()
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.testing import FixedClock, HashEmbedder, ScriptedLanguageModel
@@ -35,18 +30,18 @@ class Model:
             return schema.model_validate({"facts": [fact | {"fact": f"Learned thing number {len(user)}"}]})
         return schema.model_validate({"ratings": []})
 
-with AgentMemory.open(sys.argv[1], embedder=HashEmbedder(), clock=clock, language_model=Model()) as memory:
+with AgentMemory.open(store, embedder=HashEmbedder(), clock=clock, language_model=Model()) as memory:
     fault.live = True
     for number in range(60):
         memory.add_messages("c", [Message(role="user", content=f"message {number}", timestamp=clock.now())])
-        print(json.dumps({"accepted": number}), flush=True)
+        say({"accepted": number})
         clock.advance(minutes=1)
         if number % 10 == 9:
             clock.advance(days=2)
             memory.retrieve("message", scope="c")
             memory.process_due("c")
     memory.flush("c")
-print(json.dumps({"done": True}), flush=True)
+say({"done": True})
 """
 
 POINTS = [
@@ -79,14 +74,10 @@ def contents(path):
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_nothing_is_lost_and_nothing_is_told_twice(tmp_path, pytestconfig, point):
+def test_nothing_is_lost_and_nothing_is_told_twice(tmp_path, point):
     store = tmp_path / "store"
-    benchmarks = pytestconfig.rootpath / "benchmarks"
-    done = subprocess.run(
-        [sys.executable, "-c", WRITER, store, point, benchmarks], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == -9, done.stderr
-    said = [json.loads(line) for line in done.stdout.splitlines()]
+    exitcode, said = execute(WRITER, store=str(store), point=point)
+    assert exitcode == -9
     accepted = [f"message {line['accepted']}" for line in said if "accepted" in line]
     kept = contents(store)
     assert len(kept) == len(set(kept)), "a message is told twice"

@@ -12,6 +12,8 @@ from memory_retrievers.server import ServerSettings, create_app
 from memory_retrievers.server.access import AccessToken
 from memory_retrievers.testing import HashEmbedder
 
+pytestmark = pytest.mark.slow
+
 PROMISES = (
     checks.not_a_server_error,
     checks.status_code_conformance,
