@@ -14,7 +14,7 @@ ON_POSTGRES := tests/retrieval tests/ingestion tests/review tests/tools tests/ma
 # Compiled modules are kept: the tests start some hundred processes that import the same ones.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-install test-llm check docs format bench clean
+.PHONY: demo test test-install test-llm test-docs check docs format bench clean
 
 demo: $(VENV)/.base
 	$(BIN)/memory-retrievers demo
@@ -44,6 +44,10 @@ check: $(VENV)/.dev
 # The documentation site, into build/site; whatever is not right ends it.
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+# The site is searched in a browser, where there is one.
+test-docs: $(VENV)/.dev $(VENV)/.docs
+	$(BIN)/python -m pytest tests/test_site_in_browser.py $(PYTEST_ARGS)
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix

@@ -22,6 +22,8 @@ from memory_retrievers.models import EpisodicMemory, MemoryKey
 from memory_retrievers.scene_records import SceneDetails
 from memory_retrievers.testing import FixedClock, HashEmbedder
 
+from .chromium import browser  # noqa: F401 - a fixture
+
 NOW = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 
 

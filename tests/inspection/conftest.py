@@ -1,11 +1,5 @@
-"""What the inspection tests start from: a store with something of everything, hostile texts, and a real browser."""
+"""What the inspection tests start from: a store with something of everything, and hostile texts."""
 
-import json
-import os
-import select
-import shutil
-import subprocess
-import time
 from datetime import timedelta
 
 import pytest
@@ -21,100 +15,6 @@ HOSTILE = (
 
 
 HOSTILE_SCOPE = "user/<script>alert(1)<|script>\"'&${data}"
-
-
-class Browser:
-    """A tab of headless Chromium, spoken to over a pair of pipes; no socket is opened."""
-
-    def __init__(self, process, commands, answers):
-        self._process, self._commands, self._answers = process, commands, answers
-        self._buffer, self._last, self._session = b"", 0, None
-        self.events = []
-        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.ask(f"{domain}.enable")
-
-    def ask(self, method, **parameters):
-        self._last += 1
-        message = {"id": self._last, "method": method, "params": parameters}
-        if self._session is not None:
-            message["sessionId"] = self._session
-        os.write(self._commands, json.dumps(message).encode() + b"\0")
-        while (answer := self._next()).get("id") != self._last:
-            self.events.append(answer)
-        assert "error" not in answer, answer
-        return answer["result"]
-
-    def open(self, file):
-        """Show a file and wait until it has loaded."""
-        self.events.clear()
-        self.ask("Page.navigate", url=file.as_uri())
-        while not self.told("Page.loadEventFired"):
-            self.events.append(self._next())
-        return self
-
-    def run(self, script):
-        """What an expression of JavaScript gives in the page."""
-        answer = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
-        return answer["result"].get("value")
-
-    def told(self, *methods):
-        return [event["params"] for event in self.events if event["method"] in methods]
-
-    @property
-    def complaints(self):
-        """Everything that the console would show."""
-        return self.told("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
-
-    @property
-    def requests(self):
-        return [request["request"]["url"] for request in self.told("Network.requestWillBeSent")]
-
-    def _next(self):
-        deadline = time.monotonic() + 60
-        while b"\0" not in self._buffer:
-            ready, _, _ = select.select([self._answers], [], [], max(deadline - time.monotonic(), 0))
-            assert ready, "the browser says nothing"
-            read = os.read(self._answers, 1 << 20)
-            assert read, "the browser has ended"
-            self._buffer += read
-        message, _, self._buffer = self._buffer.partition(b"\0")
-        return json.loads(message)
-
-
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory):
-    """Headless Chromium; where there is none, the test is skipped."""
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
-        pytest.skip("there is no Chromium here")
-    commands_in, commands = os.pipe()
-    answers, answers_out = os.pipe()
-    profile = tmp_path_factory.mktemp("chromium")
-    process = subprocess.Popen(
-        [  # 3 is where Chromium reads, 4 where it writes
-            *("bash", "-c", f'exec "$@" 3<&{commands_in} 4>&{answers_out}', "bash"),
-            *(found, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"),
-            *("--disable-background-networking", f"--user-data-dir={profile}", "--remote-debugging-pipe"),
-        ],
-        pass_fds=(commands_in, answers_out),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    for end in (commands_in, answers_out):
-        os.close(end)
-    try:
-        yield Browser(process, commands, answers)
-    finally:
-        for end in (commands, answers):  # without its pipes Chromium ends
-            os.close(end)
-        try:
-            process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 @pytest.fixture
