@@ -24,7 +24,7 @@ def locomo_file(tmp_path):
         ids |= {turn.id: f"D{number}:{place}" for place, turn in enumerate(session.turns, start=1)}
     asked = [
         {"question": question.text, "evidence": [ids[turn] for turn in question.gold], "category": 4}
-        for question in conversation.questions[:12]
+        for question in conversation.questions[:6]
     ]
     file = tmp_path / "locomo.json"
     file.write_text(json.dumps([{"sample_id": "one", "conversation": told, "qa": asked}]), encoding="utf-8")
@@ -65,9 +65,9 @@ def test_locomo_prints_a_row_for_each_profile_and_category(run, locomo_file, pro
     printed = run("eval", "locomo", locomo_file, *HASHED, "--profile", "default", "--profile", "seed")
     rows = profiles(printed)
     assert list(rows) == ["default", "seed"]
-    assert rows["default"]["questions"] == "12"
+    assert rows["default"]["questions"] == "6"
     assert 0 <= float(rows["default"]["any@5"]) <= 100
-    assert "\nseed\tsingle-hop\t12\t" in printed
+    assert "\nseed\tsingle-hop\t6\t" in printed
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ def test_the_ablation_is_added_to_the_profiles(run, locomo_file, profiles):
 def test_every_figure_is_in_the_json(run, locomo_file):
     told = json.loads(run("eval", "locomo", locomo_file, *HASHED, "--profile", "seed", "--json"))
     found = told["profiles"]["seed"]["all"]
-    assert found["questions"] == 12
+    assert found["questions"] == 6
     assert found["intervals"]["any@5"][0] <= found["means"]["any@5"] <= found["intervals"]["any@5"][1]
 
 
