@@ -31,8 +31,15 @@ MEASURED = {("sqlite_bm25", "exact"), ("rank_bm25", "chroma")}
 """Of the pairs of engines, those whose runs count as coverage: each engine once."""
 
 
-def pytest_collection_modifyitems(items):
-    """Counting the lines that run doubles the time, so it is left out where quicker tests run the same ones."""
+def pytest_collection_modifyitems(config, items):
+    """Tests of the embedded store stay away while all memories are on a server.
+
+    Counting the lines that run doubles the time, so it is left out where quicker tests run the same ones.
+    """
+    if postgres_memories.CHOSEN:
+        embedded = [item for item in items if item.get_closest_marker("embedded")]
+        config.hook.pytest_deselected(items=embedded)
+        items[:] = [item for item in items if item not in set(embedded)]
     for item in items:
         given = item.callspec.params if hasattr(item, "callspec") else {}
         engines = given.get("keyword"), given.get("dense")
@@ -194,23 +201,6 @@ if postgres_memories.CHOSEN:  # make test BACKEND=postgres
         """What a test's directories held is gone after it."""
         yield
         postgres_memories_of_all.end()
-
-
-def pytest_configure(config):
-    """The threads of a pool of connections draw random numbers while hypothesis watches for that."""
-    if postgres_memories.CHOSEN:
-        config.addinivalue_line(
-            "filterwarnings",
-            "ignore:Do not use the `random` module inside:hypothesis.errors.HypothesisDeprecationWarning",
-        )
-
-
-def pytest_collection_modifyitems(config, items):
-    """Tests of the embedded store stay away while all memories are on a server."""
-    if postgres_memories.CHOSEN:
-        embedded = [item for item in items if item.get_closest_marker("embedded")]
-        config.hook.pytest_deselected(items=embedded)
-        items[:] = [item for item in items if item not in set(embedded)]
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """Connections to one SQLite file: one writer, a pool of readers, and transactions that are durable when they end.
 
-The only file that imports sqlite3.
+With ``failures`` the only file that imports sqlite3.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from memory_retrievers.backends.sql import connection as sql
 from memory_retrievers.backends.sql.connection import one
 from memory_retrievers.backends.sqlite import migrating
 from memory_retrievers.backends.sqlite.dialect import SQLiteDialect
-from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
+from memory_retrievers.backends.sqlite.failures import SQLITE_ERRORS, translated, wrapped
+from memory_retrievers.errors import BackendError, ConfigurationError
 
 _PRAGMAS = (
     "PRAGMA foreign_keys = ON",
@@ -38,8 +39,6 @@ _opening = threading.Lock()
 if hasattr(os, "register_at_fork"):  # a child must not inherit it from a thread that it does not have
     os.register_at_fork(before=_opening.acquire, after_in_parent=_opening.release, after_in_child=_opening.release)
 
-# Numbers beyond 64 bits and lone surrogates are refused before SQLite sees them.
-_SQLITE_ERRORS = (sqlite3.Error, OverflowError, UnicodeEncodeError)
 
 # How a write transaction begins, is committed and is undone.
 _OUTERMOST = ("BEGIN IMMEDIATE", "COMMIT", ("ROLLBACK",))
@@ -75,7 +74,7 @@ class Database:
         self._last_passage = 0
         self._feeding = threading.RLock()
         self._closed = False
-        with _wrapped(path), _opening:
+        with wrapped(path), _opening:
             self._writer = self._connect(migrate=True)
 
     @contextmanager
@@ -86,7 +85,7 @@ class Database:
         one goes on.
         """
         self._require_writable()
-        with self._writing, _wrapped(self._path):
+        with self._writing, wrapped(self._path):
             self._require_open()
             outer_thread = self._writer_thread
             begin, commit, undo = _OUTERMOST if outer_thread is None else _JOINED
@@ -112,7 +111,7 @@ class Database:
         """
         self._require_own_process()
         if self._path is None or self._writer_thread == threading.get_ident():
-            with self._writing, _wrapped(self._path):
+            with self._writing, wrapped(self._path):
                 self._require_open()
                 yield self._writer
             return
@@ -121,8 +120,8 @@ class Database:
             if snapshot:
                 connection.execute("BEGIN")
             yield connection
-        except _SQLITE_ERRORS as error:
-            raise _translated(error, self._path) from error
+        except SQLITE_ERRORS as error:
+            raise translated(error, self._path) from error
         finally:
             self._give_back(connection)
 
@@ -164,7 +163,7 @@ class Database:
             BackendError: Another reader kept the log from being emptied; a later call may.
         """
         self._require_writable()
-        with self._writing, _wrapped(self._path):
+        with self._writing, wrapped(self._path):
             self._require_open()
             if self._writer_thread is not None:
                 raise ConfigurationError("a file cannot be compacted inside a transaction: end it first")
@@ -182,7 +181,7 @@ class Database:
         with (
             new_directory(file.parent, becoming="a copy") as directory,
             self.read() as source,
-            _wrapped(file),
+            wrapped(file),
             closing(sqlite3.connect(directory / file.name)) as target,
         ):
             source.backup(target)
@@ -233,7 +232,7 @@ class Database:
             self._require_open()
             if self._idle:
                 return self._idle.pop()
-        with _wrapped(self._path):
+        with wrapped(self._path):
             return self._connect()
 
     def _give_back(self, connection: Connection) -> None:
@@ -271,7 +270,7 @@ def read_note(path: Path, name: str) -> str | None:
         BackendError: The file is not a SQLite database, or cannot be opened.
     """
     address = _address(path, read_only=True)
-    with _wrapped(path), closing(sqlite3.connect(address, uri=True, factory=Connection)) as connection:
+    with wrapped(path), closing(sqlite3.connect(address, uri=True, factory=Connection)) as connection:
         migrating.refuse_newer(connection, path)
         if not migrating.version_of(connection):  # nothing has been written yet
             return None
@@ -297,19 +296,3 @@ def _switch_to_wal(connection: Connection) -> None:
             time.sleep(0.01)
         else:
             return
-
-
-@contextmanager
-def _wrapped(path: Path | None) -> Iterator[None]:
-    try:
-        yield
-    except _SQLITE_ERRORS as error:
-        raise _translated(error, path) from error
-
-
-def _translated(error: Exception, path: Path | None) -> ValidationError | BackendError:
-    if isinstance(error, sqlite3.IntegrityError):
-        return ValidationError(f"the store refused the change: {error}; nothing was written")
-    if not isinstance(error, sqlite3.Error):
-        return ValidationError(f"SQLite cannot hold a value: {error}; nothing was written")
-    return BackendError(f"SQLite failed on {path or 'the in-memory store'}: {error}")
