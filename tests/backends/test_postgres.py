@@ -2,6 +2,7 @@
 
 import psycopg
 import pytest
+from postgres_server import EMPTIED
 
 from memory_retrievers import AgentMemory, ConfigurationError
 from memory_retrievers.backends.exact import ExactVectorIndex
@@ -14,11 +15,22 @@ from memory_retrievers.testing.contracts import KeywordIndexContract, LedgerCont
 from memory_retrievers.testing.contracts.samples import add, fact
 
 
+@pytest.fixture(scope="module")
+def ledgers(postgres_server):
+    """One that is used again: a new connection has some hundred tables to read about."""
+    with postgres_server.lent() as url:
+        ledgers = [PostgresLedger(url, pool_size=4), url]
+        yield ledgers
+        ledgers[0].close()
+
+
 @pytest.fixture
-def ledger(postgres_url):
-    ledger = PostgresLedger(postgres_url, pool_size=4)
-    yield ledger
-    ledger.close()
+def ledger(ledgers):
+    yield ledgers[0]
+    if ledgers[0].postgres._pool.closed:  # by the test
+        ledgers[0] = PostgresLedger(ledgers[1], pool_size=4)
+    with ledgers[0].postgres.session() as connection:
+        connection.run(EMPTIED)
 
 
 class TestPostgresLedger(LedgerContract):
