@@ -19,6 +19,9 @@ _logger = logging.getLogger("memory_retrievers")
 PAGE: Final = 256
 """Passages that are embedded and kept at a time: what a crash can lose."""
 
+LAST: Final = 32
+"""So many passages may be embedded while nobody else can write."""
+
 _ALREADY: Final = "this store is being re-embedded already: wait until that is done"
 
 
@@ -52,7 +55,7 @@ def _move(store: MemoryStore, new: ProbedEmbedder, progress: Progress | None) ->
     _begin_or_go_on(store, new)
     while True:
         _embed_missing(store, new, progress)
-        if store.embedder.replace(new, lambda: _take_over(store)):
+        if store.embedder.replace(new, lambda: _take_over(store, new)):
             return
 
 
@@ -85,10 +88,15 @@ def _texts(store: MemoryStore, page: Sequence[UnembeddedPassage]) -> dict[int, s
     }
 
 
-def _take_over(store: MemoryStore) -> bool:
-    """Inside a transaction: whether the new vectors are in use, which they are unless one is missing."""
-    if store.ledger.new_vectors.missing(limit=1):
-        return False  # it was stored while the last page was embedded
+def _take_over(store: MemoryStore, new: ProbedEmbedder) -> bool:
+    """Inside a transaction: whether the new vectors are in use, which they are unless many are missing.
+
+    What was stored while the last page was embedded is embedded while everybody waits: writers that never rest would
+    otherwise always be ahead.
+    """
+    if len(store.ledger.new_vectors.missing(limit=LAST + 1)) > LAST:
+        return False
+    _embed_missing(store, new, None)
     store.ledger.new_vectors.take_over()
     store.ledger.outbox.begin(None)  # an index outside the ledger has to be fed anew
     return True
