@@ -27,7 +27,7 @@ else
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term --cov-fail-under=95 $(PYTEST_ARGS)
 endif
 
-# Ten empty environments, five to ten minutes; ONLY="base mcp" tries those alone.
+# Eleven empty environments, five to ten minutes; ONLY="base mcp" tries those alone.
 test-install: $(VENV)/.dev
 	$(BIN)/python scripts/try_installs.py $(ONLY)
 
@@ -53,10 +53,15 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+# BACKEND=postgres: the same memory on a PostgreSQL server beside the embedded one, in the same run.
 bench: $(VENV)/.bench
+ifeq ($(BACKEND),postgres)
+	$(BIN)/python benchmarks/speed.py --backend postgres --no-peers --sizes 10000,100000 $(BENCH_ARGS)
+else
 	$(BIN)/python benchmarks/speed.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/recall.py
 	$(BIN)/python benchmarks/tools.py
+endif
 
 clean:
 	rm -rf $(VENV) .demo-memory .mypy_cache .ruff_cache .pytest_cache .hypothesis

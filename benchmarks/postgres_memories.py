@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-import os
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import psycopg
@@ -22,9 +21,6 @@ from memory_retrievers.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer
-
-CHOSEN: Final = os.environ.get("MEMORY_BACKEND", "disk") == "postgres"
-"""Whether the tests' memories are to live on PostgreSQL."""
 
 
 class PostgresMemories:

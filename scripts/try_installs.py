@@ -91,6 +91,15 @@ LEFT_OUT: Final = (
 PYTEST: Final = ("-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "default")
 """With -P the installed package is tested and not the checkout; old frameworks warn of new pydantic."""
 
+CONNECTING: Final = """
+from memory_retrievers import AgentMemory, BackendError
+
+try:
+    AgentMemory.connect("postgresql:///nothing?host=/nowhere")
+except BackendError:
+    print("asked for a server that is not there")
+"""
+
 NEEDS: Final = (
     Need(_importing("langchain", "MemoryRetriever"), "langchain-core", "langchain"),
     Need(_importing("langchain", "AgentMemoryMiddleware"), "langchain", "agents"),
@@ -98,6 +107,7 @@ NEEDS: Final = (
     Need(_importing("langchain", "ConversationMemory"), "langchain-classic", "classic"),
     Need(_importing("llama_index", "LongTermMemoryBlock"), "llama-index-core", "llama-index"),
     Need(_importing("server", "create_app"), "fastapi", "server"),
+    Need(("python", "-c", CONNECTING), "psycopg", "postgres"),
     Need(("memory-retrievers", "mcp", "--store", "mcp-store", "--scope", "user/alice"), "mcp", "mcp"),
 )
 
@@ -139,6 +149,7 @@ INSTALLATIONS: Final = (
         loopback=True,
     ),
     Installation(("mcp",), brings=frozenset({"mcp"}), examples=("mcp_client.py",)),
+    Installation(("postgres",), brings=frozenset({"postgres"}), code=CONNECTING),
 )
 
 OLDEST: Final = (

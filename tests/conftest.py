@@ -4,6 +4,7 @@ import contextlib
 import gc
 import itertools
 import json
+import os
 import random
 import socket
 import subprocess
@@ -12,7 +13,6 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import postgres_memories
 import pytest
 from blockbuster import BlockBusterFunction, blockbuster_ctx
 
@@ -26,6 +26,9 @@ from .chromium import browser  # noqa: F401 - a fixture
 
 NOW = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 
+ON_POSTGRES = os.environ.get("MEMORY_BACKEND", "disk") == "postgres"
+"""Whether the memories live on a server: make test BACKEND=postgres."""
+
 
 MEASURED = {("sqlite_bm25", "exact"), ("rank_bm25", "chroma")}
 """Of the pairs of engines, those whose runs count as coverage: each engine once."""
@@ -36,7 +39,7 @@ def pytest_collection_modifyitems(config, items):
 
     Counting the lines that run doubles the time, so it is left out where quicker tests run the same ones.
     """
-    if postgres_memories.CHOSEN:
+    if ON_POSTGRES:
         embedded = [item for item in items if item.get_closest_marker("embedded")]
         config.hook.pytest_deselected(items=embedded)
         items[:] = [item for item in items if item not in set(embedded)]
@@ -58,12 +61,12 @@ def clock():
     return FixedClock(NOW)
 
 
-@pytest.fixture(params=["sqlite_bm25"] if postgres_memories.CHOSEN else ["sqlite_bm25", "rank_bm25"])
+@pytest.fixture(params=["sqlite_bm25"] if ON_POSTGRES else ["sqlite_bm25", "rank_bm25"])
 def keyword(request):
     return request.param
 
 
-@pytest.fixture(params=["exact"] if postgres_memories.CHOSEN else ["exact", "chroma"])
+@pytest.fixture(params=["exact"] if ON_POSTGRES else ["exact", "chroma"])
 def dense(request):
     return request.param
 
@@ -88,7 +91,9 @@ def no_blocking():
     """Blocking the event loop from within the package raises."""
     gc.collect()  # memories that other tests have dropped are closed now, and not when nothing may block
     with blockbuster_ctx("memory_retrievers"):
-        if postgres_memories.CHOSEN:
+        if ON_POSTGRES:
+            import postgres_memories
+
             waiting = BlockBusterFunction(postgres_memories.SharedPool, "getconn", scanned_modules="memory_retrievers")
             waiting.activate()
             yield
@@ -187,11 +192,13 @@ def postgres_url(postgres_server):
         yield url
 
 
-if postgres_memories.CHOSEN:  # make test BACKEND=postgres
+if ON_POSTGRES:  # make test BACKEND=postgres
 
     @pytest.fixture(scope="session", autouse=True)
     def postgres_memories_of_all(postgres_server):
         """Every memory that is opened, on disk or in memory, is on the server."""
+        import postgres_memories
+
         memories = postgres_memories.PostgresMemories(postgres_server)
         with memories.in_place():
             yield memories
