@@ -1,10 +1,11 @@
 """Recall of the wide search against the exact one, over sentences embedded with the bundled model.
 
 30,000 distinct sentences and 200 questions, from a seed, are embedded once; their vectors are kept in the user's
-cache, outside the repository. The same store is then searched with ``dense="exact"`` and with ``dense="chroma"``:
-recall@100 is the share of the 100 nearest memories that Chroma's approximate index finds too.
+cache, outside the repository. The same store is then searched exactly and by an approximate index, Chroma's or that of
+pgvector: recall@100 is the share of the 100 nearest memories that the index finds too.
 
     python benchmarks/recall.py
+    python benchmarks/recall.py --backend postgres
 """
 
 from __future__ import annotations
@@ -15,21 +16,25 @@ import os
 import shutil
 import statistics
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 from sentences import questions, statements
 from timings import Timings
 
-from memory_retrievers import AgentMemory, SemanticMemory
+from memory_retrievers import AgentMemory, RetrievalSettings, SemanticMemory
 from memory_retrievers.embeddings.minilm import MODEL_SHA256, TOKENIZER_SHA256, MiniLMEmbedder
 
 if TYPE_CHECKING:
     from memory_retrievers.passages import Vector, Vectors
+
+Dense: TypeAlias = Literal["exact", "wide"]
+Opening: TypeAlias = Callable[[Dense], AgentMemory]
 
 DEPTH: Final = 100
 SEED: Final = 7
@@ -100,23 +105,21 @@ def _embedder(texts: Sequence[str]) -> StoredVectors:
     return StoredVectors(texts, cache / "memory-retrievers" / f"sentences-{key}.npy")
 
 
-def _fill(path: Path, layout: Layout, sentences: Sequence[str], embedder: StoredVectors) -> None:
+def _fill(opened: Opening, layout: Layout, sentences: Sequence[str]) -> None:
     scopes = map(layout.scope_of, range(len(sentences)))
     facts = [
         SemanticMemory.new(scope=scope, fact=sentence, category="note")
         for scope, sentence in zip(scopes, sentences, strict=True)
     ]
-    with AgentMemory.open(path, embedder=embedder) as memory:
+    with opened("exact") as memory:
         for start in range(0, len(facts), 2_000):
             memory.remember_many(facts[start : start + 2_000])
 
 
-def _ask(
-    path: Path, layout: Layout, asked: Sequence[str], embedder: StoredVectors, dense: Literal["exact", "chroma"]
-) -> Answers:
+def _ask(opened: Opening, layout: Layout, asked: Sequence[str], dense: Dense) -> Answers:
     """Each question twice: once by its vector alone, once as an agent asks, which is timed."""
     answers = Answers()
-    with AgentMemory.open(path, embedder=embedder, dense=dense) as memory:
+    with opened(dense) as memory:
         retrieve = partial(
             memory.retrieve,
             scope=layout.searched,
@@ -132,17 +135,48 @@ def _ask(
     return answers
 
 
-def _line(layout: Layout, exact: Answers, chroma: Answers) -> str:
+def _line(layout: Layout, exact: Answers, wide: Answers) -> str:
     assert all(len(nearest) == DEPTH for nearest in exact.nearest)
-    recalls = [len(true & found) / DEPTH for true, found in zip(exact.nearest, chroma.nearest, strict=True)]
+    recalls = [len(true & found) / DEPTH for true, found in zip(exact.nearest, wide.nearest, strict=True)]
     mean, lowest = statistics.mean(recalls), min(recalls)
-    return f"| {layout.name} | {mean:.4f} | {lowest:.2f} | {chroma.timings} | {exact.timings} |"
+    return f"| {layout.name} | {mean:.4f} | {lowest:.2f} | {wide.timings} | {exact.timings} |"
+
+
+@contextmanager
+def _on_disk(embedder: StoredVectors) -> Iterator[Opening]:
+    """A store in a directory; its wide searches are Chroma's."""
+    directory = Path(tempfile.mkdtemp(prefix="memory-retrievers-recall-"))
+    try:
+        yield lambda dense: AgentMemory.open(
+            directory, embedder=embedder, dense="exact" if dense == "exact" else "chroma"
+        )
+    finally:
+        shutil.rmtree(directory)
+
+
+@contextmanager
+def _on_postgres(embedder: StoredVectors) -> Iterator[Opening]:
+    """A store on a server of its own; its wide searches are pgvector's."""
+    from postgres_server import running_postgres
+
+    with running_postgres(settings=("shared_buffers = '1GB'",)) as server:
+        url = server.url(server.create())
+
+        def opened(dense: Dense) -> AgentMemory:
+            if dense == "exact":
+                return AgentMemory.connect(url, embedder=embedder, dense="exact")
+            memory = AgentMemory.connect(url, embedder=embedder, retrieval=RetrievalSettings(exact_limit=0))
+            memory._store.dense.make(len(embedder.embed_query("?")))  # noqa: SLF001 - not beside the first searches
+            return memory
+
+        yield opened
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sentences", type=int, default=30_000)
     parser.add_argument("--questions", type=int, default=200)
+    parser.add_argument("--backend", choices=["disk", "postgres"], default="disk")
     arguments = parser.parse_args()
     sentences = statements(arguments.sentences, seed=SEED)
     assert len(set(sentences)) == arguments.sentences
@@ -151,16 +185,14 @@ def main() -> None:
     for number, question in enumerate(asked):
         embedder.nickname(_nickname(number), question)
     print(f"\nRecall@{DEPTH} of the wide search over {len(sentences):,} sentences, {len(asked)} questions\n")
-    print("| | mean | lowest | Chroma, ms p50 / p95 | exact, ms p50 / p95 |\n|---|---|---|---|---|")
+    postgres = arguments.backend == "postgres"
+    index = "pgvector" if postgres else "Chroma"
+    print(f"| | mean | lowest | {index}, ms p50 / p95 | exact, ms p50 / p95 |\n|---|---|---|---|---|")
     for layout in LAYOUTS:
-        directory = Path(tempfile.mkdtemp(prefix="memory-retrievers-recall-"))
-        try:
-            _fill(directory, layout, sentences, embedder)
-            exact = _ask(directory, layout, asked, embedder, "exact")
-            chroma = _ask(directory, layout, asked, embedder, "chroma")
-            print(_line(layout, exact, chroma), flush=True)
-        finally:
-            shutil.rmtree(directory)
+        with (_on_postgres if postgres else _on_disk)(embedder) as opened:
+            _fill(opened, layout, sentences)
+            exact, wide = (_ask(opened, layout, asked, dense) for dense in ("exact", "wide"))
+            print(_line(layout, exact, wide), flush=True)
 
 
 if __name__ == "__main__":

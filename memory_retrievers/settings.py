@@ -14,6 +14,9 @@ from memory_retrievers.scene_records import MOST_SHIFTS
 TOOLS_PREFIX: Final = "LLM_MEMORY_"
 """What the names of the environment variables begin with that :class:`ToolSettings` reads."""
 
+POOL_SIZE: Final = 10
+"""Connections to a PostgreSQL database that a process keeps at most: ten processes fill a server as it comes."""
+
 
 class RetrievalSettings(BaseModel):
     """How memories are searched, fused, re-ranked and shown.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.extras import Extra, required
 from memory_retrievers.parts import Parts
+from memory_retrievers.settings import POOL_SIZE
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql import SQLLedger
@@ -18,9 +19,6 @@ STORE_FILE: Final = "memory.db"
 
 CHROMA_DIRECTORY: Final = "chroma"
 """Beside it, what Chroma keeps: a projection of the file, which can be thrown away at any time."""
-
-POOL_SIZE: Final = 10
-"""Connections to a PostgreSQL database that a process keeps at most."""
 
 _PSYCOPG: Final = Extra(package="psycopg", module="psycopg", name="postgres")
 _POOL: Final = Extra(package="psycopg-pool", module="psycopg_pool", name="postgres")
@@ -67,7 +65,7 @@ def in_file(parts: Parts, file: Path | None, *, read_only: bool = False) -> Stor
         raise
 
 
-def on_server(parts: Parts, url: str, *, pool_size: int, within: str | None) -> Storage:
+def on_server(parts: Parts, url: str, *, pool_size: int = POOL_SIZE, within: str | None = None) -> Storage:
     """A PostgreSQL database, whose tables are made if they are missing.
 
     Raises:

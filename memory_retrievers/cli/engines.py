@@ -12,7 +12,7 @@ from memory_retrievers.errors import ValidationError
 from memory_retrievers.ownership import share
 from memory_retrievers.parts import Parts
 from memory_retrievers.protocols import Ledger
-from memory_retrievers.storage import POOL_SIZE, STORE_FILE, in_file, on_server
+from memory_retrievers.storage import STORE_FILE, in_file, on_server
 from memory_retrievers.store import MemoryStore
 
 
@@ -60,7 +60,7 @@ def _opened(place: Place, *, embedder_id: str | None, read_only: bool) -> Iterat
     )
     with place.without_its_secret():
         if isinstance(place.address, str):
-            storage = on_server(parts, place.address, pool_size=POOL_SIZE, within=None)
+            storage = on_server(parts, place.address)
             engine = Engine(parts, storage, read_only=read_only)
             let_go = engine.close
         else:

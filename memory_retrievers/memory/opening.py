@@ -11,8 +11,8 @@ from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.memory.handle import Handle
 from memory_retrievers.ownership import share
 from memory_retrievers.parts import BeforeStore, DenseEngine, KeywordEngine, Parts
-from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings, ToolSettings
-from memory_retrievers.storage import POOL_SIZE, STORE_FILE, in_file, is_server, on_server
+from memory_retrievers.settings import POOL_SIZE, IngestionSettings, RetrievalSettings, ReviewSettings, ToolSettings
+from memory_retrievers.storage import STORE_FILE, in_file, is_server, on_server
 
 if TYPE_CHECKING:
     from memory_retrievers.embeddings.adapt import AnyEmbedder
@@ -211,7 +211,7 @@ class Opening(Handle):
         if place is None:
             return cls(engine := Engine(parts, in_file(parts, None)), let_go=engine.close)
         if isinstance(place, str) and is_server(place):
-            storage = on_server(parts, place, pool_size=POOL_SIZE, within=None)
+            storage = on_server(parts, place)
             return cls(engine := Engine(parts, storage), let_go=engine.close)
         directory = Path(place)
         try:

@@ -36,7 +36,7 @@ class Ledger(Protocol):
         ...
 
     def reading(self) -> AbstractContextManager[None]:
-        """While this lasts, all that this thread reads may be as of the first of it; what it writes is not among it."""
+        """While this lasts, all that this thread reads may be as of the first of it."""
         ...
 
     def present(self, keys: Sequence[MemoryKey]) -> set[MemoryKey]:

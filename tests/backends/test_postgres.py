@@ -1,5 +1,8 @@
 """The ledger and the indexes on a real PostgreSQL server: every contract that the embedded ones keep."""
 
+import time
+
+import numpy as np
 import psycopg
 import pytest
 from postgres_server import EMPTIED
@@ -7,12 +10,15 @@ from postgres_server import EMPTIED
 from memory_retrievers import AgentMemory, ConfigurationError
 from memory_retrievers.backends.exact import ExactVectorIndex
 from memory_retrievers.backends.postgres import PostgresLedger
+from memory_retrievers.backends.postgres.schema import PARTITIONS
+from memory_retrievers.backends.postgres.vectors import HNSWVectorIndex
 from memory_retrievers.backends.rank_bm25 import RankBM25KeywordIndex
 from memory_retrievers.backends.sql import one
 from memory_retrievers.backends.sql.keyword import SCAN_LIMIT, PostingsKeywordIndex
+from memory_retrievers.models import Category
 from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.testing.contracts import KeywordIndexContract, LedgerContract, VectorIndexContract
-from memory_retrievers.testing.contracts.samples import add, fact
+from memory_retrievers.testing.contracts.samples import add, fact, facts_in
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +53,79 @@ class TestRankBM25(KeywordIndexContract):
     @pytest.fixture
     def index(self, ledger):
         return RankBM25KeywordIndex(ledger, k1=0.9, b=0.4)
+
+
+class TestHNSWVectors(VectorIndexContract):
+    """By an index that is made at the first search of vectors of a length, and is there at the next."""
+
+    @pytest.fixture
+    def index(self, ledger, monkeypatch):
+        index = HNSWVectorIndex(ledger, exact=ExactVectorIndex(ledger), exact_limit=0)
+        for dimension in (2, 3, 4, 8, 16):
+            index.make(dimension)
+        yield index
+        index.close()
+
+
+def _wide(ledger, number=3_000, dimension=32):
+    """An index that answers from the first passage on, and as many passages, an eighth of them of a category."""
+    generator = np.random.default_rng(3)
+    vectors = generator.standard_normal((number + 20, dimension)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    categories = [Category.GOAL if each % 8 == 0 else Category.NOTE for each in range(number)]
+    ledger.write_notes({"dimension": str(dimension)})
+    add(ledger, [fact(f"f{each}", category=category) for each, category in enumerate(categories)], vectors[:number])
+    return HNSWVectorIndex(ledger, exact=ExactVectorIndex(ledger), exact_limit=10), vectors[number:]
+
+
+def _indexes(ledger):
+    with ledger.postgres.session() as connection:
+        sql = "SELECT count(*), sum(idx_scan) FROM pg_stat_user_indexes WHERE indexrelname LIKE 'passage_vectors_32%'"
+        return connection.execute(sql).fetchone()
+
+
+@pytest.mark.parametrize("selection", [facts_in(), facts_in(category=Category.GOAL)], ids=["scope", "category"])
+def test_a_wide_search_asks_the_index_and_finds_nearly_all_that_an_exact_one_finds(ledger, selection):
+    index, queries = _wide(ledger)
+    index.make(32)
+    _, before = _indexes(ledger)
+    recalls = []
+    for query in queries:
+        exact = ExactVectorIndex(ledger).search(query, selection, limit=50)
+        found = index._nearest(query, selection, 50)
+        assert found.scores == sorted(found.scores, reverse=True)
+        recalls.append(len({*exact.passages} & {*found.passages}) / 50)
+    assert np.mean(recalls) >= 0.95
+    deadline = time.monotonic() + 30
+    while _indexes(ledger)[1] <= before:  # the server counts with a delay
+        assert time.monotonic() < deadline, "the index was not asked"
+        time.sleep(0.2)
+    index.close()
+
+
+def test_the_index_is_made_behind_the_first_wide_search_and_gone_after_a_rebuild(ledger):
+    index, (query, *_) = _wide(ledger, 200)
+    index.rebuild()
+    assert _indexes(ledger)[0] == 0
+    first = index.search(query, facts_in(), limit=20)  # exact
+    index._thread.join(60)
+    assert _indexes(ledger)[0] == PARTITIONS
+    assert index.search(query, facts_in(), limit=20).passages == first.passages
+    assert index._ready == {32}
+    index.rebuild()
+    assert _indexes(ledger)[0] == 0
+    index.close()
+
+
+def test_an_index_that_another_process_is_making_is_left_to_it(ledger):
+    index, (query, *_) = _wide(ledger, 200)
+    index.rebuild()
+    with ledger.postgres.alone("indexing") as connection:
+        assert connection is not None
+        index.make(32)
+        assert _indexes(ledger)[0] == 0
+        assert len(index.search(query, facts_in(), limit=20).passages) == 20
+    index.close()
 
 
 class TestExactVectors(VectorIndexContract):

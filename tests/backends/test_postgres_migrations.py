@@ -25,22 +25,6 @@ with AgentMemory.connect(sys.argv[1], embedder=HashEmbedder()) as memory:
 pytestmark = pytest.mark.usefixtures("own_pools")
 
 
-@pytest.fixture
-def server(postgres_server):
-    return postgres_server
-
-
-@pytest.fixture
-def name(server):
-    """The name of an empty database of the server."""
-    return server.create()
-
-
-@pytest.fixture
-def url(server, name):
-    return server.url(name)
-
-
 def connected(url):
     return AgentMemory.connect(url, embedder=HashEmbedder())
 

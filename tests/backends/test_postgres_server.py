@@ -59,22 +59,6 @@ memory.close()
 pytestmark = pytest.mark.usefixtures("own_pools")
 
 
-@pytest.fixture
-def server(postgres_server):
-    return postgres_server
-
-
-@pytest.fixture
-def name(server):
-    """The name of an empty database of the server."""
-    return server.create()
-
-
-@pytest.fixture
-def url(server, name):
-    return server.url(name)
-
-
 def connected(url, **given):
     return AgentMemory.connect(url, embedder=HashEmbedder(), **given)
 

@@ -20,6 +20,7 @@ from memory_retrievers.backends.postgres.connection import Connection, bounded, 
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
 from memory_retrievers.backends.sql import connection as sql
 from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.settings import POOL_SIZE
 
 _PATIENCE: Final = 30.0
 """Seconds to wait for a connection of the pool, and for a transaction's turn."""
@@ -29,6 +30,9 @@ _LEAST_CONNECTIONS: Final = 2
 
 _IDLE: Final = 0.5
 """Seconds after which a connection is asked whether it is still alive before it is used."""
+
+EF_SEARCH: Final = 400
+"""How many neighbours a search by pgvector's index keeps in sight: what Chroma's is made with here."""
 
 _SNAPSHOT: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -51,7 +55,7 @@ class Database:
         BackendError: The database cannot be reached.
     """
 
-    def __init__(self, url: str, *, pool_size: int = 10, within: str | None = None) -> None:
+    def __init__(self, url: str, *, pool_size: int = POOL_SIZE, within: str | None = None) -> None:
         self._within = within
         self._process = os.getpid()
         self._local = threading.local()
@@ -144,28 +148,29 @@ class Database:
 
     @contextmanager
     def feeding(self) -> Iterator[None]:
-        """See ``sql.connection.Database``; the lock is that of a session, and goes if its process does."""
+        """See ``sql.connection.Database``."""
         with self._feeding, self.session() as connection:
-            key = _hashed(f"{self._key}/feeding")
+            key = self._key_of("", purpose="feeding")
             connection.run(f"SELECT pg_advisory_lock({key})")
-            try:
+            with _unlocked_after(connection, key):
                 yield
-            finally:
-                with contextlib.suppress(psycopg.Error):
-                    connection.run(f"SELECT pg_advisory_unlock({key})")
 
     @contextmanager
     def moving(self) -> Iterator[bool]:
-        """See ``sql.connection.Database``; the lock is that of a session, and goes if its process does."""
+        """See ``sql.connection.Database``."""
+        with self.alone("moving") as connection:
+            yield connection is not None
+
+    @contextmanager
+    def alone(self, purpose: str) -> Iterator[Connection | None]:
+        """A session for something that one process does at a time; None if another is at it."""
         with self.session() as connection:
-            key = _hashed(f"{self._key}/moving")
-            taken = bool(sql.one(connection, f"SELECT pg_try_advisory_lock({key})"))
-            try:
-                yield taken
-            finally:
-                if taken:
-                    with contextlib.suppress(psycopg.Error):
-                        connection.run(f"SELECT pg_advisory_unlock({key})")
+            key = self._key_of("", purpose=purpose)
+            if not sql.one(connection, f"SELECT pg_try_advisory_lock({key})"):
+                yield None
+                return
+            with _unlocked_after(connection, key):
+                yield connection
 
     def next_passages(self, connection: sql.Connection, number: int) -> Sequence[int]:
         """See ``sql.connection.Database``; a transaction has its scopes to itself, so within one they rise."""
@@ -224,6 +229,7 @@ class Database:
     def _configure(self, raw: psycopg.Connection[Any]) -> None:
         prepare(raw)
         raw.execute("SELECT set_config('hnsw.iterative_scan', 'strict_order', FALSE)")
+        raw.execute("SELECT set_config('hnsw.ef_search', %s, FALSE)", (str(EF_SEARCH),))
         # planning for so many partitions takes longer than most statements, and one plan serves all values
         raw.execute("SELECT set_config('plan_cache_mode', 'force_generic_plan', FALSE)")
         raw.execute("SELECT set_config('lock_timeout', %s, FALSE)", (f"{_PATIENCE:.0f}s",))
@@ -237,8 +243,8 @@ class Database:
         turns = ", ".join(f"pg_advisory_xact_lock({key})" for key in sorted({self._key_of(each) for each in scopes}))
         return f"BEGIN; SELECT pg_advisory_xact_lock_shared({self._key}); SELECT {turns}"
 
-    def _key_of(self, scope: str) -> int:
-        return _hashed(f"{self._key}/{scope}")
+    def _key_of(self, scope: str, *, purpose: str = "writing") -> int:
+        return _hashed(f"{self._key}/{purpose}/{scope}")
 
     def _require_room(self, scopes: Sequence[str]) -> None:
         held: frozenset[str] = self._local.scopes
@@ -248,6 +254,16 @@ class Database:
     def _require_own_process(self) -> None:
         if self._process != os.getpid():
             raise ConfigurationError("this memory was opened before a fork, in the parent: open it again in the child")
+
+
+@contextmanager
+def _unlocked_after(connection: Connection, key: int) -> Iterator[None]:
+    """Give a lock of a session back, which would go with its process too."""
+    try:
+        yield
+    finally:
+        with contextlib.suppress(psycopg.Error):
+            connection.run(f"SELECT pg_advisory_unlock({key})")
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from memory_retrievers.backends.postgres.database import Database
 from memory_retrievers.backends.sql.ledger import SQLLedger
+from memory_retrievers.settings import POOL_SIZE
 
 
 class PostgresLedger(SQLLedger):
@@ -19,7 +20,7 @@ class PostgresLedger(SQLLedger):
         BackendError: The database cannot be reached.
     """
 
-    def __init__(self, url: str, *, pool_size: int = 10, within: str | None = None) -> None:
+    def __init__(self, url: str, *, pool_size: int = POOL_SIZE, within: str | None = None) -> None:
         database = Database(url, pool_size=pool_size, within=within)
         super().__init__(database)
         self.postgres = database

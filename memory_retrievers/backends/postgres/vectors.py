@@ -14,7 +14,7 @@ from memory_retrievers.backends.postgres.schema import PARTITIONS
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Connection, one
 from memory_retrievers.contents import VerificationReport
-from memory_retrievers.errors import BackendError
+from memory_retrievers.errors import BackendError, ConfigurationError
 from memory_retrievers.passages import Hits, Selection
 from memory_retrievers.protocols import VectorIndex
 
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 MOST_NUMBERS: Final = 2_000
 """pgvector indexes no longer vectors in single precision; up to twice as long ones it indexes in half of that."""
 
-EF_SEARCH: Final = 400
-"""How many neighbours a search keeps in sight: what Chroma's index is made with here."""
+_BY_INDEX: Final = """
+    BEGIN READ ONLY; SET LOCAL enable_sort = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off
+"""
+"""The planner takes a scan of the index for dearer than it is, and would rather sort all that is in the scope."""
 
 _logger = logging.getLogger("memory_retrievers")
 
@@ -49,8 +51,9 @@ class HNSWVectorIndex:
         self._exact = exact
         self._exact_limit = exact_limit
         self._ready: set[int] = set()
-        self._making = threading.Lock()
+        self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
 
     def search(self, vector: Vector, selection: Selection, *, limit: int) -> Hits:
         """See ``protocols.VectorIndex``."""
@@ -77,39 +80,44 @@ class HNSWVectorIndex:
         return self._exact.verify()
 
     def rebuild(self) -> None:
-        """See ``protocols.VectorIndex``: the index is made anew while it stays in use."""
+        """See ``protocols.VectorIndex``: the next wide search has the index made anew, and none is left till then."""
         self._exact.rebuild()
         with self._ledger.postgres.session() as connection:
             for (name,) in connection.execute(
                 "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema AND starts_with(indexname, ?)",
                 (_PREFIX,),
             ).fetchall():
-                connection.run(f'REINDEX INDEX CONCURRENTLY "{name}"')
+                connection.run(f'DROP INDEX CONCURRENTLY IF EXISTS "{name}"')
+        self._ready.clear()
 
     def purge(self) -> None:
         """See ``protocols.VectorIndex``; the tables are written anew with their indexes."""
         self._exact.purge()
 
     def close(self) -> None:
-        """See ``protocols.VectorIndex``; an index that is being made is finished first."""
+        """See ``protocols.VectorIndex``; the partition whose index is being made is finished first."""
+        self._stop.set()
         if self._thread is not None:
             self._thread.join()
         self._exact.close()
 
     def make(self, dimension: int) -> None:
-        """Make what is missing of the index for vectors of so many numbers; the tables stay in use.
+        """Make what is missing of the index for vectors of so many numbers, unless another process is at it.
+
+        The tables stay in use.
 
         Raises:
+            ConfigurationError: The role does not own the tables.
             BackendError: It could not be made.
         """
-        database = self._ledger.postgres
-        with database.feeding(), database.session() as connection:
+        with self._ledger.postgres.alone("indexing") as connection:
             for partition in range(PARTITIONS):
+                if connection is None or self._stop.is_set():
+                    return
                 if not _is_valid(connection, _name(dimension, partition)):
                     # one that was interrupted is there and of no use
                     connection.run(f"DROP INDEX CONCURRENTLY IF EXISTS {_name(dimension, partition)}")
                     connection.run(_making(dimension, partition))
-        self._ready.add(dimension)
 
     def _is_ready(self, dimension: int) -> bool:
         if dimension in self._ready:
@@ -125,20 +133,24 @@ class HNSWVectorIndex:
         return False
 
     def _start(self, dimension: int) -> None:
-        with self._making:
-            if self._thread is None or not self._thread.is_alive():
+        with self._starting:
+            if not self._stop.is_set() and (self._thread is None or not self._thread.is_alive()):
                 self._thread = threading.Thread(target=self._in_background, args=(dimension,), name="memory-hnsw")
                 self._thread.start()
 
     def _in_background(self, dimension: int) -> None:
         try:
             self.make(dimension)
+        except ConfigurationError as error:
+            self._stop.set()  # it is for the owner of the tables to make it
+            _logger.warning("the vector index is not made by this role, searches stay exact: %s", error)
         except BackendError as error:
             _logger.warning("the vector index could not be made, searches stay exact: %s", error)
 
     def _nearest(self, vector: Vector, selection: Selection, limit: int) -> Hits | None:
         """What the index finds, measured exactly; None if it has found less than there is."""
-        with self._ledger.database.read() as connection:
+        with self._ledger.postgres.session() as connection:
+            connection.run(_BY_INDEX)
             dialect = connection.dialect
             column = f"c.vector::{_type(len(vector))}"
             sql = f"""SELECT c.passage FROM passage_contents c
@@ -146,7 +158,7 @@ class HNSWVectorIndex:
                 JOIN memories m ON m.scope_id = p.scope_id AND m.row = p.memory
                 WHERE c.scope_id {where.scope_condition(selection)} AND vector_dims(c.vector) = {len(vector)}
                 AND {where.searched(selection)} AND {where.where(dialect, selection)}
-                ORDER BY {column} <=> CAST(:vector AS {_type(len(vector))}) LIMIT :limit"""
+                ORDER BY {column} <=> CAST(:vector AS {_type(len(vector))}), c.passage LIMIT :limit"""
             values = where.parameters(dialect, selection) | {"vector": dialect.vector(vector), "limit": limit}
             found = [int(passage) for (passage,) in connection.execute(sql, values)]
         if len(found) < limit and len(found) < self._ledger.size(selection, at_most=limit):
