@@ -116,7 +116,7 @@ class Feeder:
         Raises:
             BackendError: It cannot be done now.
         """
-        with self._undisturbed():
+        with self._undisturbed(), self._outbox.turn():
             self._generation = None
             self._projection.destroy(self._outbox.state().generation, every_byte=True)
             self._outbox.begin(None)
