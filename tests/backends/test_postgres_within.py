@@ -38,11 +38,6 @@ def server(postgres_server):
 
 
 @pytest.fixture
-def name(server):
-    return server.create()
-
-
-@pytest.fixture
 def owner(server, name):
     """The store of all tenants, with what another tenant has in it."""
     with AgentMemory.connect(server.url(name), embedder=HashEmbedder()) as memory:
