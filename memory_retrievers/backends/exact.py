@@ -101,7 +101,7 @@ class ExactVectorIndex:
         passages = np.array(self._ledger.eligible(selection), dtype=np.int64)
         if self._is_too_large(passages):
             return self._streamed(passages, vector, limit)
-        block, rows = self._block(selection, passages, forgotten=forgotten)
+        block, rows = self._block(selection, passages, forgotten=forgotten, are_all=True)
         if not len(rows):
             return Hits([], [], [])
         if len(block.ids) > _CHUNK:
@@ -119,7 +119,7 @@ class ExactVectorIndex:
         ascending = passages[order]
         found = np.full(len(passages), -1.0, np.float32)
         if not self._is_too_large(ascending):
-            block, _ = self._block(selection, ascending, forgotten=forgotten)
+            block, _ = self._block(selection, ascending, forgotten=forgotten, are_all=False)
             return _measured(block, ascending, vector, order, found)
         for start in range(0, len(passages), _STREAMED):
             piece = slice(start, start + _STREAMED)
@@ -170,9 +170,12 @@ class ExactVectorIndex:
                     self._bytes += self._blocks[key].size - block.size
 
     def _block(
-        self, selection: Selection, passages: NDArray[np.int64], *, forgotten: int
+        self, selection: Selection, passages: NDArray[np.int64], *, forgotten: int, are_all: bool
     ) -> tuple[_Block, NDArray[np.int64]]:
-        """The remembered vectors, with those that are missing read from the ledger, and where the passages stand."""
+        """The remembered vectors, with those that are missing read from the ledger, and where the passages stand.
+
+        ``are_all``: the passages are all that the selection lets through, so that there is no use for any other.
+        """
         key = (selection.scope, selection.include_child_scopes, selection.fields)
         with self._lock:
             known = self._blocks.get(key)
@@ -185,7 +188,7 @@ class ExactVectorIndex:
             rows, present = block.rows_of(passages)
             rows = rows[present]  # without what was deleted since the ledger was asked
         # What is gone for good would stay in memory: a block that is mostly that is cut down to what is seen.
-        narrowed = selection.is_narrow or selection.category is not None
+        narrowed = selection.is_narrow or selection.category is not None or not are_all
         if not narrowed and len(block.ids) > 2 * len(rows) + _CHUNK:
             block, rows = block.taken(rows), np.arange(len(rows))
         if block is not known and block is not _EMPTY:

@@ -57,6 +57,17 @@ def _found(index, selection=None):
     return list(ranking(index.search(NORTH, selection or facts_in(), limit=10_000)))
 
 
+def test_measuring_a_few_leaves_the_others_remembered(ledger):
+    ids = _store(ledger, 1_000)
+    index = ExactVectorIndex(ledger)
+    _found(index)
+    assert ledger.read == 1_000
+    for start in range(0, 1_000, 100):
+        index.similarities(NORTH, facts_in(), np.array(ids[start : start + 5], np.int64))
+        _found(index)
+    assert ledger.read == 1_000
+
+
 def test_each_vector_is_read_once(ledger):
     index = ExactVectorIndex(ledger)
     _store(ledger, 10)
