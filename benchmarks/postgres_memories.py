@@ -17,7 +17,6 @@ from postgres_server import EMPTIED
 from psycopg.conninfo import conninfo_to_dict
 
 from memory_retrievers import AgentMemory
-from memory_retrievers.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer
@@ -70,9 +69,7 @@ class PostgresMemories:
         memory._let_go = weakref.finalize(memory, functools.partial(self._let_go, detached[1], url))  # noqa: SLF001
         return memory
 
-    def _open(self, path: str | Path, *, read_only: bool = False, **parts: Any) -> AgentMemory:  # noqa: ANN401
-        if read_only:
-            raise ConfigurationError("a store on PostgreSQL is not opened read-only: this test is an embedded one")
+    def _open(self, path: str | Path, **parts: Any) -> AgentMemory:  # noqa: ANN401
         directory = Path(path).resolve()
         if directory not in self._directories:
             self._directories[directory] = self._lent()

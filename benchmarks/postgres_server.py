@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import subprocess
 import tempfile
 import time
 import warnings
@@ -47,9 +48,10 @@ class PostgresServer:
         self.directory = directory
         self._count = 0
         self._ready: list[str] = []
-        for setting in (*settings, "max_connections = 100"):
+        for setting in settings:
             self.run(f"ALTER SYSTEM SET {setting}")
-        self.run("SELECT pg_reload_conf()")
+        if settings:
+            self.run("SELECT pg_reload_conf()")
 
     def url(self, database: str = "postgres") -> str:
         """Where a database is reached."""
@@ -111,6 +113,15 @@ class PostgresServer:
             warnings.simplefilter("ignore")
             self._server.ensure_postgres_running()
 
+    def restart(self) -> None:
+        """End it and start it, for settings that are read only then."""
+        self._server.stop()
+        self.start()
+
+    def promote(self) -> None:
+        """Make a primary of a standby."""
+        self.run("SELECT pg_promote()")
+
     def stop(self) -> None:
         """End it."""
         self._server.cleanup()
@@ -133,12 +144,55 @@ def _is_alive(process: psutil.Process) -> bool:
 @contextmanager
 def running_postgres(*, settings: tuple[str, ...] = ()) -> Iterator[PostgresServer]:
     """A server, with nothing in it, until the end of the block."""
+    with _folder() as directory, _running(directory, settings=(*settings, "max_connections = 100")) as server:
+        yield server
+
+
+@contextmanager
+def base_backup(server: PostgresServer, *options: str) -> Iterator[Path]:
+    """A folder with a copy of a server's files, made while it runs.
+
+    Args:
+        server: The server.
+        options: Of ``pg_basebackup``; ``--write-recovery-conf`` makes a standby of it.
+    """
+    with _folder() as directory:
+        owner = server.directory.owner()
+        shutil.chown(directory, owner)
+        command = [server.program("pg_basebackup"), "-D", directory, "-d", server.url(), "--checkpoint=fast", *options]
+        subprocess.run(command, check=True, user=owner, cwd=directory, capture_output=True)  # noqa: S603
+        for left in (".handle_pids.json", *(file.name for file in directory.glob(".s.PGSQL.*.lock"))):
+            (directory / left).unlink()
+        yield directory
+
+
+@contextmanager
+def running_backup(directory: Path, *, settings: tuple[str, ...] = ()) -> Iterator[PostgresServer]:
+    """A server that begins with a base backup.
+
+    Args:
+        directory: The folder of the backup.
+        settings: To be added to its configuration before it starts.
+    """
+    with (directory / "postgresql.auto.conf").open("a") as file:
+        file.writelines(f"{setting}\n" for setting in settings)
+    with _running(directory) as server:
+        yield server
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
     directory = Path(tempfile.mkdtemp(prefix="mr-pg-"))  # a Unix socket's path is short
     try:
-        server = PostgresServer(directory, settings=settings)
-        try:
-            yield server
-        finally:
-            server.stop()
+        yield directory
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def _running(directory: Path, *, settings: tuple[str, ...] = ()) -> Iterator[PostgresServer]:
+    server = PostgresServer(directory, settings=settings)
+    try:
+        yield server
+    finally:
+        server.stop()

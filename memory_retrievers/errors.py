@@ -8,7 +8,7 @@
     ├── NotFoundError (LookupError)        no such memory in this scope
     ├── BatchOperationError                a batch failed as a whole; everything was rolled back
     ├── MissingExtraError (ImportError)    an optional dependency is not installed
-    ├── StoreLockedError                   another process writes this store
+    ├── StoreLockedError                   the store cannot be written from here, only looked into
     ├── EmbeddingMismatchError             the embedder is not the one the store was filled with
     └── BackendError                       a third party failed underneath
         ├── IndexOutOfStepError            an index does not match the records
@@ -105,7 +105,7 @@ class MissingExtraError(MemoryRetrieversError, ImportError):
 
 
 class StoreLockedError(MemoryRetrieversError):
-    """Another process writes this store."""
+    """The store can only be looked into from here: another process writes it, or its server is a standby."""
 
 
 class EmbeddingMismatchError(MemoryRetrieversError):

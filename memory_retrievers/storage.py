@@ -65,12 +65,15 @@ def in_file(parts: Parts, file: Path | None, *, read_only: bool = False) -> Stor
         raise
 
 
-def on_server(parts: Parts, url: str, *, pool_size: int = POOL_SIZE, within: str | None = None) -> Storage:
-    """A PostgreSQL database, whose tables are made if they are missing.
+def on_server(
+    parts: Parts, url: str, *, pool_size: int = POOL_SIZE, within: str | None = None, read_only: bool = False
+) -> Storage:
+    """A PostgreSQL database, whose tables are made if they are missing; whoever only looks does without Chroma.
 
     Raises:
         MissingExtraError: psycopg is not installed.
         ConfigurationError: A newer version of the package made the tables, or they cannot be made.
+        StoreLockedError: The server takes no writes.
         BackendError: The database cannot be reached.
     """
     from memory_retrievers.backends.exact import ExactVectorIndex
@@ -79,10 +82,10 @@ def on_server(parts: Parts, url: str, *, pool_size: int = POOL_SIZE, within: str
         from memory_retrievers.backends.postgres import PostgresLedger
         from memory_retrievers.backends.postgres.vectors import HNSWVectorIndex
 
-    ledger = PostgresLedger(url, pool_size=pool_size, within=within)
+    ledger = PostgresLedger(url, pool_size=pool_size, within=within, read_only=read_only)
     try:
         exact = ExactVectorIndex(ledger)
-        if isinstance(parts.dense, str):
+        if read_only or isinstance(parts.dense, str):
             exact_limit = None if parts.dense == "exact" else parts.retrieval.exact_limit
             dense: VectorIndex = HNSWVectorIndex(ledger, exact=exact, exact_limit=exact_limit)
         else:

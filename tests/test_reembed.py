@@ -487,7 +487,6 @@ def test_the_bundled_embedder_needs_no_name(store):
         assert nearest(memory, "Which hot drink?") == "f1"
 
 
-@pytest.mark.embedded("connect() has no read_only: a role that may only read does that")
 def test_a_read_only_memory_does_not_reembed(store):
     with opened(store) as memory:
         fill(memory)
@@ -513,7 +512,7 @@ def move(writer, dimension):
     assert writer.stdout.readline() == "done\n"
 
 
-@pytest.mark.embedded("connect() has no read_only: a role that may only read does that")
+@pytest.mark.embedded("another process opens the directory")
 def test_who_looks_into_a_store_that_was_moved_by_another_process_is_told_so(store, writer):
     with opened(store, read_only=True) as memory:
         assert nearest(memory, text(7)) == "f7"
@@ -527,7 +526,6 @@ def test_who_looks_into_a_store_that_was_moved_by_another_process_is_told_so(sto
         assert nearest(memory, text(7)) == "f7"  # its embedder is the store's again
 
 
-@pytest.mark.embedded("connect() has no read_only: a role that may only read does that")
 def test_who_looks_keeps_no_vector_of_a_search_that_the_change_overtook(store):
     gated = Gated(256)
     with (

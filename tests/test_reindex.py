@@ -346,7 +346,6 @@ def test_messages_are_embedded_without_their_day_by_another_embedder_too(store, 
         assert memory.verify().problems == ()
 
 
-@pytest.mark.embedded("connect() has no read_only: a role that may only read does that")
 def test_a_store_that_is_only_looked_into_is_not_brought_anywhere(store, embedder):
     with opened(store, embedder, SUMMARY) as memory:
         memory.remember_many([draft(0)])

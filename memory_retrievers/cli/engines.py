@@ -60,7 +60,7 @@ def _opened(place: Place, *, embedder_id: str | None, read_only: bool) -> Iterat
     )
     with place.without_its_secret():
         if isinstance(place.address, str):
-            storage = on_server(parts, place.address)
+            storage = on_server(parts, place.address, read_only=read_only)
             engine = Engine(parts, storage, read_only=read_only)
             let_go = engine.close
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.cli.embedders import embedder_at
@@ -43,20 +44,11 @@ def opened(
     tools: ToolSettings | None = None,
     read_only: bool = False,
 ) -> AgentMemory:
-    """Open the store at a place, or make it; in a database, nobody needs to open it read-only."""
+    """Open the store at a place, or make it."""
+    at = place.address
+    opens = partial(AgentMemory.connect, at) if isinstance(at, str) else partial(AgentMemory.open, at)
     with place.without_its_secret():
-        if isinstance(place.address, str):
-            return AgentMemory.connect(
-                place.address, embedder=embedder, embedder_id=embedder_id, retrieval=retrieval, tools=tools
-            )
-        return AgentMemory.open(
-            place.address,
-            embedder=embedder,
-            embedder_id=embedder_id,
-            retrieval=retrieval,
-            tools=tools,
-            read_only=read_only,
-        )
+        return opens(embedder=embedder, embedder_id=embedder_id, retrieval=retrieval, tools=tools, read_only=read_only)
 
 
 def to_change(store: Place, *, read_only: bool = False) -> AgentMemory:

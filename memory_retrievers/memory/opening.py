@@ -150,6 +150,7 @@ class Opening(Handle):
         tools: ToolSettings | None = None,
         pool_size: int = POOL_SIZE,
         within: str | None = None,
+        read_only: bool = False,
     ) -> Self:
         """Use the store in a PostgreSQL database with pgvector, whose tables are made if they are missing.
 
@@ -174,12 +175,16 @@ class Opening(Handle):
             pool_size: How many connections this process keeps at most; two are always open.
             within: Confine every connection to this scope and those below it. Where its role does not own the tables,
                 PostgreSQL's row-level security shows it no row of any other scope, whatever is asked.
+            read_only: Only look, also into a standby; nothing is noted for review, no index is made, and Chroma is
+                left alone.
 
         Raises:
             MissingExtraError: psycopg is not installed.
             ConfigurationError: The arguments do not fit together, a newer version of the package made the tables, the
-                server is older than PostgreSQL 15 or has no pgvector, or Chroma's own folder was asked for.
+                server is older than PostgreSQL 15 or has no pgvector, Chroma's own folder was asked for, or there is no
+                store to look into.
             ValidationError: ``within`` is malformed.
+            StoreLockedError: The server takes no writes, as a standby does, and ``read_only`` was not asked for.
             EmbeddingMismatchError: The store was filled with another embedder.
             BackendError: The database cannot be reached.
         """
@@ -202,8 +207,9 @@ class Opening(Handle):
             before_store=before_store,
             tools=tools,
         )
-        storage = on_server(parts, url, pool_size=pool_size, within=None if within is None else scopes.parse(within))
-        return cls(engine := Engine(parts, storage), let_go=engine.close)
+        confined = None if within is None else scopes.parse(within)
+        storage = on_server(parts, url, pool_size=pool_size, within=confined, read_only=read_only)
+        return cls(engine := Engine(parts, storage, read_only=read_only), let_go=engine.close)
 
     @classmethod
     def _of(cls, parts: Parts, place: str | Path | None) -> Self:

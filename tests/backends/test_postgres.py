@@ -33,9 +33,15 @@ def ledgers(postgres_server):
 @pytest.fixture
 def ledger(ledgers):
     yield ledgers[0]
-    if ledgers[0].postgres._pool.closed:  # by the test
+    try:
+        _empty(ledgers[0])
+    except ConfigurationError:  # the test has closed it
         ledgers[0] = PostgresLedger(ledgers[1], pool_size=4)
-    with ledgers[0].postgres.session() as connection:
+        _empty(ledgers[0])
+
+
+def _empty(ledger):
+    with ledger.postgres.session() as connection:
         connection.run(EMPTIED)
 
 

@@ -474,7 +474,6 @@ def test_a_malformed_scope_is_refused(plain, said, scope):
             call()
 
 
-@pytest.mark.embedded("connect() has no read_only: a role that may only read does that")
 def test_a_read_only_memory_takes_no_messages(tmp_path, clock, said):
     with AgentMemory.open(tmp_path, embedder=HashEmbedder(), clock=clock) as memory:
         memory.remember_fact(scope="c", fact="tea")

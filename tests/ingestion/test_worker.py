@@ -85,7 +85,6 @@ def test_closing_does_not_wait_for_the_next_attempt(opened, said, segmenter):
     assert time.monotonic() - before < working.FIRST_PAUSE
 
 
-@pytest.mark.embedded("connect() has no read_only: a role that may only read does that")
 def test_a_store_that_is_only_looked_into_has_no_worker(opened, tmp_path, clock):
     with (
         AgentMemory.open(tmp_path / "store", embedder=HashEmbedder(), clock=clock, read_only=True) as look,

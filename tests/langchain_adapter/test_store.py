@@ -374,7 +374,6 @@ def test_reading_prolongs_a_lifetime_unless_it_should_not(store, clock, read, re
     assert (store.get(ALICE, "m1") is not None) is refresh
 
 
-@pytest.mark.embedded("connect() has no read_only: a role that may only read does that")
 def test_a_memory_that_may_only_be_read_prolongs_nothing(tmp_path):
     with AgentMemory.open(tmp_path / "memory", embedder=HashEmbedder()) as memory:
         MemoryStoreAdapter(memory, scope="app").put(ALICE, "m1", LYON, ttl=5)

@@ -139,7 +139,6 @@ def test_accesses_from_many_threads_are_all_counted(tmp_path, draft):
         assert memory.get(it.id, scope=it.scope).access_count == 40
 
 
-@pytest.mark.embedded("connect() has no read_only: a role that may only read does that")
 def test_a_store_that_is_only_looked_into_counts_no_accesses_and_refuses_writes(tmp_path, draft, clock):
     with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder(), clock=clock) as memory:
         (it,) = memory.manager.access(memory.manager.add([draft("tea")]), how="get")

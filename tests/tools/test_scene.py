@@ -103,7 +103,6 @@ def test_it_leaves_no_trace_and_works_where_nothing_may_be_changed(story, contex
     assert "scene" in {tool.name for tool in offered_tools(allow_scopes=False, names="read")}
 
 
-@pytest.mark.embedded("connect() has no read_only: a role that may only read does that")
 def test_a_store_that_is_opened_read_only_tells_it_too(tmp_path):
     with AgentMemory.open(tmp_path, embedder=HashEmbedder(), dense="exact") as memory:
         memory.add_scene_events(ROOT, [event("ship", "Ada boarded the ship", 3, "Ada")])

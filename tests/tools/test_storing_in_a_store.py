@@ -1,5 +1,3 @@
-import pytest
-
 from memory_retrievers import AgentMemory
 from memory_retrievers.langchain import MemoryRetriever as LangChainRetriever
 from memory_retrievers.llama_index import MemoryRetriever as LlamaIndexRetriever
@@ -67,7 +65,6 @@ def test_what_was_stored_survives_a_restart(tmp_path, clock):
         assert toolbox.call("memory_search", {"query": "Kept for good"}).artifact["results"][0]["id"] == id
 
 
-@pytest.mark.embedded("connect() has no read_only: a role that may only read does that")
 def test_a_store_that_is_only_looked_into_refuses_to_store(tmp_path, clock):
     AgentMemory.open(tmp_path, embedder=HashEmbedder(), clock=clock).close()
     with AgentMemory.open(tmp_path, embedder=HashEmbedder(), clock=clock, read_only=True) as memory:

@@ -1,6 +1,6 @@
 """A connection to PostgreSQL that runs the ledger's statements, and how values pass through it.
 
-The only file of the package that imports psycopg, with ``database``.
+The only files of the package that import psycopg are those beside this one.
 """
 
 from __future__ import annotations

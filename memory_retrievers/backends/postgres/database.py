@@ -6,33 +6,24 @@ import contextlib
 import hashlib
 import os
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import psycopg
-import psycopg_pool
 
 from memory_retrievers.backends.postgres import migrating
 from memory_retrievers.backends.postgres.connection import Connection, bounded, prepare, wrapped
+from memory_retrievers.backends.postgres.pool import LEAST_CONNECTIONS, Pool
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
 from memory_retrievers.backends.sql import connection as sql
+from memory_retrievers.backends.sql.connection import READ_ONLY
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.settings import POOL_SIZE
 
 _PATIENCE: Final = 30.0
 """Seconds to wait for a connection of the pool, and for a transaction's turn."""
-
-_LEAST_CONNECTIONS: Final = 2
-"""One reads a snapshot, or holds a lock, while the other is asked."""
-
-_IDLE: Final = 0.5
-"""Seconds after which a connection is asked whether it is still alive before it is used."""
-
-EF_SEARCH: Final = 400
-"""How many neighbours a search by pgvector's index keeps in sight: what Chroma's is made with here."""
 
 _SNAPSHOT: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -48,49 +39,44 @@ class Database:
         pool_size: How many connections to keep at most.
         within: Confine every connection to this scope and those below it: where the role does not own the tables,
             PostgreSQL shows it no row of any other.
+        read_only: Only look into tables that are there, also those of a standby.
 
     Raises:
         ConfigurationError: A newer version of the package made the tables, they cannot be made, the address cannot be
             read, or there are too few connections.
+        StoreLockedError: The server takes no writes.
         BackendError: The database cannot be reached.
     """
 
-    def __init__(self, url: str, *, pool_size: int = POOL_SIZE, within: str | None = None) -> None:
-        self._within = within
+    def __init__(
+        self, url: str, *, pool_size: int = POOL_SIZE, within: str | None = None, read_only: bool = False
+    ) -> None:
+        self._read_only = read_only
         self._process = os.getpid()
         self._local = threading.local()
         self._feeding = threading.Lock()
-        if pool_size < _LEAST_CONNECTIONS:
-            raise ConfigurationError(f"pool_size must be at least {_LEAST_CONNECTIONS}, not {pool_size}")
+        if pool_size < LEAST_CONNECTIONS:
+            raise ConfigurationError(f"pool_size must be at least {LEAST_CONNECTIONS}, not {pool_size}")
         with wrapped():
             address = bounded(url)
             with psycopg.connect(address, autocommit=True) as connection:
                 prepare(connection)
-                migrating.migrate(Connection(connection))
+                if read_only:
+                    migrating.require_current(Connection(connection))
+                else:
+                    migrating.migrate(Connection(connection))
                 self._key = _key_of_store(connection)
-            self._pool = psycopg_pool.ConnectionPool(
-                address,
-                min_size=_LEAST_CONNECTIONS,
-                max_size=pool_size,
-                timeout=_PATIENCE,
-                kwargs={"autocommit": True},
-                configure=self._configure,
-                check=_check,
-                reset=_note_use,
-                name="memory-retrievers",
-                num_workers=1,
-                open=True,
-            )
-            try:
-                self._pool.wait(_PATIENCE)
-            except BaseException:
-                self._pool.close()
-                raise
+            settings = {"lock_timeout": f"{_PATIENCE:.0f}s"}
+            if read_only:
+                settings["default_transaction_read_only"] = "on"
+            if within is not None:
+                settings["memory_retrievers.within"] = within
+            self._pool = Pool(address, size=pool_size, patience=_PATIENCE, settings=settings)
 
     @contextmanager
     def write(self, *scopes: str) -> Iterator[Connection]:
         """See ``sql.connection.Database``."""
-        self._require_own_process()
+        self.require_writable()
         outer: Connection | None = getattr(self._local, "connection", None)
         if outer is not None:
             self._require_room(scopes)
@@ -149,6 +135,7 @@ class Database:
     @contextmanager
     def feeding(self) -> Iterator[None]:
         """See ``sql.connection.Database``."""
+        self.require_writable()
         with self._feeding, self.session() as connection:
             key = self._key_of("", purpose="feeding")
             connection.run(f"SELECT pg_advisory_lock({key})")
@@ -164,6 +151,7 @@ class Database:
     @contextmanager
     def alone(self, purpose: str) -> Iterator[Connection | None]:
         """A session for something that one process does at a time; None if another is at it."""
+        self.require_writable()
         with self.session() as connection:
             key = self._key_of("", purpose=purpose)
             if not sql.one(connection, f"SELECT pg_try_advisory_lock({key})"):
@@ -183,7 +171,7 @@ class Database:
 
     def compact(self) -> None:
         """See ``sql.connection.Database``: every table is written anew, and nobody can use it meanwhile."""
-        self._require_own_process()
+        self.require_writable()
         if getattr(self._local, "connection", None) is not None:
             raise ConfigurationError("a database cannot be compacted inside a transaction: end it first")
         with wrapped(), self._taken() as connection:
@@ -216,25 +204,20 @@ class Database:
         with wrapped(), self._taken() as connection:
             yield connection
 
+    def require_writable(self) -> None:
+        """Refuse to change what is only looked into.
+
+        Raises:
+            ConfigurationError: This was opened read-only, or before a fork.
+        """
+        self._require_own_process()
+        if self._read_only:
+            raise ConfigurationError(READ_ONLY)
+
     @contextmanager
     def _taken(self, *, writes: bool = False, versions: dict[str, Any] | None = None) -> Iterator[Connection]:
-        raw = self._pool.getconn()
-        try:
+        with self._pool.taken() as raw:
             yield Connection(raw, writes=writes, versions=versions)
-        finally:
-            with contextlib.suppress(psycopg.Error):
-                raw.rollback()  # a snapshot ends here
-            self._pool.putconn(raw)  # one that is lost is replaced
-
-    def _configure(self, raw: psycopg.Connection[Any]) -> None:
-        prepare(raw)
-        raw.execute("SELECT set_config('hnsw.iterative_scan', 'strict_order', FALSE)")
-        raw.execute("SELECT set_config('hnsw.ef_search', %s, FALSE)", (str(EF_SEARCH),))
-        # planning for so many partitions takes longer than most statements, and one plan serves all values
-        raw.execute("SELECT set_config('plan_cache_mode', 'force_generic_plan', FALSE)")
-        raw.execute("SELECT set_config('lock_timeout', %s, FALSE)", (f"{_PATIENCE:.0f}s",))
-        if self._within is not None:
-            raw.execute("SELECT set_config('memory_retrievers.within', %s, FALSE)", (self._within,))
 
     def _beginning(self, scopes: Sequence[str]) -> str:
         """Begin, and wait for one's turn: always in the same order, so that no two wait for each other."""
@@ -286,13 +269,3 @@ def _key_of_store(connection: psycopg.Connection[Any]) -> int:
     """What the locks of these tables are known by: a database may hold several stores, each in a schema of its own."""
     row = connection.execute("SELECT 'scopes'::regclass::oid::bigint").fetchone()
     return _hashed(f"memory-retrievers/{row[0] if row else 0}")
-
-
-def _check(raw: psycopg.Connection[Any]) -> None:
-    """Ask a connection that has been idle whether it is still there."""
-    if time.monotonic() - getattr(raw, "_used_at", 0.0) > _IDLE:
-        psycopg_pool.ConnectionPool.check_connection(raw)
-
-
-def _note_use(raw: psycopg.Connection[Any]) -> None:
-    raw._used_at = time.monotonic()  # type: ignore[attr-defined]  # noqa: SLF001

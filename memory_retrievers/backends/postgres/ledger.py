@@ -14,13 +14,17 @@ class PostgresLedger(SQLLedger):
         url: How to reach the database.
         pool_size: How many connections to keep at most.
         within: Confine every connection to this scope and those below it, see ``Database``.
+        read_only: Only look into tables that are there.
 
     Raises:
         ConfigurationError: A newer version of the package made the tables, or they cannot be made.
+        StoreLockedError: The server takes no writes.
         BackendError: The database cannot be reached.
     """
 
-    def __init__(self, url: str, *, pool_size: int = POOL_SIZE, within: str | None = None) -> None:
-        database = Database(url, pool_size=pool_size, within=within)
+    def __init__(
+        self, url: str, *, pool_size: int = POOL_SIZE, within: str | None = None, read_only: bool = False
+    ) -> None:
+        database = Database(url, pool_size=pool_size, within=within, read_only=read_only)
         super().__init__(database)
         self.postgres = database

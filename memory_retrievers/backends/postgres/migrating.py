@@ -11,7 +11,7 @@ import psycopg
 from memory_retrievers.backends.postgres.connection import Connection, bounded, prepare, wrapped
 from memory_retrievers.backends.postgres.schema import MIGRATIONS
 from memory_retrievers.backends.sql.connection import one
-from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.errors import ConfigurationError, StoreLockedError
 
 _TURN: Final = "SELECT pg_advisory_xact_lock(hashtext('memory-retrievers/migrate'))"
 _OLDEST: Final = 150_000
@@ -32,9 +32,15 @@ def migrate(connection: Connection) -> None:
 
     Raises:
         ConfigurationError: A newer version of the package made them, the server is too old, or has no pgvector.
+        StoreLockedError: The server takes no writes.
     """
     version = version_of(connection)
     _refuse_newer(version)
+    if one(connection, "SHOW transaction_read_only") == "on":
+        raise StoreLockedError(
+            "this server takes no writes, as a standby does: connect to the primary, or only look with "
+            "AgentMemory.connect(url, read_only=True)"
+        )
     if version == len(MIGRATIONS):
         return
     _require_server(connection)
@@ -49,6 +55,23 @@ def migrate(connection: Connection) -> None:
     except BaseException:
         connection.run("ROLLBACK")
         raise
+
+
+def require_current(connection: Connection) -> None:
+    """See that the tables are there and can be read as they are.
+
+    Raises:
+        ConfigurationError: There are none, or they are of another version.
+    """
+    version = version_of(connection)
+    _refuse_newer(version)
+    if not version:
+        raise ConfigurationError("there is no memory store in this database to look into")
+    if version < len(MIGRATIONS):
+        raise ConfigurationError(
+            f"the database was written by an older version of memory-retrievers (schema {version}, this one reads "
+            f"{len(MIGRATIONS)}): connect once without read_only=True, which brings it up to date"
+        )
 
 
 def is_made(url: str) -> bool:

@@ -81,6 +81,7 @@ class HNSWVectorIndex:
 
     def rebuild(self) -> None:
         """See ``protocols.VectorIndex``: the next wide search has the index made anew, and none is left till then."""
+        self._ledger.postgres.require_writable()
         self._exact.rebuild()
         with self._ledger.postgres.session() as connection:
             for (name,) in connection.execute(
@@ -107,7 +108,7 @@ class HNSWVectorIndex:
         The tables stay in use.
 
         Raises:
-            ConfigurationError: The role does not own the tables.
+            ConfigurationError: The role does not own the tables, or only looks.
             BackendError: It could not be made.
         """
         with self._ledger.postgres.alone("indexing") as connection:
@@ -142,8 +143,8 @@ class HNSWVectorIndex:
         try:
             self.make(dimension)
         except ConfigurationError as error:
-            self._stop.set()  # it is for the owner of the tables to make it
-            _logger.warning("the vector index is not made by this role, searches stay exact: %s", error)
+            self._stop.set()  # it is for the owner of the tables to make it, and not for whoever only looks
+            _logger.warning("the vector index is not made from here, searches stay exact: %s", error)
         except BackendError as error:
             _logger.warning("the vector index could not be made, searches stay exact: %s", error)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from memory_retrievers.appearing import new_directory
 from memory_retrievers.backends.sql import connection as sql
-from memory_retrievers.backends.sql.connection import one
+from memory_retrievers.backends.sql.connection import READ_ONLY, one
 from memory_retrievers.backends.sqlite import migrating
 from memory_retrievers.backends.sqlite.dialect import SQLiteDialect
 from memory_retrievers.backends.sqlite.failures import SQLITE_ERRORS, translated, wrapped
@@ -250,7 +250,7 @@ class Database:
     def _require_writable(self) -> None:
         self._require_own_process()
         if self._read_only:
-            raise ConfigurationError("this memory was opened read-only: open it without read_only=True to change it")
+            raise ConfigurationError(READ_ONLY)
 
     def _require_own_process(self) -> None:
         # before any lock is touched: another thread of the parent may have held it at the fork
