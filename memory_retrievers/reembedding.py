@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from memory_retrievers.contents import Progress
@@ -20,7 +22,7 @@ PAGE: Final = 256
 """Passages that are embedded and kept at a time: what a crash can lose."""
 
 LAST: Final = 32
-"""So many passages may be embedded while nobody else can write."""
+"""So many passages may be embedded while nobody else can write; twice as many with every further attempt."""
 
 _ALREADY: Final = "this store is being re-embedded already: wait until that is done"
 
@@ -53,9 +55,9 @@ def reembed(store: MemoryStore, embedder: Embedder, *, progress: Progress | None
 
 def _move(store: MemoryStore, new: ProbedEmbedder, progress: Progress | None) -> None:
     _begin_or_go_on(store, new)
-    while True:
+    for most in (LAST << attempt for attempt in itertools.count()):  # so that it ends, however much is written
         _embed_missing(store, new, progress)
-        if store.embedder.replace(new, lambda: _take_over(store, new)):
+        if store.embedder.replace(new, partial(_take_over, store, new, most=most)):
             return
 
 
@@ -76,6 +78,8 @@ def _embed_missing(store: MemoryStore, new: ProbedEmbedder, progress: Progress |
         last = page[-1].id
         if progress is not None:
             progress(*new_vectors.counts())
+        if len(page) < PAGE:
+            return  # what is missing now was stored meanwhile, and there may always be more of it
 
 
 def _texts(store: MemoryStore, page: Sequence[UnembeddedPassage]) -> dict[int, str]:
@@ -88,13 +92,13 @@ def _texts(store: MemoryStore, page: Sequence[UnembeddedPassage]) -> dict[int, s
     }
 
 
-def _take_over(store: MemoryStore, new: ProbedEmbedder) -> bool:
-    """Inside a transaction: whether the new vectors are in use, which they are unless many are missing.
+def _take_over(store: MemoryStore, new: ProbedEmbedder, *, most: int) -> bool:
+    """Inside a transaction: whether the new vectors are in use, which they are unless more than ``most`` are missing.
 
     What was stored while the last page was embedded is embedded while everybody waits: writers that never rest would
     otherwise always be ahead.
     """
-    if len(store.ledger.new_vectors.missing(limit=LAST + 1)) > LAST:
+    if len(store.ledger.new_vectors.missing(limit=most + 1)) > most:
         return False
     _embed_missing(store, new, None)
     store.ledger.new_vectors.take_over()
