@@ -1,13 +1,14 @@
 """The ledger and the indexes on a real PostgreSQL server: every contract that the embedded ones keep."""
 
 import time
+from contextlib import suppress
 
 import numpy as np
 import psycopg
 import pytest
 from postgres_server import EMPTIED
 
-from memory_retrievers import AgentMemory, ConfigurationError
+from memory_retrievers import AgentMemory, BackendError, ConfigurationError
 from memory_retrievers.backends.exact import ExactVectorIndex
 from memory_retrievers.backends.postgres import PostgresLedger
 from memory_retrievers.backends.postgres.schema import PARTITIONS
@@ -47,6 +48,19 @@ def _empty(ledger):
 
 class TestPostgresLedger(LedgerContract):
     pass
+
+
+def test_a_transaction_that_postgresql_has_undone_does_not_pass_for_written(ledger):
+    def goes_on_after_an_error():
+        with ledger.transaction("user/1"):
+            add(ledger, [fact("f1")])
+            with ledger.database.read() as connection, suppress(psycopg.Error):
+                connection.execute("SELECT 1 / 0")
+
+    with pytest.raises(BackendError, match="has undone the transaction"):
+        goes_on_after_an_error()
+    assert ledger.statistics(None).facts == 0
+    add(ledger, [fact("f1")])
 
 
 class TestPostings(KeywordIndexContract):

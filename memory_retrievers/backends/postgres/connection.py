@@ -96,6 +96,16 @@ class Connection:
         cursor.executemany(translated(sql), [_values(each) for each in parameters])
         return cursor
 
+    def commit(self) -> None:
+        """End the transaction.
+
+        Raises:
+            BackendError: A statement in it had failed, whoever went on all the same: PostgreSQL has undone it, and says
+                so without an error.
+        """
+        if self.raw.execute("COMMIT", prepare=False).statusmessage != "COMMIT":
+            raise BackendError("PostgreSQL has undone the transaction, since a statement in it failed")
+
     def run(self, statements: str) -> None:
         """Run statements without values, in one go."""
         self.raw.execute(statements.encode(), prepare=False)

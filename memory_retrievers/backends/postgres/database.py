@@ -88,7 +88,7 @@ class Database:
             self._local.connection, self._local.scopes = connection, frozenset(scopes)
             try:
                 yield connection
-                connection.run("COMMIT")
+                connection.commit()
             except BaseException:
                 with contextlib.suppress(psycopg.Error):  # a connection that is lost has undone it by itself
                     connection.run("ROLLBACK")

@@ -51,7 +51,7 @@ def migrate(connection: Connection) -> None:
         if version < len(MIGRATIONS):
             _require_pgvector(connection)
             connection.run(";".join(_statements(version)))
-        connection.run("COMMIT")
+        connection.commit()
     except BaseException:
         connection.run("ROLLBACK")
         raise
