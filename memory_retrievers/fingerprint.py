@@ -85,11 +85,6 @@ class ProbedEmbedder:
         components = tuple(float(component) for component in probe[:_PROBE_COMPONENTS])
         return cls(embedder, Fingerprint(embedder.id, len(probe), components))
 
-    @property
-    def is_noted(self) -> bool:
-        """Whether the store it was compared with held vectors already, and knows whose."""
-        return self.state is not None and self.state.probe is not None
-
     def embed_query(self, query: str) -> Vector:
         """The vector of a question.
 
@@ -174,9 +169,11 @@ class StoreEmbedder:
         notes = self._ledger.notes()
         if embedder.state != _State.noted(notes):
             return False
-        if "embedder_id" not in notes:
-            self._ledger.write_notes(embedder.fingerprint.notes())
-        return True
+        if "embedder_id" in notes:
+            return True
+        own = embedder.fingerprint.notes()
+        self._ledger.write_notes(own, replace=False)  # another process may store its first vectors elsewhere
+        return own.items() <= self._ledger.notes().items()
 
     def replace(self, embedder: ProbedEmbedder, take_over: Callable[[], bool]) -> bool:
         """Make another embedder the store's, in one transaction with the vectors it made.

@@ -63,7 +63,7 @@ def _brought_up_to_date(store: MemoryStore, rows: Sequence[int]) -> int:
         embedder = store.embedder.current()
         passages = with_vectors([gap.missing for gap in gaps], embedder.embed_documents)
         gone: list[Passage] = []
-        with store.ledger.transaction():
+        with store.ledger.transaction(*{gap.episode.scope for gap in gaps}):
             if not store.embedder.admits(embedder) or _gaps(store, rows) != gaps:
                 continue  # the store has moved to another embedder, or an episode has changed meanwhile
             for gap, its_passages in zip(gaps, passages, strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final, TypeAlias
@@ -77,9 +77,7 @@ class MemoryStore(IndexedLedger):
             texts = [passage_texts(memory, searched=self.searched) for memory in memories]
             passages = with_vectors(texts, embedder.embed_documents)
             replaced: list[Passage] = []
-            # The first vectors say whose the store's are, before anybody else's come.
-            touched = _touched([(memory.scope, replace) for memory in memories]) if embedder.is_noted else ()
-            with self.ledger.transaction(*touched):
+            with self.ledger.transaction(*reached((memory.scope, replace) for memory in memories)):
                 if not self.embedder.admits(embedder):
                     continue  # the store has just moved to another embedder
                 for memory in memories if replace else ():
@@ -144,8 +142,7 @@ class MemoryStore(IndexedLedger):
                 [[] for _ in moved] if embedder is None else with_vectors(texts, embedder.embed_documents)
             )
             replaced: list[Passage] = []
-            touched = {key.scope for key in moved} if embedder is None or embedder.is_noted else ()
-            with self.ledger.transaction(*touched):
+            with self.ledger.transaction(*{key.scope for key in moved}):
                 if any(self.ledger.get(scope=key.scope, id=key.id) != before[key] for key in moved):
                     continue  # somebody else was faster: begin with what they left
                 if embedder is not None and not self.embedder.admits(embedder):
@@ -249,7 +246,7 @@ class MemoryStore(IndexedLedger):
         if not keys:
             return 0
         gone: list[Passage] = []
-        with self.ledger.transaction(*_touched([(key.scope, True) for key in keys])):
+        with self.ledger.transaction(*reached([(key.scope, True) for key in keys])):
             for key in keys:
                 gone += self.unindexed(key.scope, id=key.id)
             removed = self.ledger.management.remove(keys)
@@ -279,6 +276,10 @@ class MemoryStore(IndexedLedger):
             self.ledger.add_pending_reviews([review for review in kept if review.memories])
 
 
-def _touched(changes: Sequence[tuple[str, bool]]) -> set[str]:
-    """The scopes that changes reach: a removal also reaches the reviews of every scope above."""
+def reached(changes: Iterable[tuple[str, bool]]) -> set[str]:
+    """The scopes that changes reach: a removal also reaches the reviews of every scope above.
+
+    Args:
+        changes: For each the scope, and whether it may remove something.
+    """
     return {each for scope, removes in changes for each in (scopes.lineage(scope) if removes else [scope])}

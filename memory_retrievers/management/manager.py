@@ -19,7 +19,7 @@ from memory_retrievers.management.reading import Reading, key_of
 from memory_retrievers.management.writing import Writing
 from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, SemanticDraft, SemanticMemory, Tier
 from memory_retrievers.settings import ToolSettings
-from memory_retrievers.store import MemoryStore, Revision
+from memory_retrievers.store import MemoryStore, Revision, reached
 
 
 class MemoryManager(Reading):
@@ -66,6 +66,32 @@ class MemoryManager(Reading):
     def _transaction(self, *within: str) -> Iterator[None]:
         with self._writing() as store, store.transaction(*within):
             yield
+
+    @contextmanager
+    def transaction_around(
+        self, find: Callable[[], Sequence[AnyMemory]], *, scope: str, removes: bool = False
+    ) -> Iterator[Sequence[AnyMemory]]:
+        """The same, in the scopes where the memories are that it is about; those of all other scopes go on.
+
+        Args:
+            find: Finds the memories; called again once nobody else can change them, until they stay where they are.
+            scope: What is stored beside goes here.
+            removes: Whether memories may be removed.
+
+        Yields:
+            The memories.
+
+        Raises:
+            ConfigurationError: The store was opened read-only.
+        """
+        found = find()
+        while True:
+            within = reached([(scope, removes), *((memory.scope, removes) for memory in found)])
+            with self._transaction(*within):
+                found = find()
+                if within.issuperset(memory.scope for memory in found):
+                    yield found
+                    return
 
     def add(self, drafts: Sequence[SemanticDraft], *, replace: bool = False) -> list[SemanticMemory]:
         """Store drafts in one embedding batch and one transaction: all of them or none.

@@ -229,8 +229,14 @@ class Ledger(Protocol):
         """What the store remembers about itself, such as its embedder."""
         ...
 
-    def write_notes(self, notes: Mapping[str, str]) -> None:
-        """Add to the notes."""
+    def write_notes(self, notes: Mapping[str, str], *, replace: bool = True) -> None:
+        """Add to the notes.
+
+        Args:
+            notes: What to add.
+            replace: Whether a note takes the place of one of its name. Otherwise that one stays, also if another
+                transaction has written it and ends first.
+        """
         ...
 
     def add_pending_reviews(self, reviews: Sequence[PendingReview], *, merge: bool = True) -> None:

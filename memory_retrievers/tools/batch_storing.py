@@ -63,7 +63,7 @@ def memory_batch_store(context: ToolContext, arguments: MemoryBatchStoreArgument
         for index, (item, draft) in batch.each(arguments.items, lambda element: _read(context, element))
     ]
     # 2. store
-    with batch.kept(manager.transaction()):
+    with batch.kept(manager.transaction(*{each.draft.scope for each in wanted})):
         _store(context, wanted, batch)
     # 3. tell
     return ToolOutput.of(_told(context, arguments, batch))

@@ -96,7 +96,7 @@ class Batch(Generic[DoneT]):
         return [] if self.is_undone else good
 
     @contextmanager
-    def kept(self, transaction: AbstractContextManager[None]) -> Iterator[None]:
+    def kept(self, transaction: AbstractContextManager[object]) -> Iterator[None]:
         """What is written inside a transaction, undone if a bad element means that nothing is to be kept.
 
         Raises:

@@ -58,8 +58,11 @@ def memory_consolidate(context: ToolContext, arguments: MemoryConsolidateArgumen
     _check_strategy(arguments.summary_strategy)
     ids = _checked_ids(context, arguments.memory_ids)
     check_limits(manager.settings, tags=arguments.tags, metadata=arguments.metadata)
-    with manager.transaction():
-        originals = [find_seen(context, each) for each in ids]
+    with manager.transaction_around(
+        lambda: [find_seen(context, each) for each in ids],
+        scope=context.scope,
+        removes=not arguments.preserve_originals,
+    ) as originals:
         draft = _merged(context, arguments, originals)
         check_limits(manager.settings, tags=draft.tags, metadata=draft.metadata)
         # 2. the originals go first: what is removed also leaves what was made of it before

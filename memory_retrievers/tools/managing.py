@@ -81,7 +81,8 @@ def _update(context: ToolContext, memory: AnyMemory, arguments: ManageArguments)
     target = memory.scope if arguments.scope is None else context.scope_named(arguments.scope)
     merged = None if arguments.metadata is None else {**memory.metadata, **arguments.metadata}
     check_limits(manager.settings, content=arguments.content, tags=arguments.tags, metadata=merged)
-    with manager.transaction():
+    within = () if target != memory.scope else (target,)
+    with manager.transaction(*within):
         after = manager.update(
             memory,
             content=arguments.content,

@@ -148,9 +148,10 @@ def memory_delete(context: ToolContext, arguments: MemoryDeleteArguments) -> Too
     Raises:
         ValidationError: No criterion is given, or too many ids are.
     """
-    with context.manager.transaction():  # so that what no longer fits meanwhile is not deleted
-        memories = _chosen(context, arguments)
-        context.manager.delete(memories)
+    manager = context.manager
+    # together, so that what no longer fits meanwhile is not deleted
+    with manager.transaction_around(lambda: _chosen(context, arguments), scope=context.scope, removes=True) as memories:
+        manager.delete(memories)
     told = {"deleted_count": len(memories), "deleted_ids": [memory.id for memory in memories]}
     if context.response_format == "seed004":
         return ToolOutput.of(told)

@@ -96,13 +96,15 @@ def _create(context: ToolContext, given: str | None) -> _Told:
     """A session with its marker; one that is there already stays as it is."""
     manager = context.manager
     now = manager.now()
-    with manager.transaction():  # so that two who create one in the same second get two
-        name = given or next(free for free in _ids(now) if not _memories(context, free))
-        scope = _scope(context, name)
-        there = _memories(context, name)
-        text = f"Session created: {name}"
+    for name in [given] if given else _ids(now):
+        scope, text = _scope(context, name), f"Session created: {name}"
         marker = SemanticDraft(scope=scope, fact=text, tags=MARKER_TAGS, origin=Origin.TOOL, created_at=now)
-        added = [] if there else manager.add([marker])
+        with manager.transaction(scope):  # so that two who create one in the same second get two
+            there = _memories(context, name)
+            if there and not given:
+                continue
+            added = [] if there else manager.add([marker])
+        break
     session = _session(context, name, [*there, *added])
     return _Told(
         session_id=name,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated
 
 from pydantic import Field, WithJsonSchema
 
-from memory_retrievers.errors import ValidationError
+from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.management.model import Change
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, MemoryKey
 from memory_retrievers.rendering.levels import levels
@@ -88,9 +89,18 @@ def memory_batch_update(context: ToolContext, arguments: MemoryBatchUpdateArgume
     manager = context.manager
     check_size(arguments.updates, name="updates", most=manager.settings.batch_max_size)
     batch: Batch[AnyMemory] = Batch(on_error=arguments.on_error)
-    with batch.kept(manager.transaction()):
+    with batch.kept(manager.transaction_around(lambda: _named(context, arguments.updates), scope=context.scope)):
         _update(context, arguments.updates, batch)
     return ToolOutput.of(_told(context, arguments, batch))
+
+
+def _named(context: ToolContext, updates: Sequence[object]) -> list[AnyMemory]:
+    """The memories of those updates that name one."""
+    named = []
+    for element in updates:
+        with suppress(ValidationError, NotFoundError):
+            named.append(find_seen(context, read_element(element, UpdateItem).id))
+    return named
 
 
 def _update(context: ToolContext, updates: Sequence[object], batch: Batch[AnyMemory]) -> None:

@@ -9,9 +9,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memory_retrievers import ConfigurationError, Message
+from memory_retrievers import AgentMemory, ConfigurationError, EmbeddingMismatchError, Message
 from memory_retrievers.backends.postgres import PostgresLedger
 from memory_retrievers.protocols import QueuedMessage
+from memory_retrievers.testing import HashEmbedder
+from memory_retrievers.tools.spec import ToolContext
+from memory_retrievers.tools.toolbox import LocalToolbox
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -135,3 +138,95 @@ def test_a_scope_that_a_transaction_did_not_name_is_not_changed_in_it(ledgers):
     with ledger.transaction():
         ledger.conversations.append("c", [message])
     assert ledger.conversations.scopes() == ["a", "c"]
+
+
+@pytest.fixture
+def ann(postgres_url):
+    """Ann's tools, over a memory of three facts, one of them of a project."""
+    with AgentMemory.connect(postgres_url, embedder=HashEmbedder()) as memory:
+        toolbox = LocalToolbox(ToolContext(memory=memory, root="user/ann", allow_scopes=True, kinds="all"))
+        for id, scope in (("f1", "user/ann"), ("f2", "user/ann"), ("f3", "user/ann/project")):
+            memory.remember_fact(scope=scope, fact=f"Ann likes {id}", id=id)
+        yield toolbox
+
+
+CHANGES = {
+    "store": ("memory_store", {"content": "Ann likes tea"}),
+    "batch store": ("memory_batch_store", {"items": [{"content": "tea"}, {"content": "coffee", "scope": "project"}]}),
+    "update": ("memory_update", {"id": "f1", "content": "Ann likes tea"}),
+    "batch update": ("memory_batch_update", {"updates": [{"id": "f1", "content": "x"}, {"id": "f3", "content": "y"}]}),
+    "manage update": ("memory_manage", {"operation": "update", "memory_id": "f3", "content": "Ann likes tea"}),
+    "manage delete": ("memory_manage", {"operation": "delete", "memory_id": "f1"}),
+    "delete": ("memory_delete", {"ids": ["f1", "f3", "unknown"]}),
+    "delete nothing": ("memory_delete", {"id": "unknown"}),
+    "delete by age": ("memory_delete", {"older_than": "2099-01-01T00:00:00Z"}),
+    "consolidate": ("memory_consolidate", {"memory_ids": ["f1", "f3"], "preserve_originals": False}),
+    "session": ("session_manage", {"action": "create"}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_tools_of_one_agent_do_not_wait_for_what_is_done_for_another(ann, ledgers, change):
+    name, arguments = CHANGES[change]
+    with held(ledgers[0], "user/ben"), ThreadPoolExecutor(1) as threads:
+        output = threads.submit(ann.call, name, arguments).result(10)
+    assert not output.is_error, output.artifact
+
+
+def test_tools_of_one_scope_wait_for_each_other(ann, ledgers):
+    with ThreadPoolExecutor(1) as threads:
+        with held(ledgers[0], "user/ann"):
+            calling = threads.submit(ann.call, "memory_delete", {"ids": ["f3"]})
+            with pytest.raises(TimeoutError):
+                calling.result(SOON)
+        assert calling.result(10).artifact["deleted_ids"] == ["f3"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("memory_delete", {"ids": ["f1"]}),
+        ("memory_batch_update", {"updates": [{"id": "f1", "content": "Ann likes tea"}]}),
+        ("memory_consolidate", {"memory_ids": ["f1", "f2"], "preserve_originals": False}),
+    ],
+)
+def test_a_memory_that_is_moved_while_a_tool_waits_for_its_turn_is_found_where_it_is_then(
+    ann, postgres_url, name, arguments
+):
+    with (
+        AgentMemory.connect(postgres_url, embedder=HashEmbedder()) as other,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        with other._store.ledger.transaction():
+            calling = threads.submit(ann.call, name, arguments)
+            with pytest.raises(TimeoutError):
+                calling.result(SOON)
+            other.manager.move([other.get("f1", scope="user/ann")], target_scope="user/ann/elsewhere")
+        output = calling.result(10)
+        assert not output.is_error, output.artifact
+        assert other.verify().ok
+        left = {each.id: each.fact for each in other.list("user/ann/elsewhere").memories}
+        assert left.get("f1") == ("Ann likes tea" if name == "memory_batch_update" else None)
+
+
+def test_two_embedders_that_store_at_once_in_scopes_of_their_own_do_not_both_fill_an_empty_store(postgres_url):
+    begin = threading.Barrier(2)
+
+    def fill(dimension):
+        embedder = HashEmbedder(dimension)
+        with AgentMemory.connect(postgres_url, embedder=embedder, embedder_id=f"hash-{dimension}") as memory:
+            toolbox = LocalToolbox(ToolContext(memory=memory, root=f"agent/{dimension}"))
+            begin.wait()
+            try:
+                output = toolbox.call("memory_batch_store", {"items": [{"content": f"tea {n}"} for n in range(20)]})
+            except EmbeddingMismatchError:
+                return dimension, False
+            return dimension, not output.is_error
+
+    with ThreadPoolExecutor(2) as threads:
+        outcomes = dict(threads.map(fill, (32, 64)))
+    (stored,) = [dimension for dimension, is_stored in outcomes.items() if is_stored]
+    with AgentMemory.connect(postgres_url, embedder=HashEmbedder(stored), embedder_id=f"hash-{stored}") as memory:
+        assert len(memory.list(f"agent/{stored}").memories) == 20
+        assert memory.stats().facts == 20
+        assert memory.verify().ok

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from memory_retrievers.backends.sql.connection import Connection, insert, one
@@ -49,6 +49,21 @@ def read(connection: Connection, key: MemoryKey) -> list[AuditEntry]:
         (key.scope, key.id),
     )
     return [_entry(key, row) for row in found]
+
+
+def scopes_before(connection: Connection, at: datetime) -> list[str]:
+    """The scopes of whose memories something was noted before a moment."""
+    found = connection.execute(
+        """SELECT DISTINCT s.scope FROM audit a JOIN memories m ON m.row = a.memory JOIN scopes s ON s.id = m.scope_id
+        WHERE a.at < ?""",
+        (encode_time(at),),
+    )
+    return [scope for (scope,) in found]
+
+
+def forget(connection: Connection, before: datetime) -> None:
+    """Remove what was noted before a moment."""
+    connection.execute("DELETE FROM audit WHERE at < ?", (encode_time(before),))
 
 
 def count_all(connection: Connection, scopes: str, asked: dict[str, str | None]) -> int:

@@ -222,10 +222,10 @@ class SQLLedger(StoredRecords):
         with self.database.read() as connection:
             return dict(connection.execute("SELECT name, value FROM notes").fetchall())
 
-    def write_notes(self, notes: Mapping[str, str]) -> None:
+    def write_notes(self, notes: Mapping[str, str], *, replace: bool = True) -> None:
         """See ``protocols.Ledger``."""
         with self.database.write() as connection:
-            connection.executemany(records.PUT_NOTE, list(notes.items()))
+            connection.executemany(records.PUT_NOTE if replace else records.ADD_NOTE, list(notes.items()))
 
     def add_pending_reviews(self, pending: Sequence[PendingReview], *, merge: bool = True) -> None:
         """See ``protocols.Ledger``."""

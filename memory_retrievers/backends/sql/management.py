@@ -129,7 +129,8 @@ class SQLManagement:
 
     def associate(self, associations_: Sequence[Association]) -> int:
         """See ``protocols.Management``."""
-        with self._database.write() as connection:
+        ends = {end.scope for association in associations_ for end in (association.source, association.target)}
+        with self._database.write(*ends) as connection:
             return sum(associations.write(connection, association) for association in associations_)
 
     def associations(
@@ -152,8 +153,11 @@ class SQLManagement:
 
     def forget_audit(self, *, before: datetime) -> None:
         """See ``protocols.Management``."""
-        with self._database.write() as connection:
-            connection.execute("DELETE FROM audit WHERE at < ?", (encode_time(before),))
+        with self._database.read() as connection:
+            scopes = audit.scopes_before(connection, before)
+        if scopes:
+            with self._database.write(*scopes) as connection:
+                audit.forget(connection, before)
 
 
 def _condition(dialect: Dialect, filter: MemoryFilter, now: datetime) -> tuple[str, dict[str, Any]]:

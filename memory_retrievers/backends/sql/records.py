@@ -12,6 +12,7 @@ from memory_retrievers.models import AnyMemory, EpisodicMemory
 from memory_retrievers.passages import NewPassage, Passage
 
 PUT_NOTE: Final = "INSERT INTO notes VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+ADD_NOTE: Final = "INSERT INTO notes VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
 
 
 def scope_id_of(connection: Connection, scope: str) -> int:

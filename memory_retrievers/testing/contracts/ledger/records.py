@@ -167,3 +167,8 @@ class RecordContract:
         ledger.write_notes({"embedder": "first", "Größe": "256"})
         ledger.write_notes({"embedder": "second", "empty": ""})
         assert ledger.notes() == {"embedder": "second", "Größe": "256", "empty": ""}
+
+    def test_a_note_that_is_not_to_be_replaced_stays(self, ledger: Ledger) -> None:
+        ledger.write_notes({"embedder": "first"})
+        ledger.write_notes({"embedder": "second", "dimension": "4"}, replace=False)
+        assert ledger.notes() == {"embedder": "first", "dimension": "4"}
