@@ -7,8 +7,12 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from memory_retrievers.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    import uvicorn
 
 
 @contextmanager
@@ -28,12 +32,19 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
 
 
 @contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """A signal to end is sent once more when the server has ended for it; by then it has done its work."""
+def ended_by_signals(server: uvicorn.Server) -> Iterator[None]:
+    """A signal to end is heard also before the server listens to signals, and does no more when it has ended for it.
+
+    The server sends every signal that it has ended for once more; by then it has done its work.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def end(*_: object) -> None:
+        server.should_exit = True
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:

@@ -70,8 +70,9 @@ def serve_http(offer: McpOffer, *, host: str, port: int, token: str | None = Non
     import uvicorn
 
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_SHUTDOWN_SECONDS)
-    with listening(host, port) as listener, ended_by_signals():
-        uvicorn.Server(config).run(sockets=[listener])
+    server = uvicorn.Server(config)
+    with listening(host, port) as listener, ended_by_signals(server):
+        server.run(sockets=[listener])
 
 
 def http_app(offer: McpOffer, *, host: str = "127.0.0.1", token: str | None = None) -> Starlette:

@@ -28,20 +28,20 @@ def serve(
     """
     chosen = settings or ServerSettings()
     with memory:
-        app = create_app(memory, settings=chosen)
-        with listening(chosen.host, chosen.port) as listener, ended_by_signals():
+        config = uvicorn.Config(
+            create_app(memory, settings=chosen),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,  # anybody could say to come from anywhere
+            timeout_graceful_shutdown=chosen.shutdown_seconds,
+            lifespan="on",
+        )
+        server = uvicorn.Server(config)
+        with listening(chosen.host, chosen.port) as listener, ended_by_signals(server):
             if announce is not None:
                 announce(_address(chosen.host, listener))
-            config = uvicorn.Config(
-                app,
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,  # anybody could say to come from anywhere
-                timeout_graceful_shutdown=chosen.shutdown_seconds,
-                lifespan="on",
-            )
-            uvicorn.Server(config).run(sockets=[listener])
+            server.run(sockets=[listener])
 
 
 def _address(host: str, listener: socket.socket) -> str:

@@ -46,6 +46,27 @@ def test_a_server_serves_until_a_signal_and_leaves_a_store_that_opens(tmp_path, 
         assert memory.verify().problems == ()
 
 
+AT_ONCE = """
+import os, sys
+from memory_retrievers import AgentMemory
+from memory_retrievers.server import ServerSettings, serve
+from memory_retrievers.testing import HashEmbedder
+memory = AgentMemory.open(sys.argv[1], embedder=HashEmbedder())
+serve(memory, settings=ServerSettings(port=0), announce=lambda _: os.kill(os.getpid(), int(sys.argv[2])))
+print("ended")
+"""
+
+
+@pytest.mark.enable_socket
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_in_the_moment_after_the_announcement_ends_a_server(tmp_path, number):
+    command = [sys.executable, "-c", AT_ONCE, str(tmp_path / "store"), str(int(number))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", "")
+    with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder()) as memory:
+        assert memory.verify().ok
+
+
 @pytest.mark.enable_socket
 def test_a_port_that_is_taken_is_said_in_one_sentence_and_the_memory_is_closed():
     memory = AgentMemory.in_memory(embedder=HashEmbedder())
