@@ -21,7 +21,7 @@ Exceptions of third parties are wrapped once, where they arise, with ``from``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import pydantic
 from pydantic_core import ErrorDetails
@@ -40,6 +40,10 @@ __all__ = [
     "StoreLockedError",
     "ValidationError",
 ]
+
+
+READ_ONLY: Final = "this memory was opened read-only: open it without read_only=True to change it"
+"""What a store that is only looked into says to a change, on whichever backend."""
 
 
 class MemoryRetrieversError(Exception):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.errors import READ_ONLY, ConfigurationError
 from memory_retrievers.settings import ToolSettings
 from memory_retrievers.store import MemoryStore
 
@@ -42,7 +42,7 @@ class Writing:
             ConfigurationError: The store was opened read-only.
         """
         if self.read_only:
-            raise ConfigurationError("this memory was opened read-only: open it without read_only=True to change it")
+            raise ConfigurationError(READ_ONLY)
         if getattr(self._thread, "is_writing", False):
             yield self._store
             return

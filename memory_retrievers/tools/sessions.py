@@ -101,10 +101,9 @@ def _create(context: ToolContext, given: str | None) -> _Told:
         marker = SemanticDraft(scope=scope, fact=text, tags=MARKER_TAGS, origin=Origin.TOOL, created_at=now)
         with manager.transaction(scope):  # so that two who create one in the same second get two
             there = _memories(context, name)
-            if there and not given:
-                continue
             added = [] if there else manager.add([marker])
-        break
+        if added or given:
+            break
     session = _session(context, name, [*there, *added])
     return _Told(
         session_id=name,

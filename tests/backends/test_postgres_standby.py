@@ -135,13 +135,13 @@ class TestStandby:
             connected(primary.url(stored)).close()
 
     def test_it_answers_as_the_primary_does(self, primary, standby, stored, tmp_path):
-        with connected(primary.url(stored)) as memory, looking(standby_url := standby.url(stored)):
+        with connected(primary.url(stored)) as memory:
             memory.remember_fact(scope="c1", fact="User likes tea", id="f1")
             memory.remember_episode(
                 scope="c1/child", summary="The user moved to Lyon", messages=[Message(role="user", content="hi")]
             )
             memory.add_messages("c1", [Message(role="user", content="hello")])
-            with looking(standby_url) as look:
+            with looking(standby.url(stored)) as look:
                 for question in ("tea", "Where does the user live?"):
                     asked = {"scope": "c1", "include_child_scopes": True, "record": False}
                     assert look.retrieve(question, **asked) == memory.retrieve(question, **asked)

@@ -18,8 +18,7 @@ from memory_retrievers.backends.postgres.connection import Connection, bounded, 
 from memory_retrievers.backends.postgres.pool import LEAST_CONNECTIONS, Pool
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
 from memory_retrievers.backends.sql import connection as sql
-from memory_retrievers.backends.sql.connection import READ_ONLY
-from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.errors import READ_ONLY, ConfigurationError
 from memory_retrievers.settings import POOL_SIZE
 
 _PATIENCE: Final = 30.0

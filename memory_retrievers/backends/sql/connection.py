@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from memory_retrievers.passages import Vector, Vectors
@@ -124,10 +124,6 @@ class Dialect(Protocol):
     def stacked(self, vectors: Sequence[Any]) -> Vectors:
         """Vectors that were read, as rows of an array."""
         ...
-
-
-READ_ONLY: Final = "this memory was opened read-only: open it without read_only=True to change it"
-"""What a database that is only looked into says to a change."""
 
 
 class Database(Protocol):

@@ -17,11 +17,11 @@ from typing import Any
 
 from memory_retrievers.appearing import new_directory
 from memory_retrievers.backends.sql import connection as sql
-from memory_retrievers.backends.sql.connection import READ_ONLY, one
+from memory_retrievers.backends.sql.connection import one
 from memory_retrievers.backends.sqlite import migrating
 from memory_retrievers.backends.sqlite.dialect import SQLiteDialect
 from memory_retrievers.backends.sqlite.failures import SQLITE_ERRORS, translated, wrapped
-from memory_retrievers.errors import BackendError, ConfigurationError
+from memory_retrievers.errors import READ_ONLY, BackendError, ConfigurationError
 
 _PRAGMAS = (
     "PRAGMA foreign_keys = ON",
