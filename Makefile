@@ -3,29 +3,39 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-# Where the tests' memories live: disk, or postgres, for all that can live there.
-BACKEND ?= disk
-ON_POSTGRES := tests/retrieval tests/ingestion tests/review tests/tools tests/management tests/scene \
-	tests/langchain_adapter tests/llama_index_adapter tests/test_bad_input.py tests/test_isolation.py \
-	tests/test_life_of_a_store.py tests/test_memory.py tests/test_reembed.py tests/test_reindex.py \
-	tests/test_replacing.py tests/test_scene_memory.py tests/test_scopes.py tests/test_stages.py \
-	tests/test_transfer.py tests/test_turn_passages.py tests/test_verify.py
+# What runs once more with every memory on a PostgreSQL server: all that can live there.
+ON_POSTGRES := tests/retrieval tests/ingestion tests/tools tests/scene \
+	tests/langchain_adapter tests/llama_index_adapter tests/memory/test_bad_input.py tests/memory/test_isolation.py \
+	tests/memory/test_life_of_a_store.py tests/memory/test_agent.py tests/storage/test_reembedding.py tests/storage/test_reindexing.py \
+	tests/storage/test_replacing.py tests/memory/test_scene_memory.py tests/models/test_scopes.py tests/storage/test_tracing.py \
+	tests/storage/test_export.py tests/text/test_passages.py tests/storage/test_verify.py
 
 # Compiled modules are kept: the tests start some hundred processes that import the same ones.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-install test-llm test-docs check docs format bench clean
+.PHONY: demo test test-all test-disk test-postgres test-install test-llm test-docs check docs format bench clean
 
 demo: $(VENV)/.base
 	$(BIN)/memory-retrievers demo
 
-# BACKEND=postgres: on a server that the tests start; what is marked `embedded` is left out, and coverage is not asked.
+# Every claim once that needs no server or process of its own, in five minutes on two cores; tests/quick.py says what is left to test-all.
 test: $(VENV)/.dev
-ifeq ($(BACKEND),postgres)
+	$(BIN)/python -m pytest -n auto --no-cov --quick $(PYTEST_ARGS)
+
+# Everything, first with the memories in files, then on a PostgreSQL server.
+test-all:
+	$(MAKE) test-disk
+	$(MAKE) test-postgres
+
+# What is asked of coverage; COVERAGE=--no-cov asks nothing, in half the time.
+COVERAGE ?= --cov --cov-report=term --cov-fail-under=95
+
+test-disk: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto $(COVERAGE) $(PYTEST_ARGS)
+
+# On a server that the tests start; what is marked `embedded` is left out, and coverage is not asked.
+test-postgres: $(VENV)/.dev
 	MEMORY_BACKEND=postgres $(BIN)/python -m pytest -n auto --no-cov $(ON_POSTGRES) $(PYTEST_ARGS)
-else
-	$(BIN)/python -m pytest -n auto --cov --cov-report=term --cov-fail-under=95 $(PYTEST_ARGS)
-endif
 
 # Eleven empty environments, five to ten minutes; ONLY="base mcp" tries those alone.
 test-install: $(VENV)/.dev

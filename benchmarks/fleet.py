@@ -4,8 +4,8 @@ It must be nothing: every acknowledged message is in one episode, every fact is 
 is gone, no review has counted twice, and every process goes on by itself when the server is back. What was under way
 when the server died may be there or not. The server writes as durably as PostgreSQL does by default.
 
-Whoever works on a queue puts up a fence. That of a call that died with the server stays until it is too old, which is
-two hours by default; here it is three seconds (``--fence-minutes``), so that the run comes to its end.
+Whoever works on a queue takes a lease. That of a call that died with the server stays until it is too old, which is
+two hours by default; here it is three seconds (``--lease-minutes``), so that the run comes to its end.
 
     python benchmarks/fleet.py --seconds 20 --processes 4
 """
@@ -36,7 +36,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--kills", type=int, default=1, help="how often the server is killed, evenly over the time")
-    parser.add_argument("--fence-minutes", type=float, default=0.05)
+    parser.add_argument("--lease-minutes", type=float, default=0.05)
     asked = parser.parse_args()
     with running_postgres() as server:
         figures, problems = run(
@@ -44,7 +44,7 @@ def main() -> int:
             seconds=asked.seconds,
             processes=asked.processes,
             kills=asked.kills,
-            fence_minutes=asked.fence_minutes,
+            lease_minutes=asked.lease_minutes,
         )
     for name, figure in figures.items():
         print(f"{name:<40}{figure:>10,}")
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def run(
-    server: PostgresServer, *, seconds: float, processes: int, kills: int, fence_minutes: float = 0.05
+    server: PostgresServer, *, seconds: float, processes: int, kills: int, lease_minutes: float = 0.05
 ) -> tuple[dict[str, int], list[str]]:
     """Let a fleet work on a new database of the server, and give the figures and what is wrong.
 
@@ -64,18 +64,18 @@ def run(
         seconds: How long they work.
         processes: How many there are.
         kills: How often the server is killed, evenly over the time.
-        fence_minutes: After which a fence is too old.
+        lease_minutes: After which a lease is too old.
     """
     name = server.create()
     url = server.url(name)
     with tempfile.TemporaryDirectory(prefix="fleet-") as directory:
         files = [Path(directory) / f"{number}.jsonl" for number in range(processes)]
         orders = [
-            fleet_process.Orders(url=url, name=f"p{number}", journal=file, fence_minutes=fence_minutes)
+            fleet_process.Orders(url=url, name=f"p{number}", journal=file, lease_minutes=lease_minutes)
             for number, file in enumerate(files)
         ]
         # 1. the tables, and episodes to be rated
-        with fleet_process.connected(url, fence_minutes=fence_minutes) as memory:
+        with fleet_process.connected(url, lease_minutes=lease_minutes) as memory:
             for number in range(fleet_process.RATED_EPISODES):
                 memory.remember_episode(scope=fleet_process.RATED, summary=f"Visit {number}", id=f"rated-{number}")
         server.run(fleet_account.WATCH, database=name)
@@ -86,7 +86,7 @@ def run(
                 server.kill()
             time.sleep(seconds / (kills + 1))
         # 3. at rest, everything is counted
-        with fleet_process.connected(url, fence_minutes=fence_minutes) as memory:
+        with fleet_process.connected(url, lease_minutes=lease_minutes) as memory:
             for scope in memory.waiting_scopes():
                 memory.flush(scope)
             journals = fleet_account.read(files)

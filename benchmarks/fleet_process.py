@@ -18,7 +18,7 @@ from memory_retrievers.testing import HashEmbedder
 if TYPE_CHECKING:
     from multiprocessing.synchronize import Event, Semaphore
 
-    from memory_retrievers.reports import Report
+    from memory_retrievers.models.results import Report
 
 SCOPES: Final = ("team", "team/a", "team/b")
 RATED: Final = "rated"
@@ -39,21 +39,21 @@ class Orders:
         url: The address of the store.
         name: Whose messages and facts these are.
         journal: The file it writes a line to after every call.
-        fence_minutes: How long its claims on queues hold.
+        lease_minutes: How long its claims on queues hold.
     """
 
     url: str
     name: str
     journal: Path
-    fence_minutes: float
+    lease_minutes: float
 
 
-def connected(url: str, *, fence_minutes: float) -> AgentMemory:
+def connected(url: str, *, lease_minutes: float) -> AgentMemory:
     """The store as every process uses it: queues are short, and a review counts on the same day."""
     return AgentMemory.connect(
         url,
         embedder=HashEmbedder(64),
-        ingestion=IngestionSettings(window=6, doubled_window=12, fence_minutes=fence_minutes),
+        ingestion=IngestionSettings(window=6, doubled_window=12, lease_minutes=lease_minutes),
         review=ReviewSettings(min_days=0),
         pool_size=4,
     )
@@ -69,7 +69,7 @@ def run(orders: Orders, ready: Semaphore, begin: Event, end: Event) -> None:
     with orders.journal.open("w", encoding="utf-8") as file:
         member = _Member(orders, lambda line: file.write(json.dumps(line) + "\n"))
         try:
-            with connected(orders.url, fence_minutes=orders.fence_minutes) as memory:
+            with connected(orders.url, lease_minutes=orders.lease_minutes) as memory:
                 ready.release()
                 begin.wait()
                 while not end.is_set():

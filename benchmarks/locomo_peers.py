@@ -29,13 +29,19 @@ from langchain_classic.retrievers import EnsembleRetriever
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
-from memory_retrievers.embeddings.minilm import MiniLMEmbedder
+from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
 from memory_retrievers.evaluation import locomo, report
 from memory_retrievers.evaluation.conversations import Conversation, Question
-from memory_retrievers.evaluation.measuring import told_within
-from memory_retrievers.evaluation.scoring import BUDGETS, Answer, Score, score
-from memory_retrievers.evaluation.tokens import TokenCounter, token_counter
-from memory_retrievers.evaluation.vectors import RememberedVectors
+from memory_retrievers.evaluation.measure import (
+    BUDGETS,
+    Answer,
+    Score,
+    TokenCounter,
+    score,
+    token_counter,
+    turns_within,
+)
+from memory_retrievers.evaluation.stores import RememberedVectors
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # the package says that nobody looks after it any more
@@ -156,7 +162,7 @@ def _answer(
     return Answer(
         sessions=list(dict.fromkeys(conversation.session_of[turn] for turn in turns)),
         turns=turns,
-        evidence=told_within(conversation, question.gold, told, budgets=BUDGETS, tokens=tokens),
+        evidence=turns_within(conversation, question.gold, told, budgets=BUDGETS, tokens=tokens),
         seconds=seconds,
     )
 

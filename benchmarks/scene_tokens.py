@@ -17,15 +17,13 @@ from typing import Final
 
 from scene_story import CHAT_LENGTH, POINT_OF_VIEW, PRESENT, STORY
 
-from memory_retrievers.drafts import completed
 from memory_retrievers.models import EpisodicMemory
-from memory_retrievers.rendering.scene import scene_block
-from memory_retrievers.rendering.scene_budget import estimate_scene_tokens
-from memory_retrievers.rendering.scene_timeline import Part, PlacedEvent, placed, separator
-from memory_retrievers.scene.characters import updated
-from memory_retrievers.scene.events import drafts_of
-from memory_retrievers.scene_records import CharacterState
+from memory_retrievers.models.scenes import CharacterState
+from memory_retrievers.scene.events import drafts_of, updated
+from memory_retrievers.scene.rendering import Part, PlacedEvent, placed, scene_block, separator
 from memory_retrievers.settings import SceneSettings
+from memory_retrievers.storage.drafts import complete
+from memory_retrievers.text.analysis import estimate_scene_tokens
 
 MOST: Final = 0.6
 IMMEDIATELY_AFTER: Final = 5
@@ -73,7 +71,7 @@ def _stored(*, verbose: bool) -> tuple[list[EpisodicMemory], list[CharacterState
         for number, told in enumerate(STORY)
     ]
     now = datetime(2026, 3, 1, tzinfo=UTC)
-    episodes = [completed(draft, now=now) for draft in drafts_of("marrow", events)]
+    episodes = [complete(draft, now=now) for draft in drafts_of("marrow", events)]
     scenes = [episode for episode in episodes if isinstance(episode, EpisodicMemory)]
     return scenes, updated([], scenes)
 

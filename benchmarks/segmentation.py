@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from memory_retrievers import EpisodicMemory, Message
-from memory_retrievers.embeddings.minilm import MiniLMEmbedder
-from memory_retrievers.ingestion.offline import OfflineSegmenter
-from memory_retrievers.protocols import Background, Segment, Segmenter
+from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
+from memory_retrievers.ingestion.segmenters import OfflineSegmenter
+from memory_retrievers.protocols import Segment, SegmentationContext, Segmenter
 
 if TYPE_CHECKING:
-    from memory_retrievers.passages import Vector, Vectors
+    from memory_retrievers.models.selection import Vector, Vectors
 
 WINDOW: Final = 20
 DOUBLED_WINDOW: Final = 40
@@ -74,7 +74,7 @@ class Every:
     def __init__(self, number: int) -> None:
         self._number = number
 
-    def segment(self, messages: Sequence[Message], background: Background) -> list[Segment]:  # noqa: ARG002
+    def segment(self, messages: Sequence[Message], context: SegmentationContext) -> list[Segment]:  # noqa: ARG002
         sizes = [min(self._number, len(messages) - start) for start in range(0, len(messages), self._number)]
         return [Segment(messages=size, title="", summary="", surprise=0.2) for size in sizes]
 
@@ -97,8 +97,8 @@ def _conversation(turns: Sequence[dict[str, str]], *, timed: bool) -> Conversati
 
 def cut_whole(conversation: Conversation, segmenter: Segmenter, embed: Callable[[Sequence[str]], Vectors]) -> Cut:
     """All messages in one look."""
-    background = Background(previous_summary=None, recent=(), embed=embed)
-    segments = segmenter.segment(conversation.messages, background)
+    context = SegmentationContext(previous_summary=None, recent=(), embed=embed)
+    segments = segmenter.segment(conversation.messages, context)
     ends = np.cumsum([segment.messages for segment in segments]).tolist()
     return Cut(ends[:-1], segments)
 
@@ -110,8 +110,8 @@ def cut_as_queue(conversation: Conversation, segmenter: Segmenter, embed: Callab
     done = Cut([], [])
     while start < len(conversation.messages):
         messages = conversation.messages[start : start + window]
-        background = Background(previous_summary=previous, recent=episodes[:RECENT], embed=embed)
-        segments = segmenter.segment(messages, background)
+        context = SegmentationContext(previous_summary=previous, recent=episodes[:RECENT], embed=embed)
+        segments = segmenter.segment(messages, context)
         over = len(messages) < window
         if len(segments) == 1 and window == WINDOW and not over:
             window = DOUBLED_WINDOW

@@ -19,8 +19,8 @@ from typing import Final
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.testing import HashEmbedder
-from memory_retrievers.tools.spec import ToolContext
-from memory_retrievers.tools.toolbox import LocalToolbox
+from memory_retrievers.tools.registry import LocalToolbox
+from memory_retrievers.tools.tool import ToolContext
 
 ITEMS: Final = 100
 LEAST: Final = 5.0

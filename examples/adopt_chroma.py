@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import chromadb
 
 from memory_retrievers import AgentMemory
-from memory_retrievers.embeddings.minilm import MiniLMEmbedder
+from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
 
 NOTES = {
     "n1": ("The espresso machine needs descaling every month", "user/bo"),
@@ -24,7 +24,7 @@ def main() -> None:
     embedder = MiniLMEmbedder()  # in your case: what the collection was filled with, such as OpenAIEmbeddings()
     with TemporaryDirectory() as directory:
         client = chromadb.PersistentClient(f"{directory}/chroma")
-        notes = client.create_collection("notes", embedding_function=None)  # or client.get_collection("notes")
+        notes = client.create_collection("notes", embedding_function=None)  # or get_collection, or a LangChain Chroma
         texts = [text for text, _ in NOTES.values()]
         notes.add(
             ids=list(NOTES),

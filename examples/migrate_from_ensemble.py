@@ -38,9 +38,8 @@ def main() -> None:
         words, nearest = BM25Retriever.from_texts(NOTES, k=2), vectors.as_retriever(search_kwargs={"k": 2})
         ensemble = EnsembleRetriever(retrievers=[words, nearest], weights=[0.5, 0.5])
         show("EnsembleRetriever", ensemble)
-        # 2. what takes its place: words and vectors in one store, which is read from the collection once
-        notes = client.get_collection("notes", embedding_function=None)
-        with AgentMemory.from_chroma(notes, path=f"{directory}/memory", embedder=embeddings, scope="notes") as memory:
+        # 2. what takes its place: words and vectors in one store, read once from the collection, with its embedder
+        with AgentMemory.from_chroma(vectors, path=f"{directory}/memory", scope="notes") as memory:
             retriever = MemoryRetriever(memory=memory, scope="notes", k=2)
             show("MemoryRetriever", retriever)
             memory.remember_fact(scope="notes", fact="TEAL-7 is mixed without green.")  # and is found at once

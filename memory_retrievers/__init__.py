@@ -4,7 +4,6 @@
 ``memory_retrievers.llama_index``. Importing this package loads no framework, no chromadb and no numpy.
 """
 
-from memory_retrievers.contents import AdoptionReport, VerificationReport
 from memory_retrievers.errors import (
     BackendError,
     BatchOperationError,
@@ -20,13 +19,12 @@ from memory_retrievers.errors import (
     ValidationError,
 )
 from memory_retrievers.memory import AgentMemory
-from memory_retrievers.messages import Message
 from memory_retrievers.models import Category, DetailLevel, EpisodicMemory, Rating, ScopeStatistics, SemanticMemory
-from memory_retrievers.paging import Page
-from memory_retrievers.reports import Queued, Report
-from memory_retrievers.retrieval.result import RecentResult, RetrievalResult
-from memory_retrievers.retrieved import Explanation, PendingReview, RetrievedMemory
-from memory_retrievers.scene_records import CharacterState, SceneDetails, SceneEvent
+from memory_retrievers.models.contents import AdoptionReport, VerificationReport
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.results import Explanation, Page, PendingReview, Queued, Report, RetrievedMemory
+from memory_retrievers.models.scenes import CharacterState, SceneDetails, SceneEvent
+from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
 from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings, SceneSettings, ToolSettings
 
 __version__ = "0.1.0"

@@ -20,7 +20,10 @@ Exceptions of third parties are wrapped once, where they arise, with ``from``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Final, Self
 
 import pydantic
@@ -47,7 +50,7 @@ READ_ONLY: Final = "this memory was opened read-only: open it without read_only=
 
 
 class MemoryRetrieversError(Exception):
-    """The root: catch it to catch everything this package raises.
+    """Base class of all exceptions this package raises.
 
     Args:
         *args: The message.
@@ -71,7 +74,7 @@ class ValidationError(MemoryRetrieversError, ValueError):
 
     @classmethod
     def from_pydantic(cls, error: pydantic.ValidationError) -> Self:
-        """The same complaint in one line: each field with what is wrong about it, never the value itself.
+        """Convert an error of pydantic to one line: each field with its problem, never the value.
 
         What one of our own errors says is a whole sentence already, and stands as it is.
         """
@@ -79,7 +82,7 @@ class ValidationError(MemoryRetrieversError, ValueError):
 
     @classmethod
     def of_complaints(cls, complaints: Iterable[ErrorDetails], *, without: str | None = None) -> Self:
-        """The same of complaints in pydantic's form.
+        """Convert a list of errors in pydantic's form, as :meth:`from_pydantic` does.
 
         Args:
             complaints: What is wrong.
@@ -89,7 +92,7 @@ class ValidationError(MemoryRetrieversError, ValueError):
 
 
 class NotFoundError(MemoryRetrieversError, LookupError):
-    """No such memory in this scope; what other scopes hold makes no difference."""
+    """The scope has no such memory, whatever other scopes contain."""
 
 
 class BatchOperationError(MemoryRetrieversError):
@@ -109,7 +112,7 @@ class MissingExtraError(MemoryRetrieversError, ImportError):
 
 
 class StoreLockedError(MemoryRetrieversError):
-    """The store can only be looked into from here: another process writes it, or its server is a standby."""
+    """The store can only be read from here: another process writes it, or its server is a standby."""
 
 
 class EmbeddingMismatchError(MemoryRetrieversError):
@@ -117,7 +120,7 @@ class EmbeddingMismatchError(MemoryRetrieversError):
 
 
 class BackendError(MemoryRetrieversError):
-    """A third party failed underneath."""
+    """A third-party library or service failed."""
 
 
 class IndexOutOfStepError(BackendError):
@@ -128,6 +131,10 @@ class EmbeddingError(BackendError):
     """An embedder failed, or gave vectors that cannot be used."""
 
 
+class ZeroVectorError(EmbeddingError):
+    """An embedder gave a vector that points nowhere."""
+
+
 class LanguageModelError(BackendError):
     """A language model failed, or gave an answer that cannot be used.
 
@@ -136,8 +143,8 @@ class LanguageModelError(BackendError):
         raw: See below.
 
     Attributes:
-        raw: What the model said, if it said something that cannot be used. It may tell what is in memories, so it is
-            for whoever looks into the failure, and is never logged.
+        raw: The unusable answer, if there was one. It may quote memories, so it is meant for debugging and is never
+            logged.
     """
 
     def __init__(self, message: str, *, raw: str | None = None) -> None:
@@ -153,3 +160,71 @@ def _complaint(complaint: ErrorDetails, without: str | None) -> str:
     field = ".".join(map(str, place))
     problem = complaint["msg"].removeprefix("Value error, ")
     return f"{field}: {problem}" if field else problem
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """An optional dependency and how to install it.
+
+    Attributes:
+        package: What to install, for example ``langchain-core``.
+        module: What is imported of it, for example ``langchain_core``.
+        name: The extra of ``memory-retrievers`` that installs it.
+    """
+
+    package: str
+    module: str
+    name: str
+
+
+@contextmanager
+def required(*extras: Extra) -> Iterator[None]:
+    """Raise :class:`MissingExtraError` for an import of optional dependencies that fails.
+
+    Raises:
+        MissingExtraError: One of them is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = next((extra for extra in extras if extra.module == (error.name or "").partition(".")[0]), None)
+        if missing is None:
+            raise
+        raise MissingExtraError(missing.package, extra=missing.name) from error
+
+
+def lazy_names(package: str, homes: Mapping[str, str], *extras: Extra) -> Callable[[str], object]:
+    """Build a module's ``__getattr__`` that imports each name when it is first used.
+
+    Args:
+        package: The module it is for: its ``__name__``.
+        homes: Name → the full name of the module that defines it.
+        extras: What those modules need.
+
+    Returns:
+        A function that raises MissingExtraError where one of ``extras`` is not installed, and AttributeError for other
+        names.
+    """
+
+    def load(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        with required(*extras):
+            return getattr(import_module(homes[name]), name)
+
+    return load
+
+
+def error_object(exception: Exception, *, with_details: bool = False) -> dict[str, Any]:
+    """Describe a failure as the tools and the server answer it (specification §1.6).
+
+    >>> error_object(NotFoundError("Memory not found: m9"))
+    {'error': True, 'error_type': 'NotFoundError', 'message': 'Memory not found: m9'}
+
+    Args:
+        exception: What was raised.
+        with_details: Whether to add what the error says beyond its message, if anything.
+    """
+    answer: dict[str, Any] = {"error": True, "error_type": type(exception).__name__, "message": str(exception)}
+    details = exception.details if isinstance(exception, MemoryRetrieversError) else None
+    return answer | {"details": dict(details)} if with_details and details else answer

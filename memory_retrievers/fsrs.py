@@ -1,4 +1,4 @@
-"""FSRS-6: how fast an episode is forgotten, and how a review changes that. The only file that imports py-fsrs.
+"""FSRS-6: the forgetting curve of an episode and how reviews change it. The only module that imports py-fsrs.
 
 Forgetting follows the power curve R(t, S) = (1 + F · t / S)^(−w20), with F such that R(S, S) = 0.9: stability S is the
 number of days until nine of ten such memories could still be recalled. Parameters and formulas are those of
@@ -34,7 +34,7 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # py-fsrs counts in dates; only the d
 
 @dataclass(frozen=True, slots=True)
 class FsrsState:
-    """What FSRS knows of a memory.
+    """FSRS state of a memory.
 
     Attributes:
         stability: Days until retrievability has fallen to 0.9; from 0.001 to 36,500.
@@ -46,14 +46,14 @@ class FsrsState:
 
 
 def initial_state(rating: Rating = Rating.GOOD, *, surprise: float = 0.0) -> FsrsState:
-    """The state of a fresh memory; a surprising one lasts up to half as long again.
-
-    >>> initial_state(surprise=0.9)
-    FsrsState(stability=3.344425, difficulty=2.118103970459016)
+    """Return the state of a new memory; a surprising one lasts up to half as long again.
 
     Args:
         rating: The rating its first review would have had.
         surprise: From 0 to 1; what lies outside is clamped.
+
+    >>> initial_state(surprise=0.9)
+    FsrsState(stability=3.344425, difficulty=2.118103970459016)
     """
     import fsrs
 
@@ -64,7 +64,7 @@ def initial_state(rating: Rating = Rating.GOOD, *, surprise: float = 0.0) -> Fsr
 
 
 def elapsed_days(microseconds: int, *, whole_days: bool) -> float:
-    """So many microseconds in days, rounded down if ``whole_days``; 0 for a time that lies in the future.
+    """Convert microseconds to days, rounded down if ``whole_days``; 0 for a time in the future.
 
     >>> elapsed_days(129_600_000_000, whole_days=False), elapsed_days(129_600_000_000, whole_days=True)
     (1.5, 1)
@@ -74,17 +74,17 @@ def elapsed_days(microseconds: int, *, whole_days: bool) -> float:
 
 
 def retrievability(elapsed_days: float, stability: float, *, decay: float = DECAY) -> float:
-    """The probability, in (0, 1], that a memory can still be recalled.
-
-    >>> retrievability(0, 2.3065)
-    1.0
-    >>> round(retrievability(30, 2.3065), 4)
-    0.6675
+    """Compute the probability, in (0, 1], that a memory can still be recalled.
 
     Args:
         elapsed_days: Days since the last review; clamped to 0 to 36,500.
         stability: In days; clamped to 0.001 to 36,500.
         decay: The exponent w20 of the forgetting curve, as a positive number.
+
+    >>> retrievability(0, 2.3065)
+    1.0
+    >>> round(retrievability(30, 2.3065), 4)
+    0.6675
     """
     elapsed = min(max(elapsed_days, 0.0), MAX_ELAPSED_DAYS)
     factor = _forgetting_factor(decay)
@@ -92,7 +92,7 @@ def retrievability(elapsed_days: float, stability: float, *, decay: float = DECA
 
 
 def apply_rating(state: FsrsState, rating: Rating, *, elapsed_days: float) -> FsrsState:
-    """The state after a review.
+    """Return the state after a review.
 
     Args:
         state: The state before.
@@ -118,7 +118,7 @@ def apply_rating(state: FsrsState, rating: Rating, *, elapsed_days: float) -> Fs
 
 @functools.cache
 def _scheduler() -> fsrs.Scheduler:
-    """Without learning steps a card is in review from the start; without fuzzing nothing is random."""
+    """Build a scheduler without learning steps, so that cards are in review at once, and without randomness."""
     import fsrs
 
     return fsrs.Scheduler(learning_steps=(), relearning_steps=(), enable_fuzzing=False)

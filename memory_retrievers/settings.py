@@ -1,28 +1,32 @@
-"""Every number that steers the package, with its reason."""
+"""All numeric settings of the package, each with its reason."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Annotated, Final, Literal, Self
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
 
 from memory_retrievers.errors import ConfigurationError
-from memory_retrievers.scene_records import MOST_SHIFTS
+from memory_retrievers.models.scenes import MOST_SHIFTS
 
 TOOLS_PREFIX: Final = "LLM_MEMORY_"
 """What the names of the environment variables begin with that :class:`ToolSettings` reads."""
+
+QUERY_CHARACTERS: Final = 8_000
+"""Characters of a query at most, where no setting says otherwise."""
 
 POOL_SIZE: Final = 10
 """Connections to a PostgreSQL database that a process keeps at most: ten processes fill a server as it comes."""
 
 
 class RetrievalSettings(BaseModel):
-    """How memories are searched, fused, re-ranked and shown.
+    """Settings of search, fusion, re-ranking and display.
 
     ``RetrievalSettings()`` is the default, with a vector for every message; :meth:`light` has one for every episode,
-    and :meth:`seed` is the specified formula to the last digit.
+    and :meth:`reference` is the specified formula to the last digit.
 
     Attributes:
         passages: What of an episode is searched: ``summary`` alone, or its single ``turns`` as well, each with speaker
@@ -55,7 +59,11 @@ class RetrievalSettings(BaseModel):
         bm25_b: How strongly long texts are discounted; 0.4 for the same reason, instead of 0.75.
         exact_limit: Up to so many passages that a search may see, vectors are compared exactly; beyond, an HNSW index
             answers if the store has one. Exact search takes about a millisecond per 1,000.
-        fact_display_length: Longer facts are cut with ``…`` in markdown; None shows them whole.
+        query_characters: A longer query is refused, so that nobody can keep a search busy with words: 8,000 characters
+            are four pages. Where a framework gives a user's message for the query, its beginning and end of together
+            so many characters are asked.
+        fact_display_length: Longer facts are cut with ``…`` in markdown; None shows facts as specified: whole, and
+            counting the conversations they are from even if there are none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -79,15 +87,16 @@ class RetrievalSettings(BaseModel):
     bm25_k1: Annotated[float, Field(ge=0)] = 0.9
     bm25_b: Annotated[float, Field(ge=0, le=1)] = 0.4
     exact_limit: Annotated[int, Field(ge=0)] = 20_000
+    query_characters: Annotated[int, Field(ge=1, le=1_000_000)] = QUERY_CHARACTERS
     fact_display_length: Annotated[int, Field(ge=2)] | None = 280
 
     @classmethod
     def light(cls) -> Self:
-        """The default without the single messages: a tenth of the vectors, and less is found."""
+        """The default without passages for single messages: a tenth of the vectors, and lower recall."""
         return cls(passages="summary")
 
     @classmethod
-    def seed(cls) -> Self:
+    def reference(cls) -> Self:
         """The ranking of specification §2.3 to §2.5, exactly."""
         return cls(
             passages="summary",
@@ -102,16 +111,16 @@ class RetrievalSettings(BaseModel):
 
 
 class IngestionSettings(BaseModel):
-    """How messages become episodes, and episodes facts.
+    """Settings of how messages become episodes, and episodes facts.
 
-    ``IngestionSettings()`` is the default; ``IngestionSettings.seed()`` differs in what counts as the same memory.
+    ``IngestionSettings()`` is the default; ``IngestionSettings.reference()`` differs in what counts as the same memory.
 
     Attributes:
         min_messages: Fewer queued messages are never looked at (specification §2.11).
         window: So many queued messages are due.
         doubled_window: So many are, after a look that saw a single topic.
         due_after_hours: At least ``min_messages`` are due when the first of them is older than this.
-        fence_minutes: How long a claim on a scope's queue holds, if whoever made it is gone.
+        lease_minutes: How long the lease of a scope's queue holds if its holder is gone.
         flashbulb_surprise: An episode at least this surprising is turned into facts at once (specification §2.13).
         consolidate_from: So many episodes that have not been turned into facts are due for it.
         related_facts: So many known facts, over all episodes of a batch, are shown to the language model.
@@ -130,7 +139,7 @@ class IngestionSettings(BaseModel):
     window: Annotated[int, Field(ge=1)] = 20
     doubled_window: Annotated[int, Field(ge=1)] = 40
     due_after_hours: Annotated[float, Field(gt=0)] = 2.0
-    fence_minutes: Annotated[float, Field(gt=0)] = 120.0
+    lease_minutes: Annotated[float, Field(gt=0)] = 120.0
     flashbulb_surprise: Annotated[float, Field(ge=0, le=1)] = 0.85
     consolidate_from: Annotated[int, Field(ge=1)] = 3
     related_facts: Annotated[int, Field(ge=0, le=1_000)] = 20
@@ -140,13 +149,13 @@ class IngestionSettings(BaseModel):
     keep_messages_days: Annotated[float, Field(gt=0)] | None = None
 
     @classmethod
-    def seed(cls) -> Self:
+    def reference(cls) -> Self:
         """The bare rule of specification §2.15: near is the same."""
         return cls(compare_details=False)
 
 
 class ReviewSettings(BaseModel):
-    """How retrieved memories are reviewed.
+    """Settings of the review of retrieved memories.
 
     Attributes:
         min_days: Whole days since the last review before another counts (specification §2.14).
@@ -157,8 +166,12 @@ class ReviewSettings(BaseModel):
     min_days: Annotated[int, Field(ge=0)] = 1
 
 
+SCENE_BUDGET: Final = 10_000
+"""Tokens that a scene may take where nothing else is said."""
+
+
 class SceneSettings(BaseModel):
-    """What a ``<scene_memory>`` block shows, and what gives way when it does not fit.
+    """Settings of a ``<scene_memory>`` block: what to show, and what to drop if it does not fit.
 
     ``SceneSettings()`` is the default.
 
@@ -201,16 +214,16 @@ class SceneSettings(BaseModel):
 
 
 class ToolSettings(BaseModel):
-    """What the memory tools keep to.
+    """Limits and defaults of the memory tools.
 
-    ``ToolSettings()`` is the default; :meth:`from_environment` takes what ``LLM_MEMORY_…`` variables say, each named
-    after a field in capitals.
+    ``ToolSettings()`` is the default. A memory that is opened without ``tools`` has those :meth:`from_environment`,
+    which takes what ``LLM_MEMORY_…`` variables say, each named after a field in capitals.
 
     Attributes:
         batch_max_size: So many items in a batch are allowed.
         search_default_top_k: So many results a search gives when it is not told.
-        embedding_batch_size: Accepted for compatibility (specification §3.1); it has no effect. The store hands a
-            whole batch to its embedder, which cuts it up as suits it best.
+        embedding_batch_size: Accepted for compatibility (specification §3.1); it has no effect. The store hands its
+            embedder at most 128 texts or 250,000 characters at once, which that cuts up further as suits it best.
         max_content_length: Characters in one memory; no more than the store takes.
         max_tags: Tags of one memory.
         max_tag_length: Characters in one tag.
@@ -226,6 +239,13 @@ class ToolSettings(BaseModel):
         short_term_ttl_seconds: How long a short-term memory lives that was stored without a time, if
             ``short_term_expires``.
         short_term_expires: Whether it does not live for ever.
+        import_max_bytes: So large a document ``memory_sync`` takes in, packed and unpacked: 8 MB, as the servers take
+            in one request. A kilobyte can unpack to a megabyte, and a megabyte of JSON be read to 30 MB of objects.
+        import_max_values: So many values may be in it: 40 for each memory that ``import_max_memories`` allows. A value
+            takes about 100 bytes while the document is read.
+        import_max_memories: So many memories may: they are embedded and stored in one transaction, which others wait
+            for, and take about 9 kB each meanwhile.
+        import_max_depth: So deep may its values be nested; the metadata of a memory may be 255 deep.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -234,8 +254,8 @@ class ToolSettings(BaseModel):
     search_default_top_k: Annotated[int, Field(ge=1, le=1_000)] = 10
     embedding_batch_size: Annotated[int, Field(ge=1)] = 32
     max_content_length: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000_000
-    max_tags: Annotated[int, Field(ge=0)] = 100
-    max_tag_length: Annotated[int, Field(ge=1)] = 200
+    max_tags: Annotated[int, Field(ge=0, le=10_000)] = 100
+    max_tag_length: Annotated[int, Field(ge=1, le=10_000)] = 200
     max_metadata_bytes: Annotated[int, Field(ge=2)] = 1_000_000
     importance_max_accesses: Annotated[int, Field(ge=1)] = 100
     access_log_rate_limit_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 60
@@ -247,6 +267,10 @@ class ToolSettings(BaseModel):
     cleanup_interval_seconds: Annotated[float, Field(ge=60, allow_inf_nan=False)] = 300
     short_term_ttl_seconds: Annotated[float, Field(gt=0, le=3_155_760_000)] = 3_600
     short_term_expires: bool = False
+    import_max_bytes: Annotated[int, Field(ge=1, le=2**30)] = 8 * 2**20
+    import_max_values: Annotated[int, Field(ge=1)] = 200_000
+    import_max_memories: Annotated[int, Field(ge=1)] = 5_000
+    import_max_depth: Annotated[int, Field(ge=3, le=500)] = 300
 
     @pydantic.model_validator(mode="after")
     def _check_consolidation(self) -> Self:
@@ -255,13 +279,18 @@ class ToolSettings(BaseModel):
         return self
 
     @classmethod
-    def from_environment(cls) -> Self:
-        """The defaults, but for what environment variables such as ``LLM_MEMORY_BATCH_MAX_SIZE`` say.
+    def from_environment(cls, *, otherwise: Mapping[str, object] | None = None) -> Self:
+        """Read the settings from environment variables such as ``LLM_MEMORY_BATCH_MAX_SIZE``.
+
+        Args:
+            otherwise: What takes the place of some of the defaults.
 
         Raises:
             ConfigurationError: A variable has no such value.
         """
-        given = {name: os.environ[f"{TOOLS_PREFIX}{name.upper()}"] for name in cls.model_fields if _is_set(name)}
+        given = dict(otherwise or {}) | {
+            name: os.environ[f"{TOOLS_PREFIX}{name.upper()}"] for name in cls.model_fields if _is_set(name)
+        }
         try:
             return cls.model_validate(given)
         except pydantic.ValidationError as error:

@@ -1,7 +1,7 @@
 """Build the bundled embedder: the official all-MiniLM-L6-v2 weights become an int8 ONNX model of 23 MB.
 
 Writes ``memory_retrievers/embeddings/model/`` (model.onnx, tokenizer.json) and the reference the golden tests compare
-with, ``tests/embeddings/minilm_reference.npz``, and prints their sha256; the two of the model are pinned in
+with, ``tests/backends/embeddings/minilm_reference.npz``, and prints their sha256; the two of the model are pinned in
 ``memory_retrievers/embeddings/minilm.py``. Nothing here is needed at run time.
 
 In an environment of its own (torch is 200 MB, so not in the project's)::

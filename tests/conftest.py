@@ -17,17 +17,20 @@ import pytest
 from blockbuster import BlockBusterFunction, blockbuster_ctx
 
 from memory_retrievers import AgentMemory, RetrievalSettings, SceneEvent, SemanticMemory
-from memory_retrievers.managed import Association, AssociationType
 from memory_retrievers.models import EpisodicMemory, MemoryKey
-from memory_retrievers.scene_records import SceneDetails
+from memory_retrievers.models.management import Association, AssociationType
+from memory_retrievers.models.scenes import SceneDetails
 from memory_retrievers.testing import FixedClock, HashEmbedder
 
 from .chromium import browser  # noqa: F401 - a fixture
+from .quick import keep_quick, pytest_addoption, pytest_ignore_collect  # noqa: F401 - hooks
+
+pytest.register_assert_rewrite("contracts")  # a failing assert of a suite shows what it compared, as in a test
 
 NOW = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 
 ON_POSTGRES = os.environ.get("MEMORY_BACKEND", "disk") == "postgres"
-"""Whether the memories live on a server: make test BACKEND=postgres."""
+"""Whether the memories live on a server: make test-postgres."""
 
 
 MEASURED = {("sqlite_bm25", "exact"), ("rank_bm25", "chroma")}
@@ -43,6 +46,8 @@ def pytest_collection_modifyitems(config, items):
         embedded = [item for item in items if item.get_closest_marker("embedded")]
         config.hook.pytest_deselected(items=embedded)
         items[:] = [item for item in items if item not in set(embedded)]
+    if config.getoption("quick"):
+        keep_quick(config, items)
     for item in items:
         given = item.callspec.params if hasattr(item, "callspec") else {}
         engines = given.get("keyword"), given.get("dense")
@@ -78,8 +83,8 @@ def memory(clock, keyword, dense):
 
 
 @pytest.fixture
-def seed_memory(clock, keyword, dense):
-    settings = RetrievalSettings.seed()
+def reference_memory(clock, keyword, dense):
+    settings = RetrievalSettings.reference()
     with AgentMemory.in_memory(
         embedder=HashEmbedder(), clock=clock, keyword=keyword, dense=dense, retrieval=settings
     ) as memory:
@@ -130,7 +135,7 @@ def chroma_client_of(port):
     """A client of a server, closed to the last socket."""
     import chromadb
 
-    from memory_retrievers.backends.chroma_client import close_client
+    from memory_retrievers.backends.chroma.clients import close_client
 
     client = chromadb.HttpClient("127.0.0.1", port)
     try:
@@ -192,7 +197,7 @@ def postgres_url(postgres_server):
         yield url
 
 
-if ON_POSTGRES:  # make test BACKEND=postgres
+if ON_POSTGRES:  # make test-postgres
 
     @pytest.fixture(scope="session", autouse=True)
     def postgres_memories_of_all(postgres_server):

@@ -14,10 +14,10 @@ MODULES = [
     "memory_retrievers",
     "memory_retrievers.errors",
     "memory_retrievers.langchain",
-    "memory_retrievers.language_models",
+    "memory_retrievers.backends.language_models",
     "memory_retrievers.llama_index",
     "memory_retrievers.protocols",
-    "memory_retrievers.remote",
+    "memory_retrievers.server.client",
     "memory_retrievers.server",
     "memory_retrievers.settings",
     "memory_retrievers.testing",
@@ -104,10 +104,15 @@ def test_every_setting_has_its_reason():
     settings = {label: value for label, value in DESCRIBED.items() if label.endswith("Settings")}
     assert len(settings) == 6
     missing = {
-        label: [name for name in fields(value) if not section(own_text(value), "Attributes").get(name)]
-        for label, value in settings.items()
+        label: [name for name in fields(value) if not reasons(value).get(name)] for label, value in settings.items()
     }
     assert {label: names for label, names in missing.items() if names} == {}
+
+
+def reasons(settings):
+    """What is said of each field, in the class itself or in the one of ours that it has the field from."""
+    classes = [each for each in settings.__mro__ if each.__module__.startswith("memory_retrievers.")]
+    return {name: text for each in reversed(classes) for name, text in section(own_text(each), "Attributes").items()}
 
 
 def parameters(function):

@@ -46,6 +46,20 @@ def test_a_row_of_contributing_names_what_there_is(wanted, named):
         assert hasattr(holder, attribute), f"{owner}.{attribute} ({wanted})"
 
 
+def promises():
+    """The rows of the security page: what is promised, and what holds it."""
+    lines = [line for line in text_of("docs/security.md").splitlines() if line.startswith("| ")]
+    return [tuple(cell.strip() for cell in line.strip("|").split(" | ")) for line in lines[1:]]
+
+
+@pytest.mark.parametrize(("promise", "held_by"), promises(), ids=lambda text: text[:40])
+def test_what_the_security_page_promises_is_held_by_tests_that_there_are(promise, held_by):
+    tests = re.findall(r"`(tests/[^`]+)`", held_by)
+    assert tests
+    for name in [*tests, *re.findall(r"`python (benchmarks/[^`]+)`", held_by)]:
+        assert (ROOT / name).exists(), f"{name} ({promise})"
+
+
 def commands(name):
     """Each call of the command line that a document shows, as its words."""
     tokens = MarkdownIt().parse(text_of(name))

@@ -58,6 +58,25 @@ def test_opening_and_retrieving_loads_no_chromadb(tmp_path):
     assert "onnxruntime" not in loaded
 
 
+def test_a_memory_that_searches_exactly_needs_neither_chromadb_nor_with_its_own_embedder_onnxruntime(tmp_path):
+    loaded = loaded_after(
+        "class NotInstalled:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name in {'chromadb', 'onnxruntime', 'tokenizers'}: raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, NotInstalled())\n"
+        "from memory_retrievers import AgentMemory, RetrievalSettings\n"
+        "from memory_retrievers.testing import HashEmbedder\n"
+        f"memory = AgentMemory.open({str(tmp_path / 'store')!r}, embedder=HashEmbedder(), dense='exact',\n"
+        "    retrieval=RetrievalSettings(exact_limit=5))\n"
+        "for n in range(20): memory.remember_fact(scope='c', fact=f'fact number {n}')\n"
+        "assert len(memory.retrieve('fact', scope='c').semantic) == 20\n"
+        "assert memory.verify().ok\n"
+        f"memory.backup({str(tmp_path / 'copy')!r}); memory.export({str(tmp_path / 'x.jsonl')!r})\n"
+        "memory.forget_scope('c'); memory.purge(); memory.close()"
+    )
+    assert "memory_retrievers" in loaded
+
+
 def test_every_error_derives_from_the_root():
     errors = [
         value

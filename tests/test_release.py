@@ -1,5 +1,6 @@
 """What is released is whole: the archives, what they say of themselves, and what the frameworks' hubs read."""
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -53,9 +54,27 @@ def test_the_wheel_holds_the_model_the_types_and_the_licences_and_nothing_beside
     with zipfile.ZipFile(archives[0]) as wheel:
         names = wheel.namelist()
     assert "memory_retrievers/py.typed" in names
-    assert any(name.startswith("memory_retrievers/embeddings/model/") and name.endswith(".onnx") for name in names)
+    assert any(
+        name.startswith("memory_retrievers/backends/embeddings/model/") and name.endswith(".onnx") for name in names
+    )
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"memory_retrievers"}
     assert {Path(name).name for name in names if "/licenses/" in name} == {"LICENSE", "NOTICE"}
+
+
+def test_nothing_in_the_wheel_needs_what_only_tests_are_run_with(archives):
+    with zipfile.ZipFile(archives[0]) as wheel:
+        modules = {name: ast.parse(wheel.read(name)) for name in wheel.namelist() if name.endswith(".py")}
+    assert "memory_retrievers/testing/__init__.py" in modules
+    assert {
+        name for name, tree in modules.items() if imported_by(tree) & {"pytest", "hypothesis", "contracts"}
+    } == set()
+
+
+def imported_by(tree):
+    """The packages that a module imports anywhere in it."""
+    absolute = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level]
+    plain = [each.name for node in ast.walk(tree) if isinstance(node, ast.Import) for each in node.names]
+    return {name.partition(".")[0] for name in absolute + plain}
 
 
 def test_the_source_archive_holds_what_the_tests_and_the_pages_need(archives, project):
@@ -64,13 +83,44 @@ def test_the_source_archive_holds_what_the_tests_and_the_pages_need(archives, pr
     assert names >= set(project["tool"]["hatch"]["build"]["targets"]["sdist"]["include"])
 
 
+def metadata_in(wheel):
+    """What the wheel says of itself; its payload is what stands on the package's page."""
+    with zipfile.ZipFile(wheel) as archive:
+        [metadata] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        return Parser().parsestr(archive.read(metadata).decode())
+
+
+def link_targets(text):
+    """What the links and images of a page point to."""
+    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(text)
+    inline = [child for token in tokens for child in token.children or []]
+    return [child.attrGet("href") or child.attrGet("src") for child in inline if child.type in {"link_open", "image"}]
+
+
 def test_the_wheel_says_the_version_and_every_extra(archives, project):
-    with zipfile.ZipFile(archives[0]) as wheel:
-        [metadata] = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
-        told = Parser().parsestr(wheel.read(metadata).decode())
+    told = metadata_in(archives[0])
     assert told["Version"] == memory_retrievers.__version__
     assert set(told.get_all("Provides-Extra")) == set(project["project"]["optional-dependencies"])
     assert told.get_payload().startswith("# memory-retrievers\n")
+
+
+def test_no_link_of_the_packages_page_needs_a_file_beside_it(archives):
+    told = metadata_in(archives[0])
+    addresses = [address.partition(", ")[2] for address in told.get_all("Project-URL")]
+    targets = link_targets(told.get_payload())
+    assert targets
+    assert [target for target in [*addresses, *targets] if not target.startswith("https://")] == []
+
+
+def test_the_files_that_the_packages_page_names_are_in_the_source_archive(archives):
+    with tarfile.open(archives[1]) as source:
+        names = {name.partition("/")[2] for name in source.getnames()}
+    linked = [
+        target for target in link_targets((ROOT / "README.md").read_text(encoding="utf-8")) if "://" not in target
+    ]
+    page = metadata_in(archives[0]).get_payload()
+    assert [target for target in linked if f" (`{target}`)" not in page] == []
+    assert set(linked) <= names
 
 
 def test_every_requirement_of_users_has_a_lower_and_an_upper_bound(project):
@@ -97,10 +147,6 @@ def test_the_version_has_three_numbers_and_the_changelog_a_place_for_what_is_nex
 def test_the_readme_is_short_and_links_only_to_what_is_there():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 350
-    inline = [
-        child for token in MarkdownIt("gfm-like", {"linkify": False}).parse(text) for child in token.children or []
-    ]
-    given = [child.attrGet("href") or child.attrGet("src") for child in inline if child.type in {"link_open", "image"}]
-    files = [target for target in given if "://" not in target]
+    files = [target for target in link_targets(text) if "://" not in target]
     assert len(files) > 10
     assert [target for target in files if not (ROOT / target).exists()] == []

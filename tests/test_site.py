@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 import memory_retrievers
-from memory_retrievers import AgentMemory, RetrievalSettings
+from memory_retrievers import AgentMemory, RetrievalSettings, protocols
+from memory_retrievers.backends import language_models
+from memory_retrievers.backends.embeddings import adapt
+from memory_retrievers.langchain import MemoryRetriever
+from memory_retrievers.storage import options as parts
 
 ROOT = Path(memory_retrievers.__file__).parents[1]
 
@@ -52,11 +56,21 @@ def test_the_reference_describes_every_public_name_of_a_package(package):
     assert set(importlib.import_module(f"memory_retrievers.{package}").__all__) <= names
 
 
+def test_the_reference_promises_that_no_part_may_be_brought_but_those_that_an_argument_takes():
+    page = (ROOT / "docs" / "reference" / "protocols.md").read_text("utf-8")
+    brought = set(re.findall(r"protocols\.(\w+)$", page.partition("\n## What is inside\n")[0], re.MULTILINE))
+    types = " ".join(str(annotation) for annotation in parts.StoreOptions.__annotations__.values())
+    for module, alias in ((adapt, "AnyEmbedder"), (language_models, "AnyLanguageModel"), (parts, "DenseEngine")):
+        types = types.replace(alias, str(getattr(module, alias)))
+    taken = set(re.findall(r"\w+", types)) & set(protocols.__all__)
+    assert brought == taken | {str(MemoryRetriever.model_fields["memory"].annotation.__name__)}
+
+
 def test_the_import_diagram_shows_every_module_of_the_package_above_what_it_may_import(maker):
     heights = {text.text: float(text.get("y")) for text in drawn(maker).iter("text")}
     modules = {file.stem for file in (ROOT / "memory_retrievers").glob("*.py")}
     packages = {file.parent.name for file in (ROOT / "memory_retrievers").glob("*/__init__.py")}
-    assert set(heights) == (modules | packages) - {"__init__", "testing"}
+    assert set(heights) == (modules | packages) - {"__init__"}
     assert heights["cli"] < heights["memory"] < heights["retrieval"] < heights["models"]
     assert heights["langchain"] == heights["llama_index"]
 
@@ -75,9 +89,9 @@ def test_the_boxes_of_the_import_diagram_lie_side_by_side_within_the_picture(mak
 
 
 def test_a_table_of_settings_has_every_field_and_marks_what_differs(maker):
-    profiles = {"default": RetrievalSettings(), "seed()": RetrievalSettings.seed()}
+    profiles = {"default": RetrievalSettings(), "reference()": RetrievalSettings.reference()}
     head, _, *rows = maker("settings_tables").settings_table(profiles).splitlines()
-    assert head == "| field | default | seed() |"
+    assert head == "| field | default | reference() |"
     assert [row.split("`")[1] for row in rows] == list(RetrievalSettings.model_fields)
     assert "| `decay_weight` | 0.05 | **1.0** |" in rows
     assert "| `whole_days` | no | **yes** |" in rows

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import shutil
 import signal
 import sqlite3
 from typing import Any
 
-from memory_retrievers.backends.sqlite import database
+from memory_retrievers.backends.sqlite import connection
 
 
 class KillAt:
@@ -46,8 +45,8 @@ class KillAt:
 
     def lay(self) -> None:
         """Lay the points over SQLite's connections, renaming, and Chroma's collections, for the rest of the process."""
-        database.Connection = _connection(self)  # type: ignore[misc]
-        _surround(pathlib.Path, "rename", self)
+        connection.Connection = _connection(self)  # type: ignore[misc]
+        _surround(os, "rename", self)
         _surround(shutil, "rmtree", self)
         if self.what in {"upsert", "delete", "create_collection"}:
             from chromadb.api.client import Client
@@ -68,8 +67,8 @@ def _surround(owner: object, name: str, fault: KillAt) -> None:
     setattr(owner, name, surrounded)
 
 
-def _connection(fault: KillAt) -> type[database.Connection]:
-    class Connection(database.Connection):
+def _connection(fault: KillAt) -> type[connection.Connection]:
+    class Connection(connection.Connection):
         """A real connection that comes by the fault with every statement."""
 
         def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:  # noqa: ANN401

@@ -21,7 +21,7 @@ from crash.faults import KillAt
 from crash.operations import Operations, Say
 from memory_retrievers import AgentMemory, RetrievalSettings
 from memory_retrievers.models import AnyMemory
-from memory_retrievers.parts import DenseEngine
+from memory_retrievers.storage.options import DenseEngine
 from memory_retrievers.testing import FixedClock, HashEmbedder
 
 START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
@@ -33,9 +33,9 @@ MANY = 1_100
 def opened(store: Path, *, dense: DenseEngine = "auto", clock: FixedClock | None = None) -> AgentMemory:
     """The store as all of these programs open it: no scope is so small that ``auto`` would leave Chroma alone.
 
-    Ranks are those of the indexes themselves, as the seed profile tells them.
+    Ranks are those of the indexes themselves, as the reference profile tells them.
     """
-    settings = RetrievalSettings.seed().model_copy(update={"exact_limit": 0})
+    settings = RetrievalSettings.reference().model_copy(update={"exact_limit": 0})
     return AgentMemory.open(store, embedder=HashEmbedder(DIMENSION), clock=clock, dense=dense, retrieval=settings)
 
 

@@ -1,1 +1,1 @@
-"""The engines behind the sockets: one third party per file, and only that file imports it."""
+"""Storage engines, indexes, embedders and language models; one module alone imports each third-party library."""

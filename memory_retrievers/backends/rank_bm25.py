@@ -1,8 +1,4 @@
-"""BM25 by the rank_bm25 package, over the terms of the scope that is searched.
-
-It keeps nothing that the ledger does not know: terms and models are caches, and a model is built anew when the
-passages of its scope have changed.
-"""
+"""Keyword index on rank_bm25: the engine of in-memory stores, and the reference implementation in tests."""
 
 from __future__ import annotations
 
@@ -14,27 +10,38 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import rank_bm25
 
-from memory_retrievers.backends.term_cache import TermCache
-from memory_retrievers.contents import VerificationReport
-from memory_retrievers.passages import Hits, Passage, Selection, TermCounts, TermStatistics
-from memory_retrievers.protocols import KeywordIndex, Ledger
+from memory_retrievers.backends.terms import TermCache
+from memory_retrievers.models.contents import VerificationReport
+from memory_retrievers.models.selection import Hits, Passage, Selection, TermCounts, TermStatistics
+from memory_retrievers.protocols import KeywordIndex
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memory_retrievers.backends.term_block import TermBlock
+    from memory_retrievers.backends.sql.ledger import SQLLedger
+    from memory_retrievers.backends.terms import TermBlock
+
 
 _SMALLEST_K1: Final = 1e-300
 
 _MODELS: Final = 64
 """How many scopes keep their model."""
 
+REMEMBERED_BYTES: Final = 128 * 2**20
+"""Bytes that their models may take in all."""
+
+_POSTING_BYTES: Final = 100
+_PASSAGE_BYTES: Final = 400
+"""What rank_bm25 takes for a passage, and for each term that stands in it: entries of mappings."""
+
 
 class _Model:
-    """The model of a block's passages."""
+    """The rank_bm25 model of a block's passages."""
 
     def __init__(self, block: TermBlock, *, k1: float, b: float) -> None:
         self.block = block
+        postings = sum(each.shape[1] for each in block.postings.values())
+        self.size = _POSTING_BYTES * (postings + len(block.postings)) + _PASSAGE_BYTES * (1 + len(block.ids))
         documents: list[list[str]] = [[] for _ in block.ids]
         for term, (positions, frequencies) in block.postings.items():
             for position, frequency in zip(positions.tolist(), frequencies.tolist(), strict=True):
@@ -45,7 +52,7 @@ class _Model:
         self._bm25 = rank_bm25.BM25Plus(documents, k1=k1, b=b, delta=0) if block.postings else None
 
     def best(self, query: Sequence[str], visible: NDArray[np.bool_], *, limit: int) -> Hits:
-        """Those of the visible passages that share a term with the query, best first, ties by lower id."""
+        """Rank the visible passages that share a term with the query, best first, ties by lower id."""
         terms = [term for term in query if term in self.block.postings]
         candidates = visible & self.block.holding(terms)
         scores = np.zeros(len(candidates))
@@ -55,7 +62,7 @@ class _Model:
 
 
 class RankBM25KeywordIndex:
-    """A ``protocols.KeywordIndex`` on rank_bm25: right for small stores and as the yardstick of the others.
+    """A ``protocols.KeywordIndex`` on rank_bm25: for small stores, and as the reference for other engines.
 
     Args:
         ledger: Where the passages are.
@@ -65,7 +72,7 @@ class RankBM25KeywordIndex:
             with it later and nothing forgotten stays in them. None where there are no such postings.
     """
 
-    def __init__(self, ledger: Ledger, *, k1: float, b: float, postings: KeywordIndex | None = None) -> None:
+    def __init__(self, ledger: SQLLedger, *, k1: float, b: float, postings: KeywordIndex | None = None) -> None:
         self._ledger = ledger
         self._postings = postings
         self._k1 = k1
@@ -75,12 +82,12 @@ class RankBM25KeywordIndex:
         self._models: OrderedDict[tuple[object, ...], _Model] = OrderedDict()
 
     def add(self, passages: Sequence[Passage]) -> None:
-        """Only the stored postings; the next search here sees what the ledger holds."""
+        """Update the stored postings; the next search reads the passages from the ledger."""
         if self._postings is not None:
             self._postings.add(passages)
 
     def remove(self, passages: Sequence[Passage]) -> None:
-        """Only the stored postings; the next search here sees what the ledger holds."""
+        """Update the stored postings; the next search reads the passages from the ledger."""
         if self._postings is not None:
             self._postings.remove(passages)
 
@@ -96,7 +103,17 @@ class RankBM25KeywordIndex:
                     del self._models[key]
 
     def search(self, terms: Sequence[str], selection: Selection, *, limit: int) -> Hits:
-        """See ``protocols.KeywordIndex``."""
+        """Find the passages with the highest BM25 scores, best first, ties by lower id.
+
+        Args:
+            terms: Terms of the query, as :func:`~memory_retrievers.text.analyze` gives them; repeats count. No terms,
+                no hits.
+            selection: The scope, kind and filters that passages must match.
+            limit: Maximum number of passages.
+
+        Returns:
+            At most ``limit`` passages that contain at least one term.
+        """
         if not terms:
             return Hits([], [], [])
         block, visible = self._cache.visible(selection)
@@ -107,20 +124,32 @@ class RankBM25KeywordIndex:
         return self._cache.block(selection).statistics(terms)
 
     def counts(self, terms: Sequence[str], selection: Selection, passages: NDArray[np.int64]) -> TermCounts:
-        """See ``protocols.KeywordIndex``."""
+        """Term frequencies in passages that match the selection.
+
+        Args:
+            terms: Distinct terms.
+            selection: The scope, kind and filters that the passages match.
+            passages: Passage ids, shape (n,).
+
+        Returns:
+            Lengths of shape (n,) and counts of shape (number of terms, n), in the order given.
+        """
         return self._cache.block(selection).counts(terms, passages)
 
     def verify(self) -> VerificationReport:
-        """See ``protocols.KeywordIndex``; of this engine's own nothing is stored, so only postings can be wrong."""
+        """See ``protocols.KeywordIndex``; this engine stores only the postings it was given."""
         return VerificationReport() if self._postings is None else self._postings.verify()
 
     def rebuild(self) -> None:
-        """See ``protocols.KeywordIndex``; of this engine's own only what is remembered is dropped."""
+        """See ``protocols.KeywordIndex``; this engine's own caches are cleared."""
         if self._postings is not None:
             self._postings.rebuild()
         self._cache.clear()
         with self._lock:
             self._models.clear()
+
+    def _held(self) -> int:
+        return sum(model.size for model in self._models.values())
 
     def _model(self, selection: Selection, block: TermBlock) -> _Model:
         key = (selection.scope, selection.include_child_scopes, selection.fields)
@@ -129,9 +158,10 @@ class RankBM25KeywordIndex:
         if model is None or model.block is not block:
             model = _Model(block, k1=self._k1, b=self._b)
         with self._lock:
-            if self._cache.remembers(block):  # else something of it may be forgotten by now
+            # Else something of it may be forgotten by now, or it would cost all others their place.
+            if self._cache.remembers(block) and model.size <= REMEMBERED_BYTES:
                 self._models[key] = model
                 self._models.move_to_end(key)
-                while len(self._models) > _MODELS:
+                while len(self._models) > _MODELS or self._held() > REMEMBERED_BYTES:
                     self._models.popitem(last=False)
         return model

@@ -1,4 +1,4 @@
-"""The application that the commands belong to, and how it tells of mistakes."""
+"""The Typer application that the commands belong to, its error messages, and the options that several share."""
 
 from __future__ import annotations
 
@@ -6,18 +6,46 @@ import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import pydantic
 import typer
+from typer.core import TyperGroup
 
 from memory_retrievers import __version__
+from memory_retrievers.cli.output import print_line
+from memory_retrievers.cli.stores import PROFILE_NAMES, Place
 from memory_retrievers.errors import MemoryRetrieversError, ValidationError
-from memory_retrievers.text import one_line
+from memory_retrievers.text import for_terminals
 
 BAD_INPUT: Final = 2  # the exit code
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+class _QuotingGroup(TyperGroup):
+    """Commands whose wrong arguments are quoted as a terminal can show them."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - the type differs between versions
+        """Parse the arguments before the command."""
+        with _quoted_for_terminals():
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> object:  # noqa: ANN401 - as above
+        """Run the command that is asked for."""
+        with _quoted_for_terminals():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _quoted_for_terminals() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if isinstance(message := getattr(error, "message", None), str):  # one of Typer's, in whichever version
+            error.message = for_terminals(message)  # type: ignore[attr-defined]
+        raise
+
+
+app = typer.Typer(cls=_QuotingGroup, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
 @contextmanager
@@ -33,7 +61,7 @@ def mistakes_in_one_line() -> Iterator[None]:
         message = str(error)
     else:
         return
-    typer.echo(f"error: {one_line(message)}", err=True)
+    print_line(f"error: {message}", err=True)
     raise typer.Exit(BAD_INPUT)
 
 
@@ -53,3 +81,47 @@ def main(
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="replace")  # memories may hold any character
+
+
+DEFAULT_STORE: Final = Place.named("agent-memory")
+PLACE: Final = "DIRECTORY|postgresql://…"
+
+Store: TypeAlias = Annotated[
+    Place,
+    typer.Option(
+        "--store",
+        envvar="MEMORY_RETRIEVERS_STORE",
+        parser=Place.named,
+        metavar=PLACE,
+        help="Where the memories are kept: a directory, or the address of a PostgreSQL database.",
+    ),
+]
+Scope: TypeAlias = Annotated[str, typer.Option("--scope", help="Whose memories, for example user/alice.")]
+EpisodicLimit: TypeAlias = Annotated[int, typer.Option("--episodic-limit", help="At most this many episodes.")]
+SemanticLimit: TypeAlias = Annotated[int, typer.Option("--semantic-limit", help="At most this many facts.")]
+Category: TypeAlias = Annotated[str | None, typer.Option("--category", help="Only facts of this category.")]
+ChildScopes: TypeAlias = Annotated[bool, typer.Option("--include-child-scopes", help="Also search every scope below.")]
+Profile: TypeAlias = Annotated[
+    str, typer.Option("--profile", help=f"How to rank: {PROFILE_NAMES}, the specified formula.")
+]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the raw records as JSON.")]
+Yes: TypeAlias = Annotated[bool, typer.Option("--yes", help="Do it; without this nothing is changed.")]
+Embedder: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--embedder",
+        envvar="MEMORY_RETRIEVERS_EMBEDDER",
+        metavar="MODULE:NAME",
+        help="What turns text into vectors: an embedder, or a class or function without arguments that makes one. "
+        "The bundled model if left out.",
+    ),
+]
+EmbedderId: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--embedder-id",
+        envvar="MEMORY_RETRIEVERS_EMBEDDER_ID",
+        metavar="ID",
+        help="The name the store knows the embedder by, where it is not the embedder's own.",
+    ),
+]

@@ -1,34 +1,206 @@
-"""How commands open a store: to look into it, to change it, to embed with it."""
+"""Places of stores on the command line, and opening a store with its embedder."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Final, cast
+from urllib.parse import unquote, urlsplit
 
-from memory_retrievers.cli.embedders import embedder_at
-from memory_retrievers.cli.places import Place
-from memory_retrievers.errors import StoreLockedError, ValidationError
+from memory_retrievers.backends.files import make_directories
+from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError, StoreLockedError, ValidationError
 from memory_retrievers.memory import AgentMemory
+from memory_retrievers.memory.engine import Engine
 from memory_retrievers.settings import RetrievalSettings, ToolSettings
+from memory_retrievers.storage.opening import STORE_FILE, in_file, is_made, is_server, noted_embedder, on_server, share
+from memory_retrievers.storage.options import ResolvedOptions
+from memory_retrievers.storage.store import MemoryStore
 
 if TYPE_CHECKING:
-    from memory_retrievers.embeddings.adapt import AnyEmbedder
+    from memory_retrievers.backends.embeddings.adapt import AnyEmbedder
+    from memory_retrievers.backends.sql.ledger import SQLLedger
+
+
+_REST: Final = re.compile(r"\w+://([^@/]*@)?(?P<rest>.*)", re.DOTALL)
+_USER: Final = re.compile(r"^(?P<before>\w+://[^@/:]*):(?P<secret>[^@/]*)@")
+_PARAMETER: Final = re.compile(r"(?P<before>[?&](?:ssl)?password=)(?P<secret>[^&]*)", re.IGNORECASE)
+_MASK: Final = "***"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Location of a store, existing or to be made. As text, it shows no password.
+
+    Attributes:
+        address: The directory, or the address of the database as it was given.
+    """
+
+    address: Path | str
+
+    @classmethod
+    def named(cls, text: str | Place) -> Place:
+        """Parse an argument of the command line; a default that is a place already stays as it is."""
+        if isinstance(text, Place):
+            return text
+        return cls(text if is_server(text) else Path(text))
+
+    @property
+    def name(self) -> str:
+        """Short name: that of the directory or of the database."""
+        if isinstance(self.address, Path):
+            return self.address.resolve().name
+        return urlsplit(str(self)).path.strip("/") or str(self)
+
+    def __str__(self) -> str:
+        if isinstance(self.address, Path):
+            return str(self.address)
+        if self._is_misread:
+            return f"postgresql://{_MASK}"
+        return _PARAMETER.sub(rf"\g<before>{_MASK}", _USER.sub(rf"\g<before>:{_MASK}@", self.address))
+
+    def required_directory(self, *, otherwise: str) -> Path:
+        """Return the directory; refuse a database.
+
+        Args:
+            otherwise: What to do with a database, for the message.
+
+        Raises:
+            ValidationError: It is the address of a database.
+        """
+        if isinstance(self.address, Path):
+            return self.address
+        raise ValidationError(f"this takes a directory and not the address of a database: {otherwise}")
+
+    def require_store(self) -> None:
+        """Check that there is a store; looking must not make one.
+
+        Raises:
+            ConfigurationError: There is none.
+        """
+        with self.without_its_secret():
+            if not is_made(self.address):
+                raise ConfigurationError(f"there is no memory store at {self}")
+
+    def noted_embedder(self) -> str | None:
+        """The id of the embedder that the store here was filled with; None if nothing has been, or there is none."""
+        with self.without_its_secret():
+            return noted_embedder(self.address) if is_made(self.address) else None
+
+    @contextmanager
+    def without_its_secret(self) -> Iterator[None]:
+        """Mask the password in every error raised inside, whatever the driver of the database says.
+
+        Raises:
+            ValidationError: The address would be misread, so that pieces of a password might be shown.
+        """
+        if self._is_misread:
+            raise ValidationError(
+                "in the address of a database, @ and / in a name or a password are written %40 and %2F"
+            )
+        try:
+            yield
+        except MemoryRetrieversError as error:
+            message = str(error)
+            for secret in self._secrets():
+                message = message.replace(secret, _MASK)
+            error.args = (message,)
+            raise
+
+    @property
+    def _is_misread(self) -> bool:
+        """True if the name of a server would begin within what was meant as a password."""
+        if isinstance(self.address, Path):
+            return False
+        found = _REST.match(self.address)
+        return found is not None and "@" in found["rest"]
+
+    def _secrets(self) -> list[str]:
+        if isinstance(self.address, Path):
+            return []
+        found = [each["secret"] for pattern in (_USER, _PARAMETER) for each in pattern.finditer(self.address)]
+        return sorted({form for secret in found for form in (secret, unquote(secret)) if form}, key=len, reverse=True)
+
+
+def embedder_at(path: str | None) -> AnyEmbedder | None:
+    """Load the embedder at ``MODULE:NAME``; None for None, which is the bundled one.
+
+    A class, or a function that can be called without arguments, is called to make the embedder. Modules are also
+    looked for in the working directory, as ``python -m`` does.
+
+    Raises:
+        ConfigurationError: There is no such module or name, or making the embedder failed.
+    """
+    if path is None:
+        return None
+    module, separator, name = path.partition(":")
+    if not (module and separator and name):
+        raise ConfigurationError(f"--embedder is MODULE:NAME, for example my_models:embedder, not {path!r}")
+    found = _attribute(_imported(module, path), name, path)
+    if not _makes_an_embedder(found):
+        return cast("AnyEmbedder", found)  # whatever it is: the store refuses what embeds in no known way
+    try:
+        return cast("AnyEmbedder", found())  # type: ignore[operator]  # it can be called without arguments
+    except Exception as error:
+        raise ConfigurationError(f"--embedder {path}: making it failed: {type(error).__name__}: {error}") from error
+
+
+def _imported(module: str, path: str) -> ModuleType:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return import_module(module)
+    except Exception as error:  # what a module does when it is imported is its own affair
+        raise ConfigurationError(
+            f"--embedder {path}: the module {module!r} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _attribute(module: ModuleType, name: str, path: str) -> object:
+    try:
+        return functools.reduce(getattr, name.split("."), cast("object", module))
+    except AttributeError as error:
+        raise ConfigurationError(f"--embedder {path}: the module {module.__name__!r} has no name {name!r}") from error
+
+
+def _makes_an_embedder(found: object) -> bool:
+    """True for a class, or a function that takes no texts: it has yet to make an embedder."""
+    if isinstance(found, type):
+        return True
+    if not inspect.isroutine(found):
+        return False
+    try:
+        inspect.signature(found).bind()
+    except (TypeError, ValueError):  # it needs the texts, or does not tell what it needs
+        return False
+    return True
 
 
 PROFILES: Final[Mapping[str, Callable[[], RetrievalSettings]]] = {
     "default": RetrievalSettings,
     "light": RetrievalSettings.light,
-    "seed": RetrievalSettings.seed,
+    "reference": RetrievalSettings.reference,
 }
-"""The ways of ranking that the command line knows by name."""
+"""Ranking profiles by their names on the command line."""
+
+PROFILE_NAMES: Final = " or ".join(", ".join(PROFILES).rsplit(", ", 1))
+"""Names of the profiles for help texts."""
 
 
 def profile_named(name: str) -> RetrievalSettings:
-    """The way of ranking that has this name.
+    """Retrieval settings of the profile with this name.
 
     Raises:
-        ValidationError: None has.
+        ValidationError: There is no such profile.
     """
     if name not in PROFILES:
         raise ValidationError(f"unknown profile {name!r}; one of: {', '.join(PROFILES)}")
@@ -44,7 +216,16 @@ def opened(
     tools: ToolSettings | None = None,
     read_only: bool = False,
 ) -> AgentMemory:
-    """Open the store at a place, or make it."""
+    """Open the store at a place, or make it.
+
+    Args:
+        place: Directory or database.
+        embedder: Embedder of the store; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        retrieval: Retrieval settings; None is the default.
+        tools: Settings of the tools; None is the default.
+        read_only: Open without writing, also beside another process that writes.
+    """
     at = place.address
     opens = partial(AgentMemory.connect, at) if isinstance(at, str) else partial(AgentMemory.open, at)
     with place.without_its_secret():
@@ -62,25 +243,38 @@ def to_change(store: Place, *, read_only: bool = False) -> AgentMemory:
 
 
 def to_look_into(store: Place) -> AgentMemory:
-    """The same, read-only where another process holds the store."""
+    """Open like :func:`to_change`, read-only where another process holds the store."""
     return _or_read_only(lambda read_only: to_change(store, read_only=read_only))
 
 
 def to_search(
     store: Place, *, embedder: str | None, embedder_id: str | None, retrieval: RetrievalSettings
 ) -> AgentMemory:
-    """Open a store that is there with the embedder that filled it, read-only where another process holds it."""
+    """Open a store that exists with the embedder that filled it, read-only where another process holds it.
+
+    Args:
+        store: Directory or database.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        retrieval: Retrieval settings.
+    """
     store.require_store()
-    found, tools = embedder_at(embedder), ToolSettings.from_environment()
+    found = embedder_at(embedder)
     return _or_read_only(
         lambda read_only: opened(
-            store, embedder=found, embedder_id=embedder_id, retrieval=retrieval, tools=tools, read_only=read_only
+            store, embedder=found, embedder_id=embedder_id, retrieval=retrieval, read_only=read_only
         )
     )
 
 
 def to_compare(store: Place, *, embedder: AnyEmbedder, retrieval: RetrievalSettings) -> AgentMemory:
-    """Open a store that is there read-only, with the embedder that filled it, to try a setting out."""
+    """Open a store that exists read-only, with the embedder that filled it, to try settings out.
+
+    Args:
+        store: Directory or database.
+        embedder: The embedder.
+        retrieval: Retrieval settings to try.
+    """
     store.require_store()
     return opened(store, embedder=embedder, retrieval=retrieval, read_only=True)
 
@@ -91,10 +285,20 @@ def to_fill(
     embedder: str | None,
     embedder_id: str | None,
     retrieval: RetrievalSettings | None = None,
+    tools: ToolSettings | None = None,
     read_only: bool = False,
 ) -> AgentMemory:
-    """Open a store with an embedder, or make it."""
-    found, tools = embedder_at(embedder), ToolSettings.from_environment()
+    """Open a store with an embedder, or make it.
+
+    Args:
+        store: Directory or database.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        retrieval: Retrieval settings; None is the default.
+        tools: Settings of the tools; None is the default.
+        read_only: Open without writing, also beside another process that writes.
+    """
+    found = embedder_at(embedder)
     return opened(store, embedder=found, embedder_id=embedder_id, retrieval=retrieval, tools=tools, read_only=read_only)
 
 
@@ -103,3 +307,61 @@ def _or_read_only(open_store: Callable[[bool], AgentMemory]) -> AgentMemory:
         return open_store(False)
     except StoreLockedError:
         return open_store(True)
+
+
+@contextmanager
+def moved_from(place: Place) -> Iterator[SQLLedger]:
+    """The ledger of a store that is there, only to be read.
+
+    The lock of a directory is held all the same: what another process wrote meanwhile would be left behind. It is not
+    opened as its writer would, which brings an older schema up to date and takes back what was under way.
+
+    Raises:
+        ConfigurationError: There is no store, or it is of an older schema.
+        StoreLockedError: Another process writes it.
+    """
+    place.require_store()
+    with _opened(place, embedder_id=place.noted_embedder(), read_only=True) as engine:
+        yield engine.store.ledger
+
+
+@contextmanager
+def moved_into(place: Place, *, source: Place) -> Iterator[MemoryStore]:
+    """The store that another is moved into, made if it is missing.
+
+    Raises:
+        ValidationError: Both are the same.
+        StoreLockedError: Another process writes it.
+    """
+    if _real(place) == _real(source):
+        raise ValidationError("--from and --to are the same place")
+    embedder_id = place.noted_embedder() or source.noted_embedder()
+    if isinstance(place.address, Path):
+        make_directories(place.address)
+    with _opened(place, embedder_id=embedder_id, read_only=False) as engine:
+        yield engine.store
+
+
+def _real(place: Place) -> Path | str:
+    return place.address.resolve() if isinstance(place.address, Path) else place.address
+
+
+@contextmanager
+def _opened(place: Place, *, embedder_id: str | None, read_only: bool) -> Iterator[Engine]:
+    parts = ResolvedOptions.chosen({"dense": "exact", "embedder_id": embedder_id}, keyword="sqlite_bm25")
+    with place.without_its_secret():
+        if isinstance(place.address, str):
+            storage = on_server(parts, place.address, read_only=read_only)
+            engine = Engine(parts, storage, read_only=read_only)
+            release = engine.close
+        else:
+            file = place.address / STORE_FILE
+            engine, release = share(
+                place.address,
+                settings=parts.settings,
+                build=lambda: Engine(parts, in_file(parts, file, read_only=read_only), read_only=read_only),
+            )
+    try:
+        yield engine
+    finally:
+        release()

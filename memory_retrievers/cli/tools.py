@@ -1,4 +1,4 @@
-"""The commands that show the memory tools and call them as a language model would: tools list, tools call."""
+"""Commands that list the memory tools and call them as a language model would: tools list, tools call."""
 
 from __future__ import annotations
 
@@ -8,22 +8,28 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
-from memory_retrievers.cli.app import BAD_INPUT, mistakes_in_one_line
-from memory_retrievers.cli.options import DEFAULT_STORE, Embedder, EmbedderId, Scope, Store
-from memory_retrievers.cli.places import Place
-from memory_retrievers.cli.printing import print_json, print_table
-from memory_retrievers.cli.stores import to_fill, to_search
+from memory_retrievers.cli.app import BAD_INPUT, DEFAULT_STORE, Embedder, EmbedderId, Scope, Store, mistakes_in_one_line
+from memory_retrievers.cli.output import print_json, print_table
+from memory_retrievers.cli.stores import Place, to_fill, to_search
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import JsonObject
-from memory_retrievers.settings import RetrievalSettings
-from memory_retrievers.tools.hosting import HostRules
-from memory_retrievers.tools.registry import find_tool, offered_tools
-from memory_retrievers.tools.toolbox import LocalToolbox
+from memory_retrievers.settings import RetrievalSettings, ToolSettings
+from memory_retrievers.tools.registry import LocalToolbox, find_tool, offered_tools
+from memory_retrievers.tools.sync.tool import MAX_BYTES
+from memory_retrievers.tools.tool import ToolPolicy
 
 app = typer.Typer(no_args_is_help=True, help="Show the memory tools, and call them as a language model would.")
 
 _TOOL: Final = ("name", "writes", "arguments", "description")
+
+_OWN_IMPORTS: Final = {
+    "import_max_bytes": MAX_BYTES,
+    "import_max_values": 5_000_000,
+    "import_max_memories": 100_000,
+}
+"""What ``memory_sync`` takes in here: all that it writes, since the document is the user's own, and so is the memory
+that reading it takes. Servers and models keep to the defaults of ``ToolSettings``."""
 
 AllowScopes: TypeAlias = Annotated[
     bool, typer.Option("--allow-scopes", help="Offer the arguments and tools that name scopes within the root.")
@@ -41,11 +47,11 @@ def list_tools(
     tools = offered_tools(allow_scopes=allow_scopes)
     offered = [tool.offered_arguments(allow_scopes=allow_scopes) for tool in tools]
     if as_json:
-        told = [
+        shown = [
             {"name": tool.name, "description": tool.description, "parameters": arguments.model_json_schema()}
             for tool, arguments in zip(tools, offered, strict=True)
         ]
-        print_json({"tools": told})
+        print_json({"tools": shown})
         return
     rows = [
         (tool.name, "yes" if tool.writes else "no", ", ".join(arguments.offered()), tool.description)
@@ -71,9 +77,21 @@ def call(
     """Call a tool and print its result as JSON; where the tool fails, that is the error object, and exit code 2.
 
     Unlike the other commands, this counts as a use of what is found: it is what an agent does.
-    """
+    \f
+
+    Args:
+        name: Name of the tool.
+        scope: Scope of the memories.
+        arguments: Arguments of the tool, as a JSON object.
+        root: Scope that no client can leave; None is ``scope``.
+        allow_scopes: Offer the tools' scope arguments.
+        sync_directory: Directory of ``memory_sync``; None lets no tool touch a file.
+        store: Place of the store.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+    """  # noqa: D301
     given = _object(arguments)
-    rules = HostRules(root=root, allow_scopes=allow_scopes, sync_directory=sync_directory)
+    rules = ToolPolicy(root=root, allow_scopes=allow_scopes, sync_directory=sync_directory)
     writes = find_tool(name).writes
     with _open(store, writes=writes, embedder=embedder, embedder_id=embedder_id) as memory:
         output = LocalToolbox(rules.context(memory, scope=scope)).call(name, given)
@@ -83,9 +101,10 @@ def call(
 
 
 def _open(store: Place, *, writes: bool, embedder: str | None, embedder_id: str | None) -> AgentMemory:
-    """For a tool that writes the store is made if need be; for one that only reads it has to be there."""
+    """Open the store for a tool; one that writes makes a missing store, one that only reads requires it."""
     if writes:
-        return to_fill(store, embedder=embedder, embedder_id=embedder_id)
+        tools = ToolSettings.from_environment(otherwise=_OWN_IMPORTS)
+        return to_fill(store, embedder=embedder, embedder_id=embedder_id, tools=tools)
     return to_search(store, embedder=embedder, embedder_id=embedder_id, retrieval=RetrievalSettings())
 
 

@@ -1,6 +1,6 @@
-"""Measures how well memories are found: on LoCoMo, on a user's own questions, on a small synthetic set.
+"""Measures retrieval quality: on LoCoMo, on a user's own questions, on a small synthetic set.
 
-``metrics`` is the arithmetic; ``conversations`` is what is asked about, read by ``locomo`` or made by ``synthetic``;
-``filling`` keeps it in stores, ``measuring`` asks, ``scoring`` counts, ``ablation`` says which settings are compared,
-and ``report`` puts them side by side. Nothing here records a retrieval: what is measured is not changed by it.
+``metrics`` is the arithmetic; ``conversations`` is the data, read by ``locomo`` or made by ``synthetic`` and
+``forgetting``; ``stores`` fills stores with it, ``measure`` asks and scores, ``custom`` does so for a user's own
+questions, and ``report`` compares settings. Nothing here records a retrieval: measuring does not change a memory.
 """

@@ -1,4 +1,4 @@
-"""What questions are asked about: conversations of several sessions, and how they become episodes."""
+"""Conversations of several sessions with questions and gold evidence: read from files, turned into episodes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
+from pathlib import Path
 from typing import Final
 
+from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.ingestion.extractive import fallback_summary, fallback_title, term_counts
-from memory_retrievers.messages import Message
 from memory_retrievers.models import EpisodicDraft, EpisodicMemory, Origin
+from memory_retrievers.models.messages import Message
 
 PACE: Final = timedelta(seconds=1)
 """Between two turns of a session, where only the session has a time."""
 
 LATER: Final = timedelta(days=1)
-"""How long after the last session the questions are asked."""
+"""Time from the last session to the questions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +39,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What was said at one sitting; it becomes one episode.
+    """Turns of one sitting; it becomes one episode.
 
     Attributes:
         id: Unique in the conversation; the id of the episode.
@@ -121,3 +123,27 @@ class Conversation:
                 )
             )
         return drafts
+
+
+MAX_BYTES: Final = 100_000_000
+"""Largest size of an input file. LoCoMo has 3 MB, and parsed JSON takes about ten times the space of its text."""
+
+
+def read_text(path: Path) -> str:
+    """The text of a file; not a byte beyond :data:`MAX_BYTES` is read.
+
+    Raises:
+        ConfigurationError: The file cannot be read.
+        ValidationError: It is longer, or no UTF-8.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
+    if len(content) > MAX_BYTES:
+        raise ValidationError(f"{path} has more than {MAX_BYTES:,} bytes: measure with a part of it")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValidationError(f"{path} is no UTF-8 text: {error}") from error

@@ -1,4 +1,4 @@
-"""Reads LoCoMo: the published file (https://github.com/snap-research/locomo), or a list of turns with gold ids.
+"""Reader of LoCoMo: the published file (https://github.com/snap-research/locomo), or a list of turns with gold ids.
 
 The data are CC BY-NC 4.0 and no part of this package; whoever measures with them fetches them.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
@@ -16,8 +16,8 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar
 import pydantic
 from pydantic import BaseModel, BeforeValidator, Field
 
-from memory_retrievers.errors import ConfigurationError, ValidationError
-from memory_retrievers.evaluation.conversations import Conversation, Question, Session, Turn
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.evaluation.conversations import Conversation, Question, Session, Turn, read_text
 
 CATEGORIES: Final[Mapping[int, str]] = {
     1: "multi-hop",
@@ -26,11 +26,12 @@ CATEGORIES: Final[Mapping[int, str]] = {
     4: "single-hop",
     5: "adversarial",
 }
-"""What the numbers of the file mean."""
+"""Names of the category numbers in the file."""
 
-_EVIDENCE: Final = re.compile(r"D:?(\d+):(\d+)")
-_SESSION: Final = re.compile(r"session_(\d+)")
+_EVIDENCE: Final = re.compile(r"D:?(\d{1,9}):(\d{1,9})(?!\d)")
+_SESSION: Final = re.compile(r"session_(\d{1,9})")
 _WHEN: Final = "%I:%M %p on %d %B, %Y"
+_ROOM: Final = timedelta(days=366)  # behind it there is time for a session and its questions
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 Optional: TypeAlias = Annotated[str, BeforeValidator(lambda value: value or "")]
@@ -78,14 +79,17 @@ def load(path: Path) -> list[Conversation]:
 
     Raises:
         ConfigurationError: There is no such file.
-        ValidationError: It is not in one of the two forms.
+        ValidationError: It is not in one of the two forms, or longer than ``files.MAX_BYTES``.
     """
+    text = read_text(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
+        content = json.loads(text)
+    except RecursionError:
+        raise ValidationError(f"{path} is nested too deeply for a LoCoMo file") from None
+    except json.JSONDecodeError as error:
         raise ValidationError(f"{path} is no JSON: {error}") from error
+    except ValueError as error:  # a number of thousands of digits
+        raise ValidationError(f"{path} cannot be read as JSON: {error}") from error
     if isinstance(content, list):
         samples = [_parsed(_Sample, each, path, number) for number, each in enumerate(content, start=1)]
         return [_conversation(each.sample_id, list(_sessions(each, path)), each.qa, path) for each in samples]
@@ -106,11 +110,11 @@ def _sessions(sample: _Sample, path: Path) -> Iterator[tuple[int, str, list[_Tur
     """Number, time and turns of each session; some sessions of the file have a time and no turns."""
     names = [match for name in sample.conversation if (match := _SESSION.fullmatch(name))]
     for match in sorted(names, key=lambda match: int(match[1])):
-        told = sample.conversation[match[0]]
-        if not isinstance(told, list) or not told:
+        spoken = sample.conversation[match[0]]
+        if not isinstance(spoken, list) or not spoken:
             continue
         number = int(match[1])
-        turns = [_parsed(_Turn, turn, path, number) for turn in told]
+        turns = [_parsed(_Turn, turn, path, number) for turn in spoken]
         yield number, str(sample.conversation.get(f"{match[0]}_date_time", "")), turns
 
 
@@ -122,13 +126,13 @@ def _grouped(turns: Sequence[_DatedTurn]) -> Iterator[tuple[int, str, Sequence[_
 def _conversation(
     name: str, sessions: Iterable[tuple[int, str, Sequence[_Turn]]], asked: Sequence[_Question], path: Path
 ) -> Conversation:
-    told = tuple(
+    held = tuple(
         Session(id=f"session-{number}", at=_moment(when, path), turns=tuple(map(_turn, turns)))
         for number, when, turns in sessions
     )
-    if not told:
+    if not held:
         raise ValidationError(f"{path}: the conversation {name!r} has no session")
-    known = {turn.id for session in told for turn in session.turns}
+    known = {turn.id for session in held for turn in session.turns}
     questions = (
         Question(
             text=each.question,
@@ -139,7 +143,7 @@ def _conversation(
     )
     return Conversation(
         scope=f"locomo/{name or 'conversation'}",
-        sessions=told,
+        sessions=held,
         questions=tuple(question for question in questions if question.gold),
     )
 
@@ -162,6 +166,8 @@ def _ids(texts: Iterable[str]) -> list[str]:
 
 def _moment(when: str, path: Path) -> datetime:
     try:
-        return datetime.strptime(when.strip(), _WHEN).replace(tzinfo=UTC)
-    except ValueError:
+        moment = datetime.strptime(when.strip(), _WHEN).replace(tzinfo=UTC)
+        _ = moment + _ROOM
+    except (ValueError, OverflowError):
         raise ValidationError(f'{path}: {when!r} is no time such as "1:56 pm on 8 May, 2023"') from None
+    return moment

@@ -1,4 +1,4 @@
-"""The arithmetic of ranked lists, by the textbook formulas, and the interval of a share."""
+"""Metrics of ranked lists by the textbook formulas, and confidence intervals."""
 
 from __future__ import annotations
 
@@ -12,18 +12,23 @@ CONFIDENCE_95: Final = 1.959964
 """The quantile of the normal distribution that leaves 2.5 % on either side."""
 
 RESAMPLES: Final = 2_000
-"""How often a bootstrap draws: enough for two digits."""
+"""Number of draws of a bootstrap: enough for two digits."""
 
 
 class Interval(NamedTuple):
-    """Where a figure lies with 95 % confidence."""
+    """Bounds of a figure with 95 % confidence."""
 
     low: float
     high: float
 
 
 def any_at(ranked: Sequence[Hashable], gold: Collection[Hashable], k: int) -> float:
-    """1 if one of the right ones is among the first ``k``, else 0.
+    """1 if any relevant item is among the first ``k``, else 0.
+
+    Args:
+        ranked: Items, best first.
+        gold: Relevant items.
+        k: Number of first items that count, 1 or more.
 
     >>> any_at(["a", "b", "c"], {"b", "z"}, 1), any_at(["a", "b", "c"], {"b", "z"}, 2)
     (0.0, 1.0)
@@ -32,7 +37,12 @@ def any_at(ranked: Sequence[Hashable], gold: Collection[Hashable], k: int) -> fl
 
 
 def recall_at(ranked: Sequence[Hashable], gold: Collection[Hashable], k: int) -> float:
-    """The share of the right ones that are among the first ``k``.
+    """Share of the relevant items that are among the first ``k``, 0 to 1.
+
+    Args:
+        ranked: Items, best first.
+        gold: Relevant items, at least one.
+        k: Number of first items that count, 1 or more.
 
     >>> recall_at(["a", "b", "c"], {"b", "z"}, 3)
     0.5
@@ -41,7 +51,12 @@ def recall_at(ranked: Sequence[Hashable], gold: Collection[Hashable], k: int) ->
 
 
 def all_at(ranked: Sequence[Hashable], gold: Collection[Hashable], k: int) -> float:
-    """1 if all of the right ones are among the first ``k``, else 0.
+    """1 if all relevant items are among the first ``k``, else 0.
+
+    Args:
+        ranked: Items, best first.
+        gold: Relevant items.
+        k: Number of first items that count, 1 or more.
 
     >>> all_at(["a", "b", "c"], {"b", "c"}, 2), all_at(["a", "b", "c"], {"b", "c"}, 3)
     (0.0, 1.0)
@@ -61,7 +76,12 @@ def reciprocal_rank(ranked: Sequence[Hashable], gold: Collection[Hashable]) -> f
 def ndcg_at(ranked: Sequence[Hashable], gold: Collection[Hashable], k: int) -> float:
     """Normalised discounted cumulative gain (Järvelin and Kekäläinen 2002) with gains of 0 and 1.
 
-    A right one at place i gains ``1 / log2(i + 1)``; the sum is divided by that of the best order.
+    A relevant item at rank i gains ``1 / log2(i + 1)``; the sum is divided by that of the best order.
+
+    Args:
+        ranked: Items, best first, each at most once.
+        gold: Relevant items, at least one.
+        k: Number of first items that count, 1 or more.
 
     >>> round(ndcg_at(["a", "b", "c"], {"b", "z"}, 3), 4)
     0.3869

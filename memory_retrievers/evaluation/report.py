@@ -1,15 +1,75 @@
-"""What was measured as rows of a table, and as JSON."""
+"""Reports of measurements as tables and JSON, and the settings that an ablation compares."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from memory_retrievers.evaluation.ablation import told_difference
-from memory_retrievers.evaluation.own import Suggestion
-from memory_retrievers.evaluation.scoring import Figures, Score, by_category, figures
-from memory_retrievers.evaluation.tokens import TokenCounter
+from memory_retrievers.evaluation.measure import Figures, Score, TokenCounter, by_category, figures
 from memory_retrievers.models import JsonObject
+from memory_retrievers.settings import RetrievalSettings
+
+if TYPE_CHECKING:
+    from memory_retrievers.evaluation.custom import Suggestion
+
+ROWS: Final[Mapping[str, Mapping[str, object]]] = {
+    "no vectors": {"dense_weight": 0.0},
+    "no BM25": {"dense_weight": 1.0, "episode_words_weight": 0.0},
+    "no passages": {"passages": "summary"},
+    "fusion rrf": {"fusion": "rrf"},
+    "decay 0": {"decay_weight": 0.0},
+    "decay 1": {"decay_weight": 1.0},
+    "no window": {"window_weight": 0.0},
+    "no neighbours": {"neighbour_weight": 0.0},
+    "no episode prior": {"episode_weight": 0.0},
+    "no words of the episode": {"episode_words_weight": 0.0},
+    "no speakers": {"speaker_weight": 0.0},
+    "no length": {"length_weight": 0.0},
+    "no dates": {"date_weight": 0.0},
+    "no times": {"time_weight": 0.0},
+    "common words embedded": {"common_share": 1.0},
+}
+"""Each row of the ablation by its name: in what it differs from the default."""
+
+GRID: Final[Mapping[str, tuple[object, ...]]] = {
+    "dense_weight": (0.3, 0.5, 0.7),
+    "decay_weight": (0.0, 0.05, 0.1, 0.2, 1.0),
+}
+"""The fields a setting is suggested for, each with the round numbers that are tried."""
+
+
+def ablations() -> dict[str, RetrievalSettings]:
+    """The settings of every row, without the default itself."""
+    return {name: changed(RetrievalSettings(), change) for name, change in ROWS.items()}
+
+
+def grid() -> dict[str, RetrievalSettings]:
+    """The default with every combination of the grid, but for the default itself; named by what differs from it."""
+    changes: list[dict[str, object]] = [{}]
+    for field, values in GRID.items():
+        changes = [change | {field: value} for change in changes for value in values]
+    settings = [changed(RetrievalSettings(), change) for change in changes]
+    return {difference: each for each in settings if (difference := difference_from_default(each))}
+
+
+def difference_from_default(settings: RetrievalSettings) -> str:
+    """Format the difference of settings from the default as arguments of ``RetrievalSettings``; empty if there is none.
+
+    >>> difference_from_default(RetrievalSettings(rrf_k=10))
+    'rrf_k=10'
+    """
+    default = RetrievalSettings()
+    return ", ".join(f"{name}={value!r}" for name, value in settings if value != getattr(default, name))
+
+
+def changed(settings: RetrievalSettings, change: Mapping[str, object]) -> RetrievalSettings:
+    """Settings that differ in the given fields, checked as any settings are.
+
+    Raises:
+        pydantic.ValidationError: There is no such field, or it takes no such value.
+    """
+    return RetrievalSettings.model_validate({**settings.model_dump(), **change})
+
 
 ALL: Final = "all"
 """The category of a row over all questions."""
@@ -36,10 +96,10 @@ def rows(measured: Mapping[str, Sequence[Score]], *, measures: Sequence[str] | N
         measures: Only these; None shows all that any of them has.
     """
     names = measures or _measures(measured)
-    told = [_row(profile, ALL, figures(scores), names) for profile, scores in measured.items()]
+    overall = [_row(profile, ALL, figures(scores), names) for profile, scores in measured.items()]
     found = {profile: by_category(scores) for profile, scores in measured.items()}
     categories = sorted({category for each in found.values() for category in each})
-    return told + [
+    return overall + [
         _row(profile, category, each[category], names)
         for category in categories
         for profile, each in found.items()
@@ -70,7 +130,7 @@ def suggestion_as_json(suggestion: Suggestion) -> JsonObject:
 def suggestion_lines(suggestion: Suggestion) -> Iterator[str]:
     """The suggestion in words."""
     found, interval = suggestion.held_out, suggestion.held_out.intervals["any@5"]
-    difference = told_difference(suggestion.settings)
+    difference = difference_from_default(suggestion.settings)
     yield f"suggested: {suggestion.name}: RetrievalSettings({difference})"
     yield (
         f"on the {found.questions} held-out questions: any@5 {percent(found.means['any@5'])} % "
@@ -84,7 +144,7 @@ def suggestion_lines(suggestion: Suggestion) -> Iterator[str]:
 
 
 def counted(tokens: TokenCounter) -> str:
-    """What the columns T500 and so on mean."""
+    """Footnote on the columns T500 and so on."""
     return f"T500: the share of evidence turns within the first 500 tokens of what is read, counted by {tokens.name}"
 
 
@@ -98,7 +158,7 @@ def percent(share: float) -> str:
 
 
 def _measures(measured: Mapping[str, Sequence[Score]]) -> list[str]:
-    """The measures of those that have most; the others have some of them."""
+    """Measures of the scores that have most of them."""
     return max((list(figures(scores).means) for scores in measured.values()), key=len, default=[])
 
 

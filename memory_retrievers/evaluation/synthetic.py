@@ -1,4 +1,4 @@
-"""A small synthetic set of conversations, made from a seed: friends who tell each other of trips, pets, work and meals.
+"""Synthetic conversations made from a seed: friends who talk about trips, pets, work and meals.
 
 Everything in it was written for this package. It is easy: it shows that search works, not how well.
 """
@@ -16,28 +16,28 @@ from memory_retrievers.evaluation.conversations import Conversation, Question, S
 START: Final = datetime(2024, 1, 8, 18, 30, tzinfo=UTC)
 SESSIONS: Final = 12
 TOPICS: Final = 3
-"""So many things are told at one sitting."""
+"""Number of topics of one sitting."""
 
 _PAIRS: Final = (("Ilse", "Tomas"), ("Noor", "Bruno"), ("Keiko", "Farid"), ("Wanda", "Oskar"))
 
 
 class _Topic(NamedTuple):
-    """Something to tell: what is said first, what is asked back, what is answered, and the questions about it.
+    """A topic: first statement, question back, answer, and the questions about it.
 
     Attributes:
-        told: The first turn; ``{value}`` is what it is about.
+        statement: The first turn; ``{value}`` is what it is about.
         asked: What the other one asks.
         answered: The answer, which does not repeat what it is about; ``{detail}`` is what it adds.
-        about_told: A question whose answer is the first turn.
+        about_statement: A question whose answer is the first turn.
         about_answer: A question whose answer is the third.
         about_all: A question whose answer is every such first turn of the speaker.
         values: What it can be about, each with its detail.
     """
 
-    told: str
+    statement: str
     asked: str
     answered: str
-    about_told: str
+    about_statement: str
     about_answer: str
     about_all: str
     values: tuple[tuple[str, str], ...]
@@ -45,10 +45,10 @@ class _Topic(NamedTuple):
 
 _TOPICS: Final = (
     _Topic(
-        told="I spent a long weekend in {value}, and it rained only once.",
+        statement="I spent a long weekend in {value}, and it rained only once.",
         asked="Lucky you! What did you like best?",
         answered="The {detail}, without a doubt. I went back there twice.",
-        about_told="When did {name} travel to {value}?",
+        about_statement="When did {name} travel to {value}?",
         about_answer="What did {name} enjoy most in {value}?",
         about_all="Which towns has {name} been to?",
         values=(
@@ -63,10 +63,10 @@ _TOPICS: Final = (
         ),
     ),
     _Topic(
-        told="There is news at home: we have adopted a {value} from the shelter.",
+        statement="There is news at home: we have adopted a {value} from the shelter.",
         asked="Oh, how sweet! Has it got a name yet?",
         answered="The children settled on {detail} after a whole evening of voting.",
-        about_told="When did {name} adopt a {value}?",
+        about_statement="When did {name} adopt a {value}?",
         about_answer="What is the {value} of {name} called?",
         about_all="Which animals has {name} taken in?",
         values=(
@@ -81,10 +81,10 @@ _TOPICS: Final = (
         ),
     ),
     _Topic(
-        told="At work they have put me in charge of {value}.",
+        statement="At work they have put me in charge of {value}.",
         asked="That sounds like a lot. Who helps you with it?",
         answered="Mostly {detail}, who has done that sort of thing before.",
-        about_told="When did {name} become responsible for {value}?",
+        about_statement="When did {name} become responsible for {value}?",
         about_answer="Who helps {name} with {value}?",
         about_all="What has {name} been put in charge of at the office?",
         values=(
@@ -99,10 +99,10 @@ _TOPICS: Final = (
         ),
     ),
     _Topic(
-        told="I have taken up {value}, every Thursday evening.",
+        statement="I have taken up {value}, every Thursday evening.",
         asked="I would never have guessed! What made you start?",
         answered="Honestly, {detail}. One thing led to another.",
-        about_told="When did {name} begin with {value}?",
+        about_statement="When did {name} begin with {value}?",
         about_answer="Why did {name} start {value}?",
         about_all="Which hobbies has {name} picked up?",
         values=(
@@ -117,10 +117,10 @@ _TOPICS: Final = (
         ),
     ),
     _Topic(
-        told="I cooked {value} for eight people on Saturday.",
+        statement="I cooked {value} for eight people on Saturday.",
         asked="All alone? What was the occasion?",
         answered="It was {detail}, and nobody left before midnight.",
-        about_told="When did {name} cook {value}?",
+        about_statement="When did {name} cook {value}?",
         about_answer="On which occasion did {name} make {value}?",
         about_all="Which dishes has {name} cooked for guests?",
         values=(
@@ -157,10 +157,10 @@ _CLOSINGS: Final = (
 
 
 def conversations(*, seed: int = 1, number: int = 2) -> list[Conversation]:
-    """So many conversations of a dozen sessions with their questions; the same for the same seed.
+    """Make ``number`` conversations of a dozen sessions with their questions; the same for the same seed.
 
-    ``single`` asks for what was said, ``context`` for an answer that does not name what it is about, ``temporal`` for
-    the time of something, ``multi`` for all that somebody told of one sort.
+    ``single`` asks for what was said, ``context`` for an answer that does not name its subject, ``temporal`` for the
+    time of something, ``multi`` for everything of one sort that a speaker has mentioned.
     """
     source = random.Random(seed)  # noqa: S311 - nothing is kept secret here
     return [_conversation(source, name=f"{seed}-{place}", pair=_PAIRS[place % len(_PAIRS)]) for place in range(number)]
@@ -178,10 +178,10 @@ def _conversation(source: random.Random, *, name: str, pair: tuple[str, str]) ->
         turns = [_turn(numbers, source.choice(pair), source.choice(_OPENINGS))]
         for topic, value in waiting[place * TOPICS : (place + 1) * TOPICS]:
             speakers = source.sample(pair, 2)
-            told = list(_exchange(source, numbers, topic, value, speakers))
-            turns += told
-            questions += _questions(source, topic, value, speakers[0], told)
-            all_of.setdefault((speakers[0], topic.about_all), set()).add(told[0].id)
+            exchange = list(_exchange(source, numbers, topic, value, speakers))
+            turns += exchange
+            questions += _questions(source, topic, value, speakers[0], exchange)
+            all_of.setdefault((speakers[0], topic.about_all), set()).add(exchange[0].id)
         turns.append(_turn(numbers, source.choice(pair), source.choice(_CLOSINGS)))
         sessions.append(Session(id=f"session-{place + 1}", at=at, turns=tuple(turns)))
         at += timedelta(days=source.randint(8, 26), hours=source.randint(-5, 3))
@@ -196,29 +196,29 @@ def _conversation(source: random.Random, *, name: str, pair: tuple[str, str]) ->
 def _exchange(
     source: random.Random, numbers: Iterator[int], topic: _Topic, value: tuple[str, str], speakers: Sequence[str]
 ) -> Iterator[Turn]:
-    """Told, asked, answered, and a word of the listener."""
+    """Statement, question, answer, and a word of the listener."""
     speaker, listener = speakers
-    yield _turn(numbers, speaker, topic.told.format(value=value[0]))
+    yield _turn(numbers, speaker, topic.statement.format(value=value[0]))
     yield _turn(numbers, listener, topic.asked)
     yield _turn(numbers, speaker, topic.answered.format(detail=value[1]))
     yield _turn(numbers, listener, source.choice(_ASIDES))
 
 
 def _questions(
-    source: random.Random, topic: _Topic, value: tuple[str, str], speaker: str, told: Sequence[Turn]
+    source: random.Random, topic: _Topic, value: tuple[str, str], speaker: str, exchange: Sequence[Turn]
 ) -> Iterator[Question]:
-    """One about what was told or when, one about what was answered."""
+    """One question about the statement or its time, one about the answer."""
     about_time = source.random() < 0.5  # noqa: PLR2004 - one in two
-    text = topic.about_told if about_time else f"What did {{name}} say about {value[0]}?"
+    text = topic.about_statement if about_time else f"What did {{name}} say about {value[0]}?"
     yield Question(
         text=text.format(name=speaker, value=value[0]),
         category="temporal" if about_time else "single",
-        gold=frozenset([told[0].id]),
+        gold=frozenset([exchange[0].id]),
     )
     yield Question(
         text=topic.about_answer.format(name=speaker, value=value[0]),
         category="context",
-        gold=frozenset([told[2].id]),
+        gold=frozenset([exchange[2].id]),
     )
 
 

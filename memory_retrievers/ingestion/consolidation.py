@@ -1,4 +1,4 @@
-"""Episodes become facts: predict what is known, let a language model say what differs, write it down (§2.15).
+"""Consolidation of episodes into facts: predict, ask a language model for the differences, write them (§2.15).
 
 The model is asked outside any transaction. What it says is written in one, together with the mark on the episodes it
 came from; should an episode or a fact have changed meanwhile, nothing of it is.
@@ -6,31 +6,43 @@ came from; should an episode or a fact have changed meanwhile, nothing of it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import accumulate, chain, zip_longest
 from typing import Final
 
-from memory_retrievers.ingestion.duplicates import is_current
-from memory_retrievers.ingestion.fact_changes import FactChange, proposed
-from memory_retrievers.ingestion.fact_plan import FactPlan, planned
-from memory_retrievers.models import AnyMemory, EpisodicMemory, SemanticMemory
-from memory_retrievers.prompts.consolidation import SYSTEM_PROMPT, ConsolidationAnswer, user_prompt
-from memory_retrievers.prompts.conversation import shown_length
+import uuid_utils
+
+from memory_retrievers.backends.language_models.structured import asked
+from memory_retrievers.ingestion.facts import (
+    SYSTEM_PROMPT,
+    Action,
+    ConsolidationAnswer,
+    FactChange,
+    find_existing,
+    is_current,
+    parse_changes,
+    resolve_conflicts,
+    user_prompt,
+)
+from memory_retrievers.models import AnyMemory, EpisodicMemory, SemanticDraft, SemanticMemory
+from memory_retrievers.models.results import Report
 from memory_retrievers.protocols import LanguageModel
-from memory_retrievers.reports import Report
-from memory_retrievers.retrieval.request import RetrievalRequest
+from memory_retrievers.retrieval.request import RetrievalRequest, fitting
 from memory_retrievers.retrieval.retriever import HybridRetriever
 from memory_retrievers.settings import IngestionSettings
-from memory_retrievers.store import MemoryStore
+from memory_retrievers.storage.store import MemoryStore
+from memory_retrievers.text.prompts import shown_length
 
 BATCH: Final = 10
-"""So many episodes are shown to the model at once; more would crowd its context."""
+"""Number of episodes in one prompt; more would crowd the model's context."""
 
 BATCH_CHARACTERS: Final = 60_000
-"""Nor more than so much of their messages, about 15,000 tokens, unless a single episode has more."""
+"""Largest number of characters of messages in one prompt, about 15,000 tokens, unless a single episode has more."""
 
 FACTS_PER_EPISODE: Final = 20
-"""So many facts are looked up for each episode (specification §2.15)."""
+"""Number of known facts looked up for each episode (specification §2.15)."""
 
 
 class FactConsolidator:
@@ -56,14 +68,14 @@ class FactConsolidator:
         self._settings = settings
 
     def due(self, scope: str) -> bool:
-        """Whether enough episodes wait, or a very surprising one (specification §2.13)."""
+        """True if enough episodes wait, or a very surprising one does (specification §2.13)."""
         waiting = self._store.ledger.unconsolidated(scope, limit=self._settings.consolidate_from)
         return len(waiting) >= self._settings.consolidate_from or any(
             episode.surprise >= self._settings.flashbulb_surprise for episode in waiting
         )
 
     def consolidate(self, scope: str, *, force: bool = False) -> Report:
-        """Turn what waits into facts, if that is due; batch by batch, each kept as soon as it is done.
+        """Consolidate waiting episodes if that is due, in batches; each batch is kept as soon as it is done.
 
         Args:
             scope: Whose episodes.
@@ -82,13 +94,13 @@ class FactConsolidator:
         return report
 
     def _consolidated(self, scope: str, episodes: Sequence[EpisodicMemory]) -> Report:
-        """What one batch teaches; nothing if somebody else was faster."""
+        """Consolidate one batch; report nothing if another process has done it meanwhile."""
         now = self._store.now()
-        told = [episode for episode in episodes if episode.expires_at is None or episode.expires_at > now]
-        known = self._predicted(scope, told)
-        proposals = self._calibrated(scope, told, known)
+        active = [episode for episode in episodes if not episode.has_expired(now)]
+        known = self._predicted(scope, active)
+        proposals = self._calibrated(scope, active, known)
         while True:
-            plan = planned(proposals, known=known, scope=scope, store=self._store, settings=self._settings)
+            plan = plan_writes(proposals, known=known, scope=scope, store=self._store, settings=self._settings)
             try:
                 return self._written(plan, scope=scope, episodes=episodes)
             except _OvertakenError:
@@ -96,7 +108,7 @@ class FactConsolidator:
                     return Report()
 
     def _predicted(self, scope: str, episodes: Sequence[EpisodicMemory]) -> list[SemanticMemory]:
-        """The facts that the episodes may touch: the best of each in turn."""
+        """Known facts that the episodes may concern: the best of each episode in turn."""
         if not self._settings.related_facts:
             return []
         found = [self._facts_near(scope, episode) for episode in episodes]
@@ -105,23 +117,22 @@ class FactConsolidator:
         return list(distinct.values())[: self._settings.related_facts]
 
     def _facts_near(self, scope: str, episode: EpisodicMemory) -> list[SemanticMemory]:
-        request = RetrievalRequest.parse(
-            episode.summary, scope=scope, episodic_limit=0, semantic_limit=FACTS_PER_EPISODE
-        )
+        asked = fitting(episode.summary, most=self._retriever.query_characters)
+        request = RetrievalRequest.parse(asked, scope=scope, episodic_limit=0, semantic_limit=FACTS_PER_EPISODE)
         return [hit.memory for hit in self._retriever.retrieve(request, record=False).semantic]
 
     def _calibrated(
         self, scope: str, episodes: Sequence[EpisodicMemory], known: Sequence[SemanticMemory]
     ) -> list[FactChange]:
-        """What the model says, without new facts that may not be stored."""
+        """Ask the model for changes, leaving out new facts that may not be stored."""
         if not episodes:  # all have expired
             return []
-        answer = self._language_model.generate(SYSTEM_PROMPT, user_prompt(known, episodes), ConsolidationAnswer)
-        changes = proposed(answer.facts, known=known, episodes=episodes, scope=scope)
+        answer = asked(self._language_model, SYSTEM_PROMPT, user_prompt(known, episodes), ConsolidationAnswer)
+        changes = parse_changes(answer.facts, known=known, episodes=episodes, scope=scope)
         admitted = (change.admitted_by(self._store.admitted) for change in changes)
         return [change for change in admitted if change is not None]
 
-    def _written(self, plan: FactPlan, *, scope: str, episodes: Sequence[EpisodicMemory]) -> Report:
+    def _written(self, plan: FactWrites, *, scope: str, episodes: Sequence[EpisodicMemory]) -> Report:
         report = Report()
 
         def write_the_rest(stored: list[AnyMemory]) -> None:
@@ -136,10 +147,10 @@ class FactConsolidator:
             for episode in episodes:
                 self._mark(episode, plan)
 
-        self._store.put(plan.new, together=write_the_rest)
+        self._store.put(list(plan.new.values()), together=write_the_rest)
         return report
 
-    def _require_unchanged(self, plan: FactPlan, episodes: Sequence[EpisodicMemory]) -> None:
+    def _require_unchanged(self, plan: FactWrites, episodes: Sequence[EpisodicMemory]) -> None:
         ledger = self._store.ledger
         if not all(ledger.get(scope=fact.scope, id=fact.id) == fact for fact in plan.touched):
             raise _OvertakenError
@@ -147,35 +158,130 @@ class FactConsolidator:
             raise _OvertakenError
 
     def _waits(self, episode: EpisodicMemory) -> bool:
-        """Whether an episode is still there, and nobody has turned it into facts."""
+        """True if an episode is still stored and not yet consolidated."""
         now = self._store.ledger.get(scope=episode.scope, id=episode.id)
         return isinstance(now, EpisodicMemory) and now.consolidated_at is None
 
-    def _learned_again(self, plan: FactPlan) -> tuple[SemanticMemory, ...]:
+    def _learned_again(self, plan: FactWrites) -> tuple[SemanticMemory, ...]:
         """Add the sources of facts that were known already."""
         learned = []
-        for fact, sources in plan.learned_again:
-            after = fact.model_copy(
-                update={"source_episodic_ids": tuple(dict.fromkeys((*fact.source_episodic_ids, *sources)))}
-            )
+        for fact, sources in plan.learned_again.values():
+            after = fact.model_copy(update={"source_episodic_ids": _union(fact.source_episodic_ids, sources)})
             if after != fact:
                 self._store.ledger.replace(after)
             learned.append(after)
         return tuple(learned)
 
-    def _invalidated(self, plan: FactPlan, *, new: set[str], scope: str) -> tuple[SemanticMemory, ...]:
+    def _invalidated(self, plan: FactWrites, *, new: set[str], scope: str) -> tuple[SemanticMemory, ...]:
         """Mark what no longer holds, except where what holds instead was held back at the last moment."""
-        held_back = {draft.id for draft in plan.new} - new
+        held_back = plan.new.keys() - new
         leaving = [(fact, successor) for fact, successor in plan.leaving if successor not in held_back or not successor]
         for fact, successor in leaving:
             self._store.ledger.invalidate(scope=scope, id=fact.id, at=plan.at, replaced_by=successor)
         return tuple(fact for fact, _ in leaving)
 
-    def _mark(self, episode: EpisodicMemory, plan: FactPlan) -> None:
+    def _mark(self, episode: EpisodicMemory, plan: FactWrites) -> None:
         # read again, for a review may have changed it since
         now = self._store.ledger.get(scope=episode.scope, id=episode.id)
         if now is not None:
             self._store.ledger.replace(now.model_copy(update={"consolidated_at": plan.at}))
+
+
+@dataclass(slots=True, kw_only=True)
+class FactWrites:
+    """Writes that a consolidation is going to make.
+
+    Attributes:
+        at: From when it holds.
+        new: Facts to store, by id.
+        learned_again: Known facts, as they are now, and the episodes to add to their sources; by id.
+        leaving: Known facts that no longer hold, as they are now, and the id of what holds instead, if anything.
+        placed: For each draft so far, the id of what holds its fact.
+    """
+
+    at: datetime
+    new: dict[str, SemanticDraft] = field(default_factory=dict)
+    learned_again: dict[str, tuple[SemanticMemory, tuple[str, ...]]] = field(default_factory=dict)
+    leaving: list[tuple[SemanticMemory, str | None]] = field(default_factory=list)
+    placed: list[str] = field(default_factory=list)
+
+    @property
+    def touched(self) -> Iterator[SemanticMemory]:
+        """The known facts that the plan relies on."""
+        yield from (fact for fact, _ in self.learned_again.values())
+        yield from (fact for fact, _ in self.leaving)
+
+    def place(self, draft: SemanticDraft, existing: SemanticMemory | int) -> str:
+        """Place a draft by what :func:`find_existing` found for it, and give the id of what holds then."""
+        if isinstance(existing, SemanticMemory):
+            self.learn_again(existing, draft.source_episodic_ids)
+            id = existing.id  # noqa: A001
+        elif existing == len(self.placed):
+            id = str(uuid_utils.uuid7())  # noqa: A001
+            self.new[id] = draft.model_copy(update={"id": id, "valid_at": self.at})
+        else:
+            id = self.placed[existing]  # noqa: A001
+            first = self.new[id]
+            self.new[id] = first.model_copy(
+                update={"source_episodic_ids": _union(first.source_episodic_ids, draft.source_episodic_ids)}
+            )
+        self.placed.append(id)
+        return id
+
+    def learn_again(self, fact: SemanticMemory, sources: Sequence[str]) -> None:
+        """Note further sources of a known fact."""
+        _, before = self.learned_again.get(fact.id, (fact, ()))
+        self.learned_again[fact.id] = (fact, _union(before, sources))
+
+
+def plan_writes(
+    proposals: Sequence[FactChange],
+    *,
+    known: Sequence[SemanticMemory],
+    scope: str,
+    store: MemoryStore,
+    settings: IngestionSettings,
+) -> FactWrites:
+    """Plan the writes for the proposals, given the facts as they are now.
+
+    Args:
+        proposals: What a model wants, in its order.
+        known: The facts it was shown; one whose words have changed since is not the one it meant.
+        scope: Where they are.
+        store: Where the facts are.
+        settings: What counts as the same fact.
+
+    Raises:
+        EmbeddingError: The embedder failed.
+    """
+    active = _still_holding(known, scope=scope, store=store)
+    changes = resolve_conflicts(proposals, active=active)
+    leaving = {change.target for change in changes if change.target and change.action is not Action.REINFORCE}
+    drafts = [change.draft for change in changes if change.draft is not None]
+    existing = iter(find_existing(drafts, store=store, settings=settings, leaving=leaving))
+    writes = FactWrites(at=store.now())
+    for change in changes:
+        successor = None if change.draft is None else writes.place(change.draft, next(existing))
+        if change.target is None:
+            continue
+        if change.action is Action.REINFORCE:
+            writes.learn_again(active[change.target], change.sources)
+        else:
+            writes.leaving.append((active[change.target], successor))
+    return writes
+
+
+def _still_holding(known: Sequence[SemanticMemory], *, scope: str, store: MemoryStore) -> dict[str, SemanticMemory]:
+    holding = {}
+    for fact in known:
+        now = store.ledger.get(scope=scope, id=fact.id)
+        if isinstance(now, SemanticMemory) and now.fact == fact.fact and is_current(now, store):
+            holding[now.id] = now
+    return holding
+
+
+def _union(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*first, *second)))
 
 
 def _first_batch(episodes: Sequence[EpisodicMemory]) -> list[EpisodicMemory]:

@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 _LEAD: Final = r"^\W*(?:(?:oh|ok|okay|so|well|and|but|um|haha|right|yes|yeah|no|hey)\b\W*){0,2}"
-"""What may stand before a cue that opens a message."""
+"""Words that may precede a cue at the beginning of a message."""
 
 _CHANGES_OF_TOPIC: Final = (
     r"(?:on|in) (?:another|a different|an unrelated|a side|a totally different) (?:note|topic|subject|matter)",
@@ -77,16 +77,16 @@ CHANGE_OF_TOPIC: Final = _any_of(_CHANGES_OF_TOPIC, opening=True)
 """A message that opens with it says so itself: something else follows."""
 
 ASIDE: Final = _any_of(_ASIDES, opening=True)
-"""What often, but not always, opens another topic."""
+"""Phrases that often, but not always, open another topic."""
 
 GREETING: Final = _any_of(_GREETINGS, opening=True)
 """A message that opens by greeting."""
 
 REUNION: Final = _any_of(_REUNIONS)
-"""What is said after a time apart."""
+"""Phrases said after a time apart."""
 
 FAREWELL: Final = _any_of(_FAREWELLS)
-"""What ends a talk."""
+"""Phrases that end a conversation."""
 
 CORRECTION: Final = _any_of(_CORRECTIONS)
 """Something that was believed is not so."""
@@ -95,4 +95,4 @@ EMPHASIS: Final = _any_of(_EMPHASIS)
 """The speaker finds it remarkable."""
 
 LIFE_EVENT: Final = _any_of(_LIFE_EVENTS)
-"""What happens a few times in a life."""
+"""Phrases about events that happen a few times in a life."""

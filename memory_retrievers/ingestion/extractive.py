@@ -1,4 +1,4 @@
-"""Titles and summaries made of what was said, for where no language model writes them."""
+"""Extractive titles and summaries, for ingestion without a language model."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from itertools import groupby
 from typing import Final
 
 from memory_retrievers.ingestion import cues
-from memory_retrievers.messages import Message
-from memory_retrievers.summaries import rarest, sentences
+from memory_retrievers.models.messages import Message
 from memory_retrievers.text import STOP_WORDS, analyze, one_line
+from memory_retrievers.text.summaries import rarest, sentences
 
 SUMMARY_LENGTH: Final = 300
 """Characters of a summary: two or three sentences, which an embedder still sees whole."""
@@ -84,7 +84,7 @@ def readable(messages: Sequence[Message]) -> list[Message]:
 
 
 def term_counts(texts: Iterable[str]) -> Counter[str]:
-    """How often each term occurs: the background that rarity is measured against."""
+    """Count the occurrences of each term: the background that rarity is measured against."""
     return Counter(term for text in texts for term in analyze(text))
 
 
@@ -201,7 +201,7 @@ def _headline(phrase: str) -> str:
 
 
 def _first_words(texts: Sequence[str]) -> str:
-    """For talk without a single telling word."""
+    """Headline of the first words said, for messages without any distinctive term."""
     firsts = (_headline(_cut(text.strip(_EDGES), TITLE_LENGTH)) for text in texts)
     return next((first for first in firsts if first), "Conversation")
 

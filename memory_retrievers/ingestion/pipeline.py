@@ -1,40 +1,45 @@
-"""The write path: queued messages become episodes, episodes facts, and retrievals are reviewed.
-
-Every step thinks first and then writes all it has found out in one transaction, together with what says that it is
-done. A process that dies leaves a step undone or done, never half done, and nothing is done twice.
-"""
+"""The pipeline from queued messages to episodes, facts and reviews."""
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from memory_retrievers import review, scopes
-from memory_retrievers.errors import MemoryRetrieversError, ValidationError
-from memory_retrievers.ingestion.episodes import drafts_of
+from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError, ValidationError
+from memory_retrievers.ingestion import reviews
+from memory_retrievers.ingestion.consolidation import FactConsolidator
+from memory_retrievers.ingestion.extractive import fallback_summary, fallback_title
+from memory_retrievers.ingestion.judges import LanguageModelJudge, OfflineJudge
 from memory_retrievers.ingestion.queue import Claim, MessageQueue
-from memory_retrievers.messages import Message
-from memory_retrievers.models import AnyMemory, EpisodicDraft, EpisodicMemory, MemoryKey, Rating
-from memory_retrievers.protocols import Background, Judge, ReviewJob, Segment, Segmenter
-from memory_retrievers.reports import Queued, Report
+from memory_retrievers.ingestion.segmenters import LanguageModelSegmenter, OfflineSegmenter
+from memory_retrievers.models import AnyMemory, EpisodicDraft, EpisodicMemory, MemoryKey, Origin, Rating, scopes
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.results import Queued, Report
+from memory_retrievers.models.storage import QueuedMessage, ReviewJob
+from memory_retrievers.protocols import Judge, Segment, SegmentationContext, Segmenter
 from memory_retrievers.settings import IngestionSettings, ReviewSettings
-from memory_retrievers.store import MemoryStore
+from memory_retrievers.storage.store import MemoryStore
+from memory_retrievers.text import one_line
 
 if TYPE_CHECKING:
-    from memory_retrievers.ingestion.consolidation import FactConsolidator
-    from memory_retrievers.passages import Vectors
+    from memory_retrievers.models.selection import Vectors
+    from memory_retrievers.protocols import LanguageModel
+    from memory_retrievers.retrieval.retriever import HybridRetriever
+
 
 RECENT_EPISODES: Final = 20
-"""So many of the scope's newest episodes are what a segment's surprise is measured against."""
+"""Number of the scope's newest episodes that a segment's surprise is measured against."""
 
 _POLL_SECONDS: Final = 0.02
 
 
 class IngestionPipeline:
-    """Everything between "a message arrives" and "a memory can be found".
+    """The write path from queued messages to searchable memories.
 
     Args:
         store: Where everything is kept.
@@ -66,7 +71,7 @@ class IngestionPipeline:
         self._consolidating = threading.Lock()
 
     def push(self, scope: str, messages: Sequence[Message]) -> Queued:
-        """Queue messages, as far as the store may take them in.
+        """Queue messages, leaving out those that the store does not admit.
 
         Raises:
             ValidationError: One of them is no ``Message``; nothing was queued.
@@ -91,7 +96,7 @@ class IngestionPipeline:
         return self._finished(scope, report)
 
     def flush(self, scope: str) -> Report:
-        """Make episodes of everything that is queued, after whoever works on it, and do all that follows.
+        """Make episodes of all queued messages, after any other process at work on them, and run all that follows.
 
         Raises:
             LanguageModelError: A language model failed; what was not done is still due.
@@ -102,7 +107,7 @@ class IngestionPipeline:
             claim = self.queue.claim(scope, whole=True)
             if claim is not None:
                 report = report.joined(self._work(scope, claim, drain_all=claim.is_all))
-            elif self.queue.is_fenced(state):
+            elif self.queue.is_leased(state):
                 time.sleep(_POLL_SECONDS)
         return self._finished(scope, report)
 
@@ -139,11 +144,16 @@ class IngestionPipeline:
     def review(self, id: str, *, scope: str, rating: Rating | str) -> EpisodicMemory:
         """Rate one episode now.
 
+        Args:
+            id: Id of the episode.
+            scope: Scope of the episode.
+            rating: Rating of how the episode served; a name is taken regardless of case.
+
         Raises:
             NotFoundError: There is no such memory in this scope.
             ValidationError: It is a fact, or there is no such rating.
         """
-        return review.review_one(self._store, id, scope=scope, rating=rating, now=self._store.now())
+        return reviews.review_one(self._store, id, scope=scope, rating=rating, now=self._store.now())
 
     def erase_old_messages(self) -> int:
         """Erase the messages that are to be kept no longer; gives the number of episodes that had some."""
@@ -157,11 +167,11 @@ class IngestionPipeline:
         try:
             segments = self._segments(scope, messages, claim)
         except BaseException:
-            self._conversations.release(scope, fence=claim.fence)
+            self._conversations.release(scope, lease=claim.lease)
             raise
         if not drain_all:
             if len(segments) == 1 and not claim.window_doubled:
-                self._conversations.release(scope, fence=claim.fence, window_doubled=True)
+                self._conversations.release(scope, lease=claim.lease, window_doubled=True)
                 return Report()
             segments = segments if len(segments) == 1 else segments[:-1]  # the last one may still go on
         return Report(episodes=self._stored(scope, claim, segments, conversation=messages))
@@ -169,8 +179,15 @@ class IngestionPipeline:
     def _segments(self, scope: str, messages: Sequence[Message], claim: Claim) -> list[Segment]:
         now = self._store.now()
         recent = self._store.ledger.recent(scope=scope, limit=RECENT_EPISODES, now=now, since=None)
-        background = Background(previous_summary=claim.previous_summary, recent=recent, embed=self._embed)
-        return self._segmenter.segment(messages, background)
+        context = SegmentationContext(previous_summary=claim.previous_summary, recent=recent, embed=self._embed)
+        segments = self._segmenter.segment(messages, context)
+        taken = [segment.messages for segment in segments]
+        if sum(taken) != len(messages) or min(taken, default=1) < 1:
+            raise ConfigurationError(
+                f"the segmenter {type(self._segmenter).__name__} must cut {len(messages)} messages into segments of "
+                f"at least 1, not into {taken}"
+            )
+        return segments
 
     def _stored(
         self, scope: str, claim: Claim, segments: Sequence[Segment], *, conversation: Sequence[Message]
@@ -183,16 +200,16 @@ class IngestionPipeline:
         def drain(stored: list[AnyMemory]) -> None:
             last = stored[-1] if goes_on and stored else None
             summary = last.summary if isinstance(last, EpisodicMemory) else None
-            if not self._conversations.drain(scope, fence=claim.fence, messages=taken, previous_summary=summary):
-                raise _FenceIsGoneError
+            if not self._conversations.drain(scope, lease=claim.lease, messages=taken, previous_summary=summary):
+                raise _LeaseLostError
             self._conversations.take_reviews(scope, conversation=conversation, at=self._store.now())
 
         try:
             stored = self._store.put(drafts, together=drain)
-        except _FenceIsGoneError:  # it has grown old, or the scope was forgotten: whoever came after has the say
+        except _LeaseLostError:  # it has grown old, or the scope was forgotten: whoever came after has the say
             return ()
         except BaseException as error:
-            still_ours = self._conversations.release(scope, fence=claim.fence)
+            still_ours = self._conversations.release(scope, lease=claim.lease)
             if isinstance(error, ValidationError) and not still_ours:
                 return ()  # they have made the same episode
             raise
@@ -208,7 +225,7 @@ class IngestionPipeline:
         return report.joined(Report(waiting=self._conversations.state(scope).messages))
 
     def _reviewed(self, job: ReviewJob) -> tuple[tuple[MemoryKey, Rating], ...]:
-        changes = review.due_reviews(
+        changes = reviews.due_reviews(
             self._store,
             reviews=job.reviews,
             conversation=job.conversation,
@@ -220,7 +237,7 @@ class IngestionPipeline:
         with self._store.ledger.transaction(*_reviewed_scopes(job)):
             if not self._conversations.finish_review_job(job.id):
                 return ()  # another worker has done it meanwhile
-            return tuple(review.apply(self._store, changes))
+            return tuple(reviews.apply(self._store, changes))
 
     def _embed(self, texts: Sequence[str]) -> Vectors:
         return self._store.embedder.current().embed_documents(texts)
@@ -231,5 +248,92 @@ def _reviewed_scopes(job: ReviewJob) -> set[str]:
     return {job.scope, *(key.scope for pending in job.reviews for key in pending.memories)}
 
 
-class _FenceIsGoneError(Exception):
-    """Somebody else works on the queue now."""
+class _LeaseLostError(Exception):
+    """The claim on the queue was lost to another process."""
+
+
+def pipeline_of(
+    store: MemoryStore,
+    retriever: HybridRetriever,
+    *,
+    language_model: LanguageModel | None,
+    segmenter: Segmenter | None,
+    judge: Judge | None,
+    settings: IngestionSettings,
+    review_settings: ReviewSettings,
+) -> IngestionPipeline:
+    """Build the write path over a store.
+
+    Args:
+        store: Store to write to.
+        retriever: Finds the known facts for consolidation.
+        language_model: Segments, judges and consolidates; None uses rules, and makes no facts.
+        settings: Settings of ingestion.
+        review_settings: Settings of reviews.
+        segmenter: Cuts conversations; None takes the language model's or the one by rules.
+        judge: Rates what was retrieved; None likewise.
+    """
+    consolidator = None
+    if language_model is not None:
+        consolidator = FactConsolidator(store, retriever, language_model, settings)
+        segmenter = LanguageModelSegmenter(language_model) if segmenter is None else segmenter
+        judge = LanguageModelJudge(language_model) if judge is None else judge
+    return IngestionPipeline(
+        store,
+        segmenter=OfflineSegmenter() if segmenter is None else segmenter,
+        judge=OfflineJudge() if judge is None else judge,
+        consolidator=consolidator,
+        settings=settings,
+        review_settings=review_settings,
+    )
+
+
+_NAMESPACE: Final = uuid.UUID("5f0d5b5e-7d61-5c0a-9a53-2f6f1f0f7c11")
+
+
+def drafts_of(
+    scope: str, queued: Sequence[QueuedMessage], segments: Sequence[Segment], *, settings: IngestionSettings
+) -> list[EpisodicDraft]:
+    """Draft one episode per segment from the messages it takes, in order.
+
+    Titles and summaries that a model left blank are made of the messages themselves, so no segment is skipped.
+
+    Args:
+        scope: Scope of the episodes.
+        queued: The messages of the conversation, in order.
+        segments: The segments in order; each takes the next ``messages`` of the conversation.
+        settings: Settings of ingestion.
+    """
+    return [
+        _draft(scope, messages, segment, settings)
+        for messages, segment in zip(_taken(queued, segments), segments, strict=True)
+    ]
+
+
+def _taken(queued: Sequence[QueuedMessage], segments: Sequence[Segment]) -> Iterator[list[QueuedMessage]]:
+    waiting = iter(queued)
+    for segment in segments:
+        yield list(itertools.islice(waiting, segment.messages))
+
+
+def _draft(scope: str, queued: Sequence[QueuedMessage], segment: Segment, settings: IngestionSettings) -> EpisodicDraft:
+    messages = tuple(each.message for each in queued)
+    times = [message.timestamp for message in messages if message.timestamp is not None]
+    surprise = min(max(segment.surprise, 0.0), 1.0)
+    return EpisodicMemory.new(
+        scope=scope,
+        id=episode_id(scope, queued),
+        title=one_line(segment.title) or fallback_title(messages),
+        summary=one_line(segment.summary) or fallback_summary(messages),
+        messages=messages,
+        surprise=surprise,
+        start_at=min(times, default=None),
+        end_at=max(times, default=None),
+        origin=Origin.CONVERSATION,
+        is_flashbulb=settings.keep_flashbulbs and surprise >= settings.flashbulb_surprise,
+    )
+
+
+def episode_id(scope: str, queued: Sequence[QueuedMessage]) -> str:
+    """Id derived from the messages, so that ingesting them again stores nothing twice; equal texts differ in it."""
+    return str(uuid.uuid5(_NAMESPACE, f"{scope}\n{queued[0].id}\n{queued[-1].id}"))

@@ -1,4 +1,4 @@
-"""The queue of messages per scope: when it is due, and who may work on it (specification §2.11)."""
+"""Queue of messages per scope: due times, and claims of the processes that work on it (specification §2.11)."""
 
 from __future__ import annotations
 
@@ -6,28 +6,33 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 import uuid_utils
 
-from memory_retrievers.messages import Message
-from memory_retrievers.protocols import Clock, Conversations, QueuedMessage, QueueState
-from memory_retrievers.reports import Queued
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.results import Queued
+from memory_retrievers.models.storage import QueuedMessage, QueueState
+from memory_retrievers.protocols import Clock
 from memory_retrievers.settings import IngestionSettings
+
+if TYPE_CHECKING:
+    from memory_retrievers.backends.sql.conversations import SQLConversations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """The right to work on the first messages of a queue, until the fence is taken down or has grown old.
+    """The right to work on the first messages of a queue, until the lease ends or expires.
 
     Attributes:
-        fence: Its token.
+        lease: Its token.
         messages: The messages it covers; never more than a window, however many were handed in at once.
         is_all: Whether there were no others.
         window_doubled: Whether the look before saw a single topic.
         previous_summary: The summary of the episode before.
     """
 
-    fence: str
+    lease: str
     messages: tuple[QueuedMessage, ...]
     is_all: bool
     window_doubled: bool
@@ -43,7 +48,7 @@ class MessageQueue:
         clock: Tells what time it is.
     """
 
-    def __init__(self, conversations: Conversations, *, settings: IngestionSettings, clock: Clock) -> None:
+    def __init__(self, conversations: SQLConversations, *, settings: IngestionSettings, clock: Clock) -> None:
         self._conversations = conversations
         self._settings = settings
         self._clock = clock
@@ -63,15 +68,15 @@ class MessageQueue:
         return Queued(accepted=len(queued), queued=state.messages, due=self.is_due(state))
 
     def is_due(self, state: QueueState) -> bool:
-        """Whether somebody should look at a queue now."""
-        return not self.is_fenced(state) and self._is_enough(state)
+        """True if a queue is large or old enough to be worked on, and is not claimed."""
+        return not self.is_leased(state) and self._is_enough(state)
 
-    def is_fenced(self, state: QueueState) -> bool:
-        """Whether somebody works on a queue, and is still taken to be alive."""
-        return state.fenced_at is not None and state.fenced_at >= self._expired()
+    def is_leased(self, state: QueueState) -> bool:
+        """True if a process has claimed a queue and the claim has not expired."""
+        return state.leased_at is not None and state.leased_at >= self._expired()
 
     def due_at(self, state: QueueState) -> datetime | None:
-        """When a queue that gets no further messages will be due by its age; None if never."""
+        """The moment when a queue that gets no further messages is due by its age; None if never."""
         if state.first_at is None or state.messages < self._settings.min_messages:
             return None
         try:
@@ -80,27 +85,27 @@ class MessageQueue:
             return None
 
     def claim(self, scope: str, *, whole: bool = False) -> Claim | None:
-        """Put up a fence around the first messages, a window of them, if the queue is due and nobody else has.
+        """Claim the first messages, a window of them, if the queue is due and no other process has claimed it.
 
         Args:
             scope: Whose queue.
             whole: Also if it is not due, as long as there is a message.
         """
         state = self._conversations.state(scope)
-        if not state.messages or self.is_fenced(state) or not (whole or self._is_enough(state)):
+        if not state.messages or self.is_leased(state) or not (whole or self._is_enough(state)):
             return None
-        fence, messages = uuid.uuid4().hex, min(state.messages, self._window(state))
+        lease, messages = uuid.uuid4().hex, min(state.messages, self._window(state))
         claimed = self._conversations.claim(
-            scope, fence=fence, messages=messages, at=self._clock.now(), expired=self._expired()
+            scope, lease=lease, messages=messages, at=self._clock.now(), expired=self._expired()
         )
         if not claimed:
             return None
         covered = tuple(self._conversations.head(scope, limit=messages))
         if len(covered) < messages:  # somebody has drained it since it was looked at
-            self._conversations.release(scope, fence=fence)
+            self._conversations.release(scope, lease=lease)
             return self.claim(scope, whole=whole)
         return Claim(
-            fence=fence,
+            lease=lease,
             messages=covered,
             is_all=messages == state.messages,
             window_doubled=state.window_doubled,
@@ -119,4 +124,4 @@ class MessageQueue:
         return self._settings.doubled_window if state.window_doubled else self._settings.window
 
     def _expired(self) -> datetime:
-        return self._clock.now() - timedelta(minutes=self._settings.fence_minutes)
+        return self._clock.now() - timedelta(minutes=self._settings.lease_minutes)

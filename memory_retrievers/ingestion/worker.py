@@ -1,4 +1,4 @@
-"""A thread that does what is due, when messages arrive and when they have waited long enough."""
+"""Background thread that processes scopes when messages arrive and when they have waited long enough."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.ingestion.pipeline import IngestionPipeline
-from memory_retrievers.protocols import Clock, Conversations
+from memory_retrievers.protocols import Clock
+
+if TYPE_CHECKING:
+    from memory_retrievers.backends.sql.conversations import SQLConversations
+
 
 LONGEST_SLEEP: Final = 60.0
 """Seconds between two looks at the clock, at most; a clock may be set, and a laptop may sleep."""
@@ -30,7 +34,7 @@ class Worker:
         clock: Tells what time it is.
     """
 
-    def __init__(self, pipeline: IngestionPipeline, *, conversations: Conversations, clock: Clock) -> None:
+    def __init__(self, pipeline: IngestionPipeline, *, conversations: SQLConversations, clock: Clock) -> None:
         self._pipeline = pipeline
         self._conversations = conversations
         self._clock = clock

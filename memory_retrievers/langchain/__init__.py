@@ -17,15 +17,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memory_retrievers.extras import Extra, lazy_names
+from memory_retrievers.errors import Extra, lazy_names
 
 if TYPE_CHECKING:
     from memory_retrievers.langchain.memory import ConversationMemory
     from memory_retrievers.langchain.middleware import AgentMemoryMiddleware
     from memory_retrievers.langchain.retriever import MemoryRetriever
     from memory_retrievers.langchain.store import MemoryStoreAdapter
-    from memory_retrievers.langchain.toolkit import MemoryToolkit
-    from memory_retrievers.langchain.tools import RegistryTool, RetrieveMemoryTool
+    from memory_retrievers.langchain.tools import MemoryToolkit, RegistryTool, RetrieveMemoryTool
 
 __all__ = [
     "AgentMemoryMiddleware",
@@ -44,7 +43,7 @@ __getattr__ = lazy_names(
         "ConversationMemory": f"{__name__}.memory",
         "MemoryRetriever": f"{__name__}.retriever",
         "MemoryStoreAdapter": f"{__name__}.store",
-        "MemoryToolkit": f"{__name__}.toolkit",
+        "MemoryToolkit": f"{__name__}.tools",
         "RegistryTool": f"{__name__}.tools",
         "RetrieveMemoryTool": f"{__name__}.tools",
     },

@@ -1,4 +1,4 @@
-"""A memory for the chains of LangChain classic."""
+"""Long-term memory as a ``BaseMemory`` for the chains of LangChain classic."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ConversationMemory(TurnMemory, BaseMemory):
         return [self.memory_key]
 
     def load_memory_variables(self, inputs: Mapping[str, object]) -> dict[str, str | list[BaseMessage]]:
-        """What answers the input, as the markdown block or a list with a message that holds it.
+        """The memories that answer the input, as the markdown block or a list with a message that holds it.
 
         Raises:
             ConfigurationError: No scope is named, or the input is not clear.
@@ -62,7 +62,7 @@ class ConversationMemory(TurnMemory, BaseMemory):
         return await asyncio.to_thread(self.load_memory_variables, inputs)
 
     def save_context(self, inputs: Mapping[str, object], outputs: Mapping[str, object]) -> None:
-        """Queue what was said and answered, and turn into memories what is due.
+        """Queue the input and the answer, and turn into memories what is due.
 
         Raises:
             ConfigurationError: No scope is named, or it is not clear which input or output counts.

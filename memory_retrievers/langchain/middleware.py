@@ -1,4 +1,4 @@
-"""The agent middleware: an agent that recalls before it answers, and remembers what was said."""
+"""The agent middleware: recalls memories before an agent answers, and queues the new messages afterwards."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.langchain.scope import ScopeSource
 from memory_retrievers.langchain.turns import Process, Recall, TurnMemory, going_on
 from memory_retrievers.protocols import Memory
-from memory_retrievers.rendering.framing import NOTES
-from memory_retrievers.rendering.scene import DEFAULT_BUDGET
-from memory_retrievers.scene.telling import PromptFormat, scene_teller
-from memory_retrievers.settings import SceneSettings
+from memory_retrievers.retrieval.markdown import NOTES
+from memory_retrievers.scene.prompt import PromptFormat, scene_prompt
+from memory_retrievers.settings import SCENE_BUDGET, SceneSettings
 
 
 class MemoryState(AgentState[object]):
-    """What the middleware adds to the state of an agent; no input sets it and no output shows it.
+    """State that the middleware adds to that of an agent; no input sets it and no output shows it.
 
     Attributes:
         memory_block: What was recalled for this run; not part of any checkpoint.
@@ -71,15 +70,15 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         format: What is put into the system message. ``block``: what answers the user, as above. ``scene``: the story
             so far, for role-play; it takes the events that were stored with ``memory.add_scene_events``, and where not
             all fit, those that bear on the user's last message.
-        scene: How scenes are told; None takes the defaults.
-        present: Tells from the thread's messages which characters are there; None names nobody.
-        pov: Only what these characters know of is told; nobody means everything.
+        scene: Settings of the scene's rendering; None takes the defaults.
+        present: Names the characters who are there, from the thread's messages; None names none.
+        pov: Only what these characters know of is shown; naming none means everything.
         budget: At most this many tokens of scene.
-        chat_length: Tells how many messages the chat has, counted as the events' ``message_ids`` are. The default
+        chat_length: Gives the number of messages in the chat, counted as the events' ``message_ids`` are. The default
             counts those of the thread, which is right as long as none are removed from it.
 
     Raises:
-        ConfigurationError: The arguments do not fit together, or the memory tells no scenes.
+        ConfigurationError: The arguments do not fit together, or the memory cannot render scenes.
     """
 
     state_schema = MemoryState
@@ -100,7 +99,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         scene: SceneSettings | None = None,
         present: Callable[[Sequence[BaseMessage]], Sequence[str]] | None = None,
         pov: Sequence[str] = (),
-        budget: int = DEFAULT_BUDGET,
+        budget: int = SCENE_BUDGET,
         chat_length: Callable[[Sequence[BaseMessage]], int] = len,
     ) -> None:
         super().__init__()
@@ -108,7 +107,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         self._record = record
         if format == "scene" and recall != "full":
             raise ConfigurationError("recall= chooses what a block tells: leave it out with format='scene'")
-        self._teller = scene_teller(
+        self._scene_prompt = scene_prompt(
             memory,
             format=format,
             settings=scene,
@@ -179,10 +178,10 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         scope = self._turn.scope_of(None)
         asked = next((message for message in reversed(messages) if isinstance(message, HumanMessage)), None)
         query = "" if asked is None else asked.text
-        if self._teller is None:
+        if self._scene_prompt is None:
             return self._turn.framed(query, scope=scope)
         with going_on("nothing was recalled"):
-            return f"{NOTES}\n\n{self._teller.tell(messages, scope=scope, query=query)}"
+            return f"{NOTES}\n\n{self._scene_prompt.render(messages, scope=scope, query=query)}"
         return ""
 
     def _informed(self, request: ModelRequest[ContextT]) -> ModelRequest[ContextT]:

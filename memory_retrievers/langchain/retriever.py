@@ -14,15 +14,15 @@ from pydantic import BeforeValidator, ConfigDict, Field, SkipValidation
 from memory_retrievers.langchain.scope import ScopedByConfig
 from memory_retrievers.models import Category, DetailLevel
 from memory_retrievers.protocols import Memory
-from memory_retrievers.retrieval.result import parse_detail
-from memory_retrievers.tools.documents import find_documents
+from memory_retrievers.retrieval.documents import find_documents
+from memory_retrievers.retrieval.results import parse_detail
 
 
 class MemoryRetriever(ScopedByConfig, BaseRetriever):
     """Retrieves the memories that answer a question, facts and episodes together, best first.
 
     A document's ``page_content`` is the fact, or an episode's title and summary with the messages that ``detail``
-    lets through; its ``id`` is the memory's id; its metadata tell kind, scope, times, scores and ranks. Whose memory
+    lets through; its ``id`` is the memory's id; its metadata hold kind, scope, times, scores and ranks. Whose memory
     is searched is the retriever's ``scope`` or, where it has none, what the configuration says: ``scope``,
     ``user_id``, ``langgraph_user_id`` or ``conversation_id`` under ``configurable``.
 
@@ -47,6 +47,12 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: object) -> list[Document]:
         """The documents that answer ``input``; takes ``k`` besides what every LangChain runnable takes.
 
+        Args:
+            input: The question, in plain words.
+            config: The configuration of the run, which names the scope where the retriever has none; None takes that of
+                the run it happens in.
+            **kwargs: ``k``, at most so many documents for this call, and LangChain's own arguments.
+
         Raises:
             ConfigurationError: Neither the retriever nor the configuration names a scope.
             ValidationError: The query is empty, ``k`` is below 1, or the scope is malformed.
@@ -55,7 +61,18 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
         return super().invoke(input, config, scope=self.scope_of(config), **kwargs)
 
     async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: object) -> list[Document]:
-        """As :meth:`invoke`, without blocking the event loop."""
+        """As :meth:`invoke`, without blocking the event loop.
+
+        Args:
+            input: The question, in plain words.
+            config: The configuration of the run, which names the scope where the retriever has none; None takes that of
+                the run it happens in.
+            **kwargs: ``k``, at most so many documents for this call, and LangChain's own arguments.
+
+        Raises:
+            ConfigurationError: Neither the retriever nor the configuration names a scope.
+            ValidationError: The query is empty, ``k`` is below 1, or the scope is malformed.
+        """
         return await super().ainvoke(input, config, scope=self.scope_of(config), **kwargs)
 
     def _get_relevant_documents(

@@ -1,4 +1,4 @@
-"""Whose memory a LangChain call is about: the scope of the object, or else of the run's configuration."""
+"""Resolution of the scope of a LangChain call: the scope of the object, or else of the run's configuration."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Annotated, Literal, Self, TypeAlias
 from langchain_core.runnables import RunnableConfig, ensure_config
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from memory_retrievers import scopes
 from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.models import scopes
 
 ScopeSource: TypeAlias = Callable[[RunnableConfig], str] | Literal["thread"]
-"""What replaces the chain: a function of the configuration, or ``"thread"`` for one memory per ``thread_id``."""
+"""Replacement of the chain: a function of the configuration, or ``"thread"`` for one memory per ``thread_id``."""
 
 CONFIGURABLE_KEYS = ("scope", "user_id", "langgraph_user_id", "conversation_id")
-"""Where a scope is looked for in ``config["configurable"]``, in this order; None counts as absent."""
+"""Keys of ``config["configurable"]`` that may hold a scope, in order of precedence; None counts as absent."""
 
 _THREAD_KEYS = ("thread_id",)
 

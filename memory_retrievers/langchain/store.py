@@ -1,13 +1,15 @@
-"""A LangGraph store whose items are memories."""
+"""``MemoryStoreAdapter``: a LangGraph store whose items are memories."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Final, Literal
+from typing import Any, Final, Literal, TypeAlias
+from urllib.parse import quote, unquote
 
 import pydantic
 from langgraph.store.base import (
@@ -15,6 +17,7 @@ from langgraph.store.base import (
     GetOp,
     Item,
     ListNamespacesOp,
+    MatchCondition,
     Op,
     PutOp,
     Result,
@@ -24,13 +27,120 @@ from langgraph.store.base import (
     get_text_at_path,
 )
 
-from memory_retrievers import scopes
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
-from memory_retrievers.fields import storable
-from memory_retrievers.langchain.filters import lets_through
-from memory_retrievers.langchain.namespaces import fits, namespace_of, scope_of
 from memory_retrievers.memory import AgentMemory
-from memory_retrievers.models import AnyMemory, ContentType, Kind, Origin, SemanticDraft, SemanticMemory
+from memory_retrievers.models import AnyMemory, ContentType, Kind, Origin, SemanticDraft, SemanticMemory, scopes
+from memory_retrievers.models.fields import storable
+
+
+def scope_of(root: str, namespace: Sequence[str]) -> str:
+    """The scope of a namespace: the root, then a segment for each label.
+
+    >>> scope_of("app", ("users", "a/b", "50 %"))
+    'app/users/a%2Fb/50 %25'
+    >>> scope_of("app", ())
+    'app'
+
+    Raises:
+        ValidationError: A label is no text or empty, or there are too many, or they are too long.
+    """
+    return scopes.parse("/".join((root, *map(_segment, namespace))))
+
+
+def namespace_of(root: str, scope: str) -> tuple[str, ...] | None:
+    """The namespace of a scope; None if it is that of no namespace below the root.
+
+    >>> namespace_of("app", "app/users/a%2Fb/50 %25")
+    ('users', 'a/b', '50 %')
+    >>> namespace_of("app", "other/users") is None
+    True
+    """
+    if scope == root:
+        return ()
+    if not scope.startswith(f"{root}/"):
+        return None
+    segments = scope.removeprefix(f"{root}/").split("/")
+    labels = tuple(unquote(segment, errors="surrogatepass") for segment in segments)
+    return labels if [*map(_segment, labels)] == segments else None
+
+
+def fits(namespace: tuple[str, ...], condition: MatchCondition) -> bool:
+    """True if a namespace begins or ends as the condition says; ``*`` stands for any label.
+
+    Raises:
+        ValidationError: The condition matches something else than the beginning or the end.
+    """
+    path = condition.path
+    if condition.match_type not in {"prefix", "suffix"}:
+        raise ValidationError(f"a namespace is matched by prefix or suffix, not by {condition.match_type!r}")
+    if len(path) > len(namespace):
+        return False
+    part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
+    return all(wanted in {"*", label} for wanted, label in zip(path, part, strict=True))
+
+
+def _segment(label: str) -> str:
+    if not isinstance(label, str) or not label:
+        raise ValidationError(f"a namespace is made of texts that are not empty, not of {label!r}")
+    if label in {".", ".."}:
+        return label.replace(".", "%2E")
+    inner = label.lstrip(" ")
+    before = len(label) - len(inner)
+    after = len(inner) - len(inner.rstrip(" "))
+    return "%20" * before + "".join(map(_character, inner.rstrip(" "))) + "%20" * after
+
+
+def _character(character: str) -> str:
+    plain = character.isprintable() and character not in "%/"
+    return character if plain else quote(character.encode(errors="surrogatepass"), safe="")
+
+
+_Comparison: TypeAlias = Callable[[Any, Any], bool]
+
+_COMPARISONS: Final[Mapping[str, _Comparison]] = {
+    "$eq": operator.eq,
+    "$ne": operator.ne,
+    "$gt": lambda value, wanted: _ordered(operator.gt, value, wanted),
+    "$gte": lambda value, wanted: _ordered(operator.ge, value, wanted),
+    "$lt": lambda value, wanted: _ordered(operator.lt, value, wanted),
+    "$lte": lambda value, wanted: _ordered(operator.le, value, wanted),
+}
+
+
+def lets_through(conditions: Mapping[str, object], value: Mapping[str, object]) -> bool:
+    """True if a value fits every condition; a field that is not there counts as None.
+
+    Numbers and texts are ordered among themselves; ``$gt`` and its like let nothing else through.
+
+    >>> lets_through({"kind": "book", "year": {"$gte": 1900}}, {"kind": "book", "year": 1954})
+    True
+
+    Raises:
+        ValidationError: A condition has an unknown operator.
+    """
+    return all(_fits(value.get(field), wanted) for field, wanted in conditions.items())
+
+
+def _fits(value: object, wanted: object) -> bool:
+    if isinstance(wanted, Mapping):
+        if any(str(key).startswith("$") for key in wanted):
+            return all(_compares(value, name, operand) for name, operand in wanted.items())
+        return isinstance(value, Mapping) and lets_through(wanted, value)
+    if isinstance(wanted, list | tuple):
+        return isinstance(value, list) and len(value) == len(wanted) and all(map(_fits, value, wanted))
+    return value == wanted
+
+
+def _compares(value: object, name: str, operand: object) -> bool:
+    if name not in _COMPARISONS:
+        raise ValidationError(f"unknown operator {name!r} in a filter; one of: {', '.join(_COMPARISONS)}")
+    return _COMPARISONS[name](value, operand)
+
+
+def _ordered(compare: _Comparison, value: object, wanted: object) -> bool:
+    alike = any(isinstance(value, kind) and isinstance(wanted, kind) for kind in (int | float, str))
+    return alike and compare(value, wanted)
+
 
 MOST_FOUND: Final = 1_000
 PAGE: Final = 1_000

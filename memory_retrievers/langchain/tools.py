@@ -1,22 +1,22 @@
-"""The LangChain tools, generated from the registry."""
+"""The memory tools for LangChain: any tool of the registry, the retrieval tool, and a toolkit of all."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias, Unpack
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, ToolException
+from langchain_core.tools.base import BaseToolkit
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation, model_validator
 
-from memory_retrievers.langchain.scope import ScopedByConfig
+from memory_retrievers.langchain.scope import ScopedByConfig, ScopeSource
 from memory_retrievers.models import JsonObject
 from memory_retrievers.protocols import Memory
-from memory_retrievers.tools.hosting import HostRules
-from memory_retrievers.tools.registry import REGISTRY, AnyToolSpec
-from memory_retrievers.tools.toolbox import FAILURES, failure
+from memory_retrievers.tools.registry import REGISTRY, offered_tools
+from memory_retrievers.tools.tool import FAILURES, AnyTool, PolicyOptions, ToolChoice, ToolPolicy, failure
 
 ContentAndArtifact: TypeAlias = tuple[str, JsonObject]
 
@@ -37,9 +37,9 @@ class RegistryTool(ScopedByConfig, BaseTool):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    spec: AnyToolSpec = Field(exclude=True, repr=False)
+    spec: AnyTool = Field(exclude=True, repr=False)
     memory: Annotated[Memory, SkipValidation] = Field(exclude=True, repr=False)
-    rules: HostRules = Field(default=HostRules(), exclude=True, repr=False)
+    rules: ToolPolicy = Field(default=ToolPolicy(), exclude=True, repr=False)
     name: str = ""
     description: str = ""
     response_format: Literal["content_and_artifact"] = "content_and_artifact"
@@ -54,7 +54,7 @@ class RegistryTool(ScopedByConfig, BaseTool):
 
     @property
     def tool_call_schema(self) -> dict[str, Any]:
-        """What a model is told: the arguments' own schema, where LangChain would make another of their fields."""
+        """The schema that a model sees: the arguments' own, where LangChain would make another of their fields."""
         schema = self.args_schema
         shown = schema if isinstance(schema, dict) else _json_schema(schema)
         return {**shown, "description": self.description}
@@ -80,9 +80,58 @@ class RegistryTool(ScopedByConfig, BaseTool):
 class RetrieveMemoryTool(RegistryTool):
     """Searches long-term memory: the tool an agent needs first."""
 
-    spec: AnyToolSpec = Field(default=REGISTRY["retrieve_memory"], exclude=True, repr=False)
+    spec: AnyTool = Field(default=REGISTRY["retrieve_memory"], exclude=True, repr=False)
 
 
 @cache
 def _json_schema(arguments: type[BaseModel]) -> dict[str, Any]:
     return arguments.model_json_schema()
+
+
+class MemoryToolkit(ScopedByConfig, BaseToolkit):
+    """The memory tools: ``create_agent(model, tools=MemoryToolkit(memory, scope="user/alice").get_tools())``.
+
+    A tool's content is text for the model, its artifact the same as data; what goes wrong is answered with the error
+    object of specification §1.6 in a message of status ``error``. Whose memory the tools work on is the host's to say.
+
+    Args:
+        memory: An AgentMemory; anything of that shape will do for the tools that only read.
+        scope: Whose memory. None takes the scope of each call from its configuration.
+        scope_from: Replaces the keys a scope is looked for under in the configuration.
+        tools: The names of the tools to offer, ``"read"`` for those that change nothing, or None for all.
+        policy: ``root``, ``kinds``, ``allow_scopes``, ``response_format`` and ``sync_directory``, as ``ToolPolicy`` has
+            them: what the host fixes for every call.
+
+    Raises:
+        NotFoundError: There is no tool of a given name.
+        ConfigurationError: The scope is outside the root, or a word is unknown.
+        ValidationError: The root is malformed.
+        pydantic.ValidationError: The scope is malformed, or ``scope_from`` is given as well.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    memory: Annotated[Memory, SkipValidation] = Field(exclude=True, repr=False)
+    rules: ToolPolicy = Field(exclude=True, repr=False)
+    tools: ToolChoice = None
+
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        scope: str | None = None,
+        scope_from: ScopeSource | None = None,
+        tools: ToolChoice = None,
+        **policy: Unpack[PolicyOptions],
+    ) -> None:
+        rules = ToolPolicy(**policy)
+        super().__init__(memory=memory, scope=scope, scope_from=scope_from, rules=rules, tools=tools)
+        rules.check(memory, scope=scope)
+        offered_tools(allow_scopes=self.rules.allow_scopes, names=tools)
+
+    def get_tools(self) -> list[BaseTool]:
+        """The tools, ready for an agent."""
+        return [
+            RegistryTool(spec=spec, memory=self.memory, scope=self.scope, scope_from=self.scope_from, rules=self.rules)
+            for spec in offered_tools(allow_scopes=self.rules.allow_scopes, names=self.tools)
+        ]

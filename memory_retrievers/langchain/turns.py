@@ -1,4 +1,4 @@
-"""Both halves of a turn: what a memory brings to it, and what of it the memory keeps."""
+"""One turn of a LangChain conversation: the memories recalled for it, and the messages of it that are queued."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from pydantic import ConfigDict, Field, SkipValidation
 
 from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError
 from memory_retrievers.langchain.scope import ScopedByConfig
-from memory_retrievers.messages import Message
 from memory_retrievers.models import DetailLevel
+from memory_retrievers.models.messages import Message
 from memory_retrievers.protocols import Memory
-from memory_retrievers.rendering.framing import notes
+from memory_retrievers.retrieval.markdown import notes
+from memory_retrievers.retrieval.request import asked_by
 
 Recall: TypeAlias = Literal["full", "facts", "none"]
-"""What is recalled: episodes and facts, facts alone and without any side effect, or nothing."""
+"""Extent of recall: episodes and facts, facts alone and without any side effect, or nothing."""
 
 Process: TypeAlias = Literal["due", "never"]
-"""When queued messages become memories: at the end of a turn that makes them due, or when somebody else says so."""
+"""Time when queued messages become memories: at the end of a turn that makes them due, or when other code asks."""
 
 TAG = "memory"
 
@@ -32,7 +33,7 @@ _logger = logging.getLogger("memory_retrievers")
 
 
 class TurnMemory(ScopedByConfig):
-    """A memory as one turn of a conversation uses it.
+    """Memory for the turns of a conversation: recalls before an answer, and queues what was said after it.
 
     Attributes:
         memory: An AgentMemory, or anything of that shape.
@@ -55,11 +56,14 @@ class TurnMemory(ScopedByConfig):
     def recalled(self, query: str, *, scope: str) -> str:
         """The markdown block that answers a question; empty where there is none.
 
+        Of a longer message than a query may be, beginning and end are asked.
+
         Raises:
             MemoryRetrieversError: The memory failed.
         """
         if self.recall == "none" or not query.strip():
             return ""
+        query = asked_by(self.memory, query)
         if self.recall == "facts":
             return self.memory.context(query, scope=scope, semantic_limit=self.semantic_limit).to_markdown()
         found = self.memory.retrieve(
@@ -68,7 +72,7 @@ class TurnMemory(ScopedByConfig):
         return found.to_markdown(DetailLevel.AUTO)
 
     def framed(self, query: str, *, scope: str) -> str:
-        """The same between ``<memory>`` and ``</memory>``, said to be data; empty where the memory failed."""
+        """The same between ``<memory>`` and ``</memory>``, marked as data; empty where the memory failed."""
         with going_on("nothing was recalled"):
             block = notes(self.recalled(query, scope=scope), tag=TAG)
             return block and f"<{TAG}>\n{block}\n</{TAG}>"
@@ -89,11 +93,11 @@ class TurnMemory(ScopedByConfig):
                 _warn("messages stay queued", error)
 
     def said(self, messages: Sequence[BaseMessage]) -> list[Message]:
-        """What of a conversation is kept: what was said, but no instructions, and no summary that takes its place."""
-        told = [self._told(message) for message in messages if not _is_summary(message)]
-        return [message for message in told if message is not None and message.role not in _INSTRUCTIONS]
+        """The messages of a conversation to keep: what was said, but no instructions, and no summary in its place."""
+        converted = [self._message_of(message) for message in messages if not _is_summary(message)]
+        return [message for message in converted if message is not None and message.role not in _INSTRUCTIONS]
 
-    def _told(self, message: BaseMessage) -> Message | None:
+    def _message_of(self, message: BaseMessage) -> Message | None:
         try:
             return Message.from_langchain(message, include_tools=self.include_tools)
         except pydantic.ValidationError:
@@ -103,7 +107,10 @@ class TurnMemory(ScopedByConfig):
 
 @contextmanager
 def going_on(outcome: str) -> Iterator[None]:
-    """An answer is worth more than its memory: what fails is logged, without any text, unless it is set up wrongly."""
+    """Log what fails in the block, without any text, and go on, unless it is set up wrongly.
+
+    An answer is worth more than its memory.
+    """
     try:
         yield
     except ConfigurationError:
@@ -117,5 +124,5 @@ def _warn(outcome: str, error: Exception) -> None:
 
 
 def _is_summary(message: BaseMessage) -> bool:
-    """Whether LangChain's summarization put it in the place of messages that were said."""
+    """True if LangChain's summarization put the message in the place of messages that were said."""
     return message.additional_kwargs.get("lc_source") == "summarization"

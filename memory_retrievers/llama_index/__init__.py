@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memory_retrievers.extras import Extra, lazy_names
+from memory_retrievers.errors import Extra, lazy_names
 
 if TYPE_CHECKING:
     from memory_retrievers.llama_index.block import LongTermMemoryBlock

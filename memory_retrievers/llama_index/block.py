@@ -1,4 +1,4 @@
-"""The memory block: LlamaIndex's ``Memory`` asks it for long-term memories, and hands it what leaves the chat."""
+"""The memory block: gives LlamaIndex's ``Memory`` long-term memories, and stores the messages that leave the chat."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
+from sys import getsizeof
 from typing import Annotated, Final, Self, TypeAlias
 
 from llama_index.core.base.llms.types import ChatMessage
@@ -16,26 +17,24 @@ from llama_index.core.storage.chat_store.base_db import MessageStatus
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SkipValidation, model_validator
 
 from memory_retrievers.errors import ConfigurationError
-from memory_retrievers.llama_index.recording import Process, going_on, process_queue, queue_messages
-from memory_retrievers.llama_index.scope import Scope, scope_getter
-from memory_retrievers.llama_index.turns import Latest, TurnRecall, last_turn
+from memory_retrievers.llama_index.scope import Process, Scope, going_on, process_queue, queue_messages, scope_getter
+from memory_retrievers.llama_index.turns import Latest, TurnRecall, last_turn, size_of
 from memory_retrievers.models import DetailLevel
+from memory_retrievers.models.results import Report
 from memory_retrievers.protocols import Memory, Retrieved
-from memory_retrievers.rendering.budget import estimated_tokens
-from memory_retrievers.rendering.framing import notes
-from memory_retrievers.rendering.scene import DEFAULT_BUDGET
-from memory_retrievers.rendering.scene_budget import estimate_scene_tokens
-from memory_retrievers.reports import Report
-from memory_retrievers.retrieval.result import parse_detail
-from memory_retrievers.scene.telling import PromptFormat, SceneTeller, scene_teller
-from memory_retrievers.settings import SceneSettings
+from memory_retrievers.retrieval.markdown import notes
+from memory_retrievers.retrieval.request import asked_by
+from memory_retrievers.retrieval.results import parse_detail
+from memory_retrievers.scene.prompt import PromptFormat, ScenePrompt, scene_prompt
+from memory_retrievers.settings import SCENE_BUDGET, SceneSettings
+from memory_retrievers.text.analysis import estimate_scene_tokens, estimate_tokens
 
 MARGIN: Final = 1.15
 """So much more is cut off than was asked: token counters differ, and LlamaIndex drops a block that stays too long."""
 
 
 _Shorter: TypeAlias = Callable[[int], str | None]
-"""Tells the same in so many tokens, if it can."""
+"""Renders the same memories in so many tokens, if it can."""
 
 
 def _checked_scope(scope: Scope) -> Scope:
@@ -75,15 +74,15 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
         detail: Which episodes bring their messages along (specification §2.6).
         priority: LlamaIndex's own.
         process: When queued messages become memories: ``due`` holds up the chat for as long as it takes, ``never``
-            leaves it to whoever calls ``process_due``.
-        format: ``block`` tells what answers the user, as above. ``scene`` tells the story so far, for role-play: the
+            leaves it to the caller of ``process_due``.
+        format: ``block`` shows what answers the user, as above. ``scene`` shows the story so far, for role-play: the
             events that were stored with ``memory.add_scene_events``, and where not all fit, those that bear on the
             user's last message.
-        scene: How scenes are told; None takes the defaults.
-        present: Tells from the messages which characters are there; None names nobody. Not part of a dump.
-        pov: Only what these characters know of is told; nobody means everything.
+        scene: Settings of the scene's rendering; None takes the defaults.
+        present: Names the characters who are there, from the messages; None names none. Not part of a dump.
+        pov: Only what these characters know of is shown; naming none means everything.
         budget: At most this many tokens of scene.
-        chat_length: Tells how many messages the chat has, counted as the events' ``message_ids`` are. The default
+        chat_length: Gives the number of messages in the chat, counted as the events' ``message_ids`` are. The default
             counts those in the queue of ``Memory``; where some have left it, give your own. Not part of a dump.
         token_counter: How long a text is; by default a token is four characters.
     """
@@ -103,18 +102,20 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
     scene: SceneSettings | None = None
     present: Callable[[Sequence[ChatMessage]], Sequence[str]] | None = Field(default=None, exclude=True, repr=False)
     pov: tuple[str, ...] = ()
-    budget: Annotated[int, Field(ge=1)] = DEFAULT_BUDGET
+    budget: Annotated[int, Field(ge=1)] = SCENE_BUDGET
     chat_length: Callable[[Sequence[ChatMessage]], int] = Field(default=len, exclude=True, repr=False)
-    token_counter: Callable[[str], int] = Field(default=estimated_tokens, exclude=True, repr=False)
+    token_counter: Callable[[str], int] = Field(default=estimate_tokens, exclude=True, repr=False)
 
-    _recall: TurnRecall[Retrieved] = PrivateAttr(default_factory=TurnRecall)
-    _scenes: TurnRecall[str] = PrivateAttr(default_factory=TurnRecall)
-    _teller: SceneTeller[ChatMessage] | None = PrivateAttr(default=None)
-    _shorter: Latest[tuple[str, str], _Shorter] = PrivateAttr(default_factory=Latest)
+    _recall: TurnRecall[Retrieved] = PrivateAttr(default_factory=lambda: TurnRecall(size_of))
+    _scenes: TurnRecall[str] = PrivateAttr(default_factory=lambda: TurnRecall[str](getsizeof))
+    _scene_prompt: ScenePrompt[ChatMessage] | None = PrivateAttr(default=None)
+    _shorter: Latest[tuple[str, str], tuple[_Shorter, int]] = PrivateAttr(
+        default_factory=lambda: Latest(lambda kept: kept[1])
+    )
 
     @model_validator(mode="after")
-    def _can_tell(self) -> Self:
-        self._teller = scene_teller(
+    def _make_scene_prompt(self) -> Self:
+        self._scene_prompt = scene_prompt(
             self.memory,
             format=self.format,
             settings=self.scene,
@@ -132,10 +133,10 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
         second call, or one after a restart, stores none of them again. ``chat.get_all()`` still shows them.
 
         Args:
-            chat: The ``Memory`` this block is part of. Nobody may be talking meanwhile.
+            chat: The ``Memory`` this block is part of. No message may be added meanwhile.
 
         Returns:
-            What was made of the scope's queue.
+            The report of what was made of the scope's queue.
 
         Raises:
             ConfigurationError: The block is not part of ``chat``, or the memory cannot be written.
@@ -177,18 +178,19 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
     def _recalled(self, messages: list[ChatMessage], session_id: str | None) -> str:
         scope, turn = scope_getter(self.scope)(), last_turn(messages)
         shorter: _Shorter
-        if self._teller is not None:
-            tell = partial(self._scene, self._teller, messages, scope)
-            content = tell() if turn is None else self._scenes((scope, session_id), turn, lambda _: tell())
-            shorter = partial(self._shortened_scene, tell, content)
+        size = 0
+        if self._scene_prompt is not None:
+            render = partial(self._scene, self._scene_prompt, messages, scope)
+            content = render() if turn is None else self._scenes((scope, session_id), turn, lambda _: render())
+            shorter = partial(self._shortened_scene, render, content)
         elif turn is not None:
             found = self._recall((scope, session_id), turn, lambda query: self._retrieved(query, scope))
             content = notes(found.to_markdown(self.detail), tag=self.name)
-            shorter = partial(self._shortened, found, turn.query, scope)
+            shorter, size = partial(self._shortened, found, turn.query, scope), size_of(found)
         else:
             return ""
         if content:
-            self._shorter.keep((scope, content), shorter)
+            self._shorter.keep((scope, content), (shorter, size + 2 * getsizeof(content)))
         return content
 
     def _stored(self, messages: list[ChatMessage]) -> None:
@@ -197,18 +199,18 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
             process_queue(self.memory, scope)
 
     def _truncated(self, content: str, room: int) -> str | None:
-        shorter = self._shorter.get((scope_getter(self.scope)(), content))  # two scopes may be told the same
-        return shorter(room) if shorter is not None and room > 0 else None
+        kept = self._shorter.get((scope_getter(self.scope)(), content))  # two scopes may be told the same
+        return kept[0](room) if kept is not None and room > 0 else None
 
     def _shortened(self, shown: Retrieved, query: str, scope: str, room: int) -> str | None:
-        def told(found: Retrieved) -> str:
+        def render(found: Retrieved) -> str:
             return notes(found.to_markdown(DetailLevel.NONE), tag=self.name)
 
         def best(count: int) -> str:
-            return told(self._retrieved(query, scope, limit=count, record=False))
+            return render(self._retrieved(query, scope, limit=count, record=False))
 
         # 1. less detail
-        text = told(shown)
+        text = render(shown)
         if self.token_counter(text) <= room:
             return text
         # 2. fewer memories: the most of them that fit
@@ -217,17 +219,17 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
         return best(fitting) if fitting else None
 
     def _scene(
-        self, teller: SceneTeller[ChatMessage], messages: list[ChatMessage], scope: str, *, budget: int | None = None
+        self, prompt: ScenePrompt[ChatMessage], messages: list[ChatMessage], scope: str, *, budget: int | None = None
     ) -> str:
         turn = last_turn(messages)
-        told = teller.tell(messages, scope=scope, query="" if turn is None else turn.query, budget=budget)
-        return notes(told, tag=self.name)
+        block = prompt.render(messages, scope=scope, query="" if turn is None else turn.query, budget=budget)
+        return notes(block, tag=self.name)
 
-    def _shortened_scene(self, tell: Callable[..., str], content: str, room: int) -> str | None:
+    def _shortened_scene(self, render: Callable[..., str], content: str, room: int) -> str | None:
         # a scene counts tokens in its own way: start with what the room is worth there, and come down until it fits
         budget = min(self.budget, room * estimate_scene_tokens(content) // self.token_counter(content))
         while budget > 0:
-            text = tell(budget=budget)
+            text = render(budget=budget)
             tokens = self.token_counter(text)
             if tokens <= room:
                 return text
@@ -236,7 +238,7 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
 
     def _retrieved(self, query: str, scope: str, *, limit: int | None = None, record: bool = True) -> Retrieved:
         return self.memory.retrieve(
-            query,
+            asked_by(self.memory, query),
             scope=scope,
             episodic_limit=self.episodic_limit,
             semantic_limit=self.semantic_limit,

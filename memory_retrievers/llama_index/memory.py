@@ -1,4 +1,4 @@
-"""The conversation memory: a chat whose every message is stored for good, and which recalls for every question."""
+"""The conversation memory: a chat memory that stores every message for good, and recalls for every question."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.memory import BaseMemory
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SkipValidation, field_serializer
 
-from memory_retrievers import scopes
 from memory_retrievers.errors import ConfigurationError, ValidationError
-from memory_retrievers.llama_index.recording import Process, going_on, process_queue, queue_messages
-from memory_retrievers.llama_index.reopening import reopened
-from memory_retrievers.llama_index.turns import TurnRecall, last_turn, recent_turns
+from memory_retrievers.llama_index.scope import Process, going_on, process_queue, queue_messages, reopened
+from memory_retrievers.llama_index.turns import TurnRecall, last_turn, recent_turns, size_of
 from memory_retrievers.memory import AgentMemory
-from memory_retrievers.models import DetailLevel, JsonObject
+from memory_retrievers.models import DetailLevel, JsonObject, scopes
+from memory_retrievers.models.results import Report
 from memory_retrievers.protocols import Memory, Retrieved
-from memory_retrievers.rendering.budget import estimated_tokens
-from memory_retrievers.rendering.framing import notes
-from memory_retrievers.reports import Report
-from memory_retrievers.retrieval.result import parse_detail
+from memory_retrievers.retrieval.markdown import notes
+from memory_retrievers.retrieval.request import asked_by
+from memory_retrievers.retrieval.results import parse_detail
+from memory_retrievers.text.analysis import estimate_tokens
 
 TAG: Final = "memory"
 DEFAULT_TOKEN_LIMIT: Final = 20_000
-"""About what LlamaIndex's own ``Memory`` leaves to the chat."""
+"""Tokens of recent turns: about what LlamaIndex's own ``Memory`` leaves to the chat."""
 
 
 class ConversationMemory(BaseMemory):
@@ -61,7 +60,7 @@ class ConversationMemory(BaseMemory):
         token_limit: The recent turns have at most so many tokens; the memories are not counted.
         message_limit: The recent turns have at most so many messages; None sets no limit.
         process: When queued messages become memories: ``due`` holds up the chat for as long as it takes, ``never``
-            leaves it to whoever calls ``process_due``.
+            leaves it to the caller of ``process_due``.
         messages: The chat so far.
         token_counter: How long a text is; by default a token is four characters. Not part of a dump.
     """
@@ -78,9 +77,9 @@ class ConversationMemory(BaseMemory):
     message_limit: Annotated[int, Field(ge=1)] | None = None
     process: Process = "due"
     messages: list[ChatMessage] = Field(default_factory=list, repr=False)
-    token_counter: Callable[[str], int] = Field(default=estimated_tokens, exclude=True, repr=False)
+    token_counter: Callable[[str], int] = Field(default=estimate_tokens, exclude=True, repr=False)
 
-    _recall: TurnRecall[Retrieved] = PrivateAttr(default_factory=TurnRecall)
+    _recall: TurnRecall[Retrieved] = PrivateAttr(default_factory=lambda: TurnRecall(size_of))
     _own: AgentMemory | None = PrivateAttr(default=None)
     _lock: threading.RLock = PrivateAttr(default_factory=threading.RLock)
 
@@ -103,7 +102,7 @@ class ConversationMemory(BaseMemory):
         token_limit: int = DEFAULT_TOKEN_LIMIT,
         message_limit: int | None = None,
         process: Process = "due",
-        token_counter: Callable[[str], int] = estimated_tokens,
+        token_counter: Callable[[str], int] = estimate_tokens,
     ) -> Self:
         """A conversation memory; the arguments are its attributes.
 
@@ -188,7 +187,7 @@ class ConversationMemory(BaseMemory):
             process_queue(memory, self.scope)
 
     def set(self, messages: Sequence[ChatMessage]) -> None:
-        """Replace the chat. The long-term memory is not told: a caller that keeps the chat sets it again and again."""
+        """Replace the chat, but not the long-term memory: a caller that keeps the chat sets it again and again."""
         with self._lock:
             self.messages = _copies(messages)
 
@@ -224,8 +223,12 @@ class ConversationMemory(BaseMemory):
         return [ChatMessage(role=MessageRole.SYSTEM, content=f"<{TAG}>\n{block}\n</{TAG}>")] if block else []
 
     def _retrieved(self, query: str) -> Retrieved:
-        return self._long_term().retrieve(
-            query, scope=self.scope, episodic_limit=self.episodic_limit, semantic_limit=self.semantic_limit
+        memory = self._long_term()
+        return memory.retrieve(
+            asked_by(memory, query),
+            scope=self.scope,
+            episodic_limit=self.episodic_limit,
+            semantic_limit=self.semantic_limit,
         )
 
     def _long_term(self) -> Memory:
@@ -242,5 +245,5 @@ class ConversationMemory(BaseMemory):
 
 
 def _copies(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Messages that nobody else can change; agents write their state into the ones they are given."""
+    """Copies of messages that no other code can change; agents write their state into the ones they are given."""
     return [message.model_copy(deep=True) for message in messages]

@@ -11,9 +11,8 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from memory_retrievers.llama_index.scope import Scope, scope_getter
 from memory_retrievers.models import Category, DetailLevel
 from memory_retrievers.protocols import Memory
-from memory_retrievers.rendering.document import SCORE_KEYS, MemoryDocument
-from memory_retrievers.retrieval.result import parse_detail
-from memory_retrievers.tools.documents import find_documents
+from memory_retrievers.retrieval.documents import SCORE_KEYS, MemoryDocument, find_documents
+from memory_retrievers.retrieval.results import parse_detail
 
 HIDDEN_KEYS = ("scope", "title", *SCORE_KEYS)
 """Metadata kept out of prompts: the title is in the text, the others are for programs."""

@@ -1,11 +1,103 @@
-"""Whose memory a LlamaIndex object works on: a fixed scope, or a function asked at each call."""
+"""Common parts of the LlamaIndex components: the scope of a call, reopening of a store, and queueing of messages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, TypeAlias
 
-from memory_retrievers import scopes
+import pydantic
+from llama_index.core.base.llms.types import ChatMessage
+
+from memory_retrievers.errors import BackendError, ConfigurationError
+from memory_retrievers.llama_index.turns import INSTRUCTIONS
+from memory_retrievers.memory import AgentMemory
+from memory_retrievers.models import scopes
+from memory_retrievers.models.messages import Message
+from memory_retrievers.protocols import Memory
+from memory_retrievers.storage.opening import STORE_FILE, noted_embedder
+from memory_retrievers.storage.options import chosen_embedder
+
+Process: TypeAlias = Literal["due", "never"]
+"""Time when queued messages become memories: as soon as a message makes them due, or when other code asks for it."""
+
+_logger = logging.getLogger("memory_retrievers")
+
+
+def queue_messages(memory: Memory, scope: str, messages: Sequence[ChatMessage]) -> bool:
+    """Queue what was said, without tool messages, instructions and what is empty; gives whether the scope is due.
+
+    Args:
+        memory: The memory.
+        scope: The scope of the conversation.
+        messages: Its new messages, oldest first.
+
+    Returns:
+        True if the queue of the scope is due; False also if there was nothing to queue.
+    """
+    converted = (_message_of(message) for message in messages if message.role not in INSTRUCTIONS)
+    said = [message for message in converted if message is not None]
+    return bool(said) and memory.add_messages(scope, said).due
+
+
+def process_queue(memory: Memory, scope: str) -> None:
+    """Make memories of a queue that is due; where that fails, the next message brings another try."""
+    try:
+        memory.process_due(scope)
+    except Exception as error:  # noqa: BLE001 - raised, it would have the chat hand them over once more
+        _warn("messages stay queued", error)
+
+
+@contextmanager
+def going_on(outcome: str) -> Iterator[None]:
+    """Log, without any text, what fails in the block: a chat goes on where a model or a store fails underneath."""
+    try:
+        yield
+    except BackendError as error:
+        _warn(outcome, error)
+
+
+def _warn(outcome: str, error: Exception) -> None:
+    _logger.warning("%s, since the memory failed (%s)", outcome, type(error).__name__)
+
+
+def _message_of(message: ChatMessage) -> Message | None:
+    try:
+        return Message.from_llama_index(message)
+    except pydantic.ValidationError:
+        _logger.warning("a message cannot be stored and is left out: it is too long")
+        return None
+
+
+def reopened(path: str | None) -> AgentMemory:
+    """The store at ``path`` with the bundled embedder and every other setting at its default; made if it is missing.
+
+    Raises:
+        ConfigurationError: There is no path, the store was filled with another embedder, or is open in this process
+            with other settings: only its owner can hand it over.
+        StoreLockedError: Another process writes the store.
+        EmbeddingMismatchError: The bundled embedder is not what it was.
+        BackendError: The store cannot be read or written.
+    """
+    if path is None:
+        raise ConfigurationError(
+            "this ConversationMemory has no long-term memory and no path to open one from: set its `memory`, or make "
+            "it with path="
+        )
+    store = Path(path) / STORE_FILE
+    filled_with = noted_embedder(store.parent) if store.is_file() else None
+    if filled_with not in {None, chosen_embedder(None, embedder_id=None).id}:
+        raise ConfigurationError(
+            f"the store at {path} was filled with the embedder {filled_with!r}, which its path alone cannot bring "
+            "back: open it with AgentMemory.open(path, embedder=...) and pass it as memory="
+        )
+    try:
+        return AgentMemory.open(path)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{error}; or pass the open one as memory=") from error
+
 
 Scope: TypeAlias = str | Callable[[], str]
 """A path such as ``user/alice``, or a function that gives one, for example from a context variable."""

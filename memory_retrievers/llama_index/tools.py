@@ -1,20 +1,17 @@
-"""The LlamaIndex tools, generated from the registry."""
+"""The memory tools for LlamaIndex, generated from the registry."""
 
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+from typing import Unpack
 
 from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
 from llama_index.core.tools.tool_spec.base import SPEC_FUNCTION_TYPE, BaseToolSpec
 
 from memory_retrievers.llama_index.scope import Scope, scope_getter
-from memory_retrievers.managed import ToolKinds
 from memory_retrievers.protocols import Memory
-from memory_retrievers.tools.hosting import HostRules, ToolChoice
-from memory_retrievers.tools.registry import AnyToolSpec, offered_tools
-from memory_retrievers.tools.spec import ResponseFormat
-from memory_retrievers.tools.toolbox import run_tool
+from memory_retrievers.tools.registry import offered_tools
+from memory_retrievers.tools.tool import AnyTool, PolicyOptions, ToolChoice, ToolPolicy, run_tool
 
 
 class MemoryToolSpec(BaseToolSpec):
@@ -26,12 +23,9 @@ class MemoryToolSpec(BaseToolSpec):
     Args:
         memory: An AgentMemory; anything of that shape will do for the tools that only read.
         scope: Whose memory: a path such as ``user/alice``, or a function that is asked for it at each call.
-        root: The scope that nothing a model says can leave; None means the scope of each call.
-        allow_scopes: Whether models may name scopes within the root, and are offered the tools that are about scopes.
-        kinds: What searches, lists and deletes by condition reach: what tools have stored, or every memory.
-        response_format: Answers by response level, or the plain objects of specification §3.3.
-        sync_directory: Where ``memory_sync`` keeps its files; None lets no tool touch a file.
         tools: The names of the tools to offer, ``"read"`` for those that change nothing, or None for all.
+        policy: ``root``, ``kinds``, ``allow_scopes``, ``response_format`` and ``sync_directory``, as ``ToolPolicy`` has
+            them: what the host fixes for every call.
 
     Raises:
         NotFoundError: There is no tool of a given name.
@@ -46,24 +40,14 @@ class MemoryToolSpec(BaseToolSpec):
         memory: Memory,
         *,
         scope: Scope,
-        root: str | None = None,
-        allow_scopes: bool = False,
-        kinds: ToolKinds = "tool",
-        response_format: ResponseFormat = "levels",
-        sync_directory: Path | None = None,
         tools: ToolChoice = None,
+        **policy: Unpack[PolicyOptions],
     ) -> None:
         self._memory = memory
         self._scope = scope_getter(scope)
-        self._rules = HostRules(
-            root=root,
-            allow_scopes=allow_scopes,
-            kinds=kinds,
-            response_format=response_format,
-            sync_directory=sync_directory,
-        )
+        self._rules = ToolPolicy(**policy)
         self._rules.check(memory, scope=None if callable(scope) else scope)
-        self.spec_functions = [spec.name for spec in offered_tools(allow_scopes=allow_scopes, names=tools)]
+        self.spec_functions = [spec.name for spec in offered_tools(allow_scopes=self._rules.allow_scopes, names=tools)]
 
     def to_tool_list(
         self,
@@ -84,7 +68,7 @@ class MemoryToolSpec(BaseToolSpec):
         offered = offered_tools(allow_scopes=self._rules.allow_scopes, names=names)
         return [self._tool(spec, metadata.get(spec.name)) for spec in offered]
 
-    def _tool(self, spec: AnyToolSpec, metadata: ToolMetadata | None) -> FunctionTool:
+    def _tool(self, spec: AnyTool, metadata: ToolMetadata | None) -> FunctionTool:
         def run(**arguments: object) -> ToolOutput:
             return self._run(spec, arguments)
 
@@ -98,11 +82,11 @@ class MemoryToolSpec(BaseToolSpec):
             callback=_as_it_is,
         )
 
-    def _metadata(self, spec: AnyToolSpec) -> ToolMetadata:
+    def _metadata(self, spec: AnyTool) -> ToolMetadata:
         shown = spec.offered_arguments(allow_scopes=self._rules.allow_scopes)
         return ToolMetadata(description=spec.description, name=spec.name, fn_schema=shown)
 
-    def _run(self, spec: AnyToolSpec, arguments: dict[str, object]) -> ToolOutput:
+    def _run(self, spec: AnyTool, arguments: dict[str, object]) -> ToolOutput:
         output = run_tool(spec, self._rules.context(self._memory, scope=self._scope()), arguments)
         return ToolOutput(
             tool_name=spec.name,
@@ -114,5 +98,8 @@ class MemoryToolSpec(BaseToolSpec):
 
 
 def _as_it_is(output: ToolOutput) -> ToolOutput:
-    """A FunctionTool takes what its function returns for raw output, and what its callback returns for the whole."""
+    """Return the output as it is.
+
+    Without this callback a FunctionTool takes what its function returns for the raw output alone.
+    """
     return output

@@ -1,4 +1,4 @@
-"""Turns of a LlamaIndex chat: what was asked last, and one recall for all that an agent reads while it answers."""
+"""Turns of a LlamaIndex chat: the last question, one recall for all that an agent reads while it answers, and cuts."""
 
 from __future__ import annotations
 
@@ -7,17 +7,24 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from sys import getsizeof
 from typing import Final, Generic, TypeVar
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
 
-from memory_retrievers.foreign_messages import read_llama_index
+from memory_retrievers.models.messages import read_llama_index
+from memory_retrievers.protocols import Retrieved
 
 INSTRUCTIONS: Final = frozenset({MessageRole.SYSTEM, MessageRole.DEVELOPER})
 """The roles that instruct a model: they say nothing about the user, and the same in every conversation."""
 
 KEPT: Final = 256
-"""Of so many chats the recall of the last turn is kept; one that was let go is made again when it is needed."""
+"""Chats of which the recall of the last turn is kept; one that was dropped is made again when it is needed."""
+
+KEPT_BYTES: Final = 32 * 2**20
+"""About so many bytes they may take in all; the last one stays, however large it is."""
+
+_ENTRY_BYTES: Final = 1_000
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 ValueT = TypeVar("ValueT")
@@ -38,7 +45,7 @@ class Turn:
     answered: bool
 
     def continues(self, earlier: Turn) -> bool:
-        """Whether this may be the turn that was seen before; the same words a second time are another turn.
+        """True if this may be the turn that was seen before; the same words a second time are another turn.
 
         A chat may have lost its oldest turns meanwhile, so a smaller number says nothing.
         """
@@ -64,39 +71,58 @@ def last_turn(messages: Sequence[ChatMessage]) -> Turn | None:
 
 
 class Latest(Generic[KeyT, ValueT]):
-    """The values that were kept last, by key; used by several threads at once."""
+    """The values that were kept last, by key; used by several threads at once.
 
-    def __init__(self) -> None:
+    Args:
+        size: About how many bytes a value takes.
+    """
+
+    def __init__(self, size: Callable[[ValueT], int]) -> None:
+        self._size_of = size
         self._lock = threading.Lock()
-        self._values: OrderedDict[KeyT, ValueT] = OrderedDict()
+        self._values: OrderedDict[KeyT, tuple[ValueT, int]] = OrderedDict()
+        self._size = 0
 
     def get(self, key: KeyT) -> ValueT | None:
-        """What was kept last under this key, or None."""
+        """The value that was kept last under this key, or None."""
         with self._lock:
-            return self._values.get(key)
+            kept = self._values.get(key)
+            return None if kept is None else kept[0]
 
     def keep(self, key: KeyT, value: ValueT) -> None:
-        """Keep a value, and let go of the oldest if there are too many."""
+        """Keep a value, and drop the oldest while there are too many, or they are too large."""
+        size = _ENTRY_BYTES + self._size_of(value)
         with self._lock:
-            self._values[key] = value
-            self._values.move_to_end(key)
-            if len(self._values) > KEPT:
-                self._values.popitem(last=False)
+            self._uncount(self._values.pop(key, None))
+            self._values[key] = value, size
+            self._size += size
+            while len(self._values) > KEPT or (self._size > KEPT_BYTES and len(self._values) > 1):
+                self._uncount(self._values.popitem(last=False)[1])
 
     def clear(self) -> None:
         """Keep nothing any more."""
         with self._lock:
             self._values.clear()
+            self._size = 0
+
+    def _uncount(self, kept: tuple[ValueT, int] | None) -> None:
+        self._size -= 0 if kept is None else kept[1]
 
 
 class TurnRecall(Generic[ValueT]):
-    """Recalls once per turn, so that a turn is also recorded once, however often an agent asks."""
+    """Recalls once per turn, so that a turn is also recorded once, however often an agent asks.
 
-    def __init__(self) -> None:
-        self._recalled: Latest[Hashable, tuple[Turn, ValueT]] = Latest()
+    Args:
+        size: About how many bytes a recall takes.
+    """
+
+    def __init__(self, size: Callable[[ValueT], int]) -> None:
+        self._recalled: Latest[Hashable, tuple[Turn, ValueT]] = Latest(
+            lambda kept: getsizeof(kept[0].query) + size(kept[1])
+        )
 
     def __call__(self, chat: Hashable, turn: Turn, recall: Callable[[str], ValueT]) -> ValueT:
-        """What was recalled for this turn of a chat, or what ``recall`` finds for it now."""
+        """The memories recalled for this turn of a chat before, or else what ``recall`` finds for it now."""
         earlier = self._recalled.get(chat)
         found = earlier[1] if earlier is not None and turn.continues(earlier[0]) else recall(turn.query)
         self._recalled.keep(chat, (turn, found))
@@ -107,12 +133,27 @@ class TurnRecall(Generic[ValueT]):
         self._recalled.clear()
 
 
+def size_of(found: Retrieved) -> int:
+    """The approximate size of an answer in bytes: its memories as in a file, and half as much again for objects."""
+    facts = sum(len(hit.memory.model_dump_json()) for hit in found.semantic)
+    return (facts + sum(len(hit.memory.model_dump_json()) for hit in found.episodic)) * 3 // 2
+
+
 def recent_turns(
     messages: Sequence[ChatMessage], *, token_limit: int, message_limit: int | None, count_tokens: Callable[[str], int]
 ) -> list[ChatMessage]:
     """The newest turns of a chat that fit, whole, so that no answer comes without its question; at least the last.
 
-    What instructs the model at the beginning of the chat always stays.
+    Messages that instruct the model at the beginning of the chat always stay.
+
+    Args:
+        messages: The chat, oldest message first.
+        token_limit: The most tokens of all messages that are kept.
+        message_limit: The most messages that are kept; None sets no limit.
+        count_tokens: Counts the tokens of a text.
+
+    Returns:
+        The messages that are kept, oldest first; one turn is kept even where it alone passes a limit.
     """
     front = list(takewhile(lambda message: message.role in INSTRUCTIONS, messages))
     turns: list[list[ChatMessage]] = []

@@ -1,5 +1,7 @@
-"""The front door: ``AgentMemory``, in the parts that open a store, remember, recall and keep it."""
+"""The facade: ``AgentMemory``, over an engine of store, retrieval, ingestion and tools."""
 
 from memory_retrievers.memory.agent import AgentMemory
+from memory_retrievers.retrieval.request import SearchOptions
+from memory_retrievers.storage.options import StoreOptions
 
-__all__ = ["AgentMemory"]
+__all__ = ["AgentMemory", "SearchOptions", "StoreOptions"]

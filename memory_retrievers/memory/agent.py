@@ -1,39 +1,174 @@
-"""``AgentMemory``: all its parts, and how a store is made of an export or a Chroma collection."""
+"""``AgentMemory``: the one class through which a store is opened, filled, searched and kept."""
 
 from __future__ import annotations
 
+import asyncio
+import builtins
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
-from memory_retrievers import transfer
-from memory_retrievers.contents import Progress
-from memory_retrievers.engine import Engine
-from memory_retrievers.memory.adopting import Adopting
-from memory_retrievers.memory.conversing import Conversing
-from memory_retrievers.memory.explaining import Explaining
-from memory_retrievers.memory.keeping import Keeping
-from memory_retrievers.memory.opening import Opening
-from memory_retrievers.memory.recalling import Recalling
-from memory_retrievers.memory.remembering import Remembering
-from memory_retrievers.memory.staging import Staging
-from memory_retrievers.models import Category
-from memory_retrievers.parts import BeforeStore, DenseEngine, KeywordEngine, Parts
-from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings, ToolSettings
-from memory_retrievers.storage import STORE_FILE, in_file
+from memory_retrievers.backends.files import make_directories
+from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
+from memory_retrievers.memory.base import BaseMemory
+from memory_retrievers.memory.engine import Engine
+from memory_retrievers.models import (
+    AnyMemory,
+    Category,
+    Draft,
+    EpisodicMemory,
+    JsonObject,
+    Kind,
+    Rating,
+    ScopeStatistics,
+    SemanticMemory,
+    scopes,
+)
+from memory_retrievers.models.contents import AdoptionReport, Progress, VerificationReport
+from memory_retrievers.models.memories import NOT_GIVEN, NotGiven
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.results import Page, PendingReview, Queued, Report
+from memory_retrievers.models.scenes import CharacterState, SceneEvent
+from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedRetrieval
+from memory_retrievers.retrieval.request import RetrievalRequest, SearchOptions, check_length, parse_limit
+from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
+from memory_retrievers.retrieval.retriever import HybridRetriever, PendingReviewBuffer
+from memory_retrievers.scene.events import derived_from, drafts_of, known_to, updated, witnessed_by
+from memory_retrievers.scene.relevance import relevance
+from memory_retrievers.scene.rendering import scene_block
+from memory_retrievers.settings import POOL_SIZE, SCENE_BUDGET, SceneSettings
+from memory_retrievers.storage import export as transfer
+from memory_retrievers.storage import maintenance
+from memory_retrievers.storage.maintenance import Index
+from memory_retrievers.storage.opening import STORE_FILE, in_file, is_server, on_server, share
+from memory_retrievers.storage.options import KeywordEngine, ResolvedOptions, StoreOptions, chosen_embedder
+from memory_retrievers.storage.store import MemoryStore
 
 if TYPE_CHECKING:
-    from memory_retrievers.adoption import Collection
-    from memory_retrievers.embeddings.adapt import AnyEmbedder
-    from memory_retrievers.language_models import AnyLanguageModel
-    from memory_retrievers.protocols import Clock
+    from memory_retrievers.backends.embeddings.adapt import AnyEmbedder
+    from memory_retrievers.storage.chroma_sync import Adoption, AnyCollection, Collection, Where
+    from memory_retrievers.tools.manager.manager import MemoryManager
 
 
-class AgentMemory(Opening, Remembering, Recalling, Explaining, Conversing, Staging, Keeping, Adopting):
+class AgentMemory(BaseMemory):
     """A long-term memory: what an agent was told, and what it made of it, found again by meaning and by words.
 
     Open one with :meth:`open` or :meth:`in_memory`; close it with :meth:`close`, or use it in a ``with`` statement.
     All methods may be called from several threads at once.
     """
+
+    def __init__(self, engine: Engine, *, release: Callable[[], None]) -> None:
+        self._shared_engine = engine
+        self._adoption_report: AdoptionReport | None = None
+        # also when the handle is dropped without being closed, and when the program ends
+        self._release = weakref.finalize(self, release)
+
+    # --- opening and closing
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        keyword: KeywordEngine = "sqlite_bm25",
+        read_only: bool = False,
+        shared_group: bool = False,
+        **options: Unpack[StoreOptions],
+    ) -> Self:
+        """Open the store in the directory ``path``, or make it.
+
+        One process at a time writes a store. Opened twice in a process, both handles share it, and it is closed with
+        the last of them.
+
+        Args:
+            path: The directory.
+            keyword: The BM25 engine.
+            read_only: Only look, also beside a process that writes, or on a read-only file system; nothing is noted
+                for review.
+            shared_group: Make files and directories (0660, 2770) for all users of the directory's group, and not for
+                their owner alone (0600, 0700), whatever the umask; what is there keeps its modes.
+            **options: Embedder, language model, settings and the like, by name: see ``StoreOptions``.
+
+        Raises:
+            TypeError: There is no option of such a name.
+            ConfigurationError: An option cannot be used, the path is not a directory, a newer version of the package
+                wrote the store, this process has it open with other settings, there is none to look into, or an
+                environment variable is wrong.
+            StoreLockedError: Another process writes this store, or nothing can be written there.
+            EmbeddingMismatchError: The store was filled with another embedder.
+            BackendError: The store cannot be read or written.
+        """
+        if isinstance(path, str) and is_server(path):
+            raise ConfigurationError("this is the address of a database: AgentMemory.connect(url) uses it")
+        parts = ResolvedOptions.chosen(options, keyword=keyword, shared_group=shared_group)
+        if read_only:
+            file = Path(path) / STORE_FILE
+            if not file.is_file():
+                raise ConfigurationError(f"there is no memory store at {path} to look into")
+            return cls(
+                engine := Engine(parts, in_file(parts, file, read_only=True), read_only=True), release=engine.close
+            )
+        return cls._of(parts, Path(path))
+
+    @classmethod
+    def in_memory(cls, *, keyword: KeywordEngine = "rank_bm25", **options: Unpack[StoreOptions]) -> Self:
+        """Make a memory that leaves nothing on disk and ends with the process; the arguments are those of :meth:`open`.
+
+        Raises:
+            ConfigurationError: The arguments do not fit together.
+        """
+        return cls._of(ResolvedOptions.chosen(options, keyword=keyword), None)
+
+    @classmethod
+    def connect(
+        cls,
+        url: str,
+        *,
+        pool_size: int = POOL_SIZE,
+        within: str | None = None,
+        read_only: bool = False,
+        **options: Unpack[StoreOptions],
+    ) -> Self:
+        """Use the store in a PostgreSQL database with pgvector, whose tables are made if they are missing.
+
+        Any number of processes may write and read it at once, each with a connection of its own. It behaves as a
+        store of :meth:`open` does; what is said of arguments there holds here.
+
+        Args:
+            url: How to reach the database, for example ``postgresql://user@host/agents``; further parameters go to
+                libpq. Several stores in one database take a schema each, before the one that pgvector is in:
+                ``?options=-csearch_path=store,public``.
+            pool_size: How many connections this process keeps at most; two are always open.
+            within: Confine every connection to this scope and those below it. Where its role does not own the tables,
+                PostgreSQL's row-level security shows it no row of any other scope, whatever is asked.
+            read_only: Only look, also into a standby; nothing is noted for review, no index is made, and Chroma is
+                left alone.
+            **options: As for :meth:`open`; ``dense`` may be ``exact``, or the client of a Chroma server.
+
+        Raises:
+            MissingExtraError: psycopg is not installed.
+            ConfigurationError: The arguments do not fit together, a newer version of the package made the tables, the
+                server is older than PostgreSQL 15 or has no pgvector, Chroma's own folder was asked for, or there is no
+                store to look into.
+            ValidationError: ``within`` is malformed.
+            StoreLockedError: The server takes no writes, as a standby does, and ``read_only`` was not asked for.
+            EmbeddingMismatchError: The store was filled with another embedder.
+            BackendError: The database cannot be reached.
+        """
+        if not is_server(url):
+            raise ConfigurationError("this is no address of a PostgreSQL database: postgresql://user@host/database")
+        dense = options.get("dense")
+        if dense == "chroma":
+            raise ConfigurationError("with PostgreSQL a Chroma client does what dense='chroma' asks for: pass one")
+        if within is not None and not (dense is None or isinstance(dense, str)):
+            raise ConfigurationError("a memory that is confined by within= cannot feed Chroma, which holds all scopes")
+        parts = ResolvedOptions.chosen(options, keyword="sqlite_bm25")
+        confined = None if within is None else scopes.parse(within)
+        storage = on_server(parts, url, pool_size=pool_size, within=confined, read_only=read_only)
+        return cls(engine := Engine(parts, storage, read_only=read_only), release=engine.close)
 
     @classmethod
     def import_(
@@ -41,18 +176,10 @@ class AgentMemory(Opening, Remembering, Recalling, Explaining, Conversing, Stagi
         path: str | Path,
         *,
         into: str | Path,
-        embedder: AnyEmbedder | None = None,
-        embedder_id: str | None = None,
-        retrieval: RetrievalSettings | None = None,
-        clock: Clock | None = None,
         keyword: KeywordEngine = "sqlite_bm25",
-        dense: DenseEngine = "auto",
-        language_model: AnyLanguageModel | None = None,
-        ingestion: IngestionSettings | None = None,
-        review: ReviewSettings | None = None,
-        before_store: BeforeStore | None = None,
-        tools: ToolSettings | None = None,
+        shared_group: bool = False,
         progress: Progress | None = None,
+        **options: Unpack[StoreOptions],
     ) -> Self:
         """Make a store from a file that :meth:`export` wrote, and open it.
 
@@ -61,68 +188,43 @@ class AgentMemory(Opening, Remembering, Recalling, Explaining, Conversing, Stagi
         Args:
             path: The file.
             into: The new store's directory: missing, or empty.
-            embedder: Must be the one the export's vectors are from; this and the rest as for :meth:`open`.
-            embedder_id: As for :meth:`open`.
-            retrieval: As for :meth:`open`.
-            clock: As for :meth:`open`.
             keyword: As for :meth:`open`.
-            dense: As for :meth:`open`.
-            language_model: As for :meth:`open`.
-            ingestion: As for :meth:`open`.
-            review: As for :meth:`open`.
-            before_store: As for :meth:`open`; it does not see what is imported, which was stored once already.
-            tools: As for :meth:`open`.
+            shared_group: As for :meth:`open`.
             progress: Told now and then how many memories are in, and of how many.
+            **options: As for :meth:`open`. The embedder must be the one the export's vectors are from; ``before_store``
+                does not see what is imported, which was stored once already.
 
         Raises:
             ValidationError: The file is no export, or not whole; the message names the line.
             ConfigurationError: The file cannot be read, a newer version wrote it, or the directory is not empty.
             EmbeddingMismatchError: The vectors are from another embedder.
         """
-        parts = Parts.chosen(
-            embedder=embedder,
-            embedder_id=embedder_id,
-            retrieval=retrieval,
-            clock=clock,
-            keyword=keyword,
-            dense=dense,
-            language_model=language_model,
-            ingestion=ingestion,
-            review=review,
-            before_store=before_store,
-            tools=tools,
-        )
+        parts = ResolvedOptions.chosen(options, keyword=keyword, shared_group=shared_group)
         transfer.import_(
             Path(path),
             into=Path(into),
             build=lambda directory: Engine(parts, in_file(parts, directory / STORE_FILE)).store,
             progress=progress,
+            access=parts.access,
         )
         return cls._of(parts, Path(into))
 
     @classmethod
     def from_chroma(
         cls,
-        collection: Collection,
+        collection: AnyCollection,
         *,
         path: str | Path | None = None,
-        embedder: AnyEmbedder | None = None,
-        embedder_id: str | None = None,
         scope: str | None = None,
         scope_key: str | None = None,
         text_key: str | None = None,
         category: Category | str = Category.NOTE,
+        where: Where | None = None,
         write_through: bool = False,
-        retrieval: RetrievalSettings | None = None,
-        clock: Clock | None = None,
         keyword: KeywordEngine | None = None,
-        dense: DenseEngine = "auto",
-        language_model: AnyLanguageModel | None = None,
-        ingestion: IngestionSettings | None = None,
-        review: ReviewSettings | None = None,
-        before_store: BeforeStore | None = None,
-        tools: ToolSettings | None = None,
+        shared_group: bool = False,
         progress: Progress | None = None,
+        **options: Unpack[StoreOptions],
     ) -> Self:
         """Copy a Chroma collection into a store, with its vectors, and serve from there.
 
@@ -131,69 +233,742 @@ class AgentMemory(Opening, Remembering, Recalling, Explaining, Conversing, Stagi
         is only read, unless changes are written through. :attr:`adoption` tells what became of the rows.
 
         Args:
-            collection: What ``client.get_collection(...)`` returns, of any synchronous Chroma client.
+            collection: What ``client.get_collection(...)`` returns, of any synchronous Chroma client; or a LangChain
+                ``Chroma``, or a LlamaIndex ``ChromaVectorStore``.
             path: The store's directory, or the address of a PostgreSQL database; None keeps the store in memory.
-            embedder: Must be the one the collection was filled with; up to five of its texts are embedded again to see
-                that it is.
-            embedder_id: As for :meth:`open`.
             scope: The scope of all memories; or
             scope_key: the metadata key under which each row names its own, as text or a whole number.
             text_key: The metadata key of the text; None takes the document.
             category: The category of all facts.
+            where: A filter as Chroma's ``get`` takes it, for example ``{"team": "a"}``: only rows that it selects are
+                adopted, now and by :meth:`sync_chroma`. None takes all.
             write_through: Also write to the collection what is remembered, updated or forgotten here from now on. Only
                 rows that were adopted or made here are touched. What cannot be written waits in the store until the
                 next change, :meth:`sync_chroma` or :meth:`close`.
-            retrieval: As for :meth:`open`.
-            clock: As for :meth:`open`.
             keyword: As for :meth:`open`; None is the default there, or of :meth:`in_memory`.
-            dense: As for :meth:`open`.
-            language_model: As for :meth:`open`.
-            ingestion: As for :meth:`open`.
-            review: As for :meth:`open`.
-            before_store: As for :meth:`open`; it sees every row as a fact, and a text it has changed is embedded anew.
-            tools: As for :meth:`open`.
+            shared_group: As for :meth:`open`.
             progress: Told after every page how many rows have been read, and of how many.
+            **options: As for :meth:`open`. The embedder must be the one the collection was filled with; up to five of
+                its texts are embedded again to see that it is; None takes the one of a LangChain ``Chroma``, else the
+                bundled one. ``before_store`` sees every row as a fact, and a text it has changed is embedded anew.
 
         Raises:
             ConfigurationError: The arguments do not fit together, or the store has adopted another collection, or this
                 one in another way.
-            ValidationError: The scope is malformed, or there is no such category.
+            ValidationError: The scope is malformed, there is no such category, or Chroma does not take the filter.
             EmbeddingMismatchError: The embedder is not the collection's; nothing was made.
             StoreLockedError: Another process writes this store.
             BackendError: The collection or the store failed; what is in stays, and a further call goes on.
         """
-        from memory_retrievers import adoption
+        from memory_retrievers.storage import chroma_sync as adoption
 
         # 1. nothing is made before all this is sure
-        adoption.check_collection(collection, writable=write_through)
+        found = adoption.collection_in(collection)
+        adoption.check_collection(found, writable=write_through)
         adopted = adoption.Adoption.chosen(
-            collection,
+            found,
             scope=scope,
             scope_key=scope_key,
             text_key=text_key,
             category=category,
+            where=where,
             write_through=write_through,
         )
-        parts = Parts.chosen(
-            embedder=embedder,
-            embedder_id=embedder_id,
-            retrieval=retrieval,
-            clock=clock,
-            keyword=keyword or ("rank_bm25" if path is None else "sqlite_bm25"),
-            dense=dense,
-            language_model=language_model,
-            ingestion=ingestion,
-            review=review,
-            before_store=before_store,
-            tools=tools,
-        )
-        adoption.check_embedder(collection, adopted, parts.embedder.embed_documents)
+        if options.get("embedder") is None:
+            options["embedder"] = adoption.embedder_in(collection)
+        engine = keyword or ("rank_bm25" if path is None else "sqlite_bm25")
+        parts = ResolvedOptions.chosen(options, keyword=engine, shared_group=shared_group)
+        adoption.check_embedder(found, adopted, parts.embedder.embed_documents)
         # 2. open the store
         memory = cls._of(parts, path)
         # 3. fill it
         try:
-            memory._take_in(collection, adopted, progress)  # noqa: SLF001 - a new one of this class
+            memory._take_in(found, adopted, progress)  # noqa: SLF001 - a new one of this class
         except BaseException:
             memory.close()
             raise
         return memory
+
+    def close(self) -> None:
+        """Write what is waiting and release everything; a second call does nothing."""
+        self._release()
+
+    # --- remembering
+
+    def remember_many(self, drafts: Sequence[Draft], *, replace: bool = False) -> list[AnyMemory]:
+        """Store many memories in one transaction: all of them or none; their texts are embedded in batches before it.
+
+        Args:
+            drafts: From ``EpisodicMemory.new(...)`` and ``SemanticMemory.new(...)``.
+            replace: Forget the memories whose scope and id the drafts have; otherwise an id must not be taken.
+
+        Returns:
+            The stored memories, complete, in the order given.
+
+        Raises:
+            ValidationError: A scope is malformed or an id is taken; nothing was stored.
+            EmbeddingError: The embedder failed; nothing was stored.
+        """
+        with self._written() as store:
+            return store.put(drafts, replace=replace)
+
+    @property
+    def manager(self) -> MemoryManager:
+        """What the memory tools use: finding, changing, moving and associating memories as they do."""
+        return self._engine.manager
+
+    def invalidate(self, fact_id: str, *, scope: str) -> SemanticMemory:
+        """Mark a fact as no longer true: it is kept, and no longer found.
+
+        Raises:
+            NotFoundError: There is no such memory in this scope.
+            ValidationError: It is an episode, or the scope is malformed.
+        """
+        return self._store.invalidate(fact_id, scope=scope)
+
+    def update(
+        self,
+        id: str,
+        *,
+        scope: str,
+        summary: str | NotGiven = NOT_GIVEN,
+        fact: str | NotGiven = NOT_GIVEN,
+        title: str | NotGiven = NOT_GIVEN,
+        category: Category | str | NotGiven = NOT_GIVEN,
+        keywords: Sequence[str] | NotGiven = NOT_GIVEN,
+        tags: Sequence[str] | NotGiven = NOT_GIVEN,
+        metadata: JsonObject | NotGiven = NOT_GIVEN,
+        importance: float | NotGiven = NOT_GIVEN,
+        expires_at: datetime | NotGiven | None = NOT_GIVEN,
+    ) -> AnyMemory:
+        """Change the fields that are given, each as a whole, and give the memory as it is now.
+
+        A new text is found from then on, the old one no longer. ``expires_at=None`` keeps the memory for good.
+        ``updated_at`` moves unless nothing is different.
+
+        Raises:
+            NotFoundError: There is no such memory in this scope.
+            ValidationError: A field breaks a rule, or belongs to the other kind of memory; nothing was changed.
+            EmbeddingError: The embedder failed; nothing was changed.
+        """
+        fields = {
+            "summary": summary,
+            "fact": fact,
+            "title": title,
+            "category": category,
+            "keywords": keywords,
+            "tags": tags,
+            "metadata": metadata,
+            "importance": importance,
+            "expires_at": expires_at,
+        }
+        with self._written() as store:
+            return store.update(id, scope=scope, fields=fields)
+
+    def forget(self, id: str, *, scope: str) -> None:
+        """Remove a memory for good, with every trace of it; :meth:`invalidate` is the soft form.
+
+        Its text, vector and index entries go, and its id leaves the memories, characters and reviews that name it.
+        What was made of it stays: facts, and what characters feel. :meth:`purge` clears the bytes that are left in the
+        files.
+
+        Raises:
+            NotFoundError: There is no such memory in this scope.
+            ValidationError: The scope is malformed.
+        """
+        with self._written() as store:
+            store.forget(id, scope=scope)
+
+    def forget_scope(self, scope: str, *, include_child_scopes: bool = True) -> int:
+        """Remove everything that a scope and the scopes below it hold, and give the number of memories.
+
+        Raises:
+            ValidationError: The scope is malformed.
+        """
+        with self._written() as store:
+            return store.forget_scope(scope, include_child_scopes=include_child_scopes)
+
+    # --- reading
+
+    @property
+    def query_characters(self) -> int:
+        """How many characters a query may have: ``RetrievalSettings.query_characters``."""
+        return self._retriever.query_characters
+
+    def retrieve(
+        self, query: str, *, scope: str, record: bool = True, **options: Unpack[SearchOptions]
+    ) -> RetrievalResult:
+        """The memories that answer a question, facts and episodes, best first.
+
+        Args:
+            query: What to look for, in plain words: at most ``RetrievalSettings.query_characters``.
+            scope: Whose memories; exactly this scope, unless ``include_child_scopes`` is given.
+            record: File the returned episodes for review, so that useful ones fade slower.
+            **options: Limits, category and moment, by name: see ``SearchOptions``.
+
+        Raises:
+            TypeError: There is no option of such a name.
+            ValidationError: An argument breaks a rule.
+            EmbeddingError: The embedder failed.
+        """
+        request = self._request(query, scope, options)
+        return self._retriever.retrieve(request, record=record and not self._engine.read_only)
+
+    async def aretrieve(
+        self, query: str, *, scope: str, record: bool = True, **options: Unpack[SearchOptions]
+    ) -> RetrievalResult:
+        """:meth:`retrieve` in a thread, so that an event loop is not held up."""
+        return await asyncio.to_thread(self.retrieve, query, scope=scope, record=record, **options)
+
+    def recent(self, scope: str, *, limit: int = 10, days_limit: float | None = None) -> RecentResult:
+        """The scope's newest episodes by ``created_at``.
+
+        Args:
+            scope: Whose episodes.
+            limit: At most this many; brought into 1 to 100.
+            days_limit: Only those made in the last so many days.
+
+        Raises:
+            ValidationError: An argument breaks a rule.
+        """
+        return self._retriever.recent(scope, limit=limit, days_limit=days_limit)
+
+    def get(self, id: str, *, scope: str) -> AnyMemory:
+        """The memory of this id in this scope, invalidated facts included.
+
+        Raises:
+            NotFoundError: There is none; what other scopes hold makes no difference.
+            ValidationError: The scope is malformed.
+        """
+        return self._store.get(id, scope=scope)
+
+    def list(self, scope: str, *, kind: Kind | str | None = None, cursor: str | None = None, limit: int = 50) -> Page:
+        """The memories of a scope, newest first, page by page; invalidated facts are among them.
+
+        Args:
+            scope: Whose memories.
+            kind: Only episodes, or only facts.
+            cursor: The ``cursor`` of the page before. What is stored meanwhile neither repeats nor hides a memory.
+            limit: At most this many, 1 to 1000.
+
+        Raises:
+            ValidationError: An argument breaks a rule.
+        """
+        return self._retriever.page(scope, kind=kind, cursor=cursor, limit=limit)
+
+    def pending_reviews(self, scope: str) -> builtins.list[PendingReview]:
+        """The retrievals in this scope whose use has not been judged yet, oldest first."""
+        self._pending.flush()
+        return self._store.ledger.pending_reviews(scopes.parse(scope))
+
+    def now(self) -> datetime:
+        """The current moment in UTC, by the clock of this memory."""
+        return self._store.now()
+
+    def scopes(self) -> builtins.list[str]:
+        """All scopes that hold a memory, sorted."""
+        return self._store.ledger.scopes()
+
+    def stats(self, scope: str | None = None) -> ScopeStatistics:
+        """How much a scope holds, or the whole store.
+
+        Raises:
+            ValidationError: The scope is malformed.
+        """
+        self._pending.flush()
+        return self._store.ledger.statistics(None if scope is None else scopes.parse(scope))
+
+    # --- explaining
+
+    def explain(self, query: str, *, scope: str, **options: Unpack[SearchOptions]) -> ExplainedRetrieval:
+        """Why :meth:`retrieve` returns what it returns: the place and score of each memory by every stage.
+
+        The arguments are those of :meth:`retrieve`. Nothing is filed for review.
+
+        Raises:
+            ValidationError: An argument breaks a rule.
+            EmbeddingError: The embedder failed.
+        """
+        return self._retriever.explainer().explain(self._request(query, scope, options))
+
+    def explain_missing(self, id: str, *, query: str, scope: str, **options: Unpack[SearchOptions]) -> ExplainedAbsence:
+        """Why :meth:`retrieve` does not return a memory: the stage that drops it; or that it does return it.
+
+        The arguments after ``id`` are those of :meth:`retrieve`. Nothing is filed for review.
+
+        Args:
+            id: Which memory.
+            query: What is looked for.
+            scope: The scope that is searched; the memory's own, unless ``include_child_scopes`` is given. If several of
+                the scopes hold a memory of this id, that of ``scope`` is meant, or else the first by the name of its
+                scope.
+            **options: As for :meth:`retrieve`.
+
+        Raises:
+            NotFoundError: There is no such memory in this scope; what other scopes hold makes no difference.
+            ValidationError: An argument breaks a rule.
+            EmbeddingError: The embedder failed.
+        """
+        return self._retriever.explainer().explain_missing(id, self._request(query, scope, options))
+
+    # --- conversations
+
+    def add_messages(self, scope: str, messages: Sequence[Message]) -> Queued:
+        """Queue messages of a conversation; cheap, since no model is called and nothing is embedded.
+
+        They are kept from here on, and become part of an episode when :meth:`process_due` finds a border behind them,
+        or with :meth:`flush`.
+
+        Returns:
+            How many were accepted, how many the queue holds, and whether something is due.
+
+        Raises:
+            ValidationError: The scope is malformed; nothing was queued.
+        """
+        queued = self._engine.pipeline.push(scopes.parse(scope), messages)
+        if queued.due:
+            self._engine.wake_worker()
+        return queued
+
+    def process_due(self, scope: str | None = None, *, include_child_scopes: bool = False) -> Report:
+        """Turn what is due into episodes, review what was retrieved, and turn episodes into facts.
+
+        Messages are due when there are 20 of them, or 5 of which the first is older than two hours
+        (``IngestionSettings``). Facts need a language model.
+
+        Args:
+            scope: Only this scope; None is every scope in which something waits.
+            include_child_scopes: Also every scope below ``scope``.
+
+        Raises:
+            ValidationError: The scope is malformed, or a judge of the application's gave a rating that there is not.
+            LanguageModelError: A language model failed; what was not done is still due.
+            EmbeddingError: The embedder failed; likewise.
+            ConfigurationError: A segmenter of the application's gave segments that do not take all messages; likewise.
+        """
+        self._pending.flush()
+        with self._written():
+            if scope is None or include_child_scopes:
+                return self._engine.pipeline.process_all(within=None if scope is None else scopes.parse(scope))
+            return self._engine.pipeline.process(scopes.parse(scope))
+
+    def flush(self, scope: str) -> Report:
+        """Make episodes of everything that is queued, the last message included, as at the end of a session.
+
+        Raises:
+            ValidationError: The scope is malformed, or a judge of the application's gave a rating that there is not.
+            LanguageModelError: A language model failed; what was not done is still due.
+            EmbeddingError: The embedder failed; likewise.
+            ConfigurationError: A segmenter of the application's gave segments that do not take all messages; likewise.
+        """
+        self._pending.flush()
+        with self._written():
+            return self._engine.pipeline.flush(scopes.parse(scope))
+
+    def start_worker(self) -> None:
+        """Let a thread do what is due, when messages arrive and when they have waited long enough, until :meth:`close`.
+
+        What it cannot do is tried again later, and a warning is logged. A second call does nothing.
+
+        Raises:
+            ConfigurationError: The memory was opened read-only.
+        """
+        self._engine.start_worker()
+
+    def review(self, id: str, *, scope: str, rating: Rating | str) -> EpisodicMemory:
+        """Say how an episode served, so that it fades slower or faster from now on (FSRS-6).
+
+        Args:
+            id: The episode.
+            scope: Its scope.
+            rating: ``again``, ``hard``, ``good`` or ``easy``.
+
+        Returns:
+            The episode with its new forgetting state.
+
+        Raises:
+            NotFoundError: There is no such memory in this scope.
+            ValidationError: It is a fact, or there is no such rating.
+        """
+        return self._engine.pipeline.review(id, scope=scopes.parse(scope), rating=rating)
+
+    def history(self, fact_id: str, *, scope: str) -> tuple[SemanticMemory, ...]:
+        """The versions of a fact: itself, what it has replaced and what has replaced it, oldest first.
+
+        Raises:
+            NotFoundError: There is no such fact in this scope.
+            ValidationError: The scope is malformed.
+        """
+        versions = self._store.ledger.versions(scope=scopes.parse(scope), id=fact_id)
+        if fact_id not in {version.id for version in versions}:
+            raise NotFoundError(f"Memory not found: {fact_id}")
+        return tuple(versions)
+
+    def waiting(self, scope: str, *, limit: int = 100) -> builtins.list[Message]:
+        """The queued messages of a scope that no episode has been made of yet, in the order they came.
+
+        Args:
+            scope: Whose messages.
+            limit: At most this many, from the first on; ``stats(scope).queued_messages`` counts all.
+
+        Raises:
+            ValidationError: The scope is malformed, or the limit is negative or no whole number.
+        """
+        at_most = parse_limit("limit", limit)
+        queued = self._store.ledger.conversations.head(scopes.parse(scope), limit=at_most)
+        return [waiting.message for waiting in queued]
+
+    def waiting_scopes(self) -> builtins.list[str]:
+        """The scopes in which messages wait to become episodes, or reviews to be made, sorted."""
+        return self._store.ledger.conversations.scopes()
+
+    # --- stories
+
+    def add_scene_events(self, scope: str, events: Sequence[SceneEvent]) -> builtins.list[EpisodicMemory]:
+        """Store what happened in a story, in the order told, and how its characters stand after it: all or nothing.
+
+        Each event becomes an episode: one star is a surprise and an importance of 0, five are 1. It is found as any
+        episode is; facts are never made of it. What ``before_store`` holds back does not reach the characters.
+
+        Args:
+            scope: Whose story.
+            events: Made by hand, or by ``memory_retrievers.scene.extraction``.
+
+        Returns:
+            The stored episodes, in the order given.
+
+        Raises:
+            ValidationError: The scope is malformed, an id is taken, or a name is too long; nothing was stored.
+            EmbeddingError: The embedder failed; nothing was stored.
+        """
+        parsed = scopes.parse(scope)
+        characters = self._store.ledger.characters
+
+        def update_characters(stored: builtins.list[AnyMemory]) -> None:
+            before = characters.all(parsed)
+            known = {state.name: state for state in before}
+            after = updated(before, _episodes(stored))
+            characters.put(parsed, [state for state in after if state != known.get(state.name)])
+
+        with self._written() as store:
+            return _episodes(store.put(drafts_of(parsed, events), together=update_characters))
+
+    def characters(self, scope: str, *, pov: Sequence[str] = ()) -> builtins.list[CharacterState]:
+        """The characters of a scope's story, each as of its last event, in the order in which they appeared.
+
+        Args:
+            scope: Whose story; exactly this scope.
+            pov: From whose point of view: as the events tell of them that these characters know. Nobody is everybody.
+
+        Raises:
+            ValidationError: The scope or a name is malformed.
+        """
+        parsed, viewers = scopes.parse(scope), _names("pov", pov)
+        states = self._store.ledger.characters.all(parsed)
+        if not viewers:
+            return states
+        scenes = self._store.ledger.scenes(parsed, now=self._store.now())
+        return derived_from(witnessed_by(viewers, scenes, characters=states))
+
+    def scene(
+        self,
+        scope: str,
+        *,
+        chat_length: int,
+        present: Sequence[str] = (),
+        pov: Sequence[str] = (),
+        budget: int = SCENE_BUDGET,
+        query: str | None = None,
+        settings: SceneSettings | None = None,
+    ) -> str:
+        """The ``<scene_memory>`` block: the story so far, what led up to this moment, and the current scene.
+
+        Args:
+            scope: Whose story; exactly this scope.
+            chat_length: How many messages the chat has, counted as the events' ``message_ids`` are.
+            present: The names of who is there.
+            pov: From whose point of view it is told: only what these characters know, as far as they know anything,
+                and how others feel since what they know; they are not named as present. Nobody is everybody.
+            budget: So many tokens at most; the frame is told in any case.
+            query: What the chat is about now; the events that bear on it are told first if not all fit. None, or a
+                blank one, leaves it to ``settings.budget_policy``.
+            settings: What is shown, and what gives way; None is ``SceneSettings()``.
+
+        Raises:
+            ValidationError: An argument breaks a rule.
+            EmbeddingError: The embedder failed.
+        """
+        # 1. what is asked
+        parsed, length = scopes.parse(scope), parse_limit("chat_length", chat_length)
+        room, there, viewers = parse_limit("budget", budget), _names("present", present), _names("pov", pov)
+        # 2. what happened, as far as it is known to whoever looks on, who neither know what others feel since then
+        scenes = self._store.ledger.scenes(parsed, now=self._store.now())
+        episodes = known_to(viewers, scenes, characters=self._store.ledger.characters.all(parsed))
+        states = self.characters(parsed, pov=viewers)
+        # 3. what of it matters now
+        scores = None
+        if query is not None and query.strip():
+            check_length(query, most=self._retriever.query_characters)
+            scores = relevance(self._store, episodes, scope=parsed, query=query, chat_length=length)
+        # 4. told
+        return scene_block(
+            episodes,
+            chat_length=length,
+            present=there,
+            characters=states,
+            pov=viewers,
+            budget=room,
+            settings=settings or SceneSettings(),
+            scores=scores,
+        )
+
+    # --- maintenance
+
+    def verify(self) -> VerificationReport:
+        """Look whether the store is whole: the file, every memory with its passages and vectors, the postings."""
+        return maintenance.verify(self._store)
+
+    def rebuild(self, what: Index = "all") -> None:
+        """Make indexes anew from the stored memories, which stay as they are.
+
+        Args:
+            what: ``sparse`` makes postings and word statistics anew from the passages, in one transaction. ``dense``
+                only drops the vectors remembered in memory, which are read from the store again: the stored vectors
+                are the index, and mending them would take embedding again. ``all`` does both.
+
+        Raises:
+            ValidationError: There is no such index.
+        """
+        maintenance.rebuild(self._store, what)
+
+    def reembed(
+        self, embedder: AnyEmbedder | None, *, embedder_id: str | None = None, progress: Progress | None = None
+    ) -> None:
+        """Move the store to another embedder: the vector of every memory is made anew, and the records stay.
+
+        The store may be searched and written meanwhile: the old vectors serve until all new ones are there, and then
+        the change is made at once, for every handle. What is done is kept: after a crash, or when the embedder failed,
+        a call with the same embedder goes on where it was, and one with another starts over.
+
+        When the old embedder is not at hand, open the store under its name and move it before anything else:
+        ``AgentMemory.open(path, embedder=new, embedder_id=<the old one's id>)``, then ``memory.reembed(new)``.
+
+        Args:
+            embedder: The new one, as for :meth:`open`; None is the bundled one.
+            embedder_id: The name the store remembers the new one by, as for :meth:`open`.
+            progress: Told after every page how many memories have a new vector, and of how many.
+
+        Raises:
+            ConfigurationError: The embedder embeds in no known way, another thread is re-embedding this store, or it
+                was opened read-only.
+            EmbeddingError: The embedder failed; the old one goes on serving.
+            BackendError: The store cannot be written; the old embedder goes on serving.
+        """
+        maintenance.reembed(self._store, chosen_embedder(embedder, embedder_id=embedder_id), progress=progress)
+
+    def reindex(self, *, progress: Progress | None = None) -> int:
+        """Bring what is stored of episodes to ``RetrievalSettings.passages``, after that was changed.
+
+        With ``turns``, the messages of every episode are embedded and indexed, where they are not yet; with
+        ``summary``, those of all episodes are given up. Episodes themselves stay as they are. Opening a store never
+        does this, and new episodes follow the settings without it.
+
+        The store may be searched and written meanwhile. What is done is kept: after a crash, or when the embedder
+        failed, another call goes on where it was.
+
+        Args:
+            progress: Told now and then how many episodes are done, and of how many.
+
+        Returns:
+            How many episodes were changed.
+
+        Raises:
+            EmbeddingError: The embedder failed.
+            EmbeddingMismatchError: The embedder is not the store's.
+            ConfigurationError: The store was opened read-only.
+            BackendError: The store cannot be written.
+        """
+        with self._written() as store:
+            return maintenance.reindex(store, progress=progress)
+
+    def purge(self) -> None:
+        """Remove what has expired, and leave no byte of what was forgotten in the directory of the store.
+
+        The file is written anew, which takes time and, for that long, as much space again.
+
+        Raises:
+            BackendError: It could not be done now, since somebody was reading; nothing is lost.
+        """
+        self._pending.flush()
+        with self._written() as store:
+            store.purge()
+
+    def backup(self, path: str | Path) -> None:
+        """Copy the store to a new directory, whatever is written meanwhile; :meth:`open` opens the copy.
+
+        Raises:
+            ConfigurationError: The directory is in use, or cannot be made.
+            BackendError: The copy failed, and nothing was left of it.
+        """
+        self._pending.flush()
+        self._store.ledger.backup(Path(path) / STORE_FILE)
+
+    def export(self, path: str | Path, *, scope: str | None = None, progress: Progress | None = None) -> int:
+        """Write memories, their vectors and what waits for review into a new file of JSON lines, losing nothing.
+
+        The file is of one moment, and appears under its name only when it is whole. :meth:`import_` reads it.
+
+        Args:
+            path: The file; it must not exist yet.
+            scope: This scope and all below it; None is everything.
+            progress: Told now and then how many memories are written, and of how many.
+
+        Returns:
+            How many memories were written.
+
+        Raises:
+            ConfigurationError: The file exists, or cannot be written.
+            ValidationError: The scope is malformed.
+            BackendError: A memory is damaged; :meth:`verify` tells more.
+        """
+        asked = None if scope is None else scopes.parse(scope)
+        if not self._engine.read_only:
+            self._pending.flush()
+        return transfer.export(
+            self._store.ledger, Path(path), scope=asked, progress=progress, access=self._engine.access
+        )
+
+    # --- a Chroma collection of the user's
+
+    @property
+    def adoption(self) -> AdoptionReport | None:
+        """What became of the rows, if :meth:`from_chroma` made this memory; None otherwise."""
+        return self._adoption_report
+
+    def sync_chroma(
+        self,
+        collection: AnyCollection,
+        *,
+        where: Where | None = None,
+        confirm: bool = False,
+        progress: Progress | None = None,
+    ) -> AdoptionReport:
+        """Follow a collection that was adopted: take in what is new, update what has changed, forget what is gone.
+
+        A memory follows its row in text, vector and metadata; what else was changed here stays. Everything is read
+        before anything is written, and what was written through and still waits goes out first.
+
+        Args:
+            collection: The one that was given to :meth:`from_chroma`, or a LangChain or LlamaIndex store that holds it.
+            where: Narrows this call to the rows that this filter of Chroma's selects as well: others are neither
+                taken in nor updated. The filter of the adoption always holds; a row that was changed and is no longer
+                selected by it is forgotten, as one that was deleted is.
+            confirm: Also go on if more than half of the adopted memories would be forgotten, or if another collection
+                has taken the place of the one adopted.
+            progress: Told after every page how many rows have been read, and of how many.
+
+        Raises:
+            ConfigurationError: This store has adopted no collection, or another one.
+            ValidationError: More than half would be forgotten, or Chroma does not take the filter; nothing was changed.
+            EmbeddingMismatchError: The collection's vectors are not from the store's embedder; nothing was changed.
+            BackendError: The collection failed; what is done stays, and a further call goes on.
+        """
+        from memory_retrievers.storage import chroma_sync as adoption
+
+        adopted = adoption.Adoption.noted(self._store.ledger)
+        if adopted is None:
+            raise ConfigurationError("this store has adopted no collection: make it with AgentMemory.from_chroma(...)")
+        found = adoption.collection_in(collection)
+        adoption.check_collection(found, writable=adopted.write_through)
+        if not confirm:
+            adopted.refuse_other_collection(found)
+        adoption.check_where(found, where)
+        self._write_through(found, adopted)
+        return adoption.sync(
+            self._store, self._engine.adopted, found, adopted, where=where, confirm=confirm, progress=progress
+        )
+
+    # --- what the methods share
+
+    @classmethod
+    def _of(cls, parts: ResolvedOptions, place: str | Path | None) -> Self:
+        """The store of a directory, made if it is missing, of a PostgreSQL database, or one in memory."""
+        if parts.shared_group and (place is None or (isinstance(place, str) and is_server(place))):
+            raise ConfigurationError("shared_group is for a store in a directory: this one makes no files")
+        if place is None:
+            return cls(engine := Engine(parts, in_file(parts, None)), release=engine.close)
+        if isinstance(place, str) and is_server(place):
+            storage = on_server(parts, place)
+            return cls(engine := Engine(parts, storage), release=engine.close)
+        directory = Path(place)
+        try:
+            make_directories(directory, parts.access)
+        except OSError as error:
+            raise ConfigurationError(f"{directory} cannot be used as a store directory: {error.strerror}") from error
+        engine, release = share(
+            directory,
+            settings=parts.settings,
+            build=lambda: Engine(parts, in_file(parts, directory / STORE_FILE)),
+            access=parts.access,
+        )
+        return cls(engine, release=release)
+
+    def _request(self, query: str, scope: str, options: SearchOptions) -> RetrievalRequest:
+        return RetrievalRequest.parse(query, scope=scope, query_characters=self._retriever.query_characters, **options)
+
+    def _take_in(self, collection: Collection, adopted: Adoption, progress: Progress | None) -> None:
+        """Do the part of :meth:`from_chroma` that follows the opening."""
+        from memory_retrievers.storage import chroma_sync as adoption
+
+        adopted.refuse_other(adoption.Adoption.noted(self._store.ledger))
+        adopted.note(self._store.ledger)
+        self._write_through(collection, adopted)
+        self._adoption_report = adoption.adopt(
+            self._store, self._engine.adopted, collection, adopted, progress=progress
+        )
+
+    def _write_through(self, collection: Collection, adopted: Adoption) -> None:
+        """Write what is waiting, and from now on every change; or none, if that was not asked for."""
+        from memory_retrievers.storage import chroma_sync as adoption
+
+        if not adopted.write_through:
+            self._engine.after_write = None
+            return
+        through = adoption.WriteThrough(self._store, self._engine.adopted, collection, adopted)
+        through.flush()
+        self._engine.after_write = through.attempt
+
+    @property
+    def _engine(self) -> Engine:
+        if not self._release.alive:
+            raise ConfigurationError("this memory is closed; open it again")
+        return self._shared_engine
+
+    @property
+    def _store(self) -> MemoryStore:
+        return self._engine.store
+
+    @contextmanager
+    def _written(self) -> Iterator[MemoryStore]:
+        """The store to change; the change goes on to an adopted collection that is written through."""
+        engine = self._engine
+        yield engine.store
+        engine.notify_written()
+
+    @property
+    def _pending(self) -> PendingReviewBuffer:
+        return self._engine.pending
+
+    @property
+    def _retriever(self) -> HybridRetriever:
+        return self._engine.retriever
+
+
+def _episodes(memories: Sequence[AnyMemory]) -> list[EpisodicMemory]:
+    return [memory for memory in memories if isinstance(memory, EpisodicMemory)]
+
+
+def _names(argument: str, names: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise ValidationError(f"{argument} must be a list of names")
+    return tuple(names)

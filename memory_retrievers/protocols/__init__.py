@@ -1,49 +1,369 @@
-"""The sockets: what the package asks of its parts, so that each can be replaced.
+"""The interfaces: what the package asks of its parts.
 
-All are structural: any object with these methods fits. Every implementation must be safe to use from several threads.
-The suites in ``memory_retrievers.testing.contracts`` say the same in tests; a backend's author inherits them.
+An :class:`Embedder`, a :class:`LanguageModel`, a :class:`Segmenter`, a :class:`Judge` and a :class:`Clock` may be
+brought by the user, and the adapters take any :class:`Memory`; the others stand between the package's own parts, and
+no argument takes one. All are structural: any object with these methods fits. Every implementation must be safe to use
+from several threads. What ledger and indexes promise is tested by the suites in ``tests/contracts``, which the tests of
+every backend inherit.
 """
 
-from memory_retrievers.protocols.adoption import AdoptedRow, AdoptedRows, Unwritten
-from memory_retrievers.protocols.answers import Memory, Recent, Retrieved
-from memory_retrievers.protocols.characters import Characters
-from memory_retrievers.protocols.conversations import Conversations, QueuedMessage, QueueState, ReviewJob
-from memory_retrievers.protocols.indexes import KeywordIndex, VectorIndex, VectorProjection
-from memory_retrievers.protocols.ingestion import Background, Judge, ReviewedMemory, Segment, Segmenter
-from memory_retrievers.protocols.ledger import Ledger
-from memory_retrievers.protocols.management import Management
-from memory_retrievers.protocols.outbox import Outbox, OutboxBatch, ProjectionState
-from memory_retrievers.protocols.reembedding import NewVectors, UnembeddedPassage
-from memory_retrievers.protocols.services import Clock, Embedder, LanguageModel
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from memory_retrievers.models import EpisodicMemory, Rating
+from memory_retrievers.models.contents import VerificationReport
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.selection import Hits, Passage, ProjectedPassage, Selection, TermCounts, TermStatistics
+from memory_retrievers.protocols.memory import Memory, Recent, Retrieved
+
+if TYPE_CHECKING:  # importing the package loads no numpy
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from memory_retrievers.models.selection import Vector, Vectors
+
 
 __all__ = [
-    "AdoptedRow",
-    "AdoptedRows",
-    "Background",
-    "Characters",
     "Clock",
-    "Conversations",
     "Embedder",
     "Judge",
     "KeywordIndex",
     "LanguageModel",
-    "Ledger",
-    "Management",
     "Memory",
-    "NewVectors",
-    "Outbox",
-    "OutboxBatch",
-    "ProjectionState",
-    "QueueState",
-    "QueuedMessage",
     "Recent",
     "Retrieved",
-    "ReviewJob",
     "ReviewedMemory",
     "Segment",
+    "SegmentationContext",
     "Segmenter",
-    "UnembeddedPassage",
-    "Unwritten",
     "VectorIndex",
     "VectorProjection",
 ]
+
+
+AnswerT = TypeVar("AnswerT", bound=BaseModel)
+
+
+class Clock(Protocol):
+    """Source of the current time."""
+
+    def now(self) -> datetime:
+        """Return the current time, with a time zone."""
+        ...
+
+
+class Embedder(Protocol):
+    """Turns text into unit vectors of one dimension.
+
+    This is the shape inside the package; ``embeddings.adapt`` brings LangChain, LlamaIndex and Chroma embedders, and
+    plain functions, into it and checks what they give.
+    """
+
+    @property
+    def id(self) -> str:
+        """Name of the model. A store remembers it and rejects any other."""
+        ...
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Embed texts as L2-normalised rows: shape (number of texts, dimension).
+
+        Raises:
+            EmbeddingError: The model failed, or gave another number of rows, another length, NaN or infinity.
+        """
+        ...
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed a question as an L2-normalised vector: shape (dimension,).
+
+        Raises:
+            EmbeddingError: As above.
+        """
+        ...
+
+
+class LanguageModel(Protocol):
+    """Answers a prompt with an object of a given schema."""
+
+    def generate(self, system: str, user: str, schema: type[AnswerT]) -> AnswerT:
+        """Ask the model and return its answer as an instance of ``schema``.
+
+        Args:
+            system: The system prompt.
+            user: The user prompt.
+            schema: Pydantic model that the answer must fit.
+
+        Raises:
+            LanguageModelError: The model failed, or its answer does not fit the schema.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A part of a conversation that becomes one episode.
+
+    Attributes:
+        messages: How many messages it takes, from where the segment before ended; at least 1.
+        title: A headline; may be empty.
+        summary: What happened, in a sentence or two; may be empty, and is made from the messages then.
+        surprise: How unexpected it was, 0 to 1.
+    """
+
+    messages: int
+    title: str
+    summary: str
+    surprise: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentationContext:
+    """Context that a segmenter may use beside the messages.
+
+    Attributes:
+        previous_summary: The summary of the episode before, if it belongs to the same run of messages.
+        recent: The scope's newest episodes, newest first; what is far from them is surprising.
+        embed: Unit vectors of texts, by the store's embedder: shape (number of texts, dimension).
+    """
+
+    previous_summary: str | None
+    recent: Sequence[EpisodicMemory]
+    embed: Callable[[Sequence[str]], Vectors]
+
+
+class Segmenter(Protocol):
+    """Cuts a run of messages into segments."""
+
+    def segment(self, messages: Sequence[Message], context: SegmentationContext) -> list[Segment]:
+        """Split the messages into segments, in order, that together cover every message exactly once.
+
+        A single segment means that no topic boundary was found.
+
+        Raises:
+            LanguageModelError: A language model failed, or its answer cannot be used.
+            EmbeddingError: The embedder failed.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewedMemory:
+    """A retrieved episode that is to be rated.
+
+    Attributes:
+        id: How the judge names it in the answer; any text, unique within a call.
+        memory: The episode.
+        queries: What it was found by, in order, repeats included.
+    """
+
+    id: str
+    memory: EpisodicMemory
+    queries: tuple[str, ...]
+
+
+class Judge(Protocol):
+    """Rates how useful retrieved memories were for a conversation."""
+
+    def rate(
+        self,
+        conversation: Sequence[Message],
+        memories: Sequence[ReviewedMemory],
+        *,
+        embed: Callable[[Sequence[str]], Vectors],
+    ) -> Mapping[str, Rating]:
+        """Rate memories by the conversation in which they were retrieved.
+
+        Args:
+            conversation: Messages after the retrieval, oldest first.
+            memories: The memories to rate.
+            embed: Returns the unit vectors of n texts, shape (n, d).
+
+        Returns:
+            Ratings by memory id. Memories without a rating keep their state.
+
+        Raises:
+            LanguageModelError: A language model failed, or its answer cannot be used.
+            EmbeddingError: The embedder failed.
+        """
+        ...
+
+
+class KeywordIndex(Protocol):
+    """BM25 over the passages of a selection, with the statistics of the scope that is searched.
+
+    The formula is Lucene's: ``idf = ln(1 + (N − df + 0.5) / (df + 0.5))`` and
+    ``score = Σ idf · tf / (tf + k1 · (1 − b + b · length / average length))``, where N, df and the average length
+    are those of the searched scope and kind, or of the union of the scopes when child scopes are included.
+    """
+
+    def add(self, passages: Sequence[Passage]) -> None:
+        """Index new passages. Called inside the ledger's transaction."""
+        ...
+
+    def remove(self, passages: Sequence[Passage]) -> None:
+        """Undo :meth:`add` exactly. Called inside the ledger's transaction, before the passages leave the ledger."""
+        ...
+
+    def forget(self, passages: Sequence[int]) -> None:
+        """Evict deleted passages from memory. Called after the transaction."""
+        ...
+
+    def search(self, terms: Sequence[str], selection: Selection, *, limit: int) -> Hits:
+        """Find the passages with the highest BM25 scores, best first, ties by lower id.
+
+        Args:
+            terms: Terms of the query, as :func:`~memory_retrievers.text.analyze` gives them; repeats count. No terms,
+                no hits.
+            selection: The scope, kind and filters that passages must match.
+            limit: Maximum number of passages.
+
+        Returns:
+            At most ``limit`` passages that contain at least one term.
+        """
+        ...
+
+    def statistics(self, terms: Sequence[str], selection: Selection) -> TermStatistics:
+        """Document frequencies of the terms and the average length, over the selection's scope and fields."""
+        ...
+
+    def counts(self, terms: Sequence[str], selection: Selection, passages: NDArray[np.int64]) -> TermCounts:
+        """Term frequencies in passages that match the selection.
+
+        Args:
+            terms: Distinct terms.
+            selection: The scope, kind and filters that the passages match.
+            passages: Passage ids, shape (n,).
+
+        Returns:
+            Lengths of shape (n,) and counts of shape (number of terms, n), in the order given.
+        """
+        ...
+
+    def verify(self) -> VerificationReport:
+        """Compare the stored postings with the ledger's passages. An engine that stores nothing has no problems."""
+        ...
+
+    def rebuild(self) -> None:
+        """Recreate all stored and cached data from the ledger's passages, in one transaction."""
+        ...
+
+
+class VectorIndex(Protocol):
+    """Nearest-neighbour search by cosine among the passages of a selection."""
+
+    def search(self, vector: Vector, selection: Selection, *, limit: int) -> Hits:
+        """Find the nearest passages, nearest first, ties by lower id; there is no similarity threshold.
+
+        Args:
+            vector: Unit vector of the query, shape (d,).
+            selection: The scope, kind and filters that passages must match.
+            limit: Maximum number of passages.
+        """
+        ...
+
+    def is_approximate(self, selection: Selection) -> bool:
+        """Return True if a search of this selection may miss near passages, in return for speed."""
+        ...
+
+    def similarities(self, vector: Vector, selection: Selection, passages: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Compute the cosines between a vector and passages that match the selection.
+
+        Args:
+            vector: Unit vector of the query, shape (d,).
+            selection: The scope, kind and filters that the passages match.
+            passages: Passage ids, shape (n,).
+
+        Returns:
+            Cosines of shape (n,), in the order given; -1 for a passage that no longer exists.
+        """
+        ...
+
+    def forget(self, passages: Sequence[int] | None) -> None:
+        """Evict deleted passages from memory, or all if None. Called after the transaction."""
+        ...
+
+    def verify(self) -> VerificationReport:
+        """Compare the stored data with the ledger's passages. An index that stores nothing has no problems."""
+        ...
+
+    def rebuild(self) -> None:
+        """Recreate all stored and cached data from the ledger's vectors."""
+        ...
+
+    def purge(self) -> None:
+        """Erase every byte of removed passages from the index's files."""
+        ...
+
+    def close(self) -> None:
+        """Release all resources; further calls do nothing."""
+        ...
+
+
+class VectorProjection(Protocol):
+    """A vector store outside the ledger that mirrors its passages and can be recreated from them at any time.
+
+    One thread changes it while several search it. Every failure underneath is raised as one of two errors.
+
+    Raises:
+        IndexOutOfStepError: What is stored is damaged or of no use; only making it anew helps.
+        BackendError: It cannot be reached now.
+    """
+
+    def open(self, generation: str) -> bool:
+        """Open the data stored under this name and check that it answers; False if there is none."""
+        ...
+
+    def create(self, generation: str) -> None:
+        """Create an empty store under this name, after :meth:`destroy`."""
+        ...
+
+    def put(self, passages: Sequence[ProjectedPassage]) -> None:
+        """Insert passages, replacing those of the same id."""
+        ...
+
+    def remove(self, passages: Sequence[int]) -> None:
+        """Delete passages; ids that are not stored are ignored."""
+        ...
+
+    def count(self) -> int:
+        """Count the stored passages."""
+        ...
+
+    def search(self, vector: Vector, selection: Selection | None, *, limit: int) -> list[int]:
+        """Find passages near a vector, nearest first; approximate.
+
+        Args:
+            vector: Unit vector of the query, shape (d,).
+            selection: The scope, kind and filters that passages must match; None searches all.
+            limit: Maximum number of passages.
+
+        Returns:
+            Passage ids.
+        """
+        ...
+
+    def differences(self, passages: Sequence[ProjectedPassage]) -> list[str]:
+        """Describe, in one sentence each, the given passages that are missing or stored differently."""
+        ...
+
+    def ids(self) -> list[int]:
+        """List the ids of all stored passages."""
+        ...
+
+    def destroy(self, generation: str | None, *, every_byte: bool = False) -> None:
+        """Delete everything stored under this name, and all files that belong to the projection alone.
+
+        Args:
+            generation: The name; None if there is none.
+            every_byte: Raise an error rather than leave bytes behind where another client uses the same files.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release all resources; it can be opened again."""
+        ...

@@ -1,1 +1,1 @@
-"""The read path, in the order it happens: request, legs, fusion, re-ranking, result; then the pending review."""
+"""The read path, in this order: request, plan, candidates, ranking with its trace, result."""

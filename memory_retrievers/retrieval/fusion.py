@@ -1,27 +1,360 @@
-"""Fusion: many lists become one, by rank (Cormack, Clarke and Büttcher, SIGIR 2009) or by score."""
+"""Fusion of the candidates of one kind: by the sum of scaled features and boosts, or by reciprocal ranks.
+
+Rank fusion is that of Cormack, Clarke and Büttcher (SIGIR 2009).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+
+from memory_retrievers.models import Kind
+from memory_retrievers.models.results import Explanation, Match
+from memory_retrievers.models.selection import TURN
+from memory_retrievers.retrieval import features
+from memory_retrievers.retrieval.candidates import Candidates, RankedLists
+from memory_retrievers.retrieval.explanations import StageScore
+from memory_retrievers.retrieval.features import NamedBoost, min_max
+from memory_retrievers.retrieval.request import Question
+from memory_retrievers.settings import RetrievalSettings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 
-_EQUAL: Final = 1e-9
-"""Values that differ by no more are equal: what roundings leave of a difference must not be scaled up to a whole."""
-
 Item = TypeVar("Item", bound=Hashable)
+
+_LEAST_KIND_WEIGHT: Final = 0.05
+"""Least score of the best memory of a kind, however far it is from the query."""
+
+
+class Ranked(NamedTuple):
+    """A memory, as a row of the ledger, with its final score.
+
+    Attributes:
+        row: The memory.
+        score: The score after forgetting, above 0 and at most 1.
+        retrievability: How well the memory is remembered, 0 to 1; 1 for facts.
+    """
+
+    row: int
+    score: float
+    retrievability: float = 1.0
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Candidates with a score for every passage; memories are indexed from 0, in the order of the candidates.
+
+    Attributes:
+        candidates: What competed.
+        stages: What each list and each boost gave each passage, by name.
+        passages: The sum of these for each passage, 0 or more.
+        bm25: BM25 of each passage alone, shape (n,).
+    """
+
+    candidates: Candidates
+    stages: dict[str, Floats]
+    passages: Floats
+    bm25: Floats
+
+    @cached_property
+    def scores(self) -> Floats:
+        """Score of each memory, that of its best passage; shape (m,)."""
+        best: Floats = np.maximum.reduceat(self.passages, self.candidates.starts)
+        return best
+
+    @cached_property
+    def best_passages(self) -> NDArray[np.int64]:
+        """Index of the best passage of each memory, the first of equal ones; shape (m,)."""
+        groups = self.candidates.groups
+        best = np.flatnonzero(self.passages == self.scores[groups])
+        return best[np.searchsorted(groups[best], np.arange(len(self.scores)))]
+
+    @cached_property
+    def best_stages(self) -> Floats:
+        """Contribution of each stage to the best passage of each memory, shape (stages, m)."""
+        return np.stack([values[self.best_passages] for values in self.stages.values()])
+
+    @cached_property
+    def rows(self) -> NDArray[np.int64]:
+        """Row of each memory in the ledger, shape (m,)."""
+        return self.candidates.layout.memories[self.candidates.starts]
+
+    @cached_property
+    def best_dense(self) -> Floats:
+        """Cosine of each memory's nearest passage, shape (m,)."""
+        best: Floats = np.maximum.reduceat(self.candidates.similarities, self.candidates.starts)
+        return best
+
+    @cached_property
+    def best_bm25(self) -> Floats:
+        """BM25 of each memory's best passage by BM25, shape (m,)."""
+        best: Floats = np.maximum.reduceat(self.bm25, self.candidates.starts)
+        return best
+
+    def stage_scores(self, memory: int, *, unit: float) -> dict[str, float]:
+        """Contribution of each stage to the best passage of a memory, in the same unit as its score."""
+        return dict(zip(self.stages, (unit * self.best_stages[:, memory]).tolist(), strict=True))
+
+    @cached_property
+    def coverage(self) -> float:
+        """Best BM25 score divided by the largest one possible for this query. In [0, 1)."""
+        frequencies = np.maximum(np.array(list(self.candidates.statistics.frequencies.values()), np.float64), 0.5)
+        most = float(self.candidates.repeats @ features.idf(frequencies, self.candidates.statistics.passages))
+        return float(self.bm25.max()) / most if most else 0.0
+
+    def matches(self, memory: int, *, unit: float) -> tuple[Match, ...]:
+        """Messages of a memory by score, best first; equal ones in the order they were said.
+
+        Args:
+            memory: Index of the memory.
+            unit: Factor that turns a sum into a score.
+        """
+        if not self.candidates.has_messages:
+            return ()
+        span = self._span(memory)
+        messages = np.flatnonzero(self.candidates.is_message[span]) + span.start
+        places, scores = self.candidates.layout.places[messages].tolist(), (unit * self.passages[messages]).tolist()
+        best_first = sorted(zip(places, scores, strict=True), key=lambda match: (-match[1], match[0]))
+        return tuple(Match(part=TURN, messages=(place,), score=score) for place, score in best_first)
+
+    def _span(self, memory: int) -> slice:
+        starts = self.candidates.starts
+        return slice(int(starts[memory]), int(starts[memory + 1]) if memory + 1 < len(starts) else len(self.candidates))
+
+
+def score(
+    candidates: Candidates, question: Question, settings: RetrievalSettings, *, boosts: Sequence[NamedBoost]
+) -> Scored:
+    """Score every candidate passage.
+
+    Args:
+        candidates: At least one passage.
+        question: The parsed query.
+        settings: Weight of each list and boost; what weighs nothing is not computed.
+        boosts: Boosts to add to the lists.
+    """
+    # 1. the lists, which share a weight of 1
+    bm25 = features.bm25(candidates, k1=settings.bm25_k1, b=settings.bm25_b)
+    stages = dict(_lists(candidates, bm25, settings))
+    fused: Floats = np.sum(list(stages.values()), axis=0)
+    # 2. the boosts, each with a weight of its own
+    for boost in boosts:
+        weight: float = getattr(settings, boost.setting)
+        if weight and boost.concerns(question):
+            stages[boost.name] = weight * boost.add(candidates, fused, question, settings)
+    # 3. their sum
+    total: Floats = np.sum(list(stages.values()), axis=0)
+    return Scored(candidates, stages, total, bm25)
+
+
+def _lists(candidates: Candidates, bm25: Floats, settings: RetrievalSettings) -> Iterator[tuple[str, Floats]]:
+    """The lists with their shares, by name; without messages there are no windows."""
+    dense, window = settings.dense_weight, settings.window_weight if candidates.has_messages else 0.0
+    if dense * (1 - window):
+        yield "dense", dense * (1 - window) * min_max(features.cosine(candidates))
+    if dense * window:
+        yield "window_dense", dense * window * min_max(features.window_cosine(candidates))
+    if (1 - dense) * (1 - window):
+        yield "bm25", (1 - dense) * (1 - window) * min_max(bm25, floor=0.0)
+    if (1 - dense) * window:
+        windows = features.window_bm25(candidates, k1=settings.bm25_k1, b=settings.bm25_b)
+        yield "window_bm25", (1 - dense) * window * min_max(windows, floor=0.0)
+
+
+@dataclass(frozen=True)
+class RankingByScore:
+    """Ranking by the sum of scaled lists and boosts; a memory takes its best passage, and sums of 0 are left out.
+
+    Scores are relative to the best memory, which gets the share of its kind: what is best among the facts may still be
+    far from the question, and the episodes nearer.
+
+    Attributes:
+        scored: Candidates, at least one, with their sums.
+        kind_weight: The score of the best memory, above 0 and at most 1.
+    """
+
+    scored: Scored
+    kind_weight: float = 1.0
+
+    @cached_property
+    def _unit(self) -> float:
+        """Factor that turns a sum into a score."""
+        highest = float(self.scored.scores.max())
+        return self.kind_weight / highest if highest > 0 else 0.0
+
+    @cached_property
+    def rows(self) -> list[int]:
+        """The memories, as rows of the ledger, best first."""
+        return list(self.scores)
+
+    @cached_property
+    def scores(self) -> dict[int, float]:
+        """Score of each, above 0 and at most 1; best first, equal ones in the order of their rows."""
+        scores = np.minimum(self.scored.scores * self._unit, self.kind_weight)  # a product may be off by a rounding
+        order = np.argsort(-scores, kind="stable")[: np.count_nonzero(scores)]
+        return dict(zip(self.scored.rows[order].tolist(), scores[order].tolist(), strict=True))
+
+    def explanation(self, ranked: Ranked) -> Explanation:
+        """Explain the final score of a candidate."""
+        scored, memory = self.scored, self._places[ranked.row]
+        return Explanation(
+            dense_rank=self._dense_ranks[memory],
+            bm25_rank=self._bm25_ranks[memory] if scored.best_bm25[memory] > 0 else None,
+            fused_score=self.scores[ranked.row],
+            retrievability=ranked.retrievability,
+            score=ranked.score,
+            stages=scored.stage_scores(memory, unit=self._unit),
+        )
+
+    def matches(self, row: int) -> tuple[Match, ...]:
+        """Messages of a candidate by score, best first."""
+        return self.scored.matches(self._places[row], unit=self._unit)
+
+    def stages(self, row: int) -> tuple[StageScore, ...]:
+        """Contribution of each stage to a candidate, with its rank by that stage among all of them."""
+        memory = self._places[row]
+        return tuple(
+            StageScore(
+                name=name,
+                rank=_ranks(given)[memory] if given[memory] > 0 else None,
+                score=self._unit * float(given[memory]),
+            )
+            for name, given in zip(self.scored.stages, self.scored.best_stages, strict=True)
+        )
+
+    @cached_property
+    def _dense_ranks(self) -> list[int]:
+        return _ranks(self.scored.best_dense)
+
+    @cached_property
+    def _bm25_ranks(self) -> list[int]:
+        return _ranks(self.scored.best_bm25)
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        return {row: memory for memory, row in enumerate(self.scored.rows.tolist())}
+
+
+@dataclass(frozen=True)
+class RankingByRank:
+    """Ranking by reciprocal rank fusion, to the last digit as the specification has it (§2.3) where weights are equal.
+
+    ``fused`` names memories in the order in which the lists do, the dense list first, and sorting keeps that order
+    among equals. No tie is left for the further keys of the specification (newer, lower id): within a list every
+    place is taken once, so two memories with equal sums and equal places by vector are one and the same.
+
+    Attributes:
+        lists: The two lists.
+        settings: What each weighs, and how many memories are taken.
+    """
+
+    lists: RankedLists
+    settings: RetrievalSettings
+
+    @cached_property
+    def rows(self) -> list[int]:
+        """The memories, as rows of the ledger, best first."""
+        fused = self._fused
+        named = [row for row in fused if fused[row] > 0]
+        return sorted(named, key=fused.__getitem__, reverse=True)[: self.settings.candidate_depth]
+
+    @cached_property
+    def scores(self) -> dict[int, float]:
+        """Score of each, above 0 and at most 1."""
+        most = best_possible(self._weights, k=self.settings.rrf_k)
+        return {row: self._fused[row] / most for row in self.rows}
+
+    def explanation(self, ranked: Ranked) -> Explanation:
+        """Explain the final score of a candidate."""
+        return Explanation(
+            dense_rank=_position(ranked.row, self.lists.dense),
+            bm25_rank=_position(ranked.row, self.lists.bm25),
+            fused_score=self._fused[ranked.row],
+            retrievability=ranked.retrievability,
+            score=ranked.score,
+        )
+
+    def matches(self, row: int) -> tuple[Match, ...]:  # noqa: ARG002
+        """No messages: ranks are of memories."""
+        return ()
+
+    def stages(self, row: int) -> tuple[StageScore, ...]:
+        """Contribution of each list to a candidate, with its rank in that list."""
+        lists = (("dense", self.lists.dense), ("bm25", self.lists.bm25))
+        return tuple(
+            StageScore(name=name, rank=rank, score=weight / (self.settings.rrf_k + rank) if rank else 0.0)
+            for (name, ranked), weight in zip(lists, self._weights, strict=True)
+            for rank in [_position(row, ranked)]
+        )
+
+    @cached_property
+    def _fused(self) -> dict[int, float]:
+        lists = (self.lists.dense, self.lists.bm25)
+        return reciprocal_rank_fusion(lists, k=self.settings.rrf_k, weights=self._weights)
+
+    @property
+    def _weights(self) -> tuple[float, float]:
+        return 2 * self.settings.dense_weight, 2 * (1 - self.settings.dense_weight)
+
+
+FusedRanking: TypeAlias = RankingByScore | RankingByRank
+"""The candidates of one kind with their scores before forgetting, and what each stage gave them."""
+
+
+def normalise_across_kinds(rankings: Mapping[Kind, FusedRanking], *, dense_weight: float) -> dict[Kind, RankingByScore]:
+    """Scale the rankings by score so that kinds compare: by the best evidence of each, relative to the best of all.
+
+    Each kind is scaled by itself, so that what the other kind holds changes no order within it. Only the kinds as
+    wholes are weighed against each other, by the cosine of the nearest passage and by the words of the best. Where no
+    memory has any of the words, scores are not above what nearness counts (specification §2.18).
+    """
+    scored = {kind: each for kind, each in rankings.items() if isinstance(each, RankingByScore)}
+    nearest = {kind: max(float(each.scored.best_dense.max()), 0.0) for kind, each in scored.items()}
+    covered = {kind: each.scored.coverage for kind, each in scored.items()}
+    return {
+        kind: replace(
+            each,
+            kind_weight=max(
+                dense_weight * _relative(nearest, kind) + (1 - dense_weight) * _relative(covered, kind),
+                _LEAST_KIND_WEIGHT,
+            ),
+        )
+        for kind, each in scored.items()
+    }
+
+
+def _relative(values: Mapping[Kind, float], kind: Kind) -> float:
+    highest = max(values.values())
+    return values[kind] / highest if highest > 0 else 0.0
+
+
+def _ranks(values: Floats) -> list[int]:
+    """Rank of each value, from 1, the highest first; equal ones keep their order. ``values`` has shape (m,)."""
+    ranks = np.empty(len(values), np.int64)
+    ranks[np.argsort(-values, kind="stable")] = np.arange(1, len(values) + 1)
+    return ranks.tolist()
+
+
+def _position(row: int, ranked: list[int]) -> int | None:
+    return ranked.index(row) + 1 if row in ranked else None
 
 
 def reciprocal_rank_fusion(
     lists: Sequence[Sequence[Item]], *, k: int, weights: Sequence[float] | None = None
 ) -> dict[Item, float]:
     """Give each item the sum of ``weight / (k + rank)`` over the lists that hold it, ranks counted from 1.
+
+    Args:
+        lists: Ranked lists, best first; each names an item at most once.
+        k: Rank offset, 0 or more; the larger, the less the first ranks stand out.
+        weights: A weight per list; None weighs each 1.
 
     >>> fused = reciprocal_rank_fusion([["a", "b"], ["b"]], k=60)
     >>> round(fused["a"], 6), round(fused["b"], 6)
@@ -35,31 +368,5 @@ def reciprocal_rank_fusion(
 
 
 def best_possible(weights: Sequence[float], *, k: int) -> float:
-    """What an item gets that is first in every list that was asked; scores are shown relative to it."""
+    """Score of an item that is first in every list: the upper bound that scores are shown relative to."""
     return sum(weights) / (k + 1)
-
-
-def min_max(values: Floats, *, floor: float | None = None) -> Floats:
-    """Scale values so that the best is 1 and the worst nearly 0: by the share of one of them above it.
-
-    Among many values that is the usual scaling by minimum and maximum; among few, the worst keeps something, since
-    being second of two says little. Values that are all equal are all 1, or 0 if they are at the floor.
-
-    Args:
-        values: At least one.
-        floor: What counts for nothing, in place of the smallest value.
-
-    >>> min_max(np.array([0.2, 0.6])).tolist()
-    [0.3333333333333333, 1.0]
-    >>> min_max(np.array([0.0, 2.0, 4.0]), floor=0.0).tolist()
-    [0.0, 0.5, 1.0]
-    """
-    highest, lowest = float(values.max()), float(values.min())
-    if floor is not None:
-        lowest = floor
-    else:
-        lowest -= (highest - lowest) / len(values)
-    if highest - lowest <= _EQUAL:
-        return np.full(len(values), 1.0 if floor is None else 0.0)
-    scaled: Floats = (values - lowest) / (highest - lowest)
-    return scaled

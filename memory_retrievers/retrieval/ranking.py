@@ -1,102 +1,200 @@
-"""Ranking the memories of one kind: what competes is fused, by score or by rank, and weighed by forgetting."""
+"""Ranking of the candidates of each kind: fusion, forgetting, the limits; with the trace of every stage."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
+from memory_retrievers import fsrs
 from memory_retrievers.models import Kind
-from memory_retrievers.retrieval.asking import Asked
-from memory_retrievers.retrieval.boosts import BOOSTS
-from memory_retrievers.retrieval.contests import Contest, ContestByRank, ContestByScore, Final, Ranked, on_one_scale
-from memory_retrievers.retrieval.field import Field, read_field
-from memory_retrievers.retrieval.legs import Legs, run_legs
-from memory_retrievers.retrieval.question import Question
-from memory_retrievers.retrieval.rerank import contenders, remembered, retrievabilities
-from memory_retrievers.retrieval.scoring import score
+from memory_retrievers.models.fields import microseconds
+from memory_retrievers.models.selection import ForgettingState
+from memory_retrievers.retrieval.candidates import Candidates, RankedLists
+from memory_retrievers.retrieval.features import BOOSTS
+from memory_retrievers.retrieval.fusion import (
+    FusedRanking,
+    Ranked,
+    RankingByRank,
+    RankingByScore,
+    normalise_across_kinds,
+    score,
+)
+from memory_retrievers.retrieval.request import RetrievalPlan
 from memory_retrievers.settings import RetrievalSettings
-from memory_retrievers.stages import RANK, stage
-from memory_retrievers.store import MemoryStore
+from memory_retrievers.storage.tracing import RANK, span
 
-if TYPE_CHECKING:
-    from memory_retrievers.passages import Vector
+ForgettingStates: TypeAlias = Callable[[Sequence[int]], Mapping[int, ForgettingState]]
+"""Reads the forgetting state of episodes, by row."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Ranking:
-    """How memories are ranked.
+    """Ranking of the memories of one kind, with its trace: what each stage gave each candidate.
 
     Attributes:
-        store: Where to search.
-        settings: How.
+        fused: The candidates with their scores before forgetting, and what each stage gave them.
+        final: The candidates after forgetting, best first: as many as the limit, or all of them for an explanation.
+        returned: Those that are returned, best first.
     """
 
-    store: MemoryStore
-    settings: RetrievalSettings
+    fused: FusedRanking
+    final: list[Ranked]
+    returned: list[Ranked]
 
-    def best(self, asked: Asked, *, vector: Vector, limits: Mapping[Kind, int]) -> dict[Kind, list[Ranked]]:
-        """The best memories of each kind, best first; without the kinds that have none.
 
-        Args:
-            asked: The question, and what may answer it.
-            vector: The vector of what is embedded of it.
-            limits: How many of each kind are wanted.
-        """
-        competitors = self._competitors(asked, vector)
-        with stage(RANK):
-            return {
-                kind: [
-                    contest.told(row, each)
-                    for row, each in self.final(
-                        contest, kind, now=asked.selections[kind].now, limit=limits[kind]
-                    ).items()
-                ]
-                for kind, contest in self._contests(competitors, asked.question).items()
-            }
+def rank(
+    candidates: Mapping[Kind, Candidates | RankedLists],
+    plan: RetrievalPlan,
+    *,
+    states: ForgettingStates,
+    settings: RetrievalSettings,
+    is_traced: bool = False,
+) -> dict[Kind, Ranking]:
+    """Rank the candidates of each kind, best first; kinds without candidates are left out.
 
-    def contests(self, asked: Asked, *, vector: Vector) -> dict[Kind, Contest]:
-        """Everything that competes, kind by kind, with scores before forgetting; without the kinds that have nothing.
-
-        Args:
-            asked: The question, and what may answer it.
-            vector: The vector of what is embedded of it.
-        """
-        return self._contests(self._competitors(asked, vector), asked.question)
-
-    def _competitors(self, asked: Asked, vector: Vector) -> dict[Kind, Field | Legs]:
-        settings, question = self.settings, asked.question
-        if settings.fusion == "rrf":
-            return {
-                kind: run_legs(self.store, each, vector=vector, terms=question.terms, depth=settings.candidate_depth)
-                for kind, each in asked.selections.items()
-            }
-        return {
-            kind: read_field(
-                self.store, each, question, vector=vector, settings=settings, statistics=asked.statistics.get(kind)
-            )
-            for kind, each in asked.selections.items()
+    Args:
+        candidates: What was found of each kind.
+        plan: The search plan: query, selections and limits.
+        states: Reads the forgetting state of episodes.
+        settings: Weights and fusion.
+        is_traced: Weigh every candidate by its retrievability, also those that forgetting cannot bring among the best.
+    """
+    with span(RANK):
+        fused = _fuse(candidates, plan, settings)
+        final = {
+            kind: _forget(each, kind, plan, states=states, settings=settings, is_traced=is_traced)
+            for kind, each in fused.items()
         }
+        best = {kind: each[: plan.limits[kind]] for kind, each in final.items()}
+        kept = dict(
+            zip(
+                (Kind.SEMANTIC, Kind.EPISODIC),
+                joint_cut(best.get(Kind.SEMANTIC, []), best.get(Kind.EPISODIC, []), plan.joint_limit),
+                strict=True,
+            )
+        )
+        return {kind: Ranking(each, final[kind], kept[kind]) for kind, each in fused.items()}
 
-    def _contests(self, competitors: Mapping[Kind, Field | Legs], question: Question) -> dict[Kind, Contest]:
-        entered = {kind: self._contest(each, question, kind) for kind, each in competitors.items()}
-        contests = {kind: contest for kind, contest in entered.items() if contest is not None}
-        return {**contests, **on_one_scale(contests, dense_weight=self.settings.dense_weight)}
 
-    def _contest(self, competitors: Field | Legs, question: Question, kind: Kind) -> Contest | None:
-        if isinstance(competitors, Legs):
-            return ContestByRank(competitors, self.settings)
-        if not len(competitors):
-            return None
-        boosts = BOOSTS if kind is Kind.EPISODIC else ()
-        return ContestByScore(score(competitors, question, self.settings, boosts=boosts))
+def _fuse(
+    candidates: Mapping[Kind, Candidates | RankedLists], plan: RetrievalPlan, settings: RetrievalSettings
+) -> dict[Kind, FusedRanking]:
+    """Score the candidates of each kind, on one scale where scores are added up."""
+    fused: dict[Kind, FusedRanking] = {}
+    for kind, each in candidates.items():
+        if isinstance(each, RankedLists):
+            fused[kind] = RankingByRank(each, settings)
+        elif len(each):
+            boosts = BOOSTS if kind is Kind.EPISODIC else ()
+            fused[kind] = RankingByScore(score(each, plan.question, settings, boosts=boosts))
+    return {**fused, **normalise_across_kinds(fused, dense_weight=settings.dense_weight)}
 
-    def final(self, contest: Contest, kind: Kind, *, now: datetime, limit: int) -> dict[int, Final]:
-        """The best ``limit`` with their final scores, best first: episodes by how well each is remembered."""
-        decay_weight = self.settings.decay_weight if kind is Kind.EPISODIC else 0.0
-        near = contenders(contest.rows, contest.scores, decay_weight=decay_weight, limit=limit)
-        states = self.store.ledger.forgetting_states(near) if kind is Kind.EPISODIC else {}
-        retrievability = retrievabilities(states, now=now, settings=self.settings)
-        best = remembered(near, contest.scores, retrievability=retrievability, decay_weight=decay_weight, limit=limit)
-        return {row: Final(score, retrievability.get(row, 1.0)) for row, score in best}
+
+def _forget(
+    fused: FusedRanking,
+    kind: Kind,
+    plan: RetrievalPlan,
+    *,
+    states: ForgettingStates,
+    settings: RetrievalSettings,
+    is_traced: bool,
+) -> list[Ranked]:
+    """Weigh the scores of episodes by their retrievability; facts do not decay."""
+    limit = len(fused.rows) if is_traced else plan.limits[kind]
+    decay_weight = settings.decay_weight if kind is Kind.EPISODIC else 0.0
+    near = still_competitive(fused.rows, fused.scores, decay_weight=decay_weight, limit=limit)
+    known = states(near) if kind is Kind.EPISODIC else {}
+    retrievability = retrievabilities(known, now=plan.selections[kind].now, settings=settings)
+    return apply_decay(near, fused.scores, retrievability=retrievability, decay_weight=decay_weight, limit=limit)
+
+
+def still_competitive(rows: list[int], scores: Mapping[int, float], *, decay_weight: float, limit: int) -> list[int]:
+    """Keep the candidates that forgetting can still bring among the best ``limit``.
+
+    Forgetting takes at most the share ``decay_weight`` of a score: what is below that of the last of the best cannot
+    pass it, so nothing need be read about it.
+
+    Args:
+        rows: Candidates as rows of the ledger, best first.
+        scores: Score of each before forgetting, above 0 and at most 1.
+        decay_weight: Largest share of a score that forgetting takes, 0 to 1.
+        limit: Number of memories wanted, 1 or more.
+
+    Returns:
+        A prefix of ``rows``.
+    """
+    if len(rows) <= limit:
+        return rows
+    reach = scores[rows[limit - 1]] * (1 - decay_weight)
+    return [row for row in rows if scores[row] >= reach]
+
+
+def retrievabilities(
+    states: Mapping[int, ForgettingState], *, now: datetime, settings: RetrievalSettings
+) -> dict[int, float]:
+    """Retrievability of each episode now, 0 to 1 (specification §2.4).
+
+    Args:
+        states: Stability in days and last review in microseconds since 1970, by row.
+        now: The moment to reckon for.
+        settings: ``whole_days`` rounds elapsed time down to days.
+    """
+    moment = microseconds(now)
+    return {
+        row: fsrs.retrievability(
+            fsrs.elapsed_days(moment - last_reviewed_at, whole_days=settings.whole_days), stability
+        )
+        for row, (stability, last_reviewed_at) in states.items()
+    }
+
+
+def apply_decay(
+    rows: list[int],
+    scores: Mapping[int, float],
+    *,
+    retrievability: Mapping[int, float],
+    decay_weight: float,
+    limit: int,
+) -> list[Ranked]:
+    """Weigh scores by retrievability, and take the best ``limit`` rows, best first.
+
+    ``final = score × (1 − w × (1 − R))``: with w = 1 this is the specification's ``rrf × R`` (§2.3, §2.5). Facts do
+    not decay: where nothing is known, R = 1. Ties keep the order of ``rows``.
+
+    Args:
+        rows: Candidates as rows of the ledger, best first.
+        scores: Score of each before forgetting.
+        retrievability: R of each, 0 to 1; a missing row counts as 1.
+        decay_weight: The weight w of forgetting, 0 to 1.
+        limit: Number of memories wanted, 0 or more.
+
+    Returns:
+        The memories with their final scores.
+    """
+    known = {row: retrievability.get(row, 1.0) for row in rows}
+    final = {row: scores[row] * (1 - decay_weight * (1 - known[row])) for row in rows}
+    best = sorted(rows, key=final.__getitem__, reverse=True)[:limit]
+    return [Ranked(row, final[row], known[row]) for row in best]
+
+
+def joint_cut(semantic: list[Ranked], episodic: list[Ranked], limit: int | None) -> tuple[list[Ranked], list[Ranked]]:
+    """Cut both kinds to the best ``limit`` together; at equal scores facts come first.
+
+    Args:
+        semantic: Ranked facts, best first.
+        episodic: Ranked episodes, best first.
+        limit: Number of memories of both kinds; None keeps all.
+
+    Returns:
+        The facts and the episodes that remain, best first.
+    """
+    if limit is None or len(semantic) + len(episodic) <= limit:
+        return semantic, episodic
+    together = sorted((*semantic, *episodic), key=lambda ranked: -ranked.score)[:limit]
+    kept = {ranked.row for ranked in together}
+    return (
+        [ranked for ranked in semantic if ranked.row in kept],
+        [ranked for ranked in episodic if ranked.row in kept],
+    )

@@ -1,23 +1,165 @@
-"""What is asked: the parameters of a retrieval, checked and brought into their bounds (specification §2.2)."""
+"""Checked arguments of a search, the parsed query, and the search plan derived from them."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict, Unpack
 
-from memory_retrievers import scopes
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.fields import storable
-from memory_retrievers.models import Category
+from memory_retrievers.models import AnyMemory, Category, Kind, SemanticMemory, scopes
+from memory_retrievers.models.fields import storable
+from memory_retrievers.models.selection import Selection, TermStatistics
+from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
+
+if TYPE_CHECKING:
+    from memory_retrievers.storage.store import MemoryStore
+from memory_retrievers.text import STOP_WORDS, analyze
+from memory_retrievers.text.dates import MONTHS
+
+_MONTHS: Final = tuple(month.lower() for month in MONTHS)
+_MONTH: Final = f"(?P<month>{'|'.join(f'{month}|{month[:3]}' for month in _MONTHS)}|sept)"
+_DAY: Final = r"(?:\d{1,2}(?:st|nd|rd|th)?)"
+_YEAR: Final = r"(?P<year>(?:19|20)\d\d)"
+_NAMED_MONTH: Final = re.compile(
+    rf"\b(?:(?P<day>{_DAY})(?: of)? )?{_MONTH}\b\.?(?: (?P<later_day>{_DAY})\b)?(?:(?:,| of)? {_YEAR})?\b"
+)
+_WRITTEN_DATE: Final = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])(?:-\d\d)?\b")
+_BARE_YEAR: Final = re.compile(rf"\b{_YEAR}\b")
+_VERBS: Final = frozenset({"may", "mar", "march", "sun", "dec", "jan"})
+"""Months that are words or names as well: alone they are not taken for a month."""
+
+_PREPOSITIONS: Final = (" in", " of", " during", " since", " until", " by", " last", " this")
+
+_ASKS_WHEN: Final = re.compile(
+    r"^\W*(?:when|since when|(?:on |in )?(?:what|which) (?:day|date|week|month|year)|how long ago)\b"
+    r"|^\W*(?:wann|quand|cuándo|quando)\b"
+    r"|什么时候|什麼時候|何时|いつ|언제",
+    re.IGNORECASE,
+)
+_COMMON_FROM: Final = 10
+"""A word that at most so many passages have is never common: among few passages shares mean little."""
+
+_CONTRACTED: Final = re.compile(r"['’](?:s|d|m|ll|re|ve)$")
+
+
+class AskedDate(NamedTuple):
+    """A date a question names: a month, with or without its year, or a year alone."""
+
+    year: int | None
+    month: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query and its features that need no model.
+
+    Attributes:
+        text: As it was asked.
+        terms: Its search terms, repetitions kept.
+        dates: The dates it names.
+        asks_when: Whether it asks for a time.
+    """
+
+    text: str
+    terms: list[str]
+    dates: tuple[AskedDate, ...]
+    asks_when: bool
+
+    @classmethod
+    def parse(cls, text: str) -> Question:
+        """Parse a query.
+
+        >>> Question.parse("What did Ruth plant in May 2023?").dates
+        (AskedDate(year=2023, month=5),)
+        >>> Question.parse("When may I call?").dates, Question.parse("When may I call?").asks_when
+        ((), True)
+        """
+        return cls(text, analyze(text), tuple(_dates(text.lower())), _ASKS_WHEN.search(text) is not None)
+
+    def without_common(self, frequencies: Mapping[str, int], *, passages: int, share: float) -> str:
+        """Drop the words that more than a share of the passages have, such as a speaker's name.
+
+        An embedder takes them for the subject, and puts every greeting first that names them. Stop words stay, since
+        they hold the sentence together; a question of nothing else but common words stays whole. Among few passages
+        no word is common.
+
+        Args:
+            frequencies: In how many passages each term stands.
+            passages: How many passages there are.
+            share: The share, 0 to 1.
+        """
+        most = max(share * passages, _COMMON_FROM)
+        if share >= 1 or not any(frequency > most for frequency in frequencies.values()):
+            return self.text
+        words = self.text.split()
+        kept = [word for word in words if not _is_common(word, frequencies, most)]
+        return " ".join(kept) if any(_says_something(word) for word in kept) else self.text
+
+    def names(self, speaker: str) -> bool:
+        """True if the query contains the speaker's name as whole words, regardless of case."""
+        return re.search(rf"(?<!\w){re.escape(speaker.casefold())}(?!\w)", self.text.casefold()) is not None
+
+
+def _is_common(word: str, frequencies: Mapping[str, int], most: float) -> bool:
+    terms = analyze(_CONTRACTED.sub("", word.strip("?.!,;:'\"()…"))) if _says_something(word) else []
+    return bool(terms) and all(frequencies.get(term, 0) > most for term in terms)
+
+
+def _says_something(word: str) -> bool:
+    bare = _CONTRACTED.sub("", re.sub(r"^\W+|\W+$", "", word.casefold()))
+    return bool(bare) and bare not in STOP_WORDS
+
+
+def _dates(text: str) -> Iterable[AskedDate]:
+    found: list[AskedDate] = [AskedDate(int(each["year"]), int(each["month"])) for each in _WRITTEN_DATE.finditer(text)]
+    for each in _NAMED_MONTH.finditer(text):
+        is_dated = each["year"] or each["day"] or each["later_day"]
+        if is_dated or each["month"] not in _VERBS or _follows_preposition(text, each.start()):
+            month = next(number for number, name in enumerate(_MONTHS, start=1) if name.startswith(each["month"][:3]))
+            found.append(AskedDate(None if each["year"] is None else int(each["year"]), month))
+    return dict.fromkeys(found or [AskedDate(int(each["year"]), None) for each in _BARE_YEAR.finditer(text)])
+
+
+def _follows_preposition(text: str, position: int) -> bool:
+    return f" {text[:position]}".rstrip().endswith(_PREPOSITIONS)
+
 
 MAX_EPISODES: Final = 100
 MAX_FACTS: Final = 1_000
+DEFAULT_EPISODES: Final = 5
+DEFAULT_FACTS: Final = 20
+
+_ECHOED: Final = 80
+"""Number of characters of a wrong value that an error message repeats."""
+
+
+class SearchOptions(TypedDict, total=False):
+    """Options of a search: whatever retrieves, or explains a retrieval, takes each of them by its name.
+
+    Attributes:
+        episodic_limit: At most this many episodes; 0 to 100. Default: 5.
+        semantic_limit: At most this many facts; 0 to 1,000. Default: 20.
+        category: Only facts of this category; episodes are not affected. Default: all.
+        include_child_scopes: Also search every scope below the one that is given. Default: no.
+        limit: At most this many of both kinds together. Default: as the two limits say.
+        as_of: Answer with what held at that moment: facts that were valid then, also those that have been replaced
+            since, and episodes that had begun. Default: now.
+    """
+
+    episodic_limit: int
+    semantic_limit: int
+    category: Category | str | None
+    include_child_scopes: bool
+    limit: int | None
+    as_of: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalRequest:
-    """A checked question.
+    """A checked request.
 
     Attributes:
         query: Stripped and not empty.
@@ -41,39 +183,47 @@ class RetrievalRequest:
 
     @classmethod
     def parse(
-        cls,
-        query: str,
-        *,
-        scope: str,
-        episodic_limit: int,
-        semantic_limit: int,
-        category: Category | str | None = None,
-        include_child_scopes: bool = False,
-        limit: int | None = None,
-        as_of: datetime | None = None,
+        cls, query: str, *, scope: str, query_characters: int | None = None, **options: Unpack[SearchOptions]
     ) -> RetrievalRequest:
         """Check what a caller, perhaps a language model, has given.
 
+        Args:
+            query: What is asked.
+            scope: Whose memories.
+            query_characters: How long the query may be; None leaves that to whoever answers.
+            **options: See ``SearchOptions``.
+
         Raises:
-            ValidationError: The query is blank, the scope malformed, a limit negative or not an integer, or the
-                category unknown, or as_of no moment.
+            TypeError: There is no option of such a name.
+            ValidationError: The query is blank or too long, the scope malformed, a limit negative or not an integer,
+                the category unknown, or as_of no moment.
         """
+        if unknown := sorted(options.keys() - SearchOptions.__optional_keys__):
+            raise TypeError(
+                f"unexpected keyword argument {unknown[0]!r}; the options of a search are "
+                f"{', '.join(sorted(SearchOptions.__optional_keys__))}"
+            )
+        limit = options.get("limit")
         joint = None if limit is None else parse_limit("limit", limit)
         most = MAX_FACTS if joint is None else joint  # neither kind alone can have more than both together
         return cls(
-            query=_parse_query(query),
+            query=_parse_query(query, most=query_characters),
             scope=scopes.parse(scope),
-            episodic_limit=min(parse_limit("episodic_limit", episodic_limit), MAX_EPISODES, most),
-            semantic_limit=min(parse_limit("semantic_limit", semantic_limit), MAX_FACTS, most),
-            category=_parse_category(category),
-            include_child_scopes=bool(include_child_scopes),
+            episodic_limit=min(
+                parse_limit("episodic_limit", options.get("episodic_limit", DEFAULT_EPISODES)), MAX_EPISODES, most
+            ),
+            semantic_limit=min(
+                parse_limit("semantic_limit", options.get("semantic_limit", DEFAULT_FACTS)), MAX_FACTS, most
+            ),
+            category=_parse_category(options.get("category")),
+            include_child_scopes=bool(options.get("include_child_scopes", False)),
             limit=joint,
-            as_of=_parse_moment("as_of", as_of),
+            as_of=_parse_moment("as_of", options.get("as_of")),
         )
 
 
 def parse_limit(name: str, value: object) -> int:
-    """A limit as given, if it is an integer of 0 or more.
+    """Check that a limit is an integer of 0 or more.
 
     Raises:
         ValidationError: It is not.
@@ -97,11 +247,47 @@ def _parse_moment(name: str, moment: object) -> datetime | None:
         raise ValidationError(f"{name} is too far from now: {moment!r}") from None
 
 
-def _parse_query(query: object) -> str:
+def check_length(query: str, *, most: int) -> None:
+    """Check that a query has no more than ``most`` characters.
+
+    Raises:
+        ValidationError: It has more.
+    """
+    if len(query) > most:
+        raise ValidationError(
+            f"query is too long: {len(query)} characters, at most {most} are allowed: ask in fewer words, "
+            "or raise query_characters of RetrievalSettings"
+        )
+
+
+def fitting(text: str, *, most: int) -> str:
+    r"""Shorten a text to a query that a memory accepts: the whole text, or its beginning and its end.
+
+    A question stands at one of both; an embedder that reads only the beginning reads the same as of the whole.
+
+    >>> fitting("What was it? " + "x" * 100 + " Who said so?", most=25)
+    'What was it?\nWho said so?'
+    """
+    stripped = text.strip()
+    if len(stripped) <= most:
+        return text
+    half = most // 2
+    return f"{stripped[: most - half - 1]}\n{stripped[-half:]}" if most > 1 else stripped[:most]
+
+
+def asked_by(memory: object, text: str) -> str:
+    """A user's message as a query of a length that this memory accepts: an adapter must not fail for a long message."""
+    most = getattr(memory, "query_characters", None)
+    return fitting(text, most=most if isinstance(most, int) else QUERY_CHARACTERS)
+
+
+def _parse_query(query: object, *, most: int | None) -> str:
     if not isinstance(query, str):
         raise ValidationError(f"query must be a string, not {type(query).__name__}")
     if not (stripped := storable(query).strip()):
         raise ValidationError("Query cannot be empty: ask something, for example 'where does the user live?'")
+    if most is not None:
+        check_length(stripped, most=most)
     return stripped
 
 
@@ -114,4 +300,97 @@ def _parse_category(category: Category | str | None) -> Category | None:
     try:
         return Category(name)
     except ValueError:
-        raise ValidationError(f"unknown category {category!r}; one of: {', '.join(Category)}") from None
+        raise ValidationError(f"unknown category {str(category)[:_ECHOED]!r}; one of: {', '.join(Category)}") from None
+
+
+def _selection_of(request: RetrievalRequest, kind: Kind, *, now: datetime, settings: RetrievalSettings) -> Selection:
+    """Selection of the passages of one kind that a request may find.
+
+    Args:
+        request: Scope, category and moment.
+        kind: Facts or episodes; the category restricts facts only.
+        now: The moment of the retrieval, for expiry.
+        settings: ``passages`` decides whether single messages are searched.
+    """
+    return Selection(
+        scope=request.scope,
+        kind=kind,
+        now=now,
+        include_child_scopes=request.include_child_scopes,
+        every_passage=settings.passages == "turns",
+        category=_category_for(kind, request.category),
+        as_of=request.as_of,
+    )
+
+
+class RetrievalPlan(NamedTuple):
+    """Search plan of a request.
+
+    Attributes:
+        question: The parsed query.
+        selections: Selection of passages for each kind that is asked for, facts first.
+        limits: Number of memories that are asked for, of each of these kinds.
+        joint_limit: Number of memories that are asked for, of both kinds together; None leaves it to the limits.
+        statistics: Statistics of the query's terms for each kind; empty for rank fusion.
+        embedded: Text to embed: the query without the words that nearly every passage in the scope has.
+    """
+
+    question: Question
+    selections: dict[Kind, Selection]
+    limits: dict[Kind, int]
+    joint_limit: int | None
+    statistics: dict[Kind, TermStatistics]
+    embedded: str
+
+    @classmethod
+    def of(
+        cls, request: RetrievalRequest, *, store: MemoryStore, now: datetime, settings: RetrievalSettings
+    ) -> RetrievalPlan:
+        """Plan the search for a request.
+
+        Args:
+            request: The checked request.
+            store: Store to search; its term statistics are read.
+            now: The moment of the retrieval, for expiry.
+            settings: ``common_share`` and ``fusion`` decide what is embedded.
+        """
+        question = Question.parse(request.query)
+        asked = {Kind.SEMANTIC: request.semantic_limit, Kind.EPISODIC: request.episodic_limit}
+        limits = {kind: limit for kind, limit in asked.items() if limit}
+        selections = {kind: _selection_of(request, kind, now=now, settings=settings) for kind in limits}
+        if settings.fusion == "rrf" and settings.common_share >= 1:
+            return cls(question, selections, limits, request.limit, {}, question.text)
+        terms = list(dict.fromkeys(question.terms))
+        with store.ledger.reading():
+            known = {kind: store.keyword.statistics(terms, selection) for kind, selection in selections.items()}
+        frequencies = {term: sum(each.frequencies[term] for each in known.values()) for term in terms}
+        passages = sum(each.passages for each in known.values())
+        embedded = question.without_common(frequencies, passages=passages, share=settings.common_share)
+        return cls(question, selections, limits, request.limit, known, embedded)
+
+
+def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -> bool:
+    """Check a record against the request: whatever an index returns, nothing of another scope or time gets out.
+
+    Args:
+        memory: The record.
+        request: Scope and moment.
+        now: The moment of the retrieval, for expiry.
+    """
+    in_scope = memory.scope == request.scope or (
+        request.include_child_scopes and memory.scope.startswith(f"{request.scope}/")
+    )
+    return in_scope and holds(memory, as_of=request.as_of) and not memory.has_expired(now)
+
+
+def holds(memory: AnyMemory, *, as_of: datetime | None) -> bool:
+    """True if a fact was valid, or an episode had begun, at the moment ``as_of``; None is now."""
+    invalid_at = memory.invalid_at if isinstance(memory, SemanticMemory) else None
+    if as_of is None:
+        return invalid_at is None
+    since = memory.valid_at if isinstance(memory, SemanticMemory) else memory.start_at
+    return since <= as_of and (invalid_at is None or invalid_at > as_of)
+
+
+def _category_for(kind: Kind, category: Category | None) -> Category | None:
+    return category if kind is Kind.SEMANTIC else None  # episodes have no category

@@ -1,29 +1,87 @@
-"""The retriever: a question becomes a ranked answer, in seven steps."""
+"""The hybrid retriever: from a request to the result and the pending review."""
 
 from __future__ import annotations
 
+import logging
+import threading
 from datetime import timedelta
-from itertools import chain
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from memory_retrievers import scopes
-from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, SemanticMemory
-from memory_retrievers.paging import Page, page_of, parse_cursor, parse_kinds, parse_page_size
-from memory_retrievers.retrieval.asking import Asked, is_visible, limits
-from memory_retrievers.retrieval.pending import PendingReviewBuffer
-from memory_retrievers.retrieval.request import RetrievalRequest, parse_limit
-from memory_retrievers.retrieval.rerank import joint_cut
-from memory_retrievers.retrieval.result import RecentResult, RetrievalResult
-from memory_retrievers.retrieved import PendingReview, RetrievedMemory
+from memory_retrievers.errors import BackendError, MemoryRetrieversError, ValidationError
+from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, SemanticMemory, scopes
+from memory_retrievers.models.results import (
+    Page,
+    PendingReview,
+    RetrievedMemory,
+    page_of,
+    parse_cursor,
+    parse_kinds,
+    parse_page_size,
+)
+from memory_retrievers.retrieval.request import RetrievalPlan, RetrievalRequest, is_visible, parse_limit
+from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
 from memory_retrievers.settings import RetrievalSettings
-from memory_retrievers.stages import HYDRATE, stage
-from memory_retrievers.store import MemoryStore
+from memory_retrievers.storage.tracing import HYDRATE, span
 
 if TYPE_CHECKING:
-    from memory_retrievers.passages import Vector
-    from memory_retrievers.retrieval.contests import Ranked
-    from memory_retrievers.retrieval.explaining import Explainer
+    from memory_retrievers.models.selection import Vector
+    from memory_retrievers.retrieval.explain import Explainer
+    from memory_retrievers.retrieval.ranking import Ranking
+    from memory_retrievers.storage.store import MemoryStore
+
+
+FLUSH_SECONDS: Final = 1.0
+"""Longest wait of a recorded retrieval for its batch, in seconds: a commit costs more than the whole retrieval."""
+
+MOST_WAITING: Final = 1_000
+"""Number of recorded retrievals, the newest, that are kept while the store cannot be reached."""
+
+_logger = logging.getLogger("memory_retrievers")
+
+
+class PendingReviewBuffer:
+    """Batches pending reviews: all that arrive within a second are written in one transaction."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._waiting: list[PendingReview] = []
+        self._timer: threading.Timer | None = None
+
+    def add(self, review: PendingReview) -> None:
+        """Take a review in; it is in the ledger a second later, or after :meth:`flush`."""
+        with self._lock:
+            self._waiting.append(review)
+            if self._timer is None:
+                self._timer = threading.Timer(FLUSH_SECONDS, self._flush_in_background)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def flush(self) -> None:
+        """Write everything that is waiting; when it returns, all that was added before is in the ledger."""
+        with self._writing:  # also waits for a batch that the timer is writing
+            with self._lock:
+                waiting, self._waiting = self._waiting, []
+                if self._timer is not None:
+                    self._timer.cancel()
+                    self._timer = None
+            if not waiting:
+                return
+            try:
+                self._store.add_pending_reviews(waiting)
+            except BackendError:
+                with self._lock:  # written with the next ones, once the store can be reached again
+                    self._waiting = [*waiting, *self._waiting][-MOST_WAITING:]
+                raise
+
+    def _flush_in_background(self) -> None:
+        try:
+            self.flush()
+        except MemoryRetrieversError:
+            _logger.exception("pending reviews could not be written")
+
 
 MAX_RECENT: Final = 100
 MAX_DAYS: Final = 1_000_000
@@ -43,45 +101,54 @@ class HybridRetriever:
     def __init__(self, store: MemoryStore, *, settings: RetrievalSettings, pending: PendingReviewBuffer) -> None:
         self._store = store
         self._settings = settings
-        from memory_retrievers.retrieval.ranking import Ranking  # numpy, which importing the package does not load
-
-        self._ranking = Ranking(store, settings)
         self._pending = pending
+
+    @property
+    def query_characters(self) -> int:
+        """Largest length of a query, in characters."""
+        return self._settings.query_characters
 
     def retrieve(self, request: RetrievalRequest, *, record: bool) -> RetrievalResult:
         """Answer a question. Forgetting state never changes here; with ``record`` a review is filed for later."""
-        now = self._store.now()
-        asked = Asked.of(request, store=self._store, now=now, settings=self._settings)
-        limit = dict(limits(request))
+        from memory_retrievers.retrieval.candidates import read_candidates  # numpy, which the package loads late
+        from memory_retrievers.retrieval.ranking import rank
 
-        def find(vector: Vector) -> tuple[list[Ranked], list[Ranked], dict[int, AnyMemory]]:
-            best = self._ranking.best(asked, vector=vector, limits=limit)
-            kept = joint_cut(best.get(Kind.SEMANTIC, []), best.get(Kind.EPISODIC, []), request.limit)
-            with stage(HYDRATE):
-                return *kept, self._store.ledger.load([ranked.row for ranked in chain(*kept)])
+        store, settings, now = self._store, self._settings, self._store.now()
+        plan = RetrievalPlan.of(request, store=store, now=now, settings=settings)
 
-        semantic, episodic, memories = self._store.search(asked.embedded, find)
+        def find(vector: Vector) -> tuple[dict[Kind, Ranking], dict[int, AnyMemory]]:
+            candidates = read_candidates(store, plan, vector=vector, settings=settings)
+            rankings = rank(candidates, plan, states=store.ledger.forgetting_states, settings=settings)
+            with span(HYDRATE):
+                return rankings, store.ledger.load([hit.row for each in rankings.values() for hit in each.returned])
+
+        rankings, memories = store.search(plan.embedded, find)
         visible = {row: memory for row, memory in memories.items() if is_visible(memory, request, now=now)}
         result = RetrievalResult(
             query=request.query,
             scope=request.scope,
             now=now,
-            semantic=_hydrated(semantic, visible, SemanticMemory),
-            episodic=_hydrated(episodic, visible, EpisodicMemory),
-            fact_display_length=self._settings.fact_display_length,
+            semantic=_hydrated(rankings.get(Kind.SEMANTIC), visible, SemanticMemory),
+            episodic=_hydrated(rankings.get(Kind.EPISODIC), visible, EpisodicMemory),
+            fact_display_length=settings.fact_display_length,
         )
         if record and result.episodic:
             self._pending.add(_pending_review(result))
         return result
 
     def explainer(self) -> Explainer:
-        """What tells why a question is answered as it is."""
-        from memory_retrievers.retrieval.explaining import Explainer
+        """Explainer of this retriever's rankings."""
+        from memory_retrievers.retrieval.explain import Explainer
 
-        return Explainer(self._store, ranking=self._ranking)
+        return Explainer(self._store, settings=self._settings)
 
     def recent(self, scope: str, *, limit: int, days_limit: float | None) -> RecentResult:
-        """The scope's newest episodes (specification §2.17).
+        """List the scope's newest episodes (specification §2.17).
+
+        Args:
+            scope: Scope to read; scopes below it are not included.
+            limit: Largest number of episodes; taken as 1 to 100.
+            days_limit: Only episodes stored in the last so many days; None is any age.
 
         Raises:
             ValidationError: The scope is malformed, or a limit is negative or not a number.
@@ -96,7 +163,13 @@ class HybridRetriever:
         return RecentResult(now=now, episodic=tuple(episodes))
 
     def page(self, scope: str, *, kind: Kind | str | None, cursor: str | None, limit: int) -> Page:
-        """Some of the scope's memories, newest first, invalidated facts included.
+        """List a page of the scope's memories, newest first, invalidated facts included.
+
+        Args:
+            scope: Scope to read; scopes below it are not included.
+            kind: Only this kind; None is both.
+            cursor: Cursor of the page before; None is the first page.
+            limit: Largest number of memories, 1 to 1000.
 
         Raises:
             ValidationError: The scope or cursor is malformed, the kind unknown, or the limit not from 1 to 1000.
@@ -113,17 +186,19 @@ class HybridRetriever:
 
 
 def _hydrated(
-    ranked: list[Ranked], memories: dict[int, AnyMemory], kind: type[KindT]
+    ranking: Ranking | None, memories: dict[int, AnyMemory], kind: type[KindT]
 ) -> tuple[RetrievedMemory[KindT], ...]:
-    """The memories themselves; ranks run from 1 without gaps, also when one has just been deleted."""
-    present = [(memory, each) for each in ranked if isinstance(memory := memories.get(each.row), kind)]
+    """Build the hits; ranks run from 1 without gaps, also when one has just been deleted."""
+    if ranking is None:
+        return ()
+    present = [(memory, each) for each in ranking.returned if isinstance(memory := memories.get(each.row), kind)]
     return tuple(
         RetrievedMemory(
             memory=memory,
             rank=position,
-            score=each.explanation.score,
-            explanation=each.explanation,
-            matches=each.matches,
+            score=each.score,
+            explanation=partial(ranking.fused.explanation, each),
+            matches=partial(ranking.fused.matches, each.row),
         )
         for position, (memory, each) in enumerate(present, start=1)
     )
@@ -133,7 +208,7 @@ def _pending_review(result: RetrievalResult) -> PendingReview:
     return PendingReview(
         scope=result.scope,
         query=result.query,
-        memories=tuple(MemoryKey(scope=hit.memory.scope, id=hit.memory.id) for hit in result.episodic),
+        memories=tuple(hit.memory.key for hit in result.episodic),
         created_at=result.now,
     )
 

@@ -1,1 +1,1 @@
-"""Scene memory: from what happens in a story to events, characters and what matters now (specification §5)."""
+"""Scene memory: extraction of story events, states of characters, relevance and rendering (specification §5)."""

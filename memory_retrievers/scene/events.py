@@ -1,12 +1,142 @@
-"""Events of a story on their way into the store: each becomes an episode (specification §1.10, §5.1)."""
+"""Events of a story, the characters they change, and who was present."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
 
-from memory_retrievers.drafts import completed_scene
-from memory_retrievers.models import EpisodicDraft
-from memory_retrievers.scene_records import MOST_STARS, SceneDetails, SceneEvent
+import pydantic
+
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.models import EpisodicDraft, EpisodicMemory
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.scenes import (
+    MOST_SHIFTS,
+    MOST_STARS,
+    CharacterState,
+    EmotionShift,
+    MessageSpan,
+    SceneDetails,
+    SceneEvent,
+)
+from memory_retrievers.storage.drafts import completed_scene
+from memory_retrievers.text import caseless, one_line
+
+
+def known_to(
+    pov: Collection[str], episodes: Sequence[EpisodicMemory], *, characters: Iterable[CharacterState] = ()
+) -> list[EpisodicMemory]:
+    """Select the episodes that at least one of the characters knows, in the order given.
+
+    A character knows what it witnessed, what is no secret and it took part in, and the events its state lists. Names
+    are compared without regard to case. Without a point of view everything is known; and so it is if nothing would be
+    left, since a story without a past helps nobody.
+
+    Args:
+        pov: The characters from whose point of view the story is seen.
+        episodes: Episodes with a ``scene``; one without is known to nobody.
+        characters: The states of the characters of the story.
+    """
+    return witnessed_by(pov, episodes, characters=characters) or list(episodes)
+
+
+def witnessed_by(
+    pov: Collection[str], episodes: Sequence[EpisodicMemory], *, characters: Iterable[CharacterState] = ()
+) -> list[EpisodicMemory]:
+    """Select like :func:`known_to`, but nothing where none of the characters knows anything.
+
+    Args:
+        pov: Names of the characters; empty selects everything.
+        episodes: Episodes with a ``scene``; one without is known to no character.
+        characters: States of the characters, with the events they list as known.
+    """
+    names = {caseless(name) for name in pov}
+    if not names:
+        return list(episodes)
+    listed = {known for state in characters if caseless(state.name) in names for known in state.known_events}
+    return [
+        episode
+        for episode in episodes
+        if episode.scene is not None and (episode.id in listed or _has_seen(names, episode.scene))
+    ]
+
+
+def present_in(messages: Sequence[Message], names: Iterable[str]) -> list[str]:
+    """Those of the names that speak or are named in the messages, in the order given.
+
+    Names are found as whole words, without regard to case.
+
+    >>> present_in([Message(role="Mira", content="Is that Bob?")], ["Bob", "Bo", "Mira"])
+    ['Bob', 'Mira']
+    """
+    text = "\n".join(f"{one_line(message.role)}\n{one_line(message.content)}" for message in messages).casefold()
+    return [name for name in names if _is_named(caseless(name), text)]
+
+
+def _has_seen(names: Collection[str], details: SceneDetails) -> bool:
+    if any(caseless(name) in names for name in details.witnesses):
+        return True
+    return not details.is_secret and any(caseless(name) in names for name in details.characters_involved)
+
+
+def _is_named(name: str, text: str) -> bool:
+    return bool(name) and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
+
+
+def updated(states: Sequence[CharacterState], episodes: Sequence[EpisodicMemory]) -> list[CharacterState]:
+    """Update the characters by episodes in this order: known characters first, then new ones.
+
+    A character that an event makes feel something feels that from then on; one that witnessed it knows it. An unknown
+    character appears with the first event that does either.
+
+    Args:
+        states: The characters before.
+        episodes: Episodes in order; those without a ``scene`` change nothing.
+
+    Raises:
+        ValidationError: A name is too long for a character.
+    """
+    after = {state.name: state for state in states}
+    known = {state.name: dict.fromkeys(state.known_events) for state in states}
+    for episode in episodes:
+        if episode.scene is None:
+            continue
+        for character, emotion in episode.scene.emotional_impact.items():
+            name = character.strip()
+            after[name] = _moved(after.get(name) or _new(name), emotion.strip(), episode.scene)
+        for name in episode.scene.witnesses:
+            after[name] = after.get(name) or _new(name)
+            known.setdefault(name, {})[episode.id] = None
+    return [state.model_copy(update={"known_events": tuple(known.get(name, ()))}) for name, state in after.items()]
+
+
+def derived_from(episodes: Sequence[EpisodicMemory]) -> list[CharacterState]:
+    """Derive the characters from these episodes alone, in the order in which the episodes were stored."""
+    return updated([], sorted(episodes, key=_stored_at))
+
+
+def _stored_at(episode: EpisodicMemory) -> tuple[datetime, int]:
+    """Sort key by the time of storage; episodes stored at once keep the order of the story."""
+    return episode.created_at, (episode.scene.sequence or 0) if episode.scene is not None else 0
+
+
+def _new(name: str) -> CharacterState:
+    try:
+        return CharacterState(name=name)
+    except pydantic.ValidationError as error:
+        raise ValidationError.from_pydantic(error) from error
+
+
+def _moved(state: CharacterState, emotion: str, scene: SceneDetails) -> CharacterState:
+    """The character with another emotion, or the same again, as of the messages of the scene."""
+    span, shifts = None, state.shifts
+    if scene.message_ids:
+        span = MessageSpan(min=min(scene.message_ids), max=max(scene.message_ids))
+    if emotion != state.current_emotion:
+        shift = EmotionShift(emotion=emotion, message_id=None if span is None else span.min)
+        shifts = (*shifts, shift)[-MOST_SHIFTS:]
+    return state.model_copy(update={"current_emotion": emotion, "emotion_from_messages": span, "shifts": shifts})
 
 
 def drafts_of(scope: str, events: Sequence[SceneEvent]) -> list[EpisodicDraft]:

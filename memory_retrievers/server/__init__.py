@@ -1,15 +1,14 @@
-"""Serve a memory to programs that are not Python: ``create_app`` is the HTTP interface, ``serve`` runs it."""
+"""Server for programs that are not written in Python: ``create_app`` makes the HTTP application, ``serve`` runs it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memory_retrievers.extras import Extra, lazy_names
+from memory_retrievers.errors import Extra, lazy_names
 
 if TYPE_CHECKING:
     from memory_retrievers.server.access import AccessToken, Right
-    from memory_retrievers.server.http import create_app
-    from memory_retrievers.server.running import serve
+    from memory_retrievers.server.app import create_app, serve
     from memory_retrievers.server.settings import ServerSettings
 
 __all__ = ["AccessToken", "Right", "ServerSettings", "create_app", "serve"]
@@ -20,8 +19,8 @@ __getattr__ = lazy_names(
         "AccessToken": "memory_retrievers.server.access",
         "Right": "memory_retrievers.server.access",
         "ServerSettings": "memory_retrievers.server.settings",
-        "create_app": "memory_retrievers.server.http",
-        "serve": "memory_retrievers.server.running",
+        "create_app": "memory_retrievers.server.app",
+        "serve": "memory_retrievers.server.app",
     },
     Extra("fastapi", "fastapi", "server"),
     Extra("prometheus-client", "prometheus_client", "server"),

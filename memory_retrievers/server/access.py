@@ -1,4 +1,4 @@
-"""Who may do what: bearer tokens, each bound to a root scope and to reading or writing."""
+"""Access control: bearer tokens, each bound to a root scope and to reading or writing."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import hmac
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from memory_retrievers import scopes
 from memory_retrievers.errors import ConfigurationError, ValidationError
-from memory_retrievers.server.answers import Refusal
+from memory_retrievers.models import scopes
+from memory_retrievers.server.responses import HTTPError
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
 
 EVERYTHING: Final = "*"
 """The root of a token that reaches every scope, and may read the metrics."""
@@ -20,7 +23,7 @@ MIN_SECRET_LENGTH: Final = 16
 
 
 class Right(StrEnum):
-    """What a token is good for."""
+    """Permission of a token."""
 
     READ = "read"
     READ_WRITE = "read-write"
@@ -28,7 +31,7 @@ class Right(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessToken:
-    """A secret that a program shows to be let in.
+    """A bearer token: its secret, its permission, and the scope it is bound to.
 
     Attributes:
         secret: At least 16 printable ASCII characters without a space.
@@ -57,10 +60,10 @@ class AccessToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What the sender of a request may do.
+    """Permissions of the sender of a request.
 
     Attributes:
-        name: Tells senders apart without telling their secrets.
+        name: Distinguishes senders without revealing their secrets.
         root: The scope that no request can leave; None is no bound.
         writes: Whether it may change and record anything.
     """
@@ -74,42 +77,61 @@ class Access:
 
         Raises:
             ValidationError: It is malformed.
-            Refusal: It is outside the root, whether or not anything is there; or the sender may only read.
+            HTTPError: It is outside the root, whether or not anything is there; or the sender may only read.
         """
         scope = scopes.parse(conversation_id)
         if self.root is not None and not scopes.is_within(self.root, scope):
-            raise Refusal(403, "Forbidden", "this token does not reach that conversation_id")
+            raise HTTPError(403, "Forbidden", "this token does not reach that conversation_id")
         if writes:
             self.require_writing()
         return scope
 
     def require_writing(self) -> None:
-        """Raises Refusal if the sender may only read."""
+        """Refuse a sender that may only read.
+
+        Raises:
+            HTTPError: The sender may only read (403).
+        """
         if not self.writes:
-            raise Refusal(403, "Forbidden", "this token may only read")
+            raise HTTPError(403, "Forbidden", "this token may only read")
 
     def require_everything(self) -> None:
-        """Raises Refusal if the sender is bound to a root."""
+        """Refuse a sender that is bound to a root.
+
+        Raises:
+            HTTPError: The sender is bound to a root (403).
+        """
         if self.root is not None:
-            raise Refusal(403, "Forbidden", f"only a token whose root is {EVERYTHING} may see this")
+            raise HTTPError(403, "Forbidden", f"only a token whose root is {EVERYTHING} may see this")
 
 
 OPEN: Final = Access(name="anyone")
-"""What everybody may do where no tokens are asked for."""
+"""Permissions of every sender where no tokens are required."""
 
 
-class Doorkeeper:
-    """Tells by the ``Authorization`` header who sends a request.
+def access_in(scope: Scope) -> Access:
+    """The permissions of the sender of a request that has passed."""
+    access: Access = scope["state"]["access"]
+    return access
+
+
+def put_access(scope: Scope, access: Access) -> None:
+    """Note the permissions of the sender of a request."""
+    scope["state"] = {**scope.get("state", {}), "access": access}
+
+
+class TokenAuth:
+    """Identifies the sender of a request by the ``Authorization`` header.
 
     Args:
-        tokens: Who is let in; without any, everybody is.
+        tokens: The tokens that are accepted; without any, every request is.
     """
 
     def __init__(self, tokens: Sequence[AccessToken]) -> None:
         self._known = [(_digest(token.secret.encode("ascii")), _access(token)) for token in tokens]
 
     def admit(self, authorization: bytes | None) -> Access | None:
-        """What the sender may do; None if it is not let in. Takes the same time however near a wrong secret is."""
+        """The permissions of the sender; None if it is refused. Takes the same time however near a wrong secret is."""
         if not self._known:
             return OPEN
         scheme, _, secret = (authorization or b"").partition(b" ")
@@ -129,7 +151,7 @@ def parse_tokens(lines: Iterable[str], *, origin: str) -> tuple[AccessToken, ...
         origin: Where they are from, for the message.
 
     Raises:
-        ConfigurationError: A line is not of that form, or two have one secret; the message never tells a secret.
+        ConfigurationError: A line is not of that form, or two have one secret; the message never contains a secret.
     """
     tokens: list[AccessToken] = []
     for number, line in enumerate(lines, start=1):

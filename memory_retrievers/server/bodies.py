@@ -1,26 +1,29 @@
-"""What requests hold. An unknown field is refused; null is as good as not given (specification §2.2)."""
+"""Request bodies. An unknown field is refused; null is as good as not given (specification §2.2)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Self, TypeVar, get_origin
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    FailFast,
     Field,
     WithJsonSchema,
     create_model,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 
-from memory_retrievers.fields import NonBlankText, ShortText, UTCDateTime
-from memory_retrievers.messages import Message
 from memory_retrievers.models import DetailLevel, EpisodicDraft, MemoryDraft, SemanticDraft
-from memory_retrievers.tools.recall import CategoryFilter, Detail, Query
+from memory_retrievers.models.fields import NonBlankText, ShortText, UTCDateTime
+from memory_retrievers.models.messages import Message
+from memory_retrievers.tools.retrieve import CategoryFilter, Detail, Query
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -46,6 +49,13 @@ ConversationId = Annotated[
 ]
 Limit = Annotated[int, Field(strict=True, ge=0)]
 
+MAX_REMEMBERED: Final = 256
+"""Memories in one request: they are embedded and stored together, which takes a second or so; whatever else is asked
+has its turn between two requests."""
+
+MAX_FIELDS: Final = 64
+"""Of an object whose fields are known: what is more is refused at once, and not with a complaint for each."""
+
 
 class Body(BaseModel):
     """A JSON object."""
@@ -59,6 +69,8 @@ class Body(BaseModel):
     def _without_nulls(cls, given: object) -> object:
         if not isinstance(given, Mapping):
             return given
+        if len(given) > MAX_FIELDS:
+            raise ValueError(f"has {len(given)} fields: at most {MAX_FIELDS} are looked at")
         return {name: value for name, value in given.items() if value is not None and name not in cls.ignored}
 
 
@@ -88,7 +100,7 @@ class RetrieveBody(Body):
 
     @property
     def episodes(self) -> int:
-        """How many episodes at most."""
+        """The most episodes to return."""
         given = self.limit if self.episodic_limit is None else self.episodic_limit
         return 5 if given is None else given
 
@@ -139,7 +151,7 @@ class AddMessagesBody(Body):
     """Messages for the queue, in order."""
 
     conversation_id: ConversationId
-    messages: list[MessageBody]
+    messages: Annotated[list[MessageBody], FailFast()]
 
 
 class ProcessBody(Body):
@@ -169,10 +181,21 @@ class DraftBody(Body):
 BodyT = TypeVar("BodyT", bound=DraftBody)
 
 
+def _until_first_mistake(info: FieldInfo) -> FieldInfo:
+    """The same field; of a list that has many mistakes only the first is reported."""
+    if get_origin(info.annotation) is not tuple:
+        return info
+    field = copy(info)
+    field.metadata = [FailFast(), *info.metadata]
+    return field
+
+
 def _draft_body(name: str, draft: type[MemoryDraft]) -> type[DraftBody]:
     """The fields of a draft, without the scope: ``conversation_id`` names it once for all."""
     fields: dict[str, Any] = {
-        field: (info.annotation, info) for field, info in draft.model_fields.items() if field != "scope"
+        field: (info.annotation, _until_first_mistake(info))
+        for field, info in draft.model_fields.items()
+        if field != "scope"
     }
     model: type[DraftBody] = create_model(name, __base__=DraftBody, __doc__=draft.__doc__, **fields)
     return model
@@ -183,11 +206,23 @@ FactBody = _draft_body("FactBody", SemanticDraft)
 
 
 class RememberBody(Body):
-    """Memories to store: all of them or none."""
+    """Memories to store, at most 256 together: all of them or none."""
 
     conversation_id: ConversationId
-    episodes: list[EpisodeBody] = []  # type: ignore[valid-type]  # made above
-    facts: list[FactBody] = []  # type: ignore[valid-type]
+    episodes: Annotated[list[EpisodeBody], Field(max_length=MAX_REMEMBERED)] = []  # type: ignore[valid-type]  # above
+    facts: Annotated[list[FactBody], Field(max_length=MAX_REMEMBERED)] = []  # type: ignore[valid-type]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _not_too_many(cls, given: object) -> object:
+        if isinstance(given, Mapping):
+            lists = (given.get("episodes"), given.get("facts"))
+            count = sum(len(each) for each in lists if isinstance(each, list))
+            if count > MAX_REMEMBERED:
+                raise ValueError(
+                    f"{count} memories are too many for one request: send at most {MAX_REMEMBERED} at once"
+                )
+        return given
 
     def drafts(self, scope: str) -> list[EpisodicDraft | SemanticDraft]:
         """The drafts, episodes first."""
@@ -208,7 +243,7 @@ class ToolBody(Body):
 
 
 def tool_body(name: str, schema: dict[str, Any]) -> type[ToolBody]:
-    """The body of one tool's calls: its own schema is told, and the tool itself checks the arguments.
+    """The body of one tool's calls: its own schema is documented, and the tool itself checks the arguments.
 
     Args:
         name: The tool.

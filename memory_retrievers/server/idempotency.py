@@ -13,33 +13,43 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory_retrievers.server.answers import Refusal
-from memory_retrievers.server.guard import access_in
-from memory_retrievers.server.limits import replaying
+from memory_retrievers.server.access import access_in
+from memory_retrievers.server.intake import replaying
+from memory_retrievers.server.responses import HTTPError
 
 HEADER: Final = "idempotency-key"
 MAX_KEY_LENGTH: Final = 255
 KEEP_SECONDS: Final = 24 * 3600
-KEEP_BYTES: Final = 64_000_000
+KEEP_BYTES: Final = 8_000_000
+"""Of all answers together; the oldest go first."""
+
+MAX_ANSWER_BYTES: Final = 4_000_000
+"""Of one answer: a longer one is not kept, only that the request was done."""
 
 _ENTRY_BYTES: Final = 1_000
-"""What a key takes beside the answer, roughly, so that many small answers are bounded too."""
+"""Bytes that a key takes beside its answer, roughly, so that many small answers are bounded too."""
 
 
 @dataclass(slots=True)
 class _Kept:
-    """What became of a key; without a status the request is under way."""
+    """Outcome of a key; without a status the request is under way."""
 
     request: bytes
     at: float
     status: int | None = None
     media_type: str = ""
     body: bytes = b""
+    too_long: bool = False
 
     @property
     def size(self) -> int:
-        """How many bytes it takes, roughly."""
+        """Its approximate size in bytes."""
         return _ENTRY_BYTES + len(self.body)
+
+    def add(self, piece: bytes) -> None:
+        """Keep a piece of the answer, as long as all of it may be kept."""
+        self.too_long = self.too_long or len(self.body) + len(piece) > MAX_ANSWER_BYTES
+        self.body = b"" if self.too_long else self.body + piece
 
 
 class Idempotency:
@@ -69,30 +79,35 @@ class Idempotency:
             await self._app(scope, receive, send)
             return
         if not 0 < len(given) <= MAX_KEY_LENGTH:
-            raise Refusal(422, "ValidationError", f"an Idempotency-Key has 1 to {MAX_KEY_LENGTH} characters")
+            raise HTTPError(422, "ValidationError", f"an Idempotency-Key has 1 to {MAX_KEY_LENGTH} characters")
         body = (await receive()).get("body", b"")
         key, request = (access_in(scope).name, given), _fingerprint(scope, body)
         if (answer := self._answered(key, request)) is not None:
             await answer(scope, receive, send)
             return
-        await self._first(key, request, scope, replaying(body, receive), send)
+        once_more = replaying(body, receive)
+        del body  # not held twice for as long as the work takes
+        await self._first(key, request, scope, once_more, send)
 
     def _answered(self, key: tuple[str, str], request: bytes) -> Response | None:
         """The answer of the first request of this key; None if this is the first.
 
         Raises:
-            Refusal: The first was another request (422), or is under way (409).
+            HTTPError: The first was another request (422), or is under way, or is done and its answer was too long to
+                keep (409).
         """
         self._forget_old()
         kept = self._kept.get(key)
         if kept is None:
             return None
         if kept.request != request:
-            raise Refusal(422, "ValidationError", "this Idempotency-Key was used for another request: take a new one")
+            raise HTTPError(422, "ValidationError", "this Idempotency-Key was used for another request: take a new one")
         if kept.status is None:
-            raise Refusal(
+            raise HTTPError(
                 409, "Conflict", "a request with this Idempotency-Key is under way", headers={"Retry-After": "1"}
             )
+        if kept.too_long:
+            raise HTTPError(409, "Conflict", "the request with this Idempotency-Key is done; its answer was not kept")
         return Response(kept.body, status_code=kept.status, media_type=kept.media_type)
 
     async def _first(self, key: tuple[str, str], request: bytes, scope: Scope, receive: Receive, send: Send) -> None:
@@ -104,7 +119,7 @@ class Idempotency:
                 statuses.append(message["status"])
                 kept.media_type = Headers(raw=message["headers"]).get("content-type", "")
             elif message["type"] == "http.response.body":
-                kept.body += message.get("body", b"")
+                kept.add(message.get("body", b""))
             await send(message)
 
         try:
@@ -114,15 +129,19 @@ class Idempotency:
             kept.status = statuses[0] if statuses else None  # only now: until here it is under way
             if kept.status is None or not 200 <= kept.status < 300:  # noqa: PLR2004 - successes, as HTTP has it
                 self._drop(key)
+            self._forget_old()
 
     def _forget_old(self) -> None:
-        """What is too old, and then the oldest while all is too much; what is under way stays."""
-        now = self._clock()
-        for key, kept in list(self._kept.items()):
-            if now - kept.at < KEEP_SECONDS and self._bytes <= KEEP_BYTES:
-                return
+        """Drop the answers that are too old, and then the oldest while all take too much; requests under way stay."""
+        now, excess, old = self._clock(), self._bytes - KEEP_BYTES, []
+        for key, kept in self._kept.items():
+            if now - kept.at < KEEP_SECONDS and excess <= 0:
+                break
             if kept.status is not None:
-                self._drop(key)
+                old.append(key)
+                excess -= kept.size
+        for key in old:
+            self._drop(key)
 
     def _drop(self, key: tuple[str, str]) -> None:
         self._bytes -= self._kept.pop(key).size

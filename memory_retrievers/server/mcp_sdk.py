@@ -6,8 +6,9 @@ The two major versions differ in how handlers are registered and in how errors a
 from __future__ import annotations
 
 import asyncio
-import hmac
 import importlib
+import inspect
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -16,18 +17,18 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from memory_retrievers import __version__
 from memory_retrievers.errors import MemoryRetrieversError, MissingExtraError
 from memory_retrievers.models import JsonObject
-from memory_retrievers.server.listening import ended_by_signals, listening
 from memory_retrievers.server.mcp import McpOffer
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
-    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from memory_retrievers.server.settings import McpSettings
 
 PATH: Final = "/mcp"
 _NAME: Final = "memory-retrievers"
 _INVALID_PARAMETERS: Final = -32602
 _SHUTDOWN_SECONDS: Final = 5
-"""How long clients that stay may keep the server from ending; what is being written is finished in any case."""
+"""Seconds that clients that stay may keep the server from ending; what is being written is finished in any case."""
 
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
@@ -59,39 +60,56 @@ def serve_stdio(offer: McpOffer) -> None:
     asyncio.run(serve())
 
 
-def serve_http(offer: McpOffer, *, host: str, port: int, token: str | None = None) -> None:
-    """Serve any number of clients at ``http://host:port/mcp`` until the process is told to end.
+def serve_http(
+    offer: McpOffer, *, host: str, port: int, token: str | None = None, settings: McpSettings | None = None
+) -> None:
+    """Serve clients at ``http://host:port/mcp`` until the process is asked to end.
+
+    Args:
+        offer: What to serve.
+        host: Where to listen.
+        port: Likewise.
+        token: The bearer token that a request has to carry; None accepts every request.
+        settings: How many clients and how much; None is the defaults.
 
     Raises:
         MissingExtraError: The SDK is not installed.
         ConfigurationError: The address cannot be had.
     """
-    app = http_app(offer, host=host, token=token)
+    app = http_app(offer, host=host, token=token, settings=settings)
+    chosen = settings or _default_settings()
     import uvicorn
 
-    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_SHUTDOWN_SECONDS)
-    server = uvicorn.Server(config)
+    from memory_retrievers.server.connections import configuration, ended_by_signals, listening
+
+    server = uvicorn.Server(configuration(app, chosen, shutdown_seconds=_SHUTDOWN_SECONDS))
     with listening(host, port) as listener, ended_by_signals(server):
         server.run(sockets=[listener])
 
 
-def http_app(offer: McpOffer, *, host: str = "127.0.0.1", token: str | None = None) -> Starlette:
+def http_app(
+    offer: McpOffer, *, host: str = "127.0.0.1", token: str | None = None, settings: McpSettings | None = None
+) -> Starlette:
     """The same as an ASGI application.
 
     Args:
         offer: What to serve.
         host: The address it will be reached at. On a loopback address requests that name another host are refused, so
             that no web page can reach it under a name of its own.
-        token: Who does not send it as a bearer token is refused; None lets everybody in.
+        token: The bearer token that a request has to carry; None accepts every request.
+        settings: How many sessions and how much in each request; None is the defaults.
 
     Raises:
         MissingExtraError: The SDK is not installed.
     """
     server = _server(offer)
+    chosen = settings or _default_settings()
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
     from mcp.server.transport_security import TransportSecuritySettings
     from starlette.applications import Starlette
     from starlette.routing import Route
+
+    from memory_retrievers.server.mcp_sessions import McpEndpoint, Sessions
 
     local = host in {"127.0.0.1", "localhost", "::1"}
     security = TransportSecuritySettings(
@@ -99,48 +117,35 @@ def http_app(offer: McpOffer, *, host: str = "127.0.0.1", token: str | None = No
         allowed_hosts=[f"{name}:*" for name in _LOOPBACK],
         allowed_origins=[f"http://{name}:*" for name in _LOOPBACK],
     )
-    sessions = StreamableHTTPSessionManager(app=server, security_settings=security)
+    manager = StreamableHTTPSessionManager(app=server, security_settings=security, **_bounds(chosen))
+    kept = manager._server_instances  # noqa: SLF001 - nothing else forgets what has ended, in the first version
+    sessions = Sessions(manager.handle_request, settings=chosen, clock=time.monotonic, kept=kept)
 
     @asynccontextmanager
     async def running(_app: Starlette) -> AsyncIterator[None]:
-        async with sessions.run():
+        async with manager.run(), sessions.ending():
             yield
 
-    endpoint: ASGIApp = _Endpoint(sessions.handle_request)
-    return Starlette(routes=[Route(PATH, endpoint if token is None else _Door(endpoint, token))], lifespan=running)
+    return Starlette(routes=[Route(PATH, McpEndpoint(sessions, settings=chosen, token=token))], lifespan=running)
 
 
-class _Endpoint:
-    """A route takes an object for an ASGI application, and a method for a function of a request."""
+def _default_settings() -> McpSettings:
+    from memory_retrievers.server.settings import McpSettings  # it needs starlette, which comes with the SDK
 
-    def __init__(self, handle: ASGIApp) -> None:
-        self._handle = handle
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._handle(scope, receive, send)
+    return McpSettings()
 
 
-class _Door:
-    """Lets in only requests that carry the token."""
+def _bounds(settings: McpSettings) -> dict[str, Any]:
+    """Options for the limits that the installed SDK has itself, set so that those of this package apply first."""
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app = app
-        self._expected = f"Bearer {token}".encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        from memory_retrievers.server.answers import Refusal
-
-        given = dict(scope["headers"]).get(b"authorization", b"")
-        if hmac.compare_digest(given, self._expected):
-            await self._app(scope, receive, send)
-            return
-        refusal = Refusal(
-            401,
-            "AuthenticationError",
-            "send the bearer token of this server",
-            headers={"WWW-Authenticate": "Bearer"},
-        )
-        await refusal.response()(scope, receive, send)
+    known = inspect.signature(StreamableHTTPSessionManager).parameters
+    ours = {
+        "session_idle_timeout": settings.session_seconds * 2,  # only what is not ended here
+        "max_sessions": settings.max_sessions + 1,  # so that it is refused here, and said alike
+        "max_request_body_size": settings.max_body_bytes,
+    }
+    return {name: bound for name, bound in ours.items() if name in known}
 
 
 def _server(offer: McpOffer) -> Any:  # noqa: ANN401 - the class has other type parameters in each major version

@@ -1,33 +1,252 @@
-"""Arguments of tools: what a language model may say, and the JSON schema it is told of it."""
+"""Arguments of tools: their types and limits, how they are parsed, and how a wrong one is reported."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, ClassVar, Final, TypeAlias, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    JsonValue,
     WithJsonSchema,
     create_model,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, core_schema
 
-from memory_retrievers.fields import storable
-from memory_retrievers.models import ResponseLevel
-from memory_retrievers.rendering.levels import parse_level
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.models import Category, ContentType, ResponseLevel, Tier
+from memory_retrievers.models.fields import MAX_CONTENT_LENGTH, storable
+from memory_retrievers.settings import ToolSettings
+
+LARGEST_PAGE: Final = 1_000
+"""The most memories that one search or page gives."""
+
+_ECHOED: Final = 80
+"""Characters of a wrong value that its error message quotes."""
+
+WordT = TypeVar("WordT", bound=StrEnum)
+NumberT = TypeVar("NumberT", int, float)
+SizedT = TypeVar("SizedT")
+
+LONGEST_ID: Final = 1_000
+"""Characters of an id, as of all that a memory has for a name; scopes have fewer."""
+
+MOST_IDS: Final = 10_000
+"""Ids in one call; most tools take fewer, and say so themselves."""
+
+MOST_TAGS: Final = 10_000
+"""Tags that ``ToolSettings.max_tags`` can allow at most, each of so many characters at most."""
+
+
+def parse_word(given: object, words: type[WordT], *, name: str, aliases: Mapping[str, WordT] | None = None) -> WordT:
+    """The word that a caller, perhaps a language model, has given in any case of letters.
+
+    >>> parse_word(" Full ", ResponseLevel, name="response_level")
+    <ResponseLevel.FULL: 'full'>
+
+    Args:
+        given: What was given.
+        words: The words that are accepted, as they are stored.
+        name: The parameter, as its error message names it.
+        aliases: Other spelling in lower case → word; None means that there are none.
+
+    Raises:
+        ValidationError: There is no such word.
+    """
+    known = {word.value: word for word in words} | dict(aliases or {})
+    word = known.get(str(given).strip().lower())
+    if word is None:
+        raise ValidationError(f"Invalid {name}: {str(given)[:_ECHOED]}. Must be one of: {', '.join(words)}")
+    return word
+
+
+def one_of(
+    words: type[WordT], *, name: str, aliases: Mapping[str, WordT] | None = None
+) -> tuple[BeforeValidator, WithJsonSchema]:
+    """Reads one of the words, in any case of letters, and lists them in the schema itself: not all follow a ``$ref``.
+
+    >>> read, _ = one_of(Tier, name="memory_tier")
+    >>> read.func("Working")
+    <Tier.WORKING: 'working'>
+
+    Args:
+        words: The words that are accepted, as they are stored.
+        name: The parameter, as its error message names it.
+        aliases: Other spelling in lower case → word; None means that there are none.
+
+    Returns:
+        The validator and the schema, both for the annotation of the parameter.
+    """
+
+    def read(value: object) -> WordT:
+        return parse_word(value, words, name=name, aliases=aliases)
+
+    return BeforeValidator(read), WithJsonSchema({"type": "string", "enum": [word.value for word in words]})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Refuses a number outside its bounds, and what is no number; the schema names them.
+
+    Attributes:
+        name: The parameter.
+        low: The least it may be.
+        high: The most; None for no end.
+    """
+
+    name: str
+    low: float
+    high: float | None = None
+
+    def check(self, value: NumberT) -> NumberT:
+        """The value, if it is within the bounds.
+
+        >>> Bounds(name="top_k", low=1, high=1000).check(10)
+        10
+
+        Raises:
+            ValidationError: It is not.
+        """
+        if self.high is None and not value >= self.low:
+            raise ValidationError(f"{self.name} must be >= {self.low}")
+        if self.high is not None and not self.low <= value <= self.high:
+            raise ValidationError(f"{self.name} must be between {self.low} and {self.high}")
+        return value
+
+    def __get_pydantic_core_schema__(self, source: type[object], handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        bounds = {"minimum": self.low, "maximum": self.high}
+        return handler(schema) | {name: bound for name, bound in bounds.items() if bound is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class AtMost:
+    """Refuses a text of more characters, or a list of more elements.
+
+    The schema does not show it: no honest argument comes near, and it would cost tokens with every call of a model.
+
+    Attributes:
+        most: How many.
+        what: What it is called where it is refused.
+    """
+
+    most: int
+    what: str
+
+    def check(self, value: SizedT) -> SizedT:
+        """The value, if it is not too long.
+
+        Raises:
+            ValidationError: It is.
+        """
+        if isinstance(value, str | tuple) and len(value) > self.most:
+            unit = "characters" if isinstance(value, str) else "elements"
+            raise ValidationError(f"{self.what} is too long: {len(value)} {unit}, at most {self.most} are allowed")
+        return value
+
+    def __get_pydantic_core_schema__(self, source: type[object], handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+
+def fraction(name: str, description: str) -> tuple[Bounds, FieldInfo]:
+    """Annotation metadata of a number from 0 to 1."""
+    return Bounds(name=name, low=0.0, high=1.0), _described(description)
+
+
+def whole_number(name: str, low: int, high: int, description: str) -> tuple[Bounds, FieldInfo]:
+    """Annotation metadata of a whole number within bounds.
+
+    Args:
+        name: The parameter, as its error message names it.
+        low: The least it may be.
+        high: The most it may be.
+        description: The description that a model reads.
+    """
+    return Bounds(name=name, low=low, high=high), _described(description)
+
+
+def _described(description: str) -> FieldInfo:
+    described = Field(description=description)
+    assert isinstance(described, FieldInfo)  # noqa: S101 - pydantic declares Any
+    return described
+
+
+def under_one_name(given: object, aliases: Mapping[str, str]) -> object:
+    """Arguments with the other names of some replaced by their own; both may be there if they agree.
+
+    Args:
+        given: The arguments.
+        aliases: Other name → name.
+    """
+    if not isinstance(given, Mapping):
+        return given
+    merged = {name: value for name, value in given.items() if name not in aliases}
+    for alias, name in aliases.items():
+        if (value := given.get(alias)) is None:
+            continue
+        if merged.get(name) not in (None, value):
+            raise ValidationError(f"{alias} is another name of {name}: give one of them")
+        merged[name] = value
+    return merged
+
+
+def _not_blank(content: str) -> str:
+    if not content.strip():
+        raise ValidationError("Content cannot be empty")
+    return storable(content)
+
+
+_read_tier, _tier_schema = one_of(Tier, name="memory_tier")
+_read_content_type, _content_type_schema = one_of(ContentType, name="content_type")
+_read_category, _category_schema = one_of(Category, name="category")
+
+Content = Annotated[str, AtMost(MAX_CONTENT_LENGTH, "Content"), AfterValidator(_not_blank)]
+Tags: TypeAlias = Annotated[
+    tuple[Annotated[str, AtMost(MOST_TAGS, "A tag")], ...], AtMost(MOST_TAGS, "The list of tags")
+]
+Id: TypeAlias = Annotated[str, AtMost(LONGEST_ID, "An id")]
+Ids: TypeAlias = Annotated[tuple[Id, ...], AtMost(MOST_IDS, "The list of ids")]
+Metadata: TypeAlias = dict[str, JsonValue]
+MemoryId = Annotated[Id, Field(description="The id of a memory, as another tool gave it.")]
+MemoryTier = Annotated[
+    Tier,
+    _read_tier,
+    _tier_schema,
+    Field(description="How long it is meant to live: long_term, short_term, or working for the task at hand."),
+]
+ContentTypeName = Annotated[
+    ContentType, _read_content_type, _content_type_schema, Field(description="What the content is.")
+]
+CategoryName = Annotated[Category, _read_category, _category_schema, Field(description="What the memory is about.")]
+TierFilter = Annotated[
+    Annotated[Tier, _read_tier, _tier_schema] | None, Field(description="Only memories of this tier.")
+]
+ContentTypeFilter = Annotated[
+    Annotated[ContentType, _read_content_type, _content_type_schema] | None,
+    Field(description="Only memories whose content is this."),
+]
+TagsFilter = Annotated[Tags, Field(description="Only memories that have all of these tags.")]
+
 
 LEVEL_ARGUMENT: Final = "response_level"
 
 Level: TypeAlias = Annotated[
     ResponseLevel,
-    BeforeValidator(parse_level),
-    WithJsonSchema({"type": "string", "enum": [level.value for level in ResponseLevel]}),
+    *one_of(ResponseLevel, name=LEVEL_ARGUMENT),
     Field(
         description=(
             "Response detail level:\n"
@@ -75,7 +294,7 @@ class ToolArguments(BaseModel):
 
 
 class ManagementArguments(ToolArguments):
-    """What the arguments of every tool that manages memories begin with."""
+    """The arguments that every tool for managing memories begins with."""
 
     response_level: Level = ResponseLevel.STANDARD
 
@@ -99,15 +318,25 @@ def _parts_in_place(part: object, handler: GetJsonSchemaHandler) -> object:
 ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
 
 
-def storable_throughout(given: object) -> object:
-    """What a model has given, with every lone surrogate mended: answers repeat parts of it, and go out as UTF-8."""
+MAX_DEPTH: Final = 300
+"""Levels of lists and objects within an argument; Python's own limit is not everywhere the same."""
+
+
+def storable_throughout(given: object, *, depth: int = MAX_DEPTH) -> object:
+    """Replace every lone surrogate in what a model has given: answers repeat parts of it, and go out as UTF-8.
+
+    Raises:
+        RecursionError: Lists and objects are nested more than ``depth`` levels deep.
+    """
     if isinstance(given, str):
         return storable(given)
+    if not isinstance(given, Mapping | Sequence) or isinstance(given, bytes | bytearray):
+        return given
+    if not depth:
+        raise RecursionError
     if isinstance(given, Mapping):
-        return {storable_throughout(name): storable_throughout(value) for name, value in given.items()}
-    if isinstance(given, Sequence) and not isinstance(given, bytes | bytearray):
-        return [storable_throughout(each) for each in given]
-    return given
+        return {storable_throughout(name): storable_throughout(value, depth=depth - 1) for name, value in given.items()}
+    return [storable_throughout(each, depth=depth - 1) for each in given]
 
 
 def without(arguments: type[ArgumentsT], hidden: Collection[str]) -> type[ArgumentsT]:
@@ -117,3 +346,60 @@ def without(arguments: type[ArgumentsT], hidden: Collection[str]) -> type[Argume
     offered: type[ArgumentsT] = create_model(arguments.__name__, __base__=arguments, __doc__=arguments.__doc__)
     offered.hidden = frozenset(hidden)
     return offered
+
+
+def check_limits(
+    settings: ToolSettings,
+    *,
+    content: str | None = None,
+    tags: Sequence[str] | None = None,
+    metadata: Mapping[str, JsonValue] | None = None,
+) -> None:
+    """Refuse what is too much for one memory; what is None is not checked.
+
+    Args:
+        settings: The limits.
+        content: The text, at most ``max_content_length`` characters.
+        tags: The labels, limited in number and in length.
+        metadata: The further keys, limited in size when written as JSON.
+
+    Raises:
+        ValidationError: The content, the tags or the metadata are beyond a limit, or the metadata is not JSON.
+    """
+    if content is not None and len(content) > settings.max_content_length:
+        raise ValidationError(
+            f"Content is too long: {len(content)} characters, at most {settings.max_content_length} are allowed"
+        )
+    if tags is not None:
+        _check_tags(settings, tags)
+    if metadata is not None:
+        _check_metadata(settings, metadata)
+
+
+def tags_filter(settings: ToolSettings, given: Sequence[str]) -> tuple[str, ...]:
+    """Tags to filter by, as they are stored.
+
+    Raises:
+        ValidationError: There are more than a memory can have, or one is too long.
+    """
+    check_limits(settings, tags=given)
+    return tuple(tag.strip() for tag in given if tag.strip())
+
+
+def _check_tags(settings: ToolSettings, tags: Sequence[str]) -> None:
+    if len(tags) > settings.max_tags:
+        raise ValidationError(f"Too many tags: {len(tags)}, at most {settings.max_tags} are allowed")
+    longest = max(map(len, tags), default=0)
+    if longest > settings.max_tag_length:
+        raise ValidationError(f"A tag is too long: {longest} characters, at most {settings.max_tag_length} are allowed")
+
+
+def _check_metadata(settings: ToolSettings, metadata: Mapping[str, JsonValue]) -> None:
+    try:
+        size = len(json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        raise ValidationError("metadata must be JSON: NaN, infinity and endless nesting are not") from None
+    if size > settings.max_metadata_bytes:
+        raise ValidationError(
+            f"metadata is too large: {size} bytes of JSON, at most {settings.max_metadata_bytes} are allowed"
+        )

@@ -1,11 +1,14 @@
-"""What the batch tools share: elements checked one by one, and what a bad one does (specification §3.6)."""
+"""Tools that store or change many memories at once: each element is checked alone, and ``on_error`` says what follows.
+
+See specification §3.6.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Annotated, Generic, Literal, TypeAlias, TypeVar
+from typing import Annotated, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 import pydantic
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -17,8 +20,13 @@ from memory_retrievers.errors import (
     NotFoundError,
     ValidationError,
 )
-from memory_retrievers.models import JsonObject
-from memory_retrievers.tools.arguments import ArgumentsT
+from memory_retrievers.models import AnyMemory, JsonObject, MemoryKey, SemanticDraft
+from memory_retrievers.tools.arguments import LONGEST_ID, ArgumentsT, ManagementArguments, without
+from memory_retrievers.tools.manager.values import Change
+from memory_retrievers.tools.responses import complete, respond
+from memory_retrievers.tools.store import Stored, StoreItem, associated, draft_of, store_one
+from memory_retrievers.tools.tool import ToolContext, ToolOutput
+from memory_retrievers.tools.update import UpdateItem, change_of
 
 WhatNext: TypeAlias = Literal["rollback", "stop", "continue"]
 
@@ -51,7 +59,7 @@ DoneT = TypeVar("DoneT")
 
 @dataclass(slots=True, kw_only=True)
 class Batch(Generic[DoneT]):
-    """How a batch went so far.
+    """Progress of a batch.
 
     Attributes:
         on_error: What a bad element does.
@@ -67,18 +75,24 @@ class Batch(Generic[DoneT]):
 
     @property
     def is_undone(self) -> bool:
-        """Whether nothing of it is to be kept."""
+        """True if nothing of the batch is to be kept."""
         return self.is_over and self.on_error == "rollback"
 
     def is_over_before(self, index: int) -> bool:
-        """Whether an element comes after the bad one that ended the batch."""
+        """True if an element comes after the bad one that ended the batch."""
         return self.is_over and (self.is_undone or index > int(self.errors[0]["index"]))
 
     def fail(self, index: int, error: MemoryRetrieversError, *, id: object = None) -> None:
-        """Note that an element is bad, and go on, stop, or give up what was done."""
-        named = {"id": id} if isinstance(id, str) else {}
-        told = {"index": index, **named, "error_type": type(error).__name__, "message": str(error)}
-        self.errors = sorted([*self.errors, told], key=lambda each: int(each["index"]))
+        """Note that an element is bad, and go on, stop, or give up what was done.
+
+        Args:
+            index: Its place in the batch, from 0.
+            error: The reason.
+            id: The id that the element names; anything but a text is left out of the note.
+        """
+        named = {"id": id[:LONGEST_ID]} if isinstance(id, str) else {}
+        noted = {"index": index, **named, "error_type": type(error).__name__, "message": str(error)}
+        self.errors = sorted([*self.errors, noted], key=lambda each: int(each["index"]))
         if self.on_error != "continue":
             self.errors = self.errors[:1]
             self.is_over = True
@@ -97,7 +111,7 @@ class Batch(Generic[DoneT]):
 
     @contextmanager
     def kept(self, transaction: AbstractContextManager[object]) -> Iterator[None]:
-        """What is written inside a transaction, undone if a bad element means that nothing is to be kept.
+        """Run the block inside a transaction, which is undone if a bad element means that nothing is to be kept.
 
         Raises:
             BatchOperationError: The store or the embedder failed; what was written is undone.
@@ -136,6 +150,11 @@ def read_element(element: object, model: type[ArgumentsT]) -> ArgumentsT:
 def check_size(elements: Sequence[object], *, name: str, most: int) -> None:
     """Refuse a batch of nothing, or of too much.
 
+    Args:
+        elements: The elements of the batch.
+        name: The parameter that holds them, for the error message.
+        most: How many there may be.
+
     Raises:
         ValidationError: It is empty, or larger than ``most``; the count stands in the details.
     """
@@ -144,3 +163,193 @@ def check_size(elements: Sequence[object], *, name: str, most: int) -> None:
         raise ValidationError(f"The batch is empty: give at least one element in {name}", details=details)
     if len(elements) > most:
         raise ValidationError(f"The batch of {len(elements)} exceeds the maximum of {most}", details=details)
+
+
+_ITEMS_WITHOUT_SCOPE = without(StoreItem, {"scope"})
+
+
+class MemoryBatchStoreArguments(ManagementArguments):
+    """Arguments of ``memory_batch_store``."""
+
+    items: Annotated[
+        tuple[object, ...],
+        WithJsonSchema({"type": "array", "items": _ITEMS_WITHOUT_SCOPE.model_json_schema()}),
+        Field(description="What to store; each element takes what memory_store takes."),
+    ]
+    on_error: OnError = "rollback"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """An item that fits, with its place in the batch."""
+
+    index: int
+    item: StoreItem
+    draft: SemanticDraft
+
+
+class _Done(NamedTuple):
+    """Outcome of the item at a place in the batch."""
+
+    place: int
+    stored: Stored
+
+
+def memory_batch_store(context: ToolContext, arguments: MemoryBatchStoreArguments) -> ToolOutput:
+    """Store many memories (specification §3.6) in one transaction, embedded in batches unless duplicates matter.
+
+    Raises:
+        ValidationError: There are no items, or too many.
+        BatchOperationError: The store or the embedder failed; nothing was stored.
+    """
+    manager = context.manager
+    check_size(arguments.items, name="items", most=manager.settings.batch_max_size)
+    batch: Batch[_Done] = Batch(on_error=arguments.on_error)
+    # 1. check every item before anything is embedded
+    wanted = [
+        _Wanted(index=index, item=item, draft=draft)
+        for index, (item, draft) in batch.each(arguments.items, lambda element: _read_item(context, element))
+    ]
+    # 2. store
+    with batch.kept(manager.transaction(*{each.draft.scope for each in wanted})):
+        _put(context, wanted, batch)
+    # 3. answer
+    return _stored(context, arguments, batch)
+
+
+def _read_item(context: ToolContext, element: object) -> tuple[StoreItem, SemanticDraft]:
+    item = read_element(element, StoreItem if context.allow_scopes else _ITEMS_WITHOUT_SCOPE)
+    return item, draft_of(context, item)
+
+
+def _put(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Done]) -> None:
+    """Items of which nothing is compared go together; one that looks for duplicates sees all that stand before it."""
+    waiting: list[_Wanted] = []
+    for each in wanted:
+        if each.item.looks_for_duplicates:
+            _put_together(context, waiting, batch)
+            _put_singly(context, [each], batch)
+            waiting = []
+        else:
+            waiting.append(each)
+    _put_together(context, waiting, batch)
+
+
+def _put_together(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Done]) -> None:
+    if not wanted or batch.is_over_before(wanted[0].index):
+        return
+    try:
+        memories = context.manager.add([each.draft for each in wanted])
+    except ValidationError:  # the host holds one of them back
+        _put_singly(context, wanted, batch)
+        return
+    batch.done += [
+        _Done(each.index, Stored(memory=memory, associations=associated(context, each.item, memory)))
+        for each, memory in zip(wanted, memories, strict=True)
+    ]
+
+
+def _put_singly(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Done]) -> None:
+    for each in wanted:
+        if batch.is_over_before(each.index):
+            return
+        try:
+            batch.done.append(_Done(each.index, store_one(context, each.item, each.draft)))
+        except ValidationError as error:
+            batch.fail(each.index, error)
+
+
+def _stored(context: ToolContext, arguments: MemoryBatchStoreArguments, batch: Batch[_Done]) -> ToolOutput:
+    new = [stored for _, stored in batch.done if stored.is_new]
+    known = [{"index": place, "duplicate_of": stored.memory.id} for place, stored in batch.done if not stored.is_new]
+    answer: JsonObject = {
+        "success": not batch.errors,
+        "stored_count": len(new),
+        "stored_ids": [stored.memory.id for stored in new],
+        "errors": batch.errors,
+    }
+    if known:
+        answer["duplicates"] = known
+    return respond(
+        context,
+        arguments,
+        answer,
+        {},
+        lambda: {"memory_objects": [complete(context, stored.memory, linked=stored.associations) for stored in new]},
+        plain=answer,
+    )
+
+
+class MemoryBatchUpdateArguments(ManagementArguments):
+    """Arguments of ``memory_batch_update``."""
+
+    updates: Annotated[
+        tuple[object, ...],
+        WithJsonSchema({"type": "array", "items": UpdateItem.model_json_schema()}),
+        Field(description="What to change; each element takes what memory_update takes."),
+    ]
+    on_error: OnError = "rollback"
+
+
+def memory_batch_update(context: ToolContext, arguments: MemoryBatchUpdateArguments) -> ToolOutput:
+    """Change many memories (specification §3.6) in one transaction; their new texts are embedded in batches.
+
+    Raises:
+        ValidationError: There are no updates, or too many.
+        BatchOperationError: The store or the embedder failed; nothing was changed.
+    """
+    manager = context.manager
+    check_size(arguments.updates, name="updates", most=manager.settings.batch_max_size)
+    batch: Batch[AnyMemory] = Batch(on_error=arguments.on_error)
+    with batch.kept(manager.transaction_for(lambda: _named(context, arguments.updates), scope=context.scope)):
+        _update(context, arguments.updates, batch)
+    return _updated(context, arguments, batch)
+
+
+def _named(context: ToolContext, updates: Sequence[object]) -> list[AnyMemory]:
+    """The memories of those updates that name one."""
+    named = []
+    for element in updates:
+        with suppress(ValidationError, NotFoundError):
+            named.append(context.find_seen(read_element(element, UpdateItem).id))
+    return named
+
+
+def _update(context: ToolContext, updates: Sequence[object], batch: Batch[AnyMemory]) -> None:
+    """All changes go together; one of a memory that is changed twice waits for the first."""
+    waiting: dict[MemoryKey, Change] = {}
+
+    def write_waiting() -> None:
+        batch.done += context.manager.update_many(list(waiting.values()))
+        waiting.clear()
+
+    def take(element: object) -> None:
+        item = read_element(element, UpdateItem)
+        memory = context.find_seen(item.id)
+        if memory.key in waiting:
+            write_waiting()
+            memory = context.find_seen(item.id)
+        change = change_of(context, item, memory)
+        if not item.changes_nothing:
+            waiting[memory.key] = change
+
+    batch.each(updates, take)
+    if not batch.is_undone:
+        write_waiting()
+
+
+def _updated(context: ToolContext, arguments: MemoryBatchUpdateArguments, batch: Batch[AnyMemory]) -> ToolOutput:
+    answer = {
+        "success": not batch.errors,
+        "updated_count": len(batch.done),
+        "updated_ids": [memory.id for memory in batch.done],
+        "errors": batch.errors,
+    }
+    return respond(
+        context,
+        arguments,
+        answer,
+        {},
+        lambda: {"memory_objects": [complete(context, memory) for memory in batch.done]},
+        plain=answer,
+    )

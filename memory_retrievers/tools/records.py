@@ -1,31 +1,39 @@
-"""``memory_get``, ``memory_list`` and ``memory_delete``: memories by their ids, or by what they are."""
+"""Tools about single memories and lists of them: get, list, delete, manage, and all memories page by page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
+from enum import StrEnum
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from memory_retrievers.errors import NotFoundError, ValidationError
-from memory_retrievers.fields import UTCDateTime
-from memory_retrievers.managed import MemoryFilter
-from memory_retrievers.models import AnyMemory, JsonObject, Origin
-from memory_retrievers.rendering.levels import levels
-from memory_retrievers.rendering.raw import iso
-from memory_retrievers.tools.arguments import ManagementArguments
-from memory_retrievers.tools.limits import check_limits
-from memory_retrievers.tools.objects import MOST_ASSOCIATIONS, complete, key_of, text_of
-from memory_retrievers.tools.parameters import (
+from memory_retrievers.models import AnyMemory, JsonObject, ResponseLevel
+from memory_retrievers.models.fields import UTCDateTime
+from memory_retrievers.models.management import MemoryFilter
+from memory_retrievers.text.dates import iso
+from memory_retrievers.tools.arguments import (
     LARGEST_PAGE,
     Bounds,
+    CategoryName,
+    Content,
     ContentTypeFilter,
+    Id,
+    Ids,
+    ManagementArguments,
     MemoryId,
+    Metadata,
+    Tags,
     TagsFilter,
     TierFilter,
+    check_limits,
+    one_of,
+    tags_filter,
     whole_number,
 )
-from memory_retrievers.tools.spec import ToolContext, ToolOutput
+from memory_retrievers.tools.manager.values import Change
+from memory_retrievers.tools.responses import MOST_ASSOCIATIONS, association_object, complete, glance, respond, text_of
+from memory_retrievers.tools.tool import ToolContext, ToolOutput
 
 
 class MemoryGetArguments(ManagementArguments):
@@ -53,34 +61,12 @@ class MemoryListArguments(ManagementArguments):
 class MemoryDeleteArguments(ManagementArguments):
     """Arguments of ``memory_delete``."""
 
-    id: Annotated[str | None, Field(description="The id of the one memory to delete; the rest is then ignored.")] = None
-    ids: Annotated[tuple[str, ...] | None, Field(description="The ids of the memories to delete.")] = None
+    id: Annotated[Id | None, Field(description="The id of the one memory to delete; the rest is then ignored.")] = None
+    ids: Annotated[Ids | None, Field(description="The ids of the memories to delete.")] = None
     memory_tier: Annotated[TierFilter, Field(description="Delete only memories of this tier.")] = None
     older_than: Annotated[
         UTCDateTime | None, Field(description="Delete only memories made before this moment, as ISO 8601.")
     ] = None
-
-
-def find_seen(context: ToolContext, id: str) -> AnyMemory:
-    """A memory that operations on many may touch: what tools have stored, unless the host allows all.
-
-    Raises:
-        NotFoundError: There is no such memory.
-    """
-    memory = context.manager.find(id, root=context.root, scope=context.scope)
-    if context.kinds != "all" and memory.origin is not Origin.TOOL:
-        raise NotFoundError(f"Memory not found: {id}")
-    return memory
-
-
-def filter_tags(context: ToolContext, given: Sequence[str]) -> tuple[str, ...]:
-    """Tags to filter by, as they are stored.
-
-    Raises:
-        ValidationError: There are more than a memory can have, or one is too long.
-    """
-    check_limits(context.manager.settings, tags=given)
-    return tuple(tag.strip() for tag in given if tag.strip())
 
 
 def memory_get(context: ToolContext, arguments: MemoryGetArguments) -> ToolOutput:
@@ -90,23 +76,24 @@ def memory_get(context: ToolContext, arguments: MemoryGetArguments) -> ToolOutpu
         NotFoundError: There is no such memory.
     """
     manager = context.manager
-    found = manager.find(arguments.id, root=context.root, scope=context.scope)
-    (memory,) = manager.access([found], how="get")
-    told = _listed(memory) | {
+    found = context.find(arguments.id)
+    (memory,) = manager.importance.access([found], how="get")
+    answer = _listed(memory) | {
         "metadata": memory.metadata,
         "updated_at": iso(memory.updated_at),
         "expires_at": None if memory.expires_at is None else iso(memory.expires_at),
     }
-    if context.response_format == "seed004":
-        return ToolOutput.of(told)
-    linked = manager.associations_of(memory, within=context.root, limit=MOST_ASSOCIATIONS)
-    return ToolOutput.of(
-        levels(
-            {"success": True, "id": memory.id},
-            told,
-            complete(context, memory, linked=linked),
-            level=arguments.response_level,
-        )
+    return respond(
+        context,
+        arguments,
+        {"success": True, "id": memory.id},
+        answer,
+        lambda: complete(
+            context,
+            memory,
+            linked=manager.associations_of(memory, within=context.root, limit=MOST_ASSOCIATIONS),
+        ),
+        plain=answer,
     )
 
 
@@ -117,28 +104,26 @@ def memory_list(context: ToolContext, arguments: MemoryListArguments) -> ToolOut
         scope=context.scope,
         kinds=context.kinds,
         tier=arguments.memory_tier,
-        tags=filter_tags(context, arguments.tags),
+        tags=tags_filter(manager.settings, arguments.tags),
         content_type=arguments.content_type,
         created_after=arguments.created_after,
         created_before=arguments.created_before,
     )
     total = manager.count(seen)
     memories = manager.select(seen, limit=arguments.limit, offset=min(arguments.offset, total))
-    told = {
+    answer = {
         "memories": [_listed(memory) for memory in memories],
         "total": total,
         "limit": arguments.limit,
         "offset": arguments.offset,
     }
-    if context.response_format == "seed004":
-        return ToolOutput.of(told)
-    return ToolOutput.of(
-        levels(
-            {"success": True, "total": total},
-            told,
-            {"memories": [complete(context, memory) for memory in memories]},
-            level=arguments.response_level,
-        )
+    return respond(
+        context,
+        arguments,
+        {"success": True, "total": total},
+        answer,
+        lambda: {"memories": [complete(context, memory) for memory in memories]},
+        plain=answer,
     )
 
 
@@ -150,18 +135,16 @@ def memory_delete(context: ToolContext, arguments: MemoryDeleteArguments) -> Too
     """
     manager = context.manager
     # together, so that what no longer fits meanwhile is not deleted
-    with manager.transaction_around(lambda: _chosen(context, arguments), scope=context.scope, removes=True) as memories:
+    with manager.transaction_for(lambda: _chosen(context, arguments), scope=context.scope, removes=True) as memories:
         manager.delete(memories)
-    told = {"deleted_count": len(memories), "deleted_ids": [memory.id for memory in memories]}
-    if context.response_format == "seed004":
-        return ToolOutput.of(told)
-    return ToolOutput.of(
-        levels(
-            {"success": True, **told},
-            {},
-            {"affected_items": [complete(context, memory) for memory in memories]},
-            level=arguments.response_level,
-        )
+    answer = {"deleted_count": len(memories), "deleted_ids": [memory.id for memory in memories]}
+    return respond(
+        context,
+        arguments,
+        {"success": True, **answer},
+        {},
+        lambda: {"affected_items": [complete(context, memory) for memory in memories]},
+        plain=answer,
     )
 
 
@@ -195,10 +178,10 @@ def _known(context: ToolContext, ids: tuple[str, ...]) -> list[AnyMemory]:
     known: dict[object, AnyMemory] = {}
     for each in dict.fromkeys(ids):
         try:
-            memory = context.manager.find(each, root=context.root, scope=context.scope)
+            memory = context.find(each)
         except NotFoundError:
             continue
-        known[key_of(memory)] = memory
+        known[memory.key] = memory
     return list(known.values())
 
 
@@ -212,3 +195,163 @@ def _listed(memory: AnyMemory) -> JsonObject:
         "tags": list(memory.tags),
         "created_at": iso(memory.created_at),
     }
+
+
+MANAGED_PREVIEW: Final = 100
+
+
+class Operation(StrEnum):
+    """Operation on the memory."""
+
+    GET = "get"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+class ManageArguments(ManagementArguments):
+    """Arguments of ``memory_manage``; those from ``content`` on say what an update changes."""
+
+    operation: Annotated[Operation, *one_of(Operation, name="operation"), Field(description="get, update or delete.")]
+    memory_id: MemoryId
+    content: Annotated[Content | None, Field(description="For update: the new text.")] = None
+    scope: Annotated[
+        str | None, Field(description="For update: the scope to move it to. Otherwise the scope to look in first.")
+    ] = None
+    tags: Annotated[Tags | None, Field(description="For update: tags that take the place of the old ones.")] = None
+    category: Annotated[CategoryName | None, Field(description="For update: what the memory is now about.")] = None
+    metadata: Annotated[Metadata | None, Field(description="For update: keys to add or to write over.")] = None
+
+
+def memory_manage(context: ToolContext, arguments: ManageArguments) -> ToolOutput:
+    """Get, update or delete one memory, of either kind, within the root (specification §4.2)."""
+    updates = arguments.operation is Operation.UPDATE
+    first = context.scope if updates else context.scope_named(arguments.scope)
+    try:
+        memory = context.manager.find(arguments.memory_id, root=context.root, scope=first)
+    except NotFoundError:
+        if arguments.operation is Operation.GET and arguments.response_level is ResponseLevel.MINIMAL:
+            return ToolOutput.of({"success": True, "exists": False})
+        raise
+    match arguments.operation:
+        case Operation.GET:
+            return _get(context, memory, arguments)
+        case Operation.UPDATE:
+            return _update(context, memory, arguments)
+        case Operation.DELETE:
+            return _delete(context, memory, arguments)
+
+
+def _get(context: ToolContext, memory: AnyMemory, arguments: ManageArguments) -> ToolOutput:
+    memory = next(iter(context.manager.importance.access([memory], how="get")), memory)
+    linked = context.manager.associations_of(memory, within=context.root, limit=MOST_ASSOCIATIONS)
+    return respond(
+        context,
+        arguments,
+        {"success": True, "exists": True},
+        {"memory": glance(context, memory, length=MANAGED_PREVIEW)},
+        lambda: {
+            "memory": complete(context, memory),
+            "associations": [association_object(context, each, of=memory) for each in linked],
+            "metadata": memory.metadata,
+        },
+    )
+
+
+def _update(context: ToolContext, memory: AnyMemory, arguments: ManageArguments) -> ToolOutput:
+    manager = context.manager
+    target = memory.scope if arguments.scope is None else context.scope_named(arguments.scope)
+    merged = None if arguments.metadata is None else {**memory.metadata, **arguments.metadata}
+    check_limits(manager.settings, content=arguments.content, tags=arguments.tags, metadata=merged)
+    within = () if target != memory.scope else (target,)
+    with manager.transaction(*within):
+        after = manager.update(
+            Change(
+                memory,
+                content=arguments.content,
+                tags=arguments.tags,
+                metadata=arguments.metadata,
+                category=arguments.category,
+            )
+        )
+        if target != memory.scope:
+            after = manager.move([after], target_scope=target)[0]
+    changed = [name for name in _CHANGEABLE if getattr(arguments, name) is not None]
+    summary = f"Updated {', '.join(changed)}" if changed else "Nothing was given to change"
+    return respond(
+        context,
+        arguments,
+        {"success": True},
+        {"affected_count": 1 if changed else 0, "summary": summary},
+        lambda: {
+            "affected_items": [complete(context, after)] if changed else [],
+            "change_details": {
+                "operation": "update",
+                "changed_fields": changed,
+                "scope_before": context.shown(memory.scope),
+                "updated_at": iso(after.updated_at),
+            },
+        },
+    )
+
+
+_CHANGEABLE: Final = ("content", "scope", "tags", "category", "metadata")
+
+
+def _delete(context: ToolContext, memory: AnyMemory, arguments: ManageArguments) -> ToolOutput:
+    linked = context.manager.associations_of(memory, within=context.root)
+    context.manager.delete([memory])
+    return respond(
+        context,
+        arguments,
+        {"success": True},
+        {"affected_count": 1, "summary": f"Deleted {memory.id}"},
+        lambda: {
+            "affected_items": [glance(context, memory, length=MANAGED_PREVIEW)],
+            "change_details": {"operation": "delete", "associations_removed": len(linked)},
+        },
+    )
+
+
+LISTED_PREVIEW: Final = 30
+ASSOCIATIONS: Final = 3
+
+
+class ListAllArguments(ManagementArguments):
+    """Arguments of ``memory_list_all``."""
+
+    page: Annotated[int, Field(ge=1, description="Which page, from 1 on.")] = 1
+    per_page: Annotated[int, *whole_number("per_page", 1, 100, "How many memories a page has, 1 to 100.")] = 10
+
+
+def memory_list_all(context: ToolContext, arguments: ListAllArguments) -> ToolOutput:
+    """One page of all memories, newest first; a page past the end is empty (specification §4.3)."""
+    manager = context.manager
+    everything = MemoryFilter(scope=context.root, include_child_scopes=True, kinds=context.kinds)
+    total = manager.count(everything)
+    pages = -(-total // arguments.per_page)
+    before = (arguments.page - 1) * arguments.per_page
+    memories = manager.select(everything, limit=arguments.per_page, offset=before) if before < total else []
+    return respond(
+        context,
+        arguments,
+        {"success": True, "total_count": total},
+        {"memories": [glance(context, memory, length=LISTED_PREVIEW, key="preview") for memory in memories]},
+        lambda: {
+            "memories": [
+                complete(
+                    context,
+                    memory,
+                    linked=manager.associations_of(memory, within=context.root, limit=ASSOCIATIONS),
+                )
+                for memory in memories
+            ],
+            "pagination_info": {
+                "page": arguments.page,
+                "per_page": arguments.per_page,
+                "total_items": total,
+                "total_pages": pages,
+                "has_next": arguments.page < pages,
+                "has_previous": arguments.page > 1,
+            },
+        },
+    )

@@ -1,59 +1,50 @@
-"""The table of all tools: name → arguments model → function → description. Adapters are generated from it."""
+"""Registry of all tools, from which the adapters are generated, and the toolbox that calls them by name."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
 
-from memory_retrievers.errors import NotFoundError
+from memory_retrievers.errors import NotFoundError, error_object
 from memory_retrievers.tools import (
-    associating,
-    batch_storing,
-    consolidating,
-    listing,
-    managing,
-    moving,
-    recall,
+    associate,
+    batches,
+    consolidate,
     records,
+    retrieve,
     scene,
-    scoping,
-    scores,
-    searching,
-    sessions,
-    storing,
-    syncing,
-    updating,
+    scopes,
+    search,
+    store,
+    update,
 )
-from memory_retrievers.tools.spec import ToolSpec
+from memory_retrievers.tools.sync import tool
+from memory_retrievers.tools.tool import AnyTool, Tool, ToolChoice, ToolContext, ToolOutput, run_tool
 
-AnyToolSpec: TypeAlias = ToolSpec[Any]
-"""A tool, whatever its arguments."""
-
-_RECALL: tuple[AnyToolSpec, ...] = (
-    ToolSpec(
+_RECALL: tuple[AnyTool, ...] = (
+    Tool(
         name="retrieve_memory",
-        arguments=recall.RetrieveMemoryArguments,
-        function=recall.retrieve_memory,
+        arguments=retrieve.RetrieveMemoryArguments,
+        function=retrieve.retrieve_memory,
         description=(
             "Search long-term memory of earlier conversations. Use it whenever the user refers to something said or "
             "done before, or when knowing the user would change the answer. Returns known facts, then past episodes, "
             "best match first, each with when it happened."
         ),
     ),
-    ToolSpec(
+    Tool(
         name="context_pre_retrieve",
-        arguments=recall.ContextArguments,
-        function=recall.context_pre_retrieve,
+        arguments=retrieve.ContextArguments,
+        function=retrieve.context_pre_retrieve,
         description=(
             "Look up only the known facts that bear on a message, without past episodes and without leaving a trace. "
             "Meant to run before answering; returns nothing when no fact applies."
         ),
     ),
-    ToolSpec(
+    Tool(
         name="recent_memory",
-        arguments=recall.RecentMemoryArguments,
-        function=recall.recent_memory,
+        arguments=retrieve.RecentMemoryArguments,
+        function=retrieve.recent_memory,
         description=(
             "List the newest episodes from earlier conversations, newest first, whatever they are about. "
             "Use it to catch up at the start of a conversation."
@@ -62,11 +53,11 @@ _RECALL: tuple[AnyToolSpec, ...] = (
 )
 """The tools that read, with any memory."""
 
-_RECORDS: tuple[AnyToolSpec, ...] = (
-    ToolSpec(
+_RECORDS: tuple[AnyTool, ...] = (
+    Tool(
         name="memory_store",
-        arguments=storing.MemoryStoreArguments,
-        function=storing.memory_store,
+        arguments=store.MemoryStoreArguments,
+        function=store.memory_store,
         writes=True,
         scoped=("scope",),
         description=(
@@ -74,33 +65,33 @@ _RECORDS: tuple[AnyToolSpec, ...] = (
             "be understood by itself later. Returns its id."
         ),
     ),
-    ToolSpec(
+    Tool(
         name="memory_search",
-        arguments=searching.MemorySearchArguments,
-        function=searching.memory_search,
+        arguments=search.MemorySearchArguments,
+        function=search.memory_search,
         scoped=("scope",),
         description=(
             "Search what the memory tools have stored, by meaning, by words, or both, with filters. Returns the best "
             "matches with their ids and how similar they are."
         ),
     ),
-    ToolSpec(
+    Tool(
         name="memory_get",
         arguments=records.MemoryGetArguments,
         function=records.memory_get,
         description="Read one memory whole, by its id: its content, tags, metadata, and when it was made and changed.",
     ),
-    ToolSpec(
+    Tool(
         name="memory_update",
-        arguments=updating.MemoryUpdateArguments,
-        function=updating.memory_update,
+        arguments=update.MemoryUpdateArguments,
+        function=update.memory_update,
         writes=True,
         description=(
             "Change one memory, by its id: its content, tags, metadata or tier. What is left out stays; tags are "
             "replaced, metadata is added to."
         ),
     ),
-    ToolSpec(
+    Tool(
         name="memory_delete",
         arguments=records.MemoryDeleteArguments,
         function=records.memory_delete,
@@ -110,43 +101,43 @@ _RECORDS: tuple[AnyToolSpec, ...] = (
             "Returns the ids of what was deleted."
         ),
     ),
-    ToolSpec(
+    Tool(
         name="memory_list",
         arguments=records.MemoryListArguments,
         function=records.memory_list,
         description="List what the memory tools have stored, newest first, a page at a time, with filters.",
     ),
-    ToolSpec(
+    Tool(
         name="memory_batch_store",
-        arguments=batch_storing.MemoryBatchStoreArguments,
-        function=batch_storing.memory_batch_store,
+        arguments=batches.MemoryBatchStoreArguments,
+        function=batches.memory_batch_store,
         writes=True,
         description="Remember many things at once, which is much faster than one by one. Returns their ids.",
     ),
-    ToolSpec(
+    Tool(
         name="memory_batch_update",
-        arguments=updating.MemoryBatchUpdateArguments,
-        function=updating.memory_batch_update,
+        arguments=batches.MemoryBatchUpdateArguments,
+        function=batches.memory_batch_update,
         writes=True,
         description="Change many memories at once, each by its id as memory_update does.",
     ),
-    ToolSpec(
+    Tool(
         name="memory_get_score",
-        arguments=scores.MemoryGetScoreArguments,
-        function=scores.memory_get_score,
+        arguments=update.MemoryGetScoreArguments,
+        function=update.memory_get_score,
         description="Tell how important a memory is, 0 to 1, and how often it was used.",
     ),
-    ToolSpec(
+    Tool(
         name="memory_set_score",
-        arguments=scores.MemorySetScoreArguments,
-        function=scores.memory_set_score,
+        arguments=update.MemorySetScoreArguments,
+        function=update.memory_set_score,
         writes=True,
         description="Set by hand how important a memory is, 0 to 1; use no longer changes it then.",
     ),
-    ToolSpec(
+    Tool(
         name="memory_consolidate",
-        arguments=consolidating.MemoryConsolidateArguments,
-        function=consolidating.memory_consolidate,
+        arguments=consolidate.MemoryConsolidateArguments,
+        function=consolidate.memory_consolidate,
         writes=True,
         description=(
             "Merge several memories about one thing into a single one, shortened if it gets long. The originals stay "
@@ -154,13 +145,13 @@ _RECORDS: tuple[AnyToolSpec, ...] = (
         ),
     ),
 )
-"""The tools of seed 004: what is stored, record by record; they need an AgentMemory, as those below do."""
+"""Tools for what is stored, record by record; they need an AgentMemory, as those below do."""
 
-_CONNECTIONS: tuple[AnyToolSpec, ...] = (
-    ToolSpec(
+_CONNECTIONS: tuple[AnyTool, ...] = (
+    Tool(
         name="memory_manage",
-        arguments=managing.ManageArguments,
-        function=managing.memory_manage,
+        arguments=records.ManageArguments,
+        function=records.memory_manage,
         description=(
             "Read, change or delete one memory whose id is known. Reading with response_level full also tells what "
             "the memory is associated with."
@@ -168,33 +159,33 @@ _CONNECTIONS: tuple[AnyToolSpec, ...] = (
         writes=True,
         scoped=("scope",),
     ),
-    ToolSpec(
+    Tool(
         name="memory_discover_associations",
-        arguments=associating.DiscoverAssociationsArguments,
-        function=associating.memory_discover_associations,
+        arguments=associate.DiscoverAssociationsArguments,
+        function=associate.memory_discover_associations,
         description=(
             "Find other memories that are near to one memory in meaning, strongest first. Use it to see what else "
             "is known around something; it changes nothing."
         ),
     ),
-    ToolSpec(
+    Tool(
         name="memory_move",
-        arguments=moving.MoveArguments,
-        function=moving.memory_move,
+        arguments=update.MoveArguments,
+        function=update.memory_move,
         description="Move memories to another scope. Their ids, times and associations stay.",
         writes=True,
         scoped=("target_scope",),
     ),
-    ToolSpec(
+    Tool(
         name="memory_list_all",
-        arguments=listing.ListAllArguments,
-        function=listing.memory_list_all,
+        arguments=records.ListAllArguments,
+        function=records.memory_list_all,
         description="Leaf through all stored memories, newest first, page by page. To look for something, search.",
     ),
-    ToolSpec(
+    Tool(
         name="memory_sync",
-        arguments=syncing.SyncArguments,
-        function=syncing.memory_sync,
+        arguments=tool.SyncArguments,
+        function=tool.memory_sync,
         description=(
             "Export memories as a JSON document, to a file or in the answer, or import such a document. "
             "Ids, times and associations are kept."
@@ -202,24 +193,24 @@ _CONNECTIONS: tuple[AnyToolSpec, ...] = (
         writes=True,
         scoped=("scope",),
     ),
-    ToolSpec(
+    Tool(
         name="scope_list",
-        arguments=scoping.ScopeListArguments,
-        function=scoping.scope_list,
+        arguments=scopes.ScopeListArguments,
+        function=scopes.scope_list,
         description="List the scopes that hold memories, with how many each holds.",
         scoped=("parent_scope",),
     ),
-    ToolSpec(
+    Tool(
         name="scope_suggest",
-        arguments=scoping.ScopeSuggestArguments,
-        function=scoping.scope_suggest,
+        arguments=scopes.ScopeSuggestArguments,
+        function=scopes.scope_suggest,
         description="Suggest the scope in which a text would best be stored; it stores nothing.",
         scoped=("current_scope",),
     ),
-    ToolSpec(
+    Tool(
         name="session_manage",
-        arguments=sessions.SessionArguments,
-        function=sessions.session_manage,
+        arguments=scopes.SessionArguments,
+        function=scopes.session_manage,
         description=(
             "Create a session (a scope for one piece of work), list the sessions there are, or clean up: delete "
             "what is older than some days in them."
@@ -227,10 +218,10 @@ _CONNECTIONS: tuple[AnyToolSpec, ...] = (
         writes=True,
     ),
 )
-"""The tools of seed 002: what belongs together, scopes, sessions, files."""
+"""Tools for what belongs together, scopes, sessions, files."""
 
-_STORY: tuple[AnyToolSpec, ...] = (
-    ToolSpec(
+_STORY: tuple[AnyTool, ...] = (
+    Tool(
         name="scene",
         arguments=scene.SceneArguments,
         function=scene.scene,
@@ -241,15 +232,15 @@ _STORY: tuple[AnyToolSpec, ...] = (
         ),
     ),
 )
-"""The tool of seed 003: the memory of a story; it needs an AgentMemory, too."""
+"""The tool for the memory of a story; it needs an AgentMemory, too."""
 
-REGISTRY: Mapping[str, AnyToolSpec] = MappingProxyType(
+REGISTRY: Mapping[str, AnyTool] = MappingProxyType(
     {tool.name: tool for tool in _RECALL + _RECORDS + _CONNECTIONS + _STORY}
 )
 """Every tool by its name, in the order in which they are offered."""
 
 
-def offered_tools(*, allow_scopes: bool, names: Collection[str] | Literal["read"] | None = None) -> list[AnyToolSpec]:
+def offered_tools(*, allow_scopes: bool, names: ToolChoice = None) -> list[AnyTool]:
     """The tools that a host offers to a model.
 
     Args:
@@ -267,7 +258,7 @@ def offered_tools(*, allow_scopes: bool, names: Collection[str] | Literal["read"
     return [find_tool(name, among=offered) for name in names]
 
 
-def find_tool(name: str, *, among: Mapping[str, AnyToolSpec] = REGISTRY) -> AnyToolSpec:
+def find_tool(name: str, *, among: Mapping[str, AnyTool] = REGISTRY) -> AnyTool:
     """The tool of that name.
 
     Raises:
@@ -278,3 +269,23 @@ def find_tool(name: str, *, among: Mapping[str, AnyToolSpec] = REGISTRY) -> AnyT
     if name in REGISTRY:
         raise NotFoundError(f"{name} is about scopes, which models may not name here: give allow_scopes=True")
     raise NotFoundError(f"Unknown tool: {name}. Known tools: {', '.join(among)}")
+
+
+class LocalToolbox:
+    """All tools of the registry, on a memory in this process.
+
+    Args:
+        context: What every call works on.
+    """
+
+    def __init__(self, context: ToolContext) -> None:
+        self._context = context
+        self._tools = {tool.name: tool for tool in offered_tools(allow_scopes=context.allow_scopes)}
+
+    def call(self, name: str, arguments: Mapping[str, object]) -> ToolOutput:
+        """Run a tool. Errors, an unknown name included, are answered with the error object."""
+        try:
+            tool = find_tool(name, among=self._tools)
+        except NotFoundError as error:
+            return ToolOutput.of(error_object(error), is_error=True)
+        return run_tool(tool, self._context, arguments)

@@ -34,10 +34,12 @@ _MADE = {
         {
             "default": RetrievalSettings(),
             "light()": RetrievalSettings.light(),
-            "seed()": RetrievalSettings.seed(),
+            "reference()": RetrievalSettings.reference(),
         }
     ),
-    "ingestion settings": lambda: settings_table({"default": IngestionSettings(), "seed()": IngestionSettings.seed()}),
+    "ingestion settings": lambda: settings_table(
+        {"default": IngestionSettings(), "reference()": IngestionSettings.reference()}
+    ),
     "review settings": lambda: settings_table({"default": ReviewSettings()}),
     "scene settings": lambda: settings_table({"default": SceneSettings()}),
     "tool settings": lambda: settings_table({"default": ToolSettings()}),

@@ -1,4 +1,4 @@
-"""The import diagram, drawn from the layers contract that the linter checks."""
+"""The import diagram, drawn from the layers contracts that the linter checks."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ _MARGIN = 34
 
 
 def layers_of(project: str) -> list[list[str]]:
-    r"""The layers of the contract in a ``pyproject.toml``, highest first, each as the modules that stand in it.
+    r"""The layers of a ``pyproject.toml``, highest first, each as the modules that stand in it.
 
-    >>> contract = '[[tool.importlinter.contracts]]\ntype = "layers"\nlayers = ["cli", "a | b"]'
-    >>> layers_of(contract)
-    [['cli'], ['a', 'b']]
+    A layer whose modules may import each other (``:``) is the shelf; the second contract says in which order.
+
+    >>> contract = '[[tool.importlinter.contracts]]\ntype = "layers"\nlayers = '
+    >>> layers_of(f'{contract}["cli", "a | b", "c : d"]\n{contract}["d", "c"]')
+    [['cli'], ['a', 'b'], ['d'], ['c']]
     """
     contracts = tomllib.loads(project)["tool"]["importlinter"]["contracts"]
-    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    rooms, shelf = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    layers = [*(layer for layer in rooms if ":" not in layer), *shelf]
     return [[module.strip() for module in layer.split("|")] for layer in layers]
 
 

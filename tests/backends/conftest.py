@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def own_pools(monkeypatch):
-    """Every memory has connections of its own, also where other tests share theirs (``make test BACKEND=postgres``)."""
+    """Every memory has connections of its own, also where other tests share theirs (``make test-postgres``)."""
     monkeypatch.setattr(psycopg_pool, "ConnectionPool", psycopg_pool.pool.ConnectionPool)
 
 

@@ -7,12 +7,12 @@ import chromadb
 import numpy as np
 import pytest
 from chromadb.config import Settings
+from contracts import VectorProjectionContract
+from contracts.projection import _passage
+from contracts.samples import facts_in
 
 from memory_retrievers import BackendError, IndexOutOfStepError
-from memory_retrievers.backends.chroma import ChromaProjection
-from memory_retrievers.testing.contracts import VectorProjectionContract
-from memory_retrievers.testing.contracts.projection import _passage
-from memory_retrievers.testing.contracts.samples import facts_in
+from memory_retrievers.backends.chroma.collection import ChromaProjection
 
 EAST = np.eye(8, dtype=np.float32)[0]
 
@@ -171,7 +171,7 @@ def test_a_collection_that_somebody_has_deleted_is_to_be_made_anew(chroma_client
 DIES_IN_CHROMA = """
 import os, signal, sys
 from pathlib import Path
-from memory_retrievers.backends.chroma import ChromaProjection
+from memory_retrievers.backends.chroma.collection import ChromaProjection
 projection = ChromaProjection(Path(sys.argv[1]))
 assert projection.open("one")
 with projection._wrapped("search"):

@@ -12,7 +12,7 @@ import pytest
 from chromadb.config import Settings
 
 from memory_retrievers import BackendError, ConfigurationError
-from memory_retrievers.backends.chroma_client import opened_collection
+from memory_retrievers.backends.chroma.clients import opened_collection
 
 
 @pytest.fixture

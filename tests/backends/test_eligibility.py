@@ -4,10 +4,11 @@ from contextlib import suppress
 from datetime import timedelta
 
 import pytest
+from contracts.samples import NOW, add, fact, facts_in
 
-from memory_retrievers.backends.sql import eligibility
+from memory_retrievers.backends.sql import cache
+from memory_retrievers.backends.sql.cache import ENTRY_BYTES
 from memory_retrievers.backends.sqlite import SQLiteLedger
-from memory_retrievers.testing.contracts.samples import NOW, add, fact, facts_in
 
 
 @pytest.fixture
@@ -21,8 +22,8 @@ def ledger(tmp_path):
 def looked_up(monkeypatch):
     """How often SQLite was asked."""
     calls = []
-    look_up = eligibility._look_up
-    monkeypatch.setattr(eligibility, "_look_up", lambda *given: (calls.append(given), look_up(*given))[1])
+    look_up = cache._look_up
+    monkeypatch.setattr(cache, "_look_up", lambda *given: (calls.append(given), look_up(*given))[1])
     return calls
 
 
@@ -74,22 +75,21 @@ def test_what_a_transaction_sees_before_it_is_undone_is_not_remembered(ledger):
 
 def test_what_is_remembered_is_bounded(ledger, monkeypatch):
     for answers in (ledger._eligibility._ids, ledger._eligibility._layouts):
-        monkeypatch.setattr(answers, "_most", 5)
+        monkeypatch.setattr(answers, "_most", ENTRY_BYTES + 5 * 41)
     for scope in ("user/1", "user/2", "user/3"):
         add(ledger, [fact(f"f{n}", scope=scope) for n in range(4)])
         assert len(ledger.eligible(facts_in(scope))) == 4
         assert len(ledger.layout(facts_in(scope)).passages) == 4
-    assert ledger._eligibility._ids._passages <= 5
-    assert ledger._eligibility._layouts._passages <= 5
+    for answers in (ledger._eligibility._ids, ledger._eligibility._layouts):
+        assert answers._bytes <= answers._most
+        assert sum(answer.passages for answer in answers._answers.values()) <= 5
     assert len(ledger.eligible(facts_in("user/1"))) == 4
 
 
 def test_a_layout_is_looked_up_once_until_its_scope_changes_and_serves_its_parts(ledger, monkeypatch):
     calls = []
-    lay_out = eligibility._lay_out
-    monkeypatch.setattr(
-        eligibility, "_lay_out", lambda *given, **more: (calls.append(more), lay_out(*given, **more))[1]
-    )
+    lay_out = cache._lay_out
+    monkeypatch.setattr(cache, "_lay_out", lambda *given, **more: (calls.append(more), lay_out(*given, **more))[1])
     (first, _) = add(ledger, [fact("f1"), fact("f2")])
     assert ledger.layout(facts_in(), memories=[first.memory]).passages.tolist() == [first.id]  # without the others
     assert calls.pop() == {"memories": [first.memory]}

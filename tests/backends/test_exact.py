@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from contracts import VectorIndexContract
+from contracts.samples import NOW, SCOPE, add, fact, facts_in, ranking
 
-from memory_retrievers.backends import exact
-from memory_retrievers.backends.exact import ExactVectorIndex
+from memory_retrievers.backends import vectors as exact
 from memory_retrievers.backends.sqlite import SQLiteLedger
+from memory_retrievers.backends.vectors import ExactVectorIndex
 from memory_retrievers.models import Category
-from memory_retrievers.testing.contracts import VectorIndexContract
-from memory_retrievers.testing.contracts.samples import NOW, SCOPE, add, fact, facts_in, ranking
 
 NORTH = np.array([1, 0], np.float32)
 
@@ -154,3 +154,13 @@ def test_passages_that_vanish_between_asking_and_reading_are_left_out(ledger):
     assert _found(index) == [first, third]
     ledger.lost = set()
     assert _found(index) == [first, second, third, fourth]
+
+
+def test_scopes_that_were_forgotten_whole_leave_nothing_behind(ledger):
+    index = ExactVectorIndex(ledger)
+    for n in range(5):
+        ids = _store(ledger, 3, scope=f"user/{n}")
+        _found(index, facts_in(f"user/{n}"))
+        index.forget(ids)
+    assert not index._blocks
+    assert index._bytes == 0

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from contracts import KeywordIndexContract
+from contracts.samples import NOW, SCOPE, add, episode, fact, facts_in, ranking
 from scipy.stats import kendalltau
 
-from memory_retrievers.backends import term_cache
+from memory_retrievers.backends import terms
 from memory_retrievers.backends.rank_bm25 import RankBM25KeywordIndex
 from memory_retrievers.backends.sql.keyword import SCAN_LIMIT, PostingsKeywordIndex
 from memory_retrievers.backends.sqlite import SQLiteLedger
 from memory_retrievers.models import Category, Kind, MemoryKey, Tier
-from memory_retrievers.passages import Selection
-from memory_retrievers.testing.contracts import KeywordIndexContract
-from memory_retrievers.testing.contracts.samples import NOW, SCOPE, add, episode, fact, facts_in, ranking
+from memory_retrievers.models.selection import Selection
 from memory_retrievers.text import analyze
 
 DEFAULT = {"k1": 0.9, "b": 0.4}
@@ -170,13 +170,14 @@ def test_small_and_large_scopes_are_searched_alike(ledger):
 
 @pytest.mark.parametrize("engine", [PostingsKeywordIndex, RankBM25KeywordIndex])
 def test_what_is_remembered_of_passages_is_bounded_and_stays_right(ledger, monkeypatch, engine):
-    monkeypatch.setattr(term_cache, "REMEMBERED_PASSAGES", 9)
     index = engine(ledger, **DEFAULT)
     scopes = ("user/1", "user/2", "user/3")
     for scope in scopes:
         _store(
             ledger, PostingsKeywordIndex(ledger, **DEFAULT), [fact(f"f{n}", "green tea", scope=scope) for n in range(4)]
         )
+    assert len(index.search(["tea"], facts_in("user/1"), limit=10).passages) == 4
+    monkeypatch.setattr(terms, "REMEMBERED_BYTES", 2 * index._cache._size + 10)
     for scope in (*scopes, *scopes):
         assert len(index.search(["tea"], facts_in(scope), limit=10).passages) == 4
         assert sum(len(entry.block.ids) for entry in index._cache._entries.values()) <= 8
@@ -209,7 +210,7 @@ def test_many_passages_are_taken_from_their_postings_and_few_from_their_texts(le
     _store(ledger, stored, [fact(f"f{n}", text, scope=spread[n % 3]) for n, text in enumerate(texts)])
     selection = facts_in(include_child_scopes=True)
     right = analyzed._cache.block(selection)
-    monkeypatch.setattr(term_cache, "_FEW", 0)
+    monkeypatch.setattr(terms, "_FEW", 0)
     block = stored._cache.block(selection)
     assert (block.ids.tolist(), block.memories.tolist()) == (right.ids.tolist(), right.memories.tolist())
     assert block.lengths.tolist() == right.lengths.tolist()
@@ -217,7 +218,7 @@ def test_many_passages_are_taken_from_their_postings_and_few_from_their_texts(le
 
 
 def test_a_passage_whose_postings_are_being_removed_is_read_from_its_text(ledger, monkeypatch):
-    monkeypatch.setattr(term_cache, "_FEW", 0)
+    monkeypatch.setattr(terms, "_FEW", 0)
     index = PostingsKeywordIndex(ledger, **DEFAULT)
     ids = _store(ledger, index, [fact("f1", "tea"), fact("f2", "milk")])
     with suppress(ZeroDivisionError), ledger.transaction():

@@ -11,21 +11,21 @@ import threading
 import pytest
 
 from memory_retrievers import AgentMemory, BackendError, ConfigurationError, SemanticMemory
-from memory_retrievers.backends.sqlite import SQLiteLedger, migrating
+from memory_retrievers.backends.sqlite import SQLiteLedger, schema
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
-from memory_retrievers.storage import STORE_FILE
-from memory_retrievers.testing import HashEmbedder
+from memory_retrievers.storage.opening import STORE_FILE
+from memory_retrievers.testing import HashEmbedder, inside
 
 FACTS = [f"User number {number} lives in Lyon and likes tea" for number in range(40)]
 
 DIE_WHILE_MIGRATING = """
 import os, pathlib, signal, sys
-from memory_retrievers.backends.sqlite import database, migrating
+from memory_retrievers.backends.sqlite import database, schema
 class Dies(tuple):
     def __iter__(self):
         yield from tuple.__iter__(self)
         os.kill(os.getpid(), signal.SIGKILL)
-migrating.MIGRATIONS = (migrating.MIGRATIONS[0], Dies(migrating.MIGRATIONS[1]))
+schema.MIGRATIONS = (schema.MIGRATIONS[0], Dies(schema.MIGRATIONS[1]))
 database.Database(pathlib.Path(sys.argv[1]))
 """
 
@@ -51,7 +51,7 @@ def first_file(tmp_path_factory):
         memory.invalidate("f2", scope="user/0")
         memory.retrieve("Who lives in Lyon?", scope="user/0")
         assert len(memory.pending_reviews("user/0")) == 1
-        with memory._store.ledger.database.read() as source:
+        with inside(memory).ledger.database.read() as source:
             for table in _old_tables(old):
                 columns = ", ".join(row[1] for row in old.execute(f"PRAGMA table_info({table})"))
                 rows = source.execute(f"SELECT {columns} FROM {table}").fetchall()
@@ -171,13 +171,13 @@ def test_a_process_killed_in_the_middle_of_a_migration_leaves_the_old_store(old_
 
 @pytest.mark.parametrize("statements_before", range(len(MIGRATIONS[1]) + 1))
 def test_a_statement_that_fails_leaves_the_old_store(old_file, store, monkeypatch, statements_before):
-    schema, rows = _schema(old_file), _dump(old_file)
+    before = _schema(old_file), _dump(old_file)
     broken = (*MIGRATIONS[1][:statements_before], "CREATE TABLE notes (id INTEGER)")
     with monkeypatch.context() as patched:
-        patched.setattr(migrating, "MIGRATIONS", (MIGRATIONS[0], broken))
+        patched.setattr(schema, "MIGRATIONS", (MIGRATIONS[0], broken))
         with pytest.raises(BackendError, match="notes already exists"):
             opened(store)
-    assert (_schema(old_file), _dump(old_file)) == (schema, rows)
+    assert (_schema(old_file), _dump(old_file)) == before
     with opened(store) as memory:
         assert len(memory.scopes()) == 2
 

@@ -6,20 +6,20 @@ from contextlib import suppress
 import numpy as np
 import psycopg
 import pytest
+from contracts import KeywordIndexContract, LedgerContract, VectorIndexContract
+from contracts.samples import add, fact, facts_in
 from postgres_server import EMPTIED
 
 from memory_retrievers import AgentMemory, BackendError, ConfigurationError
-from memory_retrievers.backends.exact import ExactVectorIndex
 from memory_retrievers.backends.postgres import PostgresLedger
 from memory_retrievers.backends.postgres.schema import PARTITIONS
 from memory_retrievers.backends.postgres.vectors import HNSWVectorIndex
 from memory_retrievers.backends.rank_bm25 import RankBM25KeywordIndex
 from memory_retrievers.backends.sql import one
 from memory_retrievers.backends.sql.keyword import SCAN_LIMIT, PostingsKeywordIndex
+from memory_retrievers.backends.vectors import ExactVectorIndex
 from memory_retrievers.models import Category
-from memory_retrievers.testing import HashEmbedder
-from memory_retrievers.testing.contracts import KeywordIndexContract, LedgerContract, VectorIndexContract
-from memory_retrievers.testing.contracts.samples import add, fact, facts_in
+from memory_retrievers.testing import HashEmbedder, inside
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +167,7 @@ def test_only_one_process_moves_a_store_to_another_embedder(postgres_url):
         AgentMemory.connect(postgres_url, embedder=HashEmbedder(), embedder_id="old") as other,  # as of a process
     ):
         memory.remember_fact(scope="user/1", fact="User lives in Lyon")
-        with other._store.ledger.new_vectors.moving() as is_alone:
+        with inside(other).ledger.new_vectors.moving() as is_alone:
             assert is_alone
             with pytest.raises(ConfigurationError, match="being re-embedded already"):
                 memory.reembed(HashEmbedder(64), embedder_id="new")

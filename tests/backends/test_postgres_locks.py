@@ -11,10 +11,10 @@ import pytest
 
 from memory_retrievers import AgentMemory, ConfigurationError, EmbeddingMismatchError, Message
 from memory_retrievers.backends.postgres import PostgresLedger
-from memory_retrievers.protocols import QueuedMessage
-from memory_retrievers.testing import HashEmbedder
-from memory_retrievers.tools.spec import ToolContext
-from memory_retrievers.tools.toolbox import LocalToolbox
+from memory_retrievers.models.storage import QueuedMessage
+from memory_retrievers.testing import HashEmbedder, inside
+from memory_retrievers.tools.registry import LocalToolbox
+from memory_retrievers.tools.tool import ToolContext
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -37,16 +37,16 @@ def ledgers(postgres_url):
 @contextmanager
 def held(ledger, *scopes):
     """Another thread is inside a transaction of these scopes until the end of the block."""
-    inside, leave = threading.Event(), threading.Event()
+    entered, leave = threading.Event(), threading.Event()
 
     def hold():
         with ledger.transaction(*scopes):
-            inside.set()
+            entered.set()
             leave.wait(20)
 
     with ThreadPoolExecutor(1) as threads:
         holding = threads.submit(hold)
-        assert inside.wait(10)
+        assert entered.wait(10)
         try:
             yield
         finally:
@@ -197,7 +197,7 @@ def test_a_memory_that_is_moved_while_a_tool_waits_for_its_turn_is_found_where_i
         AgentMemory.connect(postgres_url, embedder=HashEmbedder()) as other,
         ThreadPoolExecutor(1) as threads,
     ):
-        with other._store.ledger.transaction():
+        with inside(other).ledger.transaction():
             calling = threads.submit(ann.call, name, arguments)
             with pytest.raises(TimeoutError):
                 calling.result(SOON)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from memory_retrievers import AgentMemory, BackendError, ConfigurationError
-from memory_retrievers.backends.postgres import PostgresLedger, migrating, schema
+from memory_retrievers.backends.postgres import PostgresLedger, migrations, schema
 from memory_retrievers.testing import HashEmbedder
 
 CONNECT = """
@@ -62,7 +62,7 @@ def test_a_store_of_a_newer_version_is_refused_and_left_as_it_is(server, name, u
     PostgresLedger(url).close()
     server.run("UPDATE schema_version SET version = 99", database=name)
     before = objects(server, name)
-    for look in (lambda: PostgresLedger(url), lambda: migrating.read_note(url, "embedder_id")):
+    for look in (lambda: PostgresLedger(url), lambda: migrations.read_note(url, "embedder_id")):
         with pytest.raises(ConfigurationError, match="newer version of memory-retrievers \\(schema 99"):
             look()
     assert objects(server, name) == before
@@ -72,7 +72,7 @@ def test_a_store_of_a_newer_version_is_refused_and_left_as_it_is(server, name, u
 def test_a_migration_that_fails_leaves_nothing(server, name, url, monkeypatch):
     empty = objects(server, name)
     broken = ((*schema.MIGRATIONS[0], "SELECT 1 / 0"),)
-    monkeypatch.setattr(migrating, "MIGRATIONS", broken)
+    monkeypatch.setattr(migrations, "MIGRATIONS", broken)
     with pytest.raises((BackendError, ValueError), match="division by zero"):
         PostgresLedger(url)
     assert objects(server, name) == empty

@@ -11,8 +11,8 @@ from sentences import questions, statements
 from memory_retrievers import AgentMemory, EpisodicMemory, Message, RetrievalSettings, SemanticMemory
 from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
 from memory_retrievers.models import Category, Kind
-from memory_retrievers.passages import Selection
-from memory_retrievers.testing import FixedClock, HashEmbedder
+from memory_retrievers.models.selection import Selection
+from memory_retrievers.testing import FixedClock, HashEmbedder, inside
 from memory_retrievers.text import analyze
 
 pytestmark = pytest.mark.embedded("it compares both stores")
@@ -27,7 +27,11 @@ TEXTS = [
     "Ünïcode café Ƶ 😀 100% :ok",
 ]
 QUESTIONS = [*questions(60, seed=2), "Lyon", "100% :ok", "a\x00b", "住在里昂", "café", "What was in March 2025?", "zzz"]
-PROFILES = {"default": RetrievalSettings(), "seed": RetrievalSettings.seed(), "light": RetrievalSettings.light()}
+PROFILES = {
+    "default": RetrievalSettings(),
+    "reference": RetrievalSettings.reference(),
+    "light": RetrievalSettings.light(),
+}
 
 
 def drafts():
@@ -77,8 +81,8 @@ def url(directory, postgres_server):
             AgentMemory.open(directory, dense="exact", **parts) as disk,
             AgentMemory.connect(url, **parts) as postgres,
         ):
-            store = postgres._store
-            with disk._store.ledger.contents() as contents, store.ledger.transaction():
+            store = inside(postgres).store
+            with inside(disk).ledger.contents() as contents, store.ledger.transaction():
                 store.ledger.write_notes(contents.notes)
                 for stored in contents.memories:
                     store.keyword.add(store.ledger.add([stored.memory], [stored.passages]))
@@ -154,7 +158,7 @@ def test_words_that_the_database_counts_score_the_same(both, question, kind, eve
     )  # fmt: skip
     hits = []
     for memory in both:
-        ledger = memory._store.ledger
+        ledger = inside(memory).ledger
         index = PostingsKeywordIndex(ledger, k1=0.9, b=0.4, scan_limit=-1)
         best = index.search(analyze(query), selection, limit=limit)
         named, texts = ledger.load(best.memories), ledger.texts(best.passages)

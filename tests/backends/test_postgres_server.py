@@ -9,8 +9,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psycopg
 import pytest
 from markdown_it import MarkdownIt
+from postgres_memories import PostgresMemories
 from postgres_server import running_postgres
 
 import memory_retrievers
@@ -22,15 +24,16 @@ from memory_retrievers import (
     Message,
     RetrievalSettings,
 )
-from memory_retrievers.backends.chroma import ChromaProjection
-from memory_retrievers.testing import HashEmbedder
+from memory_retrievers.backends.chroma.collection import ChromaProjection
+from memory_retrievers.backends.postgres.connection import Pool
+from memory_retrievers.testing import HashEmbedder, inside
 
 PAGE = Path(memory_retrievers.__file__).parents[1] / "docs" / "postgres.md"
 
 FORK = """
 import os, sys
 from memory_retrievers import AgentMemory, ConfigurationError
-from memory_retrievers.testing import HashEmbedder
+from memory_retrievers.testing import HashEmbedder, inside
 memory = AgentMemory.connect(sys.argv[1], embedder=HashEmbedder())
 memory.remember_fact(scope="c1", fact="User lives in Lyon")
 child = os.fork()
@@ -103,6 +106,18 @@ class TestConnectionLoss:
             assert len(memory.retrieve("tea", scope="c1").semantic) == 1
             memory.remember_fact(scope="c1", fact="User likes more tea")
             assert memory.verify().memories == 2
+
+    def test_one_that_comes_back_after_another_was_found_dead_is_asked_whether_it_is_there(self, server, name, url):
+        pool = Pool(url, size=2, patience=20, settings={})
+        try:
+            with pool.taken(), pool.taken() as lost:
+                server.run(f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'")
+                with pytest.raises(psycopg.OperationalError):
+                    lost.execute("SELECT 1")
+            with pool.taken() as one, pool.taken() as other:
+                assert [each.execute("SELECT 1").fetchone() for each in (one, other)] == [(1,), (1,)]
+        finally:
+            pool.close()
 
     def test_a_server_that_is_down_is_told_of_soon_and_without_the_password_and_used_when_it_is_back(self, monkeypatch):
         from memory_retrievers.backends.postgres import database
@@ -226,3 +241,12 @@ class TestChroma:
     def test_a_confined_memory_cannot_feed_chroma(self, url, run_chroma, tmp_path):
         with run_chroma(tmp_path) as client, pytest.raises(ConfigurationError, match="cannot feed Chroma"):
             connected(url, dense=client, within="tenant/a")
+
+
+def test_a_store_is_opened_again_while_its_connections_are_out(postgres_server, tmp_path):
+    """The tests' own pools are shared; waiting for a shared one to fill once closed it under everybody."""
+    memories = PostgresMemories(postgres_server)
+    with memories.in_place(), AgentMemory.open(tmp_path, embedder=HashEmbedder()) as memory:
+        with inside(memory).ledger.postgres.session(), AgentMemory.open(tmp_path, embedder=HashEmbedder()) as second:
+            second.remember_fact(scope="u", fact="User likes tea", id="f1")
+        assert memory.get("f1", scope="u").fact == "User likes tea"

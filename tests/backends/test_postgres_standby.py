@@ -16,7 +16,7 @@ from memory_retrievers import (
     StoreLockedError,
 )
 from memory_retrievers.cli import app
-from memory_retrievers.testing import FixedClock, HashEmbedder
+from memory_retrievers.testing import FixedClock, HashEmbedder, inside
 
 HASHED = "memory_retrievers.testing:HashEmbedder"
 FOLLOWS = "--write-recovery-conf"
@@ -61,10 +61,10 @@ class TestReadOnly:
             assert server.run("SELECT version FROM schema_version", database=name) == [(version,)]
 
     def test_tables_of_an_older_version_are_refused_with_what_to_do(self, url, monkeypatch):
-        from memory_retrievers.backends.postgres import migrating
+        from memory_retrievers.backends.postgres import migrations
 
         connected(url).close()
-        monkeypatch.setattr(migrating, "MIGRATIONS", (*migrating.MIGRATIONS, ("SELECT 1",)))
+        monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, ("SELECT 1",)))
         with pytest.raises(ConfigurationError, match=r"older version .* connect once without read_only=True"):
             looking(url)
         connected(url).close()
@@ -171,7 +171,7 @@ class TestStandby:
             made = "SELECT count(*) FROM pg_indexes WHERE starts_with(indexname, 'passage_vectors_')"
             wait_until(lambda: standby.run(made, database=stored) == [(8,)])
         with looking(standby.url(stored), retrieval=wide) as look:
-            exact = type(look._engine.store.dense._exact)
+            exact = type(inside(look).dense._exact)
             monkeypatch.setattr(exact, "search", lambda *_, **__: pytest.fail("the search was exact"))
             assert look.retrieve("tea 7", scope="c1").semantic[0].memory.id == "f7"
 

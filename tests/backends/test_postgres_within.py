@@ -9,9 +9,9 @@ import pytest
 import memory_retrievers
 from memory_retrievers import AgentMemory, ConfigurationError, Message, NotFoundError
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
-from memory_retrievers.managed import Association, AssociationType
 from memory_retrievers.models import MemoryKey
-from memory_retrievers.testing import HashEmbedder
+from memory_retrievers.models.management import Association, AssociationType
+from memory_retrievers.testing import HashEmbedder, inside
 
 PAGE = Path(memory_retrievers.__file__).parents[1] / "docs" / "postgres.md"
 
@@ -67,7 +67,7 @@ def connected(server, name, *, role="agent", **given):
 def counts(memory):
     """The rows of every table that the connections of a memory may look into, by the name of the table."""
     found = {}
-    with memory._engine.store.ledger.database.session() as connection:
+    with inside(memory).ledger.database.session() as connection:
         parts = [f"{table}_{number}" for table in TABLES_BY_SCOPE for number in range(8)]
         for table in (*TABLES_BY_SCOPE, *OTHER_TABLES, "projection", *parts):
             try:

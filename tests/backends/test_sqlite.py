@@ -5,13 +5,13 @@ import threading
 
 import numpy as np
 import pytest
+from contracts import LedgerContract
+from contracts.samples import SCOPE, THREADS, add, at_once, episode, fact, facts_in
 
-from memory_retrievers.backends.sqlite import SQLiteLedger, database, migrating
+from memory_retrievers.backends.sqlite import SQLiteLedger, connection, schema
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
-from memory_retrievers.passages import NewPassage
-from memory_retrievers.testing.contracts import LedgerContract
-from memory_retrievers.testing.contracts.samples import SCOPE, THREADS, add, at_once, episode, fact, facts_in
+from memory_retrievers.models.selection import NewPassage
 
 
 @pytest.fixture
@@ -45,12 +45,12 @@ def connections(monkeypatch):
     """Every connection that is opened during the test."""
     opened = []
 
-    class Recorded(database.Connection):
+    class Recorded(connection.Connection):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
             opened.append(self)
 
-    monkeypatch.setattr(database, "Connection", Recorded)
+    monkeypatch.setattr(connection, "Connection", Recorded)
     return opened
 
 
@@ -95,12 +95,12 @@ def test_a_missing_or_empty_file_becomes_a_store(path, make):
     assert {"memories", "passages", "passage_contents", "postings", "pending_reviews"} <= _tables(path)
 
 
-def test_a_closed_store_is_one_file_that_opens_with_everything_in_it(path):
+def test_a_closed_store_is_one_file_and_its_checksum_and_opens_with_everything_in_it(path):
     ledger = SQLiteLedger(path)
     vectors = np.eye(2, dtype=np.float32)
     stored = add(ledger, [fact("f1"), episode("e1")], vectors)
     ledger.close()
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    assert sorted(file.name for file in path.parent.iterdir()) == [path.name, f"{path.name}-sum"]
     reopened = SQLiteLedger(path)
     assert reopened.get(scope=SCOPE, id="f1") == fact("f1")
     assert reopened.vectors([passage.id for passage in stored])[1].tolist() == vectors.tolist()
@@ -145,7 +145,7 @@ def test_a_store_of_a_newer_version_is_refused_and_left_as_it_is(path, connectio
     with pytest.raises(ConfigurationError, match="upgrade the package"):
         SQLiteLedger(path)
     assert path.read_bytes() == before
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    assert sorted(file.name for file in path.parent.iterdir()) == [path.name, f"{path.name}-sum"]
     assert all(map(_is_closed, connections))
 
 
@@ -168,7 +168,7 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(path, monkeypatch):
     SQLiteLedger(path).close()
     tables = _tables(path)
     broken = (*MIGRATIONS, ("CREATE TABLE half_done (id INTEGER)", "CREATE TABLE notes (id INTEGER)"))
-    monkeypatch.setattr("memory_retrievers.backends.sqlite.migrating.MIGRATIONS", broken)
+    monkeypatch.setattr("memory_retrievers.backends.sqlite.schema.MIGRATIONS", broken)
     with pytest.raises(BackendError, match="notes already exists"):
         SQLiteLedger(path)
     assert _tables(path) == tables
@@ -179,7 +179,7 @@ def test_an_older_store_is_brought_up_to_date(path, monkeypatch):
     add(ledger, [fact("f1")])
     ledger.close()
     longer = (*MIGRATIONS, ("CREATE TABLE from_the_future (id INTEGER)",))
-    monkeypatch.setattr("memory_retrievers.backends.sqlite.migrating.MIGRATIONS", longer)
+    monkeypatch.setattr("memory_retrievers.backends.sqlite.schema.MIGRATIONS", longer)
     ledger = SQLiteLedger(path)
     assert ledger.get(scope=SCOPE, id="f1") == fact("f1")
     ledger.close()
@@ -268,7 +268,7 @@ def test_an_error_after_the_transaction_is_lost_is_passed_on(on_disk):
 
 
 def test_a_migration_that_fails_tells_its_own_cause(path, monkeypatch):
-    monkeypatch.setattr(migrating, "MIGRATIONS", (("CREATE TABLE half (id)", "ROLLBACK", "CREATE TABLE half (id"),))
+    monkeypatch.setattr(schema, "MIGRATIONS", (("CREATE TABLE half (id)", "ROLLBACK", "CREATE TABLE half (id"),))
     with pytest.raises(BackendError, match="incomplete input"):
         SQLiteLedger(path)
     monkeypatch.undo()

@@ -3,24 +3,24 @@
 import pytest
 
 from memory_retrievers import AgentMemory
-from memory_retrievers.protocols import AdoptedRow
-from memory_retrievers.testing import HashEmbedder
+from memory_retrievers.models.storage import AdoptedRow
+from memory_retrievers.testing import HashEmbedder, inside
 
 
 @pytest.fixture
 def memory():
     with AgentMemory.in_memory(embedder=HashEmbedder(), dense="exact") as memory:
-        memory._store.ledger.write_notes({"adoption": '{"write_through": true}'})
+        inside(memory).ledger.write_notes({"adoption": '{"write_through": true}'})
         yield memory
 
 
 @pytest.fixture
 def rows(memory):
-    return memory._engine.adopted
+    return inside(memory).adopted
 
 
 def row_of(memory, id):
-    return memory._store.ledger.passages_of("s", id=id)[0].memory
+    return inside(memory).ledger.passages_of("s", id=id)[0].memory
 
 
 def test_each_change_is_listed_in_its_transaction_until_it_is_settled(memory, rows):
@@ -47,7 +47,7 @@ def test_what_comes_from_the_collection_is_not_listed_and_what_waited_before_sti
 
 
 def test_nothing_is_listed_where_changes_are_not_written_through(memory, rows):
-    memory._store.ledger.write_notes({"adoption": '{"write_through": false}'})
+    inside(memory).ledger.write_notes({"adoption": '{"write_through": false}'})
     memory.remember_fact(scope="s", fact="one", id="a")
     assert rows.unwritten(limit=10) is None
 

@@ -2,19 +2,19 @@
 
 import numpy as np
 import pytest
+from contracts.samples import NOW, SCOPE, add, episode, fact, facts_in, review, scene
 
 from memory_retrievers.backends.sql import keyword
-from memory_retrievers.backends.sql.adopted import SQLAdoptedRows
 from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
+from memory_retrievers.backends.sql.sync import SQLAdoptedRows
 from memory_retrievers.backends.sqlite import SQLiteLedger
-from memory_retrievers.contents import StoredQueue
 from memory_retrievers.errors import BackendError, ConfigurationError
-from memory_retrievers.managed import Association, AuditEntry
-from memory_retrievers.messages import Message
 from memory_retrievers.models import MemoryKey
-from memory_retrievers.protocols import AdoptedRow
-from memory_retrievers.scene_records import CharacterState, SceneDetails
-from memory_retrievers.testing.contracts.samples import NOW, SCOPE, add, episode, fact, facts_in, review, scene
+from memory_retrievers.models.contents import StoredQueue
+from memory_retrievers.models.management import Association, AuditEntry
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.scenes import CharacterState, SceneDetails
+from memory_retrievers.models.storage import AdoptedRow
 
 TABLES = [
     "memories",
@@ -111,10 +111,10 @@ def test_a_purge_inside_a_transaction_is_refused(ledger):
 
 
 def test_a_copy_that_fails_leaves_nothing(ledger, tmp_path, monkeypatch):
-    def fail(*_):
+    def fail(*_, **__):
         raise OSError("disk full")
 
-    monkeypatch.setattr("pathlib.Path.rename", fail)
+    monkeypatch.setattr("os.rename", fail)
     with pytest.raises(ConfigurationError, match="disk full"):
         ledger.backup(tmp_path / "copy" / "memory.db")
     assert list(tmp_path.glob("*copy*")) == []

@@ -11,6 +11,7 @@ SCOPE = "user/ines"
     ("arguments", "problem"),
     [
         (["retrieve", "  ", "--scope", SCOPE], "Query cannot be empty"),
+        (["retrieve", "x" * 8_001, "--scope", SCOPE], "query is too long: 8001 characters, at most 8000 are allowed"),
         (["retrieve", "x", "--scope", ""], "scope must not be empty"),
         (["retrieve", "x", "--scope", "user//ines"], "is malformed"),
         (["retrieve", "x", "--scope", SCOPE, "--episodic-limit", "-1"], "episodic_limit must be 0 or more"),
@@ -19,7 +20,7 @@ SCOPE = "user/ines"
         (["retrieve", "x", "--scope", SCOPE, "--category", "hobby"], "unknown category 'hobby'; one of: identity"),
         (
             ["retrieve", "x", "--scope", SCOPE, "--profile", "best"],
-            "unknown profile 'best'; one of: default, light, seed",
+            "unknown profile 'best'; one of: default, light, reference",
         ),
         (["recent", "--scope", "/"], "is malformed"),
         (["recent", "--scope", SCOPE, "--limit", "-1"], "limit must be 0 or more"),

@@ -3,7 +3,7 @@
 import filelock
 import pytest
 
-from memory_retrievers.ownership import LOCK_FILE, OWNER_FILE
+from memory_retrievers.storage.opening import LOCK_FILE, OWNER_FILE
 
 
 @pytest.fixture

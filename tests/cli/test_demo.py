@@ -1,6 +1,6 @@
 import re
 
-from memory_retrievers import samples
+from memory_retrievers.evaluation import samples
 
 SCOPE = "user/ines"
 

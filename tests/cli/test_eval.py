@@ -62,12 +62,12 @@ def profiles(table):
 
 
 def test_locomo_prints_a_row_for_each_profile_and_category(run, locomo_file, profiles):
-    printed = run("eval", "locomo", locomo_file, *HASHED, "--profile", "default", "--profile", "seed")
+    printed = run("eval", "locomo", locomo_file, *HASHED, "--profile", "default", "--profile", "reference")
     rows = profiles(printed)
-    assert list(rows) == ["default", "seed"]
+    assert list(rows) == ["default", "reference"]
     assert rows["default"]["questions"] == "6"
     assert 0 <= float(rows["default"]["any@5"]) <= 100
-    assert "\nseed\tsingle-hop\t6\t" in printed
+    assert "\nreference\tsingle-hop\t6\t" in printed
 
 
 @pytest.mark.slow
@@ -77,20 +77,20 @@ def test_the_ablation_is_added_to_the_profiles(run, locomo_file, profiles):
 
 
 def test_every_figure_is_in_the_json(run, locomo_file):
-    told = json.loads(run("eval", "locomo", locomo_file, *HASHED, "--profile", "seed", "--json"))
-    found = told["profiles"]["seed"]["all"]
+    told = json.loads(run("eval", "locomo", locomo_file, *HASHED, "--profile", "reference", "--json"))
+    found = told["profiles"]["reference"]["all"]
     assert found["questions"] == 6
     assert found["intervals"]["any@5"][0] <= found["means"]["any@5"] <= found["intervals"]["any@5"][1]
 
 
 def test_the_path_may_stand_in_the_environment(run, locomo_file, monkeypatch):
     monkeypatch.setenv("LOCOMO_PATH", str(locomo_file))
-    assert run("eval", "locomo", *HASHED, "--profile", "seed").startswith("profile\tcategory\t")
+    assert run("eval", "locomo", *HASHED, "--profile", "reference").startswith("profile\tcategory\t")
 
 
 def test_vectors_are_kept_from_one_run_to_the_next(run, refused, locomo_file, tmp_path):
     file = tmp_path / "vectors.npz"
-    arguments = ("eval", "locomo", locomo_file, "--profile", "seed", "--vectors", file)
+    arguments = ("eval", "locomo", locomo_file, "--profile", "reference", "--vectors", file)
     run(*arguments, *HASHED)
     kept = file.stat().st_size
     run(*arguments, *HASHED)
@@ -108,9 +108,28 @@ def test_a_conversation_that_is_not_there_and_an_unknown_profile_are_refused(ref
 def test_own_questions_end_in_a_suggestion(run, own_store, profiles):
     store, file = own_store
     printed = run("eval", "own", file, "--store", store, *HASHED)
-    assert {"default", "seed"} <= set(profiles(printed))
+    assert {"default", "reference"} <= set(profiles(printed))
     assert "\n\nsuggested: " in printed
     assert "held-out questions: any@5 " in printed
+
+
+def test_own_questions_are_asked_of_the_profiles_that_are_named_alone(run, own_store, profiles):
+    store, file = own_store
+    asked = ("eval", "own", file, "--store", store, *HASHED)
+    both = run(*asked, "--profile", "reference", "--profile", "default")
+    assert list(profiles(both)) == ["reference", "default"]
+    assert "\n\nsuggested: " in both
+    alone = run(*asked, "--profile", "light")
+    assert list(profiles(alone)) == ["light"]
+    assert "suggested" not in alone  # there is nothing to choose from
+    told = json.loads(run(*asked, "--profile", "light", "--json"))
+    assert (list(told["profiles"]), told["suggestion"]) == (["light"], None)
+
+
+def test_own_questions_refuse_a_profile_that_is_not_there(refused, own_store):
+    store, file = own_store
+    line = refused("eval", "own", file, "--store", store, *HASHED, "--profile", "best")
+    assert "unknown profile 'best'; one of: default, light, reference" in line
 
 
 @pytest.mark.slow
@@ -142,7 +161,7 @@ def test_own_questions_can_be_asked_beside_a_process_that_writes(run, own_store)
 
 @pytest.mark.slow
 def test_the_synthetic_set_shows_conversations_and_forgetting(run, table):
-    told, _, forgetting = run("eval", "synthetic", *HASHED, "--profile", "seed").split("\n\n")
+    told, _, forgetting = run("eval", "synthetic", *HASHED, "--profile", "reference").split("\n\n")
     assert {row["category"] for row in table(told)} == {"all", "single", "context", "temporal", "multi"}
     assert {row["category"] for row in table(forgetting)} == {"all", "changed", "used", "kept", "ageless"}
     assert len({row["profile"] for row in table(forgetting)}) == 6

@@ -61,6 +61,13 @@ def test_the_text_can_stand_in_the_metadata(importing, run):
     assert re.search(r"^skipped 3: no_text", output, re.MULTILINE)
 
 
+def test_a_filter_takes_a_part_of_the_collection(importing, run, table, tmp_path):
+    (counts,) = table(run(*importing, "--scope-key", "user", "--where", '{"user": {"$in": ["ruth"]}}'))
+
+    assert counts["adopted"] == "2"
+    assert run("scopes", "--store", tmp_path / "store").splitlines() == ["ruth"]
+
+
 def test_another_embedder_is_refused_before_anything_is_made(importing, refused, tmp_path):
     assert "is not the one the collection 'documents' was filled with" in refused(*importing[:-2], "--scope", "kb")
     assert not (tmp_path / "store").exists()
@@ -76,6 +83,12 @@ def test_another_embedder_is_refused_before_anything_is_made(importing, refused,
         (["--path", "missing", "--scope", "kb"], "there is no Chroma store at missing"),
         (["--url", "localhost", "--scope", "kb"], "'localhost' is no address of a Chroma server"),
         (["--path", "chroma", "--scope", "kb/"], "is malformed"),
+        (["--path", "chroma", "--scope", "kb", "--where", "user"], "--where is a JSON object as Chroma's filters are"),
+        (["--path", "chroma", "--scope", "kb", "--where", "[" * 100_000], "--where is a JSON object"),
+        (
+            ["--path", "chroma", "--scope", "kb", "--where", '{"user": {"$near": 1}}'],
+            "Chroma does not take this where=",
+        ),
         (["--path", "chroma", "--scope", "kb", "--category", "hobby"], "unknown category 'hobby'; one of: identity"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -10,26 +11,26 @@ import filelock
 import psycopg
 import pytest
 
-from memory_retrievers import AgentMemory, Message, SemanticMemory
-from memory_retrievers.cli.places import Place
-from memory_retrievers.cli.stores import opened
+from memory_retrievers import AgentMemory, BackendError, Message, SemanticMemory
+from memory_retrievers.cli.stores import Place, opened
 from memory_retrievers.models import MemoryKey
-from memory_retrievers.moving import NOTE
-from memory_retrievers.ownership import LOCK_FILE
-from memory_retrievers.retrieved import PendingReview
-from memory_retrievers.testing import FixedClock, HashEmbedder
-from memory_retrievers.transfer import PAGE
+from memory_retrievers.models.results import PendingReview
+from memory_retrievers.storage.export import PAGE
+from memory_retrievers.storage.migrate import NOTE
+from memory_retrievers.storage.opening import LOCK_FILE, STORE_FILE
+from memory_retrievers.testing import FixedClock, HashEmbedder, inside
 
 pytestmark = pytest.mark.embedded("it moves stores out of directories, and back")
 
+HASHED = "memory_retrievers.testing:HashEmbedder"
 SCOPE = "user/ana"
 NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
 MANY = 2 * PAGE
 
 IN_A_PAGE = "memory_retrievers.backends.sql.keyword:PostingsKeywordIndex.add"
 IN_THE_REST = "memory_retrievers.backends.sql.management:SQLManagement.associate"
-BEFORE_THE_END = "memory_retrievers.moving:check"
-IN_THE_END = "memory_retrievers.upkeep:verify"
+BEFORE_THE_END = "memory_retrievers.storage.migrate:check"
+IN_THE_END = "memory_retrievers.storage.maintenance:verify"
 DYING = """
 import functools, importlib, os, signal, sys
 from memory_retrievers.cli import app
@@ -61,7 +62,7 @@ def store(tmp_path_factory, stock):
     with AgentMemory.open(directory, embedder=HashEmbedder(), clock=clock) as memory:
         stock(memory, SCOPE)
         found = memory.manager.find("m3", root=SCOPE, scope=SCOPE)
-        memory.manager.set_importance(found, score=0.9, reason="asked for every week")
+        memory.manager.importance.set(found, score=0.9, reason="asked for every week")
         memory.remember_many(
             [SemanticMemory.new(scope=f"team/{n % 5}", id=f"n{n}", fact=f"Locker {n} is blue ☕") for n in range(MANY)]
         )
@@ -69,7 +70,7 @@ def store(tmp_path_factory, stock):
         memory.remember_fact(scope=SCOPE, id="a\0b", fact="A NUL\0 and a \x1a", metadata={"big": 2**80})
         memory.remember_episode(scope=SCOPE, id="e1", summary="They moved.", messages=[said("We move to Lyon")])
         memory.add_messages(SCOPE, [said("Hello"), said("Hello again")])
-        ledger, key = memory._store.ledger, MemoryKey(scope=SCOPE, id="e1")
+        ledger, key = inside(memory).ledger, MemoryKey(scope=SCOPE, id="e1")
         review = PendingReview(scope=SCOPE, query="who moved?", memories=(key,), created_at=NOW)
         ledger.add_pending_reviews([review, review], merge=False)
         ledger.conversations.take_reviews(SCOPE, conversation=[said("Indeed")], at=NOW)
@@ -107,7 +108,7 @@ def killed(point, count, *arguments):
 def reviews(place):
     """The reviews that are part of a job, with all of it, and those that wait for one."""
     with at(place) as memory:
-        jobs = memory._store.ledger.conversations.review_jobs(SCOPE)
+        jobs = inside(memory).ledger.conversations.review_jobs(SCOPE)
         return [(job.reviewed_at, job.conversation, job.reviews) for job in jobs], memory.pending_reviews(SCOPE)
 
 
@@ -136,7 +137,7 @@ def test_a_move_that_is_killed_goes_on_and_doubles_nothing(store, postgres_url, 
 
     with at(postgres_url) as memory, at(store, read_only=True) as source:
         counts, all_counts = memory.stats(), source.stats()
-        assert memory._store.ledger.notes()[NOTE]
+        assert inside(memory).ledger.notes()[NOTE]
     if there is not ...:
         assert counts.episodes + counts.facts + counts.invalidated_facts == there
     if point in {IN_A_PAGE, IN_THE_REST}:
@@ -235,3 +236,134 @@ def test_what_differs_in_the_end_is_told_and_ends_with_one(store, postgres_url, 
         "memory 'new' in scope 'team/9' is not in the store moved from",
         "the queue in scope 'user/ruth' is not in the store moved from",
     ]
+
+
+F1, E1 = "memory 'f1' in scope 'user/ana'", "memory 'e1' in scope 'user/ana'"
+VECTOR = "UPDATE passage_contents SET vector = {} WHERE passage = 1"
+INFINITE = VECTOR.format("CAST(x'0000807f' || substr(vector, 5) AS BLOB)")
+OTHER_TEXT = "UPDATE passage_contents SET text = 'Bob knows the secret' WHERE passage = {}"
+DAMAGE = [
+    (INFINITE, F1, "has NaN or infinity in it"),
+    (VECTOR.format("CAST(x'0000c07f' || substr(vector, 5) AS BLOB)"), F1, "has NaN or infinity in it"),
+    (VECTOR.format("zeroblob(1024)"), F1, "has the length 0 instead of 1"),
+    (VECTOR.format("CAST(x'00000040' || substr(vector, 5) AS BLOB)"), F1, "instead of 1"),
+    (VECTOR.format("x'0000803f'"), F1, "has 1 numbers instead of 256"),
+    (VECTOR.format("x'00'"), F1, "a stored vector is damaged"),
+    (OTHER_TEXT.format(1), F1, "'semantic' has another text"),
+    (OTHER_TEXT.format(2), E1, "'episodic' has another text"),
+    (OTHER_TEXT.format(3), E1, "'turn 0' has another text"),
+    ("UPDATE memories SET content = 'Bob knows the secret' WHERE id = 'f1'", F1, "'semantic' has another text"),
+    ("UPDATE passages SET speaker = 'Mallory' WHERE id = 3", E1, "another text or speaker"),
+    ("UPDATE passages SET part = 'turn 7' WHERE id = 3", E1, "'turn 7' is no part of this memory"),
+    ("DELETE FROM passages WHERE id = 3", E1, "others have none"),
+    ("DELETE FROM passages WHERE id = 1", F1, "'semantic' is missing"),
+    ("UPDATE memories SET tags = '[' WHERE id = 'f1'", F1, "cannot be read"),
+    ("UPDATE memories SET tags = '[1]' WHERE id = 'f1'", F1, "a field has a value of another type"),
+    ("UPDATE memories SET importance = 7 WHERE id = 'f1'", F1, "importance: Input should be less than"),
+    ("UPDATE queued_messages SET content = ' '", "what waits in scope 'user/ana'", "is damaged"),
+    ("UPDATE queued_messages SET timestamp = 'then'", "what waits in scope 'user/ana'", "is damaged"),
+    ("UPDATE queued_messages SET id = ''", "the queue in scope 'user/ana'", "messages.0.id"),
+]
+
+
+@pytest.fixture
+def damaged(tmp_path):
+    """Make a small store, and damage it as nothing but a look at what it holds would notice."""
+
+    def damaged(statement):
+        with AgentMemory.open(tmp_path / "small", embedder=HashEmbedder(), keyword="sqlite_bm25") as memory:
+            memory.remember_fact(scope=SCOPE, id="f1", fact="Ana lives in Lyon")
+            messages = [said("We move to Lyon"), said("In May")]
+            memory.remember_episode(scope=SCOPE, id="e1", summary="They moved.", messages=messages)
+            memory.add_messages(SCOPE, [said("Hello")])
+            with inside(memory).ledger.database.write() as connection:
+                connection.execute(statement)
+        return tmp_path / "small"
+
+    return damaged
+
+
+def nothing_is_in(place):
+    with at(place) as memory:
+        assert memory.scopes() == []
+        assert NOTE not in inside(memory).ledger.notes()
+    return True
+
+
+@pytest.mark.parametrize(("statement", "name", "problem"), DAMAGE)
+def test_what_no_import_would_take_is_named_and_nothing_is_moved(damaged, refused, tmp_path, statement, name, problem):
+    source = damaged(statement)
+    before = (source / STORE_FILE).read_bytes()
+
+    line = refused("migrate", "--from", source, "--to", tmp_path / "copy")
+
+    assert name in line
+    assert problem in line
+    assert "verify" in line or "backup" in line
+    assert "secret" not in line
+    assert nothing_is_in(tmp_path / "copy")
+    assert (source / STORE_FILE).read_bytes() == before
+
+
+def test_damage_is_named_before_a_database_is_filled_and_within_one(damaged, postgres_url, refused, run, tmp_path):
+    source = damaged(INFINITE)
+    assert F1 in refused("migrate", "--from", source, "--to", postgres_url)
+    assert nothing_is_in(postgres_url)
+
+    run("reembed", "--store", source, "--yes", "--embedder", HASHED)
+    run("migrate", "--from", source, "--to", postgres_url)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("UPDATE passage_contents SET text = 'Bob' WHERE text LIKE 'They moved%'")
+    assert E1 in refused("migrate", "--from", postgres_url, "--to", tmp_path / "back")
+    assert nothing_is_in(tmp_path / "back")
+
+
+@pytest.mark.parametrize(
+    ("statement", "mending"),
+    [(INFINITE, ("reembed", "--yes")), (OTHER_TEXT.format(2), ("reindex",)), (OTHER_TEXT.format(3), ("reindex",))],
+)
+def test_a_store_that_was_mended_as_the_error_says_is_moved(
+    damaged, refused, run, exported, tmp_path, statement, mending
+):
+    source = damaged(statement)
+    arguments = ("migrate", "--from", source, "--to", tmp_path / "copy")
+    assert mending[0] in refused(*arguments)
+
+    run(*mending, "--store", source, "--embedder", HASHED)
+    run(*arguments)
+
+    assert exported(tmp_path / "copy") == exported(source)
+
+
+def test_a_move_that_was_begun_looks_at_the_rest_before_it_goes_on(store, refused, tmp_path):
+    source, copy = tmp_path / "source", tmp_path / "copy"
+    with at(store, read_only=True) as memory:
+        memory.backup(source)
+    killed(IN_A_PAGE, 2, "migrate", "--from", source, "--to", copy)
+    with at(copy) as memory:
+        before = memory.stats()
+    with at(source) as memory, inside(memory).ledger.database.write() as connection:
+        connection.execute("UPDATE characters SET scope_id = scope_id, state = 'x'")
+
+    assert "is damaged" in refused("migrate", "--from", source, "--to", copy)
+    with at(copy) as memory:
+        assert memory.stats() == before
+
+
+def test_a_file_that_was_changed_behind_the_store_s_back_is_not_moved(damaged, refused, tmp_path):
+    source = damaged("UPDATE memories SET importance = 0.5")
+    connection = sqlite3.connect(source / STORE_FILE)
+    connection.execute(INFINITE)
+    connection.commit()
+    connection.close()
+
+    line = refused("migrate", "--from", source, "--to", tmp_path / "copy")
+    assert "verify" in line
+    assert nothing_is_in(tmp_path / "copy")
+
+
+@pytest.mark.parametrize(("statement", "name", "problem"), DAMAGE[:5])
+def test_a_vector_that_no_import_takes_is_not_exported(damaged, tmp_path, statement, name, problem):
+    with at(damaged(statement)) as memory, pytest.raises(BackendError, match=f"{name} .*{problem}.* reembed"):
+        memory.export(tmp_path / "export.jsonl")
+    assert not (tmp_path / "export.jsonl").exists()

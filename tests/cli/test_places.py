@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_retrievers.cli.places import Place
+from memory_retrievers.cli.stores import Place
 
 pytestmark = pytest.mark.embedded("it tells databases from directories")
 

@@ -64,4 +64,4 @@ def test_tables_are_drawn_on_a_terminal_and_take_nothing_for_markup(tmp_path, ru
 
     output = capsys.readouterr().out
     assert "retrievability" in output
-    assert '[bold red]not red[/] [31m"quoted" back\\slash' in output
+    assert '[bold red]not red[/] \\x1b[31m"quoted" back\\slash' in output

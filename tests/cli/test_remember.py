@@ -19,7 +19,7 @@ def test_a_fact_without_a_category_is_a_note(tmp_path, run):
     run("remember", "--store", tmp_path, "--scope", "c1", "--fact", "The kettle is lost")
 
     assert run("retrieve", "kettle", "--store", tmp_path, "--scope", "c1") == (
-        "## Semantic Memory\n- [note] The kettle is lost (sources: 0 conversations)\n"
+        "## Semantic Memory\n- [note] The kettle is lost\n"
     )
 
 
@@ -47,7 +47,7 @@ def test_what_is_remembered_comes_back_as_it_was(tmp_path, run):
     assert raw["semantic"][0]["fact"] == TRICKY
     assert raw["episodic"][0]["messages"][0]["content"] == TRICKY
     markdown = run("retrieve", "tricky", "--store", tmp_path, "--scope", "c1", "--detail", "high")
-    assert '- [note] Zoë 日本 🐟 [bold red]not red[/] [31m"quoted" back\\slash (sources' in markdown
+    assert '- [note] Zoë 日本 🐟 [bold red]not red[/] [31m"quoted" back\\slash\n' in markdown
     assert '- user: "Zoë 日本 🐟 [bold red]not red[/] \\u001b[31m\\"quoted\\" back\\\\slash"' in markdown
 
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from memory_retrievers import AgentMemory, RetrievalSettings
-from memory_retrievers.cli.printing import print_explained
+from memory_retrievers.cli.output import print_explained
 
 SCOPE = "user/ines"
 
@@ -58,15 +58,15 @@ def test_child_scopes_are_searched_on_demand_only(tmp_path, run):
     assert "Ruth keeps bees" in run(*question, "--include-child-scopes")
 
 
-def test_the_seed_profile_lets_old_memories_fade(retrieve, table):
+def test_the_reference_profile_lets_old_memories_fade(retrieve, table):
     default = table(retrieve("the first meeting with Inès", "--explain"))
-    seed = table(retrieve("the first meeting with Inès", "--explain", "--profile", "seed"))
+    reference = table(retrieve("the first meeting with Inès", "--explain", "--profile", "reference"))
 
     weight = RetrievalSettings().decay_weight
     for line in default:
         share = 1 - weight * (1 - float(line["retrievability"])) if line["kind"] == "episodic" else 1
         assert float(line["score"]) == pytest.approx(float(line["fused"]) * share, abs=2e-4)
-    for line in seed:
+    for line in reference:
         assert float(line["score"]) == pytest.approx(
             float(line["fused"]) / (2 / 61) * float(line["retrievability"]), abs=2e-4
         )
@@ -84,11 +84,11 @@ def test_explain_lists_every_hit_with_its_ranks(retrieve, table):
 
 def test_explain_tells_what_every_stage_gave(retrieve, table):
     default = table(retrieve("E-4071", "--explain"))
-    seed = table(retrieve("E-4071", "--explain", "--profile", "seed"))
+    reference = table(retrieve("E-4071", "--explain", "--profile", "reference"))
 
     assert {"dense score", "bm25 score", "neighbour score", "before"} <= set(default[0])
     assert default[0]["neighbour score"] == "-"  # facts have no neighbours
-    for line in seed:
+    for line in reference:
         given = float(line["dense score"]) + float(line["bm25 score"])
         assert given == pytest.approx(float(line["fused"]), abs=2e-4)
 
@@ -139,7 +139,7 @@ class TestExplainMissing:
         assert "\n  before forgetting: 0." in output
 
     def test_tells_that_a_memory_is_returned(self, missing, last):
-        raw = json.loads(missing(last, "prices", "--episodic-limit", 100, "--json", "--profile", "seed"))
+        raw = json.loads(missing(last, "prices", "--episodic-limit", 100, "--json", "--profile", "reference"))
 
         assert (raw["id"], raw["outcome"]) == (last, "returned")
         assert [stage["name"] for stage in raw["memory"]["stages"]] == ["dense", "bm25"]
@@ -150,7 +150,7 @@ class TestExplainMissing:
         line = refused("explain-missing", last, "prices", "--store", store, "--scope", "user/nobody")
         assert line == f"error: Memory not found: {last}"
         line = refused("explain-missing", last, "prices", "--store", store, "--scope", SCOPE, "--profile", "best")
-        assert line == "error: unknown profile 'best'; one of: default, light, seed"
+        assert line == "error: unknown profile 'best'; one of: default, light, reference"
 
 
 def test_explain_keeps_each_memory_on_its_line(tmp_path, run):

@@ -70,3 +70,23 @@ def test_the_environment_says_what_the_tools_keep_to(tmp_path, ended, monkeypatc
     monkeypatch.setenv("LLM_MEMORY_BATCH_MAX_SIZE", "3")
     code, output, _ = ended(*call, items)
     assert (code, json.loads(output)["stored_count"]) == (0, 3)
+
+
+def test_an_import_here_may_be_as_large_as_an_export_and_the_environment_may_say_less(tmp_path, ended, monkeypatch):
+    files = tmp_path / "files"
+    files.mkdir()
+    call = ("tools", "call", "memory_sync", "--scope", "c", "--store", tmp_path / "store", "--sync-directory", files)
+
+    def taken_in(size):
+        with (files / "all.json").open("wb") as file:
+            file.write(b'{"memories": [{"content": "green tea"}]}')
+            file.write(b" " * (size - file.tell()))
+        code, output, _ = ended(*call, "--json", '{"operation": "import", "file_path": "all.json"}')
+        return code, json.loads(output).get("message", "")
+
+    assert taken_in(9 * 2**20) == (0, "")  # more than a server takes
+    code, message = taken_in(100 * 2**20 + 1)
+    assert (code, "the file is larger than 100 MB" in message) == (2, True)
+    monkeypatch.setenv("LLM_MEMORY_IMPORT_MAX_BYTES", "1000")
+    code, message = taken_in(1_001)
+    assert (code, "the file is larger than 1000 bytes" in message) == (2, True)

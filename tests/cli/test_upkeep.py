@@ -17,6 +17,7 @@ HASHED = "memory_retrievers.testing:HashEmbedder"
 def damage(store, statement):
     with closing(sqlite3.connect(store / "memory.db")) as connection, connection:
         connection.execute(statement)
+    (store / "memory.db-sum").unlink()  # changed on purpose
 
 
 def counts(table, output):

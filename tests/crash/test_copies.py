@@ -12,7 +12,7 @@ from crash.writer import DIMENSION, opened
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
-from memory_retrievers.storage import STORE_FILE
+from memory_retrievers.storage.opening import STORE_FILE
 from memory_retrievers.testing import HashEmbedder
 
 pytestmark = pytest.mark.parametrize("dense", ["exact"])
@@ -81,6 +81,7 @@ def older(store, *, version):
         connection.execute("DETACH newer")
         connection.execute(f"PRAGMA user_version = {version}")
     newer.unlink()
+    (store / f"{STORE_FILE}-sum").unlink()  # changed on purpose
 
 
 @pytest.mark.parametrize("point", ["after:CREATE:1", "after:CREATE:3", "before:COMMIT:1", "after:COMMIT:1"])

@@ -3,10 +3,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memory_retrievers.embeddings.adapt import adapt
+from memory_retrievers.backends.embeddings.adapt import adapt
 from memory_retrievers.evaluation.conversations import Conversation, Question, Session, Turn
-from memory_retrievers.evaluation.tokens import TokenCounter
-from memory_retrievers.evaluation.vectors import RememberedVectors
+from memory_retrievers.evaluation.measure import TokenCounter
+from memory_retrievers.evaluation.stores import RememberedVectors
 from memory_retrievers.testing import HashEmbedder
 
 

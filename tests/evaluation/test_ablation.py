@@ -2,7 +2,7 @@ import pydantic
 import pytest
 
 from memory_retrievers import RetrievalSettings
-from memory_retrievers.evaluation.ablation import GRID, ROWS, ablations, changed, grid, told_difference
+from memory_retrievers.evaluation.report import GRID, ROWS, ablations, changed, difference_from_default, grid
 
 
 def test_every_row_of_the_ablation_differs_from_the_default_and_from_every_other():
@@ -33,4 +33,4 @@ def test_a_field_that_is_not_there_is_refused():
 
 
 def test_the_default_differs_in_nothing():
-    assert told_difference(RetrievalSettings()) == ""
+    assert difference_from_default(RetrievalSettings()) == ""

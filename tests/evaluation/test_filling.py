@@ -1,11 +1,11 @@
 from pathlib import Path
 
 from memory_retrievers import RetrievalSettings
-from memory_retrievers.evaluation.filling import FilledStores, StandingClock
+from memory_retrievers.evaluation.stores import FilledStores, MovableClock
 
 
 def test_the_clock_stands_where_it_is_put(conversation):
-    clock = StandingClock(conversation.asked_at)
+    clock = MovableClock(conversation.asked_at)
     assert clock.now() == clock.now() == conversation.asked_at
 
 
@@ -22,7 +22,7 @@ def test_every_way_of_indexing_has_a_store_of_its_own(conversation, embedder):
     with FilledStores([conversation], embedder=embedder) as stores:
         with stores.opened(RetrievalSettings()) as (memory, _):
             memory.remember_fact(scope="talk/one", id="left", fact="left behind")
-        with stores.opened(RetrievalSettings.seed()) as (memory, _):
+        with stores.opened(RetrievalSettings.reference()) as (memory, _):
             statistics = memory.stats("talk/one")
             assert (statistics.episodes, statistics.facts) == (2, 0)
 

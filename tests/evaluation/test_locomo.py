@@ -1,3 +1,4 @@
+import json
 import os
 from collections import Counter
 from datetime import UTC, datetime
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
-from memory_retrievers.evaluation import locomo
+from memory_retrievers.evaluation import conversations, custom, locomo
 from memory_retrievers.evaluation.locomo import load
 
 PUBLISHED = [
@@ -139,3 +140,52 @@ def test_the_real_file_is_whole():
         assert len(conversation.turns) == sum(len(session.turns) for session in conversation.sessions)
         assert all(question.gold <= set(conversation.turns) for question in conversation.questions)
         assert [each.at for each in conversation.sessions] == sorted(each.at for each in conversation.sessions)
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"[" * 200_000 + b"]" * 200_000, "nested too deeply"),
+        (b'{"conversations": ' + b'{"a":' * 200_000, "nested too deeply"),
+        (b"[" + b"9" * 5_000 + b"]", "cannot be read as JSON"),
+        (b"\xff\xfe", "no UTF-8 text"),
+        (b'"text"', "no LoCoMo file"),
+        (b'[{"conversation": [], "qa": []}]', "conversation 1"),
+        (b'[{"conversation": {"session_1": [5]}, "qa": []}]', "conversation 1"),
+        (
+            b'[{"conversation": {"session_1": [{}], "session_1_date_time": {}}, "qa": [{"question": []}]}]',
+            "conversation 1",
+        ),
+        (b'[{"conversation": {"session_' + b"1" * 5_000 + b'": [1]}, "qa": []}]', "has no session"),
+    ],
+    ids=range(9),
+)
+def test_a_file_of_any_other_shape_is_refused_by_name(tmp_path, content, complaint):
+    (tmp_path / "file.json").write_bytes(content)
+    with pytest.raises(ValidationError, match=complaint):
+        load(tmp_path / "file.json")
+
+
+def test_a_time_without_a_day_behind_it_is_refused_by_name(tmp_path):
+    late = json.loads(json.dumps(PUBLISHED).replace("3 April, 2024", "31 December, 9999"))
+    (tmp_path / "file.json").write_text(json.dumps(late))
+    with pytest.raises(ValidationError, match="is no time such as"):
+        load(tmp_path / "file.json")
+
+
+def test_no_byte_is_read_beyond_so_many(tmp_path, monkeypatch):
+    monkeypatch.setattr(conversations, "MAX_BYTES", 100)
+    (tmp_path / "file.json").write_text(json.dumps(PUBLISHED))
+    for read in (load, custom.load):
+        with pytest.raises(ValidationError, match="has more than 100 bytes"):
+            read(tmp_path / "file.json")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["[" * 100_000, '{"scope":' * 100_000, "9" * 5_000, '{"scope": 1, "query": [], "memory_ids": {}}', '"\\ud800"'],
+)
+def test_a_line_of_pairs_of_any_other_shape_is_refused_with_its_number(tmp_path, line):
+    (tmp_path / "pairs.jsonl").write_text(f"\n{line}\n")
+    with pytest.raises(ValidationError, match="line 2: "):
+        custom.load(tmp_path / "pairs.jsonl")

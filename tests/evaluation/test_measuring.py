@@ -5,10 +5,10 @@ import pytest
 
 from memory_retrievers import AgentMemory, RetrievalSettings
 from memory_retrievers.evaluation.conversations import Session, Turn
-from memory_retrievers.evaluation.filling import FilledStores, Use
-from memory_retrievers.evaluation.measuring import evidence, measure, ranked_turns, told_within
-from memory_retrievers.retrieval.result import RetrievalResult
-from memory_retrievers.retrieved import Explanation, Match, RetrievedMemory
+from memory_retrievers.evaluation.measure import evidence, measure, ranked_turns, turns_within
+from memory_retrievers.evaluation.stores import FilledStores, Use
+from memory_retrievers.models.results import Explanation, Match, RetrievedMemory
+from memory_retrievers.retrieval.results import RetrievalResult
 
 EXPLANATION = Explanation(dense_rank=1, bm25_rank=1, fused_score=0.03, retrievability=1.0, score=0.9)
 
@@ -59,18 +59,20 @@ def test_without_matches_no_turns_are_ranked(conversation, result_of):
 
 def test_evidence_counts_from_the_budget_on_that_holds_its_whole_text(conversation, words):
     told = "one two three\n- Ruth: I bought two hives of bees for the garden.\n- Sami: My boat is called Albatross. end"
-    found = told_within(conversation, {"T1", "T3"}, told, budgets=(13, 14, 20, 21), tokens=words)
+    found = turns_within(conversation, {"T1", "T3"}, told, budgets=(13, 14, 20, 21), tokens=words)
     assert found == {13: frozenset(), 14: {"T1"}, 20: {"T1"}, 21: {"T1", "T3"}}
 
 
 def test_a_text_is_found_as_a_json_literal_too(conversation, words):
-    assert told_within(conversation, {"T3"}, '- sami: "My boat is called Albatross."', budgets=(99,), tokens=words) == {
-        99: {"T3"}
-    }
+    assert turns_within(
+        conversation, {"T3"}, '- sami: "My boat is called Albatross."', budgets=(99,), tokens=words
+    ) == {99: {"T3"}}
 
 
 def test_half_a_text_is_no_evidence(conversation, words):
-    assert told_within(conversation, {"T3"}, "My boat is called Alba", budgets=(99,), tokens=words) == {99: frozenset()}
+    assert turns_within(conversation, {"T3"}, "My boat is called Alba", budgets=(99,), tokens=words) == {
+        99: frozenset()
+    }
 
 
 def test_summaries_alone_are_read_with_all_messages_and_cut(conversation, result_of, words):
@@ -90,7 +92,7 @@ def scores_of(embedder, words, ignored):
     return scores_of
 
 
-@pytest.mark.parametrize("profile", [RetrievalSettings(), RetrievalSettings.seed()], ids=["default", "seed"])
+@pytest.mark.parametrize("profile", [RetrievalSettings(), RetrievalSettings.reference()], ids=["default", "reference"])
 def test_every_question_is_scored(conversation, scores_of, profile):
     told = []
     scores = scores_of(conversation, settings=profile, progress=lambda done, total: told.append((done, total)))
@@ -111,7 +113,7 @@ def test_a_conversation_sees_nothing_of_another(conversation, scores_of):
 
 
 def test_what_proved_useful_is_remembered_better(conversation, scores_of):
-    settings = RetrievalSettings.seed()
+    settings = RetrievalSettings.reference()
     last = Session(
         id="session-3",
         at=conversation.sessions[1].at + timedelta(days=300),

@@ -2,10 +2,9 @@ import pytest
 
 from memory_retrievers import AgentMemory, RetrievalSettings
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.evaluation import own
-from memory_retrievers.evaluation.own import HELD_OUT, TUNE, measure_own, suggest
-from memory_retrievers.evaluation.pairs import Pair
-from memory_retrievers.evaluation.scoring import Score
+from memory_retrievers.evaluation import custom
+from memory_retrievers.evaluation.custom import HELD_OUT, TUNE, Pair, measure_own, suggest
+from memory_retrievers.evaluation.measure import Score
 
 DEFAULT = RetrievalSettings()
 OTHER = RetrievalSettings(decay_weight=0.0)
@@ -104,6 +103,6 @@ def test_a_difference_that_chance_explains_is_called_noise():
 def test_the_default_is_suggested_where_nothing_is_better():
     measured = {"default": _scores([0.6], [0.6]), "other": _scores([0.6], [0.9])}
     found = suggest(measured, {"default": DEFAULT, "other": OTHER})
-    assert found.name == own.DEFAULT
+    assert found.name == custom.DEFAULT
     assert found.gain == (0.0, 0.0)
     assert found.is_within_noise

@@ -4,7 +4,7 @@ import pytest
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.errors import ConfigurationError, ValidationError
-from memory_retrievers.evaluation.pairs import Pair, check, load
+from memory_retrievers.evaluation.custom import Pair, check, load
 from memory_retrievers.testing import HashEmbedder
 
 GOOD = {"scope": "user/ruth", "query": "bees?", "memory_ids": ["m1", "m2"]}

@@ -1,6 +1,6 @@
 import pytest
 
-from memory_retrievers.evaluation.lives import AGELESS, CHANGED, KEPT, USED, lives
+from memory_retrievers.evaluation.forgetting import AGELESS, CHANGED, KEPT, USED, forgetting_dataset
 from memory_retrievers.evaluation.synthetic import conversations
 
 
@@ -10,13 +10,13 @@ def test_the_same_seed_makes_the_same_conversations():
 
 
 def test_the_same_seed_makes_the_same_lives():
-    assert lives(seed=3) == lives(seed=3)
-    assert lives(seed=3) != lives(seed=4)
+    assert forgetting_dataset(seed=3) == forgetting_dataset(seed=3)
+    assert forgetting_dataset(seed=3) != forgetting_dataset(seed=4)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_questions_point_to_turns_that_are_there_and_time_runs_forward(seed):
-    told = [*conversations(seed=seed, number=4), *lives(seed=seed).conversations]
+    told = [*conversations(seed=seed, number=4), *forgetting_dataset(seed=seed).conversations]
     assert len({conversation.scope for conversation in told}) == len(told)
     for conversation in told:
         assert len(conversation.turns) == sum(len(session.turns) for session in conversation.sessions)
@@ -31,7 +31,7 @@ def test_questions_point_to_turns_that_are_there_and_time_runs_forward(seed):
 def test_every_sort_of_question_is_asked(seed):
     asked = {question.category for each in conversations(seed=seed) for question in each.questions}
     assert asked == {"single", "context", "temporal", "multi"}
-    asked = {question.category for each in lives(seed=seed).conversations for question in each.questions}
+    asked = {question.category for each in forgetting_dataset(seed=seed).conversations for question in each.questions}
     assert asked == {CHANGED, USED, KEPT, AGELESS}
 
 
@@ -48,7 +48,7 @@ def test_an_answer_in_context_does_not_name_what_it_is_about():
 
 
 def test_only_what_is_still_used_is_reviewed_and_nothing_after_the_end():
-    told = lives()
+    told = forgetting_dataset()
     scopes = {conversation.scope: conversation for conversation in told.conversations}
     for use in told.uses:
         conversation = scopes[use.scope]

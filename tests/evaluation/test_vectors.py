@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from memory_retrievers import AgentMemory
-from memory_retrievers.embeddings.adapt import adapt
+from memory_retrievers.backends.embeddings.adapt import adapt
 from memory_retrievers.errors import ConfigurationError
-from memory_retrievers.evaluation.vectors import RememberedVectors
+from memory_retrievers.evaluation.stores import RememberedVectors
 from memory_retrievers.testing import HashEmbedder
 
 

@@ -22,7 +22,7 @@ def test_the_tool_of_an_agent_finds_what_its_user_said_and_nothing_of_another(ru
         "human: What must I not cook for Alice?",
         "ai calls retrieve_memory: {'query': 'food allergies'}",
         "tool: ## Semantic Memory",
-        "- [identity] Alice is allergic to peanuts (sources: 0 conversations)",
+        "- [identity] Alice is allergic to peanuts",
         "ai: No peanuts for Alice: she is allergic to them.",
     ]
 

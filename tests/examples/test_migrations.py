@@ -67,8 +67,8 @@ def test_the_items_of_langmem_are_found_in_their_namespaces(run_example):
     assert lines[0] == "4 memories in memories/alice, memories/bo"
     found = [line for line in lines if line.startswith("- [note] ")]
     assert len(found) == 4
-    assert '- [note] {"name": "Alice", "language": "French"} (sources: 0 conversations)' in found[:3]
-    assert found[3] == "- [note] Bo eats no meat (sources: 0 conversations)"
+    assert '- [note] {"name": "Alice", "language": "French"}' in found[:3]
+    assert found[3] == "- [note] Bo eats no meat"
 
 
 def test_the_sample_of_langmem_is_what_a_store_gives(langmem):

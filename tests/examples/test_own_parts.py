@@ -26,7 +26,7 @@ def test_a_function_embeds_and_an_object_with_one_method_is_the_language_model(r
 def test_a_server_answers_a_token_about_its_own_scope_alone(run_example):
     assert run_example("http_client.py").splitlines() == [
         "## Semantic Memory",
-        "- [identity] Alice is allergic to peanuts (sources: 0 conversations)",
+        "- [identity] Alice is allergic to peanuts",
         "Bo's memory: 403, Forbidden",
         "preference: Alice likes Thai food",
         "identity: Alice is allergic to peanuts",
@@ -39,6 +39,6 @@ def test_an_mcp_client_lists_the_tools_stores_and_looks_up(run_example):
     assert listed.endswith(" tools, among them retrieve_memory, context_pre_retrieve, recent_memory, memory_store")
     assert rest == [
         "## Semantic Memory",
-        "- [identity] Alice is allergic to peanuts (sources: 0 conversations)",
+        "- [identity] Alice is allergic to peanuts",
         '{"success":false,"error":true,"error_type":"NotFoundError","message":"Memory not found: m9"}',
     ]

@@ -8,7 +8,7 @@ from memory_retrievers import AgentMemory, Message, Rating
 from memory_retrievers.ingestion.pipeline import IngestionPipeline
 from memory_retrievers.protocols import Segment
 from memory_retrievers.settings import IngestionSettings, ReviewSettings
-from memory_retrievers.testing import HashEmbedder
+from memory_retrievers.testing import HashEmbedder, inside
 
 START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 
@@ -79,7 +79,7 @@ def plain(clock):
 def pipeline(plain, segmenter, judge):
     """A pipeline over the store of ``plain``."""
     return IngestionPipeline(
-        plain._store,
+        inside(plain).store,
         segmenter=segmenter,
         judge=judge,
         consolidator=None,

@@ -9,9 +9,9 @@ from memory_retrievers import AgentMemory, Message
 from memory_retrievers.errors import EmbeddingError, LanguageModelError
 from memory_retrievers.ingestion.consolidation import BATCH, FactConsolidator
 from memory_retrievers.models import Category, Origin, SemanticMemory
-from memory_retrievers.reports import Report
+from memory_retrievers.models.results import Report
 from memory_retrievers.settings import IngestionSettings
-from memory_retrievers.testing import HashEmbedder, ScriptedLanguageModel
+from memory_retrievers.testing import HashEmbedder, ScriptedLanguageModel, inside
 
 LONG = "User keeps the blue spare key of the old garden shed behind the house under flower pot number "
 """With a digit after it, two such sentences are near, and not the same."""
@@ -56,7 +56,7 @@ def dense():
 def consolidator(memory):
     def consolidator(*answers, meanwhile=lambda: None, settings=None):
         model = Script(*answers, meanwhile=meanwhile)
-        made = FactConsolidator(memory._store, memory._retriever, model, settings or IngestionSettings())
+        made = FactConsolidator(inside(memory).store, memory._retriever, model, settings or IngestionSettings())
         made.model = model
         return made
 
@@ -87,7 +87,7 @@ def known(memory, text, scope="c1", **fields):
 
 
 def waiting(memory, scope="c1"):
-    return [episode.id for episode in memory._store.ledger.unconsolidated(scope, limit=1000)]
+    return [episode.id for episode in inside(memory).ledger.unconsolidated(scope, limit=1000)]
 
 
 class TestWhenItIsDue:
@@ -194,7 +194,7 @@ class TestWhatIsWritten:
             clock.now(),
         )
         assert report == Report(facts=(fact,), invalidated=(old,))
-        assert [version.id for version in memory._store.ledger.versions(scope="c1", id=fact.id)] == [old.id, fact.id]
+        assert [version.id for version in inside(memory).ledger.versions(scope="c1", id=fact.id)] == [old.id, fact.id]
 
     def test_an_update_that_repeats_the_fact_still_replaces_it(self, memory, consolidator, tell):
         old = known(memory, "User moved house")
@@ -268,11 +268,11 @@ class TestDuplicates:
         assert len(report.facts) == 2
         assert len(facts(memory)) == 3
 
-    def test_the_bare_rule_of_the_seed_takes_them_for_one(self, memory, consolidator, tell):
+    def test_the_bare_rule_of_the_reference_takes_them_for_one(self, memory, consolidator, tell):
         known(memory, f"{LONG}1")
         tell()
-        seed = IngestionSettings.seed().model_copy(update={"same_cosine": 0.8})
-        assert consolidator(answer(new(f"{LONG}2"), new(f"{LONG}3")), settings=seed).consolidate("c1").facts == ()
+        reference = IngestionSettings.reference().model_copy(update={"same_cosine": 0.8})
+        assert consolidator(answer(new(f"{LONG}2"), new(f"{LONG}3")), settings=reference).consolidate("c1").facts == ()
 
     def test_facts_of_another_category_count_too(self, memory, consolidator, tell):
         known(memory, LONG)
@@ -371,7 +371,7 @@ class TestWhatTheModelSees:
         assert waiting(memory) == []
 
     def test_long_conversations_come_a_few_at_once_and_at_least_one(self, memory, consolidator, tell):
-        pages = [Message(role="user", content="x" * 1_000_000)] * 10  # each is cut to 4,000
+        pages = [Message(role="user", content="x" * 100_000)] * 10  # each is cut to 4,000
         tell("One", "Two", messages=pages)
         tell("Three", messages=pages * 2)
         tell("Four", messages=pages)
@@ -462,7 +462,7 @@ class TestFailures:
 
             model = Script(answer(new("User has a cat")), meanwhile=break_it)
             with pytest.raises(EmbeddingError):
-                FactConsolidator(memory._store, memory._retriever, model, IngestionSettings()).consolidate("c1")
+                FactConsolidator(inside(memory).store, memory._retriever, model, IngestionSettings()).consolidate("c1")
             embedder.broken = False
             assert (facts(memory), waiting(memory)) == ([], ids)
 
@@ -472,14 +472,14 @@ class TestFailures:
         ids = tell()
         script = answer(change("update", "F1", "User moved to Paris"), change("reinforce", "F2"), new("User has a cat"))
         before = (facts(memory), waiting(memory))
-        real = getattr(memory._store.ledger, step)
+        real = getattr(inside(memory).ledger, step)
 
         def killed(*args, **kwargs):
             real(*args, **kwargs)
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(memory._store.ledger, step, killed)
+            patch.setattr(inside(memory).ledger, step, killed)
             with pytest.raises(KeyboardInterrupt):
                 consolidator(script).consolidate("c1")
         assert (facts(memory), waiting(memory)) == before == ([old, other], ids)
@@ -490,7 +490,7 @@ class TestFailures:
 
     def test_killed_at_the_very_last_step_nothing_is_written(self, memory, consolidator, tell, monkeypatch):
         ids = tell()
-        real, calls = memory._store.ledger.replace, []
+        real, calls = inside(memory).ledger.replace, []
 
         def killed(record, passages=()):
             calls.append(record.id)
@@ -498,7 +498,7 @@ class TestFailures:
                 raise KeyboardInterrupt
             return real(record, passages)
 
-        monkeypatch.setattr(memory._store.ledger, "replace", killed)
+        monkeypatch.setattr(inside(memory).ledger, "replace", killed)
         with pytest.raises(KeyboardInterrupt):
             consolidator(answer(new("User has a cat"))).consolidate("c1")
         assert (calls, facts(memory), waiting(memory)) == (ids, [], ids)
@@ -582,7 +582,7 @@ class TestOthersAtTheSameTime:
     def test_what_changes_between_plan_and_writing_is_planned_anew(self, memory, consolidator, tell, monkeypatch):
         fact = known(memory, "User moved house")
         ids = tell()
-        real, calls = memory._store.put, []
+        real, calls = inside(memory).store.put, []
 
         def put(drafts, *, together=None):
             calls.append(len(drafts))
@@ -590,7 +590,7 @@ class TestOthersAtTheSameTime:
                 memory.invalidate(fact.id, scope="c1")
             return real(drafts, together=together)
 
-        monkeypatch.setattr(memory._store, "put", put)
+        monkeypatch.setattr(inside(memory).store, "put", put)
         report = consolidator(answer(change("update", "F1", "User moved to Paris"))).consolidate("c1")
         assert calls == [1, 1]
         assert [each.fact for each in facts(memory)] == ["User moved to Paris"]
@@ -602,7 +602,7 @@ class TestOthersAtTheSameTime:
     ):
         fact = known(memory, "User lives in Lyon")
         tell()
-        real, vectors = memory._store.dense.search, []
+        real, vectors = inside(memory).dense.search, []
 
         def search(vector, selection, *, limit):
             vectors.append(len(vector))
@@ -612,18 +612,19 @@ class TestOthersAtTheSameTime:
 
         made = consolidator(
             answer(new("User lives in Lyon")),
-            meanwhile=lambda: monkeypatch.setattr(memory._store.dense, "search", search),
+            meanwhile=lambda: monkeypatch.setattr(inside(memory).dense, "search", search),
         )
         assert [again.id for again in made.consolidate("c1").reinforced] == [fact.id]
         assert vectors == [256, 64]
 
     def test_a_review_that_comes_meanwhile_is_kept(self, memory, consolidator, clock, tell):
-        from memory_retrievers.review import review_one
+        from memory_retrievers.ingestion.reviews import review_one
 
         ids = tell()
         clock.advance(days=3)
         made = consolidator(
-            answer(), meanwhile=lambda: review_one(memory._store, ids[0], scope="c1", rating="easy", now=clock.now())
+            answer(),
+            meanwhile=lambda: review_one(inside(memory).store, ids[0], scope="c1", rating="easy", now=clock.now()),
         )
         made.consolidate("c1")
         after = memory.get(ids[0], scope="c1")
@@ -641,7 +642,7 @@ class TestBeforeStore:
             for n in range(3):
                 memory.remember_episode(scope="c1", summary=f"User moved house {n}")
             consolidator = FactConsolidator(
-                memory._store, memory._retriever, ScriptedLanguageModel([script]), IngestionSettings()
+                inside(memory).store, memory._retriever, ScriptedLanguageModel([script]), IngestionSettings()
             )
             return consolidator.consolidate("c1"), facts(memory), memory.get(old.id, scope="c1"), waiting(memory)
 

@@ -5,9 +5,8 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_retrievers.ingestion.fact_changes import proposed, settled
+from memory_retrievers.ingestion.facts import Action, ConsolidationAnswer, parse_changes, resolve_conflicts
 from memory_retrievers.models import Category, EpisodicMemory, Origin, SemanticMemory
-from memory_retrievers.prompts.consolidation import Action, ConsolidationAnswer
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -34,8 +33,8 @@ def said(action, target=None, text="X", **fields):
 def result(*entries, active=("a", "b")):
     """(action, target, text) of what may happen."""
     answers = ConsolidationAnswer.model_validate({"facts": list(entries)}).facts
-    proposals = proposed(answers, known=KNOWN, episodes=EPISODES, scope="c1")
-    changes = settled(proposals, active={known.id: known for known in KNOWN if known.id in active})
+    proposals = parse_changes(answers, known=KNOWN, episodes=EPISODES, scope="c1")
+    changes = resolve_conflicts(proposals, active={known.id: known for known in KNOWN if known.id in active})
     return [(change.action.value, change.target, change.draft and change.draft.fact) for change in changes]
 
 
@@ -88,7 +87,7 @@ def test_a_new_fact_carries_what_was_said_on_one_line():
             ]
         }
     ).facts
-    (change,) = proposed(answers, known=[], episodes=EPISODES, scope="c1")
+    (change,) = parse_changes(answers, known=[], episodes=EPISODES, scope="c1")
     draft = change.draft
     assert (draft.fact, draft.category, draft.keywords) == ("User lives in Lyon", Category.IDENTITY, ("Lyon",))
     assert (draft.scope, draft.origin, draft.source_episodic_ids) == ("c1", Origin.CONSOLIDATION, ("e2",))
@@ -97,7 +96,7 @@ def test_a_new_fact_carries_what_was_said_on_one_line():
 def test_sources_are_the_named_episodes_or_all():
     def sources(**fields):
         answers = ConsolidationAnswer.model_validate({"facts": [said("reinforce", "F1", **fields)]}).facts
-        return proposed(answers, known=KNOWN, episodes=EPISODES, scope="c1")[0].sources
+        return parse_changes(answers, known=KNOWN, episodes=EPISODES, scope="c1")[0].sources
 
     assert sources(source_episodes=[3, 1, 1]) == ("e1", "e3")
     assert sources(source_episodes=["E2"]) == ("e2",)

@@ -4,7 +4,7 @@ import pytest
 from crash.process import execute
 
 from memory_retrievers import AgentMemory, Message
-from memory_retrievers.testing import HashEmbedder
+from memory_retrievers.testing import HashEmbedder, inside
 
 pytestmark = pytest.mark.embedded("another process opens the directory, and is killed")
 
@@ -67,7 +67,7 @@ def contents(path):
     with AgentMemory.open(path, embedder=HashEmbedder()) as memory:
         assert memory.verify().problems == ()
         episodes = memory.list("c", kind="episodic", limit=1000).memories
-        waiting = memory._store.ledger.conversations.head("c", limit=1000)
+        waiting = inside(memory).ledger.conversations.head("c", limit=1000)
         told = [message.content for episode in episodes for message in episode.messages]
         assert all(episode.summary for episode in episodes)
         return told + [each.message.content for each in waiting]

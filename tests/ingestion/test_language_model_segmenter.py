@@ -7,11 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_retrievers import Message
+from memory_retrievers.backends.language_models import adapt
 from memory_retrievers.errors import LanguageModelError
-from memory_retrievers.ingestion.language_model import LanguageModelSegmenter, sliced
-from memory_retrievers.language_models import adapt
-from memory_retrievers.prompts.segmentation import SYSTEM_PROMPT, SegmentAnswer, SegmentationAnswer, user_prompt
-from memory_retrievers.protocols import Background, Segment
+from memory_retrievers.ingestion.segmenters import (
+    SYSTEM_PROMPT,
+    LanguageModelSegmenter,
+    SegmentAnswer,
+    SegmentationAnswer,
+    sliced,
+    user_prompt,
+)
+from memory_retrievers.protocols import Segment, SegmentationContext
 from memory_retrievers.testing import ScriptedLanguageModel
 
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
@@ -19,7 +25,7 @@ SIX = [
     Message(role="user", content=f"Message {number}", timestamp=START + timedelta(minutes=number))
     for number in range(6)
 ]  # fmt: skip
-NO_BACKGROUND = Background(previous_summary=None, recent=(), embed=None)
+NO_BACKGROUND = SegmentationContext(previous_summary=None, recent=(), embed=None)
 ANYTHING = Segment(messages=6, title="Conversation Segment", summary="", surprise=0.2)
 
 
@@ -40,9 +46,9 @@ def answer(count, title="", summary="", level="low", *, start=0, end=0):
     }  # fmt: skip
 
 
-def segments_of(*answers, messages=SIX, background=NO_BACKGROUND):
+def segments_of(*answers, messages=SIX, context=NO_BACKGROUND):
     model = ScriptedLanguageModel([{"segments": list(answers)}])
-    return LanguageModelSegmenter(model).segment(messages, background)
+    return LanguageModelSegmenter(model).segment(messages, context)
 
 
 def counts(segments):
@@ -106,8 +112,8 @@ def test_a_blank_title_and_summary_stay_empty(title):
 
 def test_the_model_is_given_the_prompt_with_the_previous_summary():
     model = ScriptedLanguageModel([{"segments": []}])
-    background = Background(previous_summary="They spoke of tea.", recent=(), embed=None)
-    LanguageModelSegmenter(model).segment(SIX, background)
+    context = SegmentationContext(previous_summary="They spoke of tea.", recent=(), embed=None)
+    LanguageModelSegmenter(model).segment(SIX, context)
     assert model.prompts == [(SYSTEM_PROMPT, user_prompt(SIX, previous_summary="They spoke of tea."))]
     assert '"They spoke of tea."' in model.prompts[0][1]
 

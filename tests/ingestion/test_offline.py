@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from topics import GARDEN, GUITAR, KAFKA, START, TOPICS, TRIP, borders_of, talk
 
 from memory_retrievers import EpisodicMemory, Message
-from memory_retrievers.ingestion.offline import OfflineSegmenter
-from memory_retrievers.protocols import Background
+from memory_retrievers.ingestion.segmenters import OfflineSegmenter
+from memory_retrievers.protocols import SegmentationContext
 from memory_retrievers.testing import HashEmbedder
 
 
@@ -28,7 +28,7 @@ def hashed(texts):
 
 
 def background(embed=hashed, *, recent=(), previous_summary=None):
-    return Background(previous_summary=previous_summary, recent=recent, embed=embed)
+    return SegmentationContext(previous_summary=previous_summary, recent=recent, embed=embed)
 
 
 def episode(summary):

@@ -15,10 +15,10 @@ from memory_retrievers import (
     Rating,
     ValidationError,
 )
+from memory_retrievers.ingestion.facts import ConsolidationAnswer
 from memory_retrievers.models import EpisodicDraft
-from memory_retrievers.prompts.consolidation import ConsolidationAnswer
 from memory_retrievers.settings import IngestionSettings
-from memory_retrievers.testing import HashEmbedder
+from memory_retrievers.testing import HashEmbedder, inside
 
 
 def texts(episode):
@@ -68,7 +68,7 @@ def test_a_single_segment_doubles_the_window_and_then_becomes_an_episode(pipelin
     report = pipeline.process("c")
     assert [texts(episode) for episode in report.episodes] == [numbers(0, 40)]
     state = pipeline._conversations.state("c")
-    assert (state.messages, state.window_doubled, state.previous_summary, state.fenced_at) == (0, False, None, None)
+    assert (state.messages, state.window_doubled, state.previous_summary, state.leased_at) == (0, False, None, None)
 
 
 def test_many_messages_at_once_are_worked_off_window_by_window(pipeline, segmenter, said):
@@ -187,7 +187,7 @@ def test_a_worker_that_is_overtaken_stores_nothing(pipeline, segmenter, said, pl
         def segment(self, messages, background):
             clock.advance(hours=3)
             others = type(pipeline)(
-                plain._store,
+                inside(plain).store,
                 segmenter=segmenter,
                 judge=pipeline._judge,
                 consolidator=None,
@@ -387,7 +387,7 @@ def test_a_flashbulb_never_fades_where_that_is_asked_for(clock, said, segmenter)
                 def segment(self, messages, background):
                     return [Segment(messages=len(messages), title="t", summary="the house burnt down", surprise=0.9)]
 
-            memory._engine.pipeline._segmenter = Shocked()
+            inside(memory).pipeline._segmenter = Shocked()
             memory.add_messages("c", said(6))
             (episode,) = memory.flush("c").episodes
             assert episode.is_flashbulb is keep
@@ -419,7 +419,7 @@ def test_the_history_of_a_fact_is_every_version_of_it(plain, clock):
     for number in (2, 3):
         clock.advance(days=10)
         plain.remember_fact(scope="c", fact=f"lives in city {number}", id=f"f{number}")
-        plain._store.ledger.invalidate(scope="c", id=f"f{number - 1}", at=clock.now(), replaced_by=f"f{number}")
+        inside(plain).ledger.invalidate(scope="c", id=f"f{number - 1}", at=clock.now(), replaced_by=f"f{number}")
     plain.remember_fact(scope="c", fact="likes tea", id="other")
     for asked in ("f1", "f2", "f3"):
         assert [version.id for version in plain.history(asked, scope="c")] == ["f1", "f2", "f3"]
@@ -436,7 +436,7 @@ def test_what_held_at_a_moment_is_found_as_of_it(memory, clock):
     memory.remember_episode(scope="c", summary="talked about where the user lives", id="e1")
     clock.advance(days=10)
     memory.remember_fact(scope="c", fact="lives in Paris", id="f2")
-    memory._store.ledger.invalidate(scope="c", id="f1", at=clock.now(), replaced_by="f2")
+    inside(memory).ledger.invalidate(scope="c", id="f1", at=clock.now(), replaced_by="f2")
     memory.remember_episode(scope="c", summary="talked about where the user lives now", id="e2")
     clock.advance(days=10)
 
@@ -491,11 +491,11 @@ def test_everything_survives_a_restart(tmp_path, clock, said):
         assert sum(len(episode.messages) for episode in memory.flush("c").episodes) == 12
 
 
-@pytest.mark.embedded("only a file has one writer, so that a fence found in it is nobody's; on a server it runs out")
-def test_a_fence_of_a_process_that_is_gone_does_not_hold_up_the_next(tmp_path, clock, said):
+@pytest.mark.embedded("only a file has one writer, so that a lease found in it is nobody's; on a server it runs out")
+def test_a_lease_of_a_process_that_is_gone_does_not_hold_up_the_next(tmp_path, clock, said):
     with AgentMemory.open(tmp_path, embedder=HashEmbedder(), clock=clock) as memory:
         memory.add_messages("c", said(25))
-        assert memory._engine.pipeline.queue.claim("c") is not None
+        assert inside(memory).pipeline.queue.claim("c") is not None
     with AgentMemory.open(tmp_path, embedder=HashEmbedder(), clock=clock) as memory:
         assert memory.flush("c").waiting == 0
 

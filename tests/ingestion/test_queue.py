@@ -7,11 +7,12 @@ import pytest
 from memory_retrievers import Message
 from memory_retrievers.ingestion.queue import MessageQueue
 from memory_retrievers.settings import IngestionSettings
+from memory_retrievers.testing import inside
 
 
 @pytest.fixture
 def queue(plain, clock):
-    return MessageQueue(plain._store.ledger.conversations, settings=IngestionSettings(), clock=clock)
+    return MessageQueue(inside(plain).ledger.conversations, settings=IngestionSettings(), clock=clock)
 
 
 @pytest.mark.parametrize(
@@ -32,10 +33,10 @@ def test_the_trigger_table(queue, said, clock, number, age, due):
 
 
 def test_a_doubled_window_is_due_at_forty(queue, said, plain, clock):
-    conversations = plain._store.ledger.conversations
+    conversations = inside(plain).ledger.conversations
     queue.push("c", said(20))
     claim = queue.claim("c")
-    conversations.release("c", fence=claim.fence, window_doubled=True)
+    conversations.release("c", lease=claim.lease, window_doubled=True)
     assert not queue.push("c", said(19)).due
     assert queue.push("c", said(1)).due
     clock.advance(hours=3)
@@ -43,10 +44,10 @@ def test_a_doubled_window_is_due_at_forty(queue, said, plain, clock):
 
 
 def test_a_doubled_window_is_due_by_age_with_five_messages(queue, said, plain, clock):
-    conversations = plain._store.ledger.conversations
+    conversations = inside(plain).ledger.conversations
     queue.push("c", said(5))
     clock.advance(hours=3)
-    conversations.release("c", fence=queue.claim("c").fence, window_doubled=True)
+    conversations.release("c", lease=queue.claim("c").lease, window_doubled=True)
     assert queue.is_due(conversations.state("c"))
 
 
@@ -55,7 +56,7 @@ def test_back_filled_messages_are_due_from_five_on(queue, said, clock):
     assert [queue.push("c", said(1, start=long_ago)).due for _ in range(6)] == [False] * 4 + [True] * 2
 
 
-def test_a_fence_keeps_others_off_for_two_hours(queue, said, clock):
+def test_a_lease_keeps_others_off_for_two_hours(queue, said, clock):
     queue.push("c", said(25))
     assert queue.claim("c") is not None
     assert not queue.push("c", said(1)).due
@@ -86,7 +87,7 @@ def test_a_claim_of_what_is_not_due_takes_what_is_there(queue, said):
 
 def test_messages_without_a_time_get_the_current_one(queue, plain, clock):
     queue.push("c", [Message(role="user", content="tea")])
-    (queued,) = plain._store.ledger.conversations.head("c", limit=5)
+    (queued,) = inside(plain).ledger.conversations.head("c", limit=5)
     assert queued.message.timestamp == clock.now()
 
 
@@ -94,12 +95,12 @@ def test_ids_are_given_on_arrival_and_differ_for_equal_messages(queue, plain):
     message = Message(role="user", content="tea")
     queue.push("c", [message, message])
     queue.push("c", [message])
-    ids = [queued.id for queued in plain._store.ledger.conversations.head("c", limit=5)]
+    ids = [queued.id for queued in inside(plain).ledger.conversations.head("c", limit=5)]
     assert len(set(ids)) == 3
 
 
 def test_a_queue_tells_when_it_will_be_due_by_age(queue, said, plain, clock):
-    conversations = plain._store.ledger.conversations
+    conversations = inside(plain).ledger.conversations
     queue.push("c", said(4, start=clock.now()))
     assert queue.due_at(conversations.state("c")) is None
     queue.push("c", said(1))
@@ -107,14 +108,14 @@ def test_a_queue_tells_when_it_will_be_due_by_age(queue, said, plain, clock):
 
 
 def test_a_claim_of_what_was_drained_since_it_was_looked_at_covers_what_is_left(queue, said, plain, monkeypatch):
-    conversations = plain._store.ledger.conversations
+    conversations = inside(plain).ledger.conversations
     claim = conversations.claim
     queue.push("c", said(20))
 
     def others_are_faster(scope, **asked):
         monkeypatch.setattr(conversations, "claim", claim)
         theirs = queue.claim(scope)
-        conversations.drain(scope, fence=theirs.fence, messages=15, previous_summary="tea")
+        conversations.drain(scope, lease=theirs.lease, messages=15, previous_summary="tea")
         return claim(scope, **asked)
 
     monkeypatch.setattr(conversations, "claim", others_are_faster)

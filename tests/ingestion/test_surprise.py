@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from memory_retrievers import Message
-from memory_retrievers.ingestion.surprise import SurpriseSettings, language, novelty, surprises
+from memory_retrievers.ingestion.boundaries import SurpriseSettings, language, novelty, surprises
 
 SETTINGS = SurpriseSettings()
 PLAIN = ["The report is ready.", "Please send it.", "It is in the folder."]

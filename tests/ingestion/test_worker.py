@@ -9,7 +9,7 @@ import pytest
 
 from memory_retrievers import AgentMemory, ConfigurationError, LanguageModelError, Message
 from memory_retrievers.ingestion import worker as working
-from memory_retrievers.testing import HashEmbedder
+from memory_retrievers.testing import HashEmbedder, inside
 
 
 def workers():
@@ -26,7 +26,7 @@ def eventually(condition):
 @pytest.fixture
 def opened(clock, tmp_path, segmenter):
     with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder(), clock=clock) as memory:
-        memory._engine.pipeline._segmenter = segmenter
+        inside(memory).pipeline._segmenter = segmenter
         yield memory
 
 
@@ -107,7 +107,7 @@ class Refuses:
 
 
 def test_a_scope_that_always_fails_does_not_keep_the_others_from_their_turn(opened, said, segmenter):
-    opened._engine.pipeline._segmenter = Refuses(segmenter, "number 100")
+    inside(opened).pipeline._segmenter = Refuses(segmenter, "number 100")
     opened.add_messages("a", said(20, first=100))
     opened.add_messages("b", said(20))
     opened.start_worker()
@@ -127,7 +127,7 @@ def test_a_before_store_that_raises_is_survived(clock, tmp_path, said, segmenter
     with AgentMemory.open(
         tmp_path / "store", embedder=HashEmbedder(), clock=clock, before_store=before_store
     ) as memory:
-        memory._engine.pipeline._segmenter = segmenter
+        inside(memory).pipeline._segmenter = segmenter
         memory.start_worker()
         memory.add_messages("c", said(20))
         eventually(lambda: "RuntimeError" in caplog.text)

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage
 from pydantic import Field
 
 from memory_retrievers import AgentMemory, Message
-from memory_retrievers.testing.fakes import FixedClock, HashEmbedder
+from memory_retrievers.testing import FixedClock, HashEmbedder
 
 
 @pytest.fixture

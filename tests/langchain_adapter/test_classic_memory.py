@@ -201,3 +201,13 @@ def test_the_running_conversation_stands_beside_it_in_a_combined_memory(memory, 
         "In Lyon, really?",
     ]
     assert len(recorded(memory)) == 4
+
+
+def test_of_an_input_longer_than_a_query_both_ends_are_asked(classic, memory):
+    said = "Where does Alice live? " + "lorem ipsum " * 2_000 + " Where in Lyon?"
+    (block,) = classic.load_memory_variables({"question": said}).values()
+    assert "Alice lives in Lyon" in block
+    (review,) = memory.pending_reviews("user/alice")
+    assert len(review.query) == memory.query_characters == 8_000
+    assert review.query.startswith("Where does Alice live? lorem")
+    assert review.query.endswith("Where in Lyon?")

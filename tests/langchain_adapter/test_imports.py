@@ -89,8 +89,8 @@ def test_another_missing_module_is_reported_as_what_it_is():
     result = run(
         """
 import sys
-sys.modules["memory_retrievers.tools.documents"] = None
+sys.modules["memory_retrievers.retrieval.documents"] = None
 from memory_retrievers.langchain import MemoryRetriever
 """
     )
-    assert "ModuleNotFoundError: import of memory_retrievers.tools.documents halted" in result.stderr
+    assert "ModuleNotFoundError: import of memory_retrievers.retrieval.documents halted" in result.stderr

@@ -7,9 +7,9 @@ import pytest
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.langchain import MemoryRetriever, RegistryTool
-from memory_retrievers.testing.fakes import HashEmbedder
-from memory_retrievers.tools.hosting import HostRules
+from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.tools.registry import REGISTRY
+from memory_retrievers.tools.tool import ToolPolicy
 
 NAMES = ["user", "user/1", "user/10", "user/1/work", "user/1x", "User/1", "user/１", "user%2F1"]
 PAIRS = list(permutations(range(len(NAMES)), 2))
@@ -53,7 +53,7 @@ def test_a_retriever_finds_its_own_scope_alone_even_when_asked_for_another(crowd
 )
 @pytest.mark.parametrize(("own", "other"), PAIRS)
 def test_a_tool_tells_of_its_own_scope_alone(crowded, name, own, other):
-    tool = RegistryTool(spec=REGISTRY[name], memory=crowded, rules=HostRules(kinds="all"))
+    tool = RegistryTool(spec=REGISTRY[name], memory=crowded, rules=ToolPolicy(kinds="all"))
     call = {"name": name, "args": asked(name, other), "id": "1", "type": "tool_call"}
     message = tool.invoke(call, {"configurable": {"user_id": NAMES[own]}})
     assert marks(message.content) == marks(json.dumps(message.artifact)) == {own}

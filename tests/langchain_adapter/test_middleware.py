@@ -85,6 +85,14 @@ def test_what_was_recalled_stands_last_in_the_system_message(memory, saying):
     assert "Bergen" not in block
 
 
+def test_a_message_longer_than_a_query_is_answered_from_memory_too(memory, saying):
+    model = saying("In Lyon.")
+    agent_of(model, memory).invoke(
+        asking("Where does Alice live? " + "lorem ipsum " * 2_000 + " Where in Lyon?"), ALICE
+    )
+    assert "Alice lives in Lyon" in system_text(model.heard[0])[-1]
+
+
 def test_it_is_in_every_model_call_of_the_run_and_recalled_once(memory, saying):
     model = saying(LOOK, LOOK, "Warm.")
     agent_of(model, memory).invoke(asking("How warm is it in Lyon?"), ALICE)

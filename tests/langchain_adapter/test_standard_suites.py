@@ -5,8 +5,8 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests, ToolsI
 from langchain_tests.unit_tests import ToolsUnitTests
 
 from memory_retrievers.langchain import MemoryRetriever, RegistryTool, RetrieveMemoryTool
-from memory_retrievers.tools.hosting import HostRules
 from memory_retrievers.tools.registry import REGISTRY
+from memory_retrievers.tools.tool import ToolPolicy
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,7 @@ class _ToolOfTheRegistry:
 
     @property
     def tool_constructor(self):
-        rules = HostRules(allow_scopes=True)
+        rules = ToolPolicy(allow_scopes=True)
         return RegistryTool(spec=REGISTRY[self.name], memory=self.memory, scope="user/alice", rules=rules)
 
     @property

@@ -135,7 +135,7 @@ def test_scopes_are_relative_to_the_root_where_a_model_may_name_them(memory):
 
 def test_kinds_and_the_format_of_the_answers_are_the_hosts(memory):
     assert run(MemoryToolkit(memory, scope="user/alice"), "memory_list")["total"] == 0
-    everything = MemoryToolkit(memory, scope="user/alice", kinds="all", response_format="seed004")
+    everything = MemoryToolkit(memory, scope="user/alice", kinds="all", response_format="plain")
     assert list(run(everything, "memory_list")) == ["memories", "total", "limit", "offset"]
     assert run(everything, "memory_list")["total"] == 3
     assert run(everything, "memory_get", id="m9") == {

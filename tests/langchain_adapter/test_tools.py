@@ -7,8 +7,8 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.langchain import RegistryTool, RetrieveMemoryTool
-from memory_retrievers.tools.hosting import HostRules
 from memory_retrievers.tools.registry import REGISTRY
+from memory_retrievers.tools.tool import ToolPolicy
 
 BOB = {"configurable": {"user_id": "user/bob"}}
 
@@ -38,13 +38,13 @@ def test_nothing_found_is_said_and_is_no_error(memory):
 
 
 def test_it_can_be_called_with_arguments_alone_or_with_a_bare_question(tool):
-    expected = "## Semantic Memory\n- [identity] Bob lives in Bergen (sources: 0 conversations)"
+    expected = "## Semantic Memory\n- [identity] Bob lives in Bergen"
     assert tool.invoke({"query": "Who?"}, BOB) == expected
     assert tool.invoke("Who?", BOB) == expected
 
 
 async def test_it_can_be_called_in_all_these_ways_asynchronously(tool):
-    expected = "## Semantic Memory\n- [identity] Bob lives in Bergen (sources: 0 conversations)"
+    expected = "## Semantic Memory\n- [identity] Bob lives in Bergen"
     assert await tool.ainvoke({"query": "Who?"}, BOB) == expected
     assert await tool.ainvoke("Who?", BOB) == expected
     message = await tool.ainvoke(call(query="Who?"), BOB)
@@ -55,7 +55,7 @@ async def test_it_can_be_called_in_all_these_ways_asynchronously(tool):
 @pytest.mark.parametrize("allow_scopes", [False, True])
 def test_a_model_sees_the_arguments_of_the_registry_and_scopes_only_if_it_may(memory, name, allow_scopes):
     spec = REGISTRY[name]
-    tool = RegistryTool(spec=spec, memory=memory, rules=HostRules(allow_scopes=allow_scopes))
+    tool = RegistryTool(spec=spec, memory=memory, rules=ToolPolicy(allow_scopes=allow_scopes))
     function = convert_to_openai_tool(tool)["function"]
     shown = spec.offered_arguments(allow_scopes=allow_scopes).model_json_schema()["properties"]
     assert allow_scopes or not set(spec.scoped) & set(shown)

@@ -8,7 +8,7 @@ from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
 from llama_index.core.llms import MockFunctionCallingLLM
 
 from memory_retrievers import AgentMemory, Message
-from memory_retrievers.testing.fakes import FixedClock, HashEmbedder
+from memory_retrievers.testing import FixedClock, HashEmbedder
 
 
 @pytest.fixture

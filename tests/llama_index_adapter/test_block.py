@@ -72,6 +72,12 @@ async def test_it_tells_the_memories_that_answer_the_last_message(memory, block)
     assert "Alice lives in Lyon" in text
 
 
+async def test_of_a_message_longer_than_a_query_both_ends_are_asked(memory, block):
+    said = "Where does Alice live? " + "lorem ipsum " * 2_000 + " Where in Lyon?"
+    assert "Alice lives in Lyon" in await shown(block, said)
+    assert [len(review.query) for review in memory.pending_reviews("user/alice")] == [8_000]
+
+
 @pytest.mark.parametrize("messages", [None, [], [assistant("Hello!")], [user("")]])
 async def test_without_a_question_it_tells_nothing(block, messages):
     assert await block.aget(messages) == ""

@@ -55,6 +55,14 @@ def test_memories_come_first_and_then_the_chat(memory, chat):
     assert rest == chat.get_all() == [user("Hello!"), assistant("Hello, who are you?"), user("Where does Alice live?")]
 
 
+def test_of_a_message_longer_than_a_query_both_ends_are_asked(memory, chat):
+    said = "Where does Alice live? " + "lorem ipsum " * 2_000 + " Where in Lyon?"
+    first, last = chat.get(input=said), chat.put(user(said)) or chat.get()
+    assert "Alice lives in Lyon" in first[0].content
+    assert "Alice lives in Lyon" in last[0].content
+    assert last[-1] == user(said)
+
+
 def test_the_input_is_the_question_when_the_chat_does_not_show_it(chat):
     assert "Alice lives in Lyon" in chat.get(input="Where does Alice live?")[0].content
     assert chat.get_all() == []

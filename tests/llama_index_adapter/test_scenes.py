@@ -10,8 +10,8 @@ from memory_retrievers import SceneEvent, SceneSettings
 from memory_retrievers.errors import EmbeddingError
 from memory_retrievers.llama_index import LongTermMemoryBlock
 from memory_retrievers.llama_index.block import MARGIN
-from memory_retrievers.remote import RemoteMemory
-from memory_retrievers.rendering.framing import NOTES
+from memory_retrievers.retrieval.markdown import NOTES
+from memory_retrievers.server.client import RemoteMemory
 
 STORY = "story/goblins"
 
@@ -73,6 +73,10 @@ async def test_it_tells_the_story(story, block):
     assert "[★★★★★] Goblin stole the amulet at night" in text
     assert "Emotions: Hero glad\n" in text
     assert "zebra" not in text
+
+
+async def test_of_a_message_longer_than_a_query_both_ends_decide(block):
+    assert "Goblin stole the amulet" in await block.aget([user("Who stole the amulet? " + "lorem ipsum " * 2_000)])
 
 
 async def test_in_a_chat_it_stands_between_the_tags_of_the_block(block, chat_with):

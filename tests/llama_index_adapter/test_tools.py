@@ -242,7 +242,7 @@ def test_rules_that_no_call_could_follow_are_refused_at_once(memory, rules):
         MemoryToolSpec(memory, scope="user/alice", **rules)
 
 
-def test_under_the_seeds_format_answers_are_the_seeds(memory):
-    tools = tools_of(memory, response_format="seed004", kinds="all")
+def test_in_the_plain_format_answers_are_plain(memory):
+    tools = tools_of(memory, response_format="plain", kinds="all")
     assert list(tools["memory_list"]().raw_output) == ["memories", "total", "limit", "offset"]
     assert tools["memory_list"]().raw_output["total"] == 3

@@ -1,13 +1,14 @@
 import threading
+from sys import getsizeof
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
 
-from memory_retrievers.llama_index.turns import KEPT, Turn, TurnRecall, last_turn, recent_turns
-from memory_retrievers.rendering.budget import estimated_tokens
-from memory_retrievers.rendering.framing import notes
+from memory_retrievers.llama_index.turns import KEPT, KEPT_BYTES, Turn, TurnRecall, last_turn, recent_turns
+from memory_retrievers.retrieval.markdown import notes
+from memory_retrievers.text.analysis import estimate_tokens
 
 CALL = ChatMessage(role="assistant", blocks=[ToolCallBlock(tool_call_id="1", tool_name="look", tool_kwargs={})])
 OLD_CALL = ChatMessage(role="assistant", content="Let me look.", additional_kwargs={"tool_calls": [{"id": "1"}]})
@@ -64,7 +65,7 @@ def test_the_same_words_after_an_answer_are_another_turn():
 
 
 def test_a_turn_is_recalled_once_in_every_chat():
-    recall, asked = TurnRecall(), []
+    recall, asked = TurnRecall(getsizeof), []
 
     def ask(query):
         asked.append(query)
@@ -82,14 +83,30 @@ def test_a_turn_is_recalled_once_in_every_chat():
 
 
 def test_the_recall_of_a_chat_that_is_long_past_is_let_go():
-    recall, asked = TurnRecall(), []
+    recall, asked = TurnRecall(getsizeof), []
     for number in (*range(KEPT + 1), KEPT, 0):
         recall(number, Turn("Who?", 1, answered=False), asked.append)
     assert len(asked) == KEPT + 2
 
 
+def test_recalls_that_are_large_are_let_go_before_they_are_many():
+    recall, asked = TurnRecall(len), []
+
+    def ask(query):
+        asked.append(query)
+        return "x" * (KEPT_BYTES // 4)
+
+    for number in (0, 1, 2, 2, 1, 3, 3, 0):
+        recall(number, Turn("Who?", 1, answered=False), ask)
+    assert len(asked) == 5
+    recall("whole", Turn("Who?", 1, answered=False), lambda _: "x" * (2 * KEPT_BYTES))
+    recall("whole", Turn("Who?", 1, answered=False), ask)
+    recall(3, Turn("Who?", 1, answered=False), ask)
+    assert len(asked) == 6
+
+
 def test_turns_are_recalled_by_many_threads_at_once():
-    recall, problems = TurnRecall(), []
+    recall, problems = TurnRecall(getsizeof), []
 
     def talk(chat):
         for number in range(1, 300):
@@ -113,7 +130,7 @@ chats = st.lists(
 @given(chats, st.integers(1, 40), st.none() | st.integers(1, 6))
 def test_recent_turns_are_the_whole_end_of_a_chat_and_fit_unless_they_are_the_last_turn(chat, tokens, count):
     front = next((i for i, message in enumerate(chat) if message.role != "system"), len(chat))
-    recent = recent_turns(chat, token_limit=tokens, message_limit=count, count_tokens=estimated_tokens)
+    recent = recent_turns(chat, token_limit=tokens, message_limit=count, count_tokens=estimate_tokens)
     rest = recent[front:]
     assert recent[:front] == chat[:front]
     assert rest == chat[len(chat) - len(rest) :]
@@ -121,7 +138,7 @@ def test_recent_turns_are_the_whole_end_of_a_chat_and_fit_unless_they_are_the_la
     if len(recent) < len(chat):
         assert rest[0].role == "user"
     if sum(message.role == "user" for message in rest) > 1:
-        assert sum(estimated_tokens(message.content or "") for message in recent) <= tokens
+        assert sum(estimate_tokens(message.content or "") for message in recent) <= tokens
         assert count is None or len(recent) <= count
 
 
@@ -129,7 +146,7 @@ def test_recent_turns_are_as_many_as_fit():
     chat = [user("a" * 40), assistant("b" * 40), user("c" * 40), assistant("d" * 40), user("e" * 40)]
 
     def recent(tokens, count=None):
-        return recent_turns(chat, token_limit=tokens, message_limit=count, count_tokens=estimated_tokens)
+        return recent_turns(chat, token_limit=tokens, message_limit=count, count_tokens=estimate_tokens)
 
     assert recent(50) == chat
     assert recent(49) == recent(30) == chat[2:]

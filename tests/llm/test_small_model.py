@@ -7,10 +7,10 @@ import pytest
 from pydantic import BaseModel
 
 from memory_retrievers import Message
+from memory_retrievers.backends.language_models import adapt
 from memory_retrievers.errors import LanguageModelError
-from memory_retrievers.ingestion.language_model import LanguageModelSegmenter
-from memory_retrievers.language_models import adapt
-from memory_retrievers.protocols import Background
+from memory_retrievers.ingestion.segmenters import LanguageModelSegmenter
+from memory_retrievers.protocols import SegmentationContext
 
 pytestmark = [pytest.mark.llm, pytest.mark.timeout(600)]
 
@@ -43,8 +43,8 @@ def test_an_object_of_the_schema_comes_back_at_once(model, requests):
 
 
 def test_a_conversation_is_divided_into_segments(model):
-    background = Background(previous_summary="The user bakes bread.", recent=(), embed=None)
-    segments = LanguageModelSegmenter(adapt(model)).segment(CONVERSATION, background)
+    context = SegmentationContext(previous_summary="The user bakes bread.", recent=(), embed=None)
+    segments = LanguageModelSegmenter(adapt(model)).segment(CONVERSATION, context)
     assert sum(segment.messages for segment in segments) == len(CONVERSATION)
     assert all(segment.messages >= 1 and segment.surprise in {0.2, 0.6, 0.9} for segment in segments)
     assert all("\n" not in segment.title + segment.summary for segment in segments)

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from memory_retrievers.passages import WHOLE, Layout, TermStatistics
-from memory_retrievers.retrieval.field import Field
+from memory_retrievers.models.selection import WHOLE, Layout, TermStatistics
+from memory_retrievers.retrieval.candidates import Candidates
 
 
 def microseconds_of(moment):
@@ -10,8 +10,8 @@ def microseconds_of(moment):
 
 
 @pytest.fixture(scope="session")
-def make_field():
-    """Makes a field of memories, each a list of passages: (place, terms, cosine) and perhaps the speaker."""
+def make_candidates():
+    """Makes candidates of memories, each a list of passages: (place, terms, cosine) and perhaps the speaker."""
 
     def make(memories, terms=(), *, repeats=None, is_whole=True, began=(), tells_time=(), names=("Ann", "Bob")):
         rows, places, texts, cosines, speakers = [], [], [], [], []
@@ -26,7 +26,7 @@ def make_field():
         counts = counts.reshape(len(terms), len(texts))
         lengths = np.array([len(text) for text in texts], np.float64)
         starts = [microseconds_of(moment) for moment in began] or [0] * len(memories)
-        return Field(
+        return Candidates(
             layout=Layout(
                 passages=np.arange(1, len(texts) + 1),
                 memories=np.array(rows, np.int64),
@@ -52,9 +52,9 @@ def make_field():
 
 
 @pytest.fixture
-def story(make_field):
+def story(make_candidates):
     """Two episodes of three and two messages with their summaries, and what stands for a third alone."""
-    return make_field(
+    return make_candidates(
         [
             [(WHOLE, "garden story", 0.2), (0, "basil seed", 0.4, "Ann"), (1, "nice", 0.1, "Bob"), (2, "basil basil pot", 0.6, "Ann")],
             [(WHOLE, "boat story", 0.0), (0, "boat leak", 0.2, "Bob"), (1, "basil ahoy", 0.3, "Ann")],

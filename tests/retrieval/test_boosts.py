@@ -4,30 +4,30 @@ import numpy as np
 import pytest
 
 from memory_retrievers import RetrievalSettings
-from memory_retrievers.passages import WHOLE
-from memory_retrievers.retrieval import boosts
-from memory_retrievers.retrieval.boosts import BOOSTS
-from memory_retrievers.retrieval.question import Question
+from memory_retrievers.models.selection import WHOLE
+from memory_retrievers.retrieval import features
+from memory_retrievers.retrieval.features import BOOSTS
+from memory_retrievers.retrieval.request import Question
 
 FUSED = np.array([0.1, 0.5, 0.2, 0.9, 0.3, 0.4, 0.6, 0.7])
 
 
-def given(boost, field, text="basil", fused=FUSED):
-    return boost(field, fused, Question.parse(text), RetrievalSettings()).tolist()
+def given(boost, candidates, text="basil", fused=FUSED):
+    return boost(candidates, fused, Question.parse(text), RetrievalSettings()).tolist()
 
 
 def test_neighbour_is_the_better_of_the_messages_around(story):
-    assert given(boosts.neighbour, story) == [0, 0.2, 0.9, 0.2, 0, 0.6, 0.4, 0]
+    assert given(features.neighbour, story) == [0, 0.2, 0.9, 0.2, 0, 0.6, 0.4, 0]
 
 
 def test_episode_is_the_sum_of_its_three_best_passages_scaled(story):
     # 0.9 + 0.5 + 0.2 = 1.6; 0.6 + 0.4 + 0.3 = 1.3; 0.7; the lowest is moved down by a third of 0.9
     expected = [1.0] * 4 + [(1.3 - 0.4) / 1.2] * 3 + [0.3 / 1.2]
-    assert given(boosts.episode, story) == pytest.approx(expected)
+    assert given(features.episode, story) == pytest.approx(expected)
 
 
 def test_episode_words_are_the_same_for_all_passages_of_an_episode_and_one_for_the_best(story):
-    scores = given(boosts.episode_words, story)
+    scores = given(features.episode_words, story)
     assert len(set(scores[:4])) == len(set(scores[4:7])) == 1
     assert max(scores) == 1
     assert min(scores) > 0
@@ -43,15 +43,15 @@ def test_episode_words_are_the_same_for_all_passages_of_an_episode_and_one_for_t
     ],
 )
 def test_speaker_is_one_for_what_the_only_speaker_named_says(story, text, expected):
-    assert given(boosts.speaker, story, text) == expected
+    assert given(features.speaker, story, text) == expected
 
 
-def test_length_grows_with_the_logarithm_of_the_terms(make_field):
-    field = make_field([[(0, "a", 0.0), (1, "a b c", 0.0)], [(0, "a b c d e f g", 0.0)]])
+def test_length_grows_with_the_logarithm_of_the_terms(make_candidates):
+    candidates = make_candidates([[(0, "a", 0.0), (1, "a b c", 0.0)], [(0, "a b c d e f g", 0.0)]])
     low, high = np.log(2), np.log(8)
     lowest = low - (high - low) / 3
     expected = [(np.log(1 + n) - lowest) / (high - lowest) for n in (1, 3, 7)]
-    assert given(boosts.length, field, fused=np.zeros(3)) == pytest.approx(expected)
+    assert given(features.length, candidates, fused=np.zeros(3)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -67,20 +67,20 @@ def test_length_grows_with_the_logarithm_of_the_terms(make_field):
     ],
 )
 def test_date_is_one_in_the_month_that_is_named_and_half_in_the_next(story, text, expected):
-    assert given(boosts.date, story, text) == [expected[0]] * 4 + [expected[1]] * 3 + [expected[2]]
+    assert given(features.date, story, text) == [expected[0]] * 4 + [expected[1]] * 3 + [expected[2]]
 
 
-def test_the_month_after_december_is_january_of_the_next_year(make_field):
+def test_the_month_after_december_is_january_of_the_next_year(make_candidates):
     began = ["2023-12-31T23:59", "2024-01-01T00:00", "2023-01-15T12:00", "1969-12-31T23:00"]
-    field = make_field([[(WHOLE, "a", 0.0)]] * 4, began=began)
-    assert given(boosts.date, field, "December 2023", np.zeros(4)) == [1, 0.5, 0, 0]
-    assert given(boosts.date, field, "December 1969", np.zeros(4)) == [0, 0, 0, 1]
+    candidates = make_candidates([[(WHOLE, "a", 0.0)]] * 4, began=began)
+    assert given(features.date, candidates, "December 2023", np.zeros(4)) == [1, 0.5, 0, 0]
+    assert given(features.date, candidates, "December 1969", np.zeros(4)) == [0, 0, 0, 1]
 
 
-def test_time_is_for_questions_that_ask_when_and_messages_that_tell_it(make_field):
-    field = make_field([[(0, "a", 0.0), (1, "b", 0.0)]], tells_time=[False, True])
-    assert given(boosts.time_expression, field, "When was it?", np.zeros(2)) == [0, 1]
-    assert given(boosts.time_expression, field, "What was it?", np.zeros(2)) == [0, 0]
+def test_time_is_for_questions_that_ask_when_and_messages_that_tell_it(make_candidates):
+    candidates = make_candidates([[(0, "a", 0.0), (1, "b", 0.0)]], tells_time=[False, True])
+    assert given(features.time_expression, candidates, "When was it?", np.zeros(2)) == [0, 1]
+    assert given(features.time_expression, candidates, "What was it?", np.zeros(2)) == [0, 0]
 
 
 def test_every_boost_has_a_weight_in_the_settings_and_a_name_of_its_own():

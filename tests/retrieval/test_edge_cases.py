@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from memory_retrievers import AgentMemory, Message, RetrievalSettings
-from memory_retrievers.testing import HashEmbedder
+from memory_retrievers.testing import HashEmbedder, inside
 
 
 def test_an_unknown_scope_gives_no_results_and_records_nothing(memory):
@@ -21,7 +21,7 @@ def test_facts_only_and_episodes_only_have_one_section_each(memory):
     memory.remember_episode(scope="episodes", summary="The user moved to Lyon.", title="Move")
     facts = memory.retrieve("Lyon", scope="facts").to_markdown()
     episodes = memory.retrieve("Lyon", scope="episodes").to_markdown()
-    assert facts == "## Semantic Memory\n- [identity] User lives in Lyon (sources: 0 conversations)"
+    assert facts == "## Semantic Memory\n- [identity] User lives in Lyon"
     assert episodes.startswith("## Episodic Memories\n\n### Move [rank: 1")
     assert episodes == episodes.strip()
 
@@ -71,10 +71,10 @@ def test_identical_texts_are_ordered_the_same_way_every_time(memory):
     assert len(orders) == 1
 
 
-def test_a_review_in_the_future_counts_as_fresh(seed_memory, clock):
+def test_a_review_in_the_future_counts_as_fresh(reference_memory, clock):
     later = clock.now() + timedelta(days=3)
-    seed_memory.remember_episode(scope="c1", summary="The user planted basil.", last_reviewed_at=later)
-    (hit,) = seed_memory.retrieve("basil", scope="c1").episodic
+    reference_memory.remember_episode(scope="c1", summary="The user planted basil.", last_reviewed_at=later)
+    (hit,) = reference_memory.retrieve("basil", scope="c1").episodic
     assert hit.explanation.retrievability == 1.0
     assert hit.score == 1.0
 
@@ -82,7 +82,7 @@ def test_a_review_in_the_future_counts_as_fresh(seed_memory, clock):
 def test_a_fact_invalidated_between_search_and_reading_is_not_shown(memory, monkeypatch):
     stale = memory.remember_fact(scope="c1", fact="User lives in Lyon")
     kept = memory.remember_fact(scope="c1", fact="User likes Lyon")
-    ledger = memory._store.ledger
+    ledger = inside(memory).ledger
     load = ledger.load
 
     def invalidate_then_load(rows):
@@ -179,9 +179,9 @@ class TestTheDefaultProfile:
             ("new", 1.0, 1.0),
         ]
 
-    def test_cuts_facts_at_280_characters_in_markdown_and_the_seed_does_not(self, clock):
+    def test_cuts_facts_at_280_characters_in_markdown_and_the_reference_profile_does_not(self, clock):
         long_fact = "User " + "really " * 60 + "likes tea"
-        for settings, cut in ((RetrievalSettings(), True), (RetrievalSettings.seed(), False)):
+        for settings, cut in ((RetrievalSettings(), True), (RetrievalSettings.reference(), False)):
             memory = AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, retrieval=settings)
             memory.remember_fact(scope="c1", fact=long_fact)
             result = memory.retrieve("tea", scope="c1")
@@ -190,10 +190,16 @@ class TestTheDefaultProfile:
             assert result.to_dict()["semantic"][0]["fact"] == long_fact
 
     def test_has_the_numbers_it_promises(self):
-        default, seed = RetrievalSettings(), RetrievalSettings.seed()
+        default, reference = RetrievalSettings(), RetrievalSettings.reference()
         assert (default.bm25_k1, default.bm25_b) == (0.9, 0.4)
         assert 0 < default.decay_weight < 0.5
-        assert (seed.decay_weight, seed.bm25_k1, seed.bm25_b, seed.rrf_k, seed.candidate_depth) == (
+        assert (
+            reference.decay_weight,
+            reference.bm25_k1,
+            reference.bm25_b,
+            reference.rrf_k,
+            reference.candidate_depth,
+        ) == (
             1,
             1.2,
             0.75,

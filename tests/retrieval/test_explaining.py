@@ -6,9 +6,10 @@ from datetime import timedelta
 import pytest
 
 from memory_retrievers import AgentMemory, Message, NotFoundError, RetrievalSettings, SemanticMemory, ValidationError
+from memory_retrievers.retrieval.fusion import RankingByScore
 from memory_retrievers.testing import HashEmbedder
 
-SEED = RetrievalSettings.seed()
+REFERENCE = RetrievalSettings.reference()
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def fill(memory):
 
 
 class TestExplain:
-    @pytest.mark.parametrize("settings", [RetrievalSettings(), SEED], ids=["default", "seed"])
+    @pytest.mark.parametrize("settings", [RetrievalSettings(), REFERENCE], ids=["default", "reference"])
     def test_tells_of_exactly_what_is_returned(self, open_memory, settings):
         memory = open_memory(settings)
         fill(memory)
@@ -53,8 +54,46 @@ class TestExplain:
                     assert (each.fused_score, each.retrievability) == (why.fused_score, why.retrievability)
                     assert not why.stages or {stage.name: stage.score for stage in each.stages} == why.stages
 
+    @pytest.mark.parametrize("settings", [RetrievalSettings(), REFERENCE], ids=["default", "reference"])
+    def test_a_hit_is_explained_when_it_is_asked_for_as_it_was_when_it_was_found(self, open_memory, settings):
+        memory = open_memory(settings)
+        fill(memory)
+
+        def hits():
+            result = memory.retrieve("a boat of basil", scope="c1", record=False)
+            return (*result.semantic, *result.episodic)
+
+        late, early = hits(), [(hit.explanation, hit.matches) for hit in hits()]
+        for number in range(4):
+            memory.forget(f"e{number}", scope="c1")
+            memory.update(f"f{number}", scope="c1", fact=f"User sold the boat {number}")
+        memory.remember_episode(scope="c1", summary="A boat of basil, and a boat.", id="new")
+        memory.retrieve("a boat of basil", scope="c1", record=False)
+        assert [(hit.explanation, hit.matches) for hit in late] == early
+
+    def test_a_retrieval_and_its_markdown_explain_nothing(self, open_memory, monkeypatch):
+        explained = []
+        monkeypatch.setattr(RankingByScore, "explanation", lambda _, ranked: explained.append(ranked.row))
+        memory = open_memory()
+        fill(memory)
+        result = memory.retrieve("a boat of basil", scope="c1")
+        assert result.to_markdown(max_tokens=50)
+        assert (len(result.episodic), explained) == (4, [])
+        assert result.episodic[0].explanation is None
+        assert len(explained) == 1
+
+    def test_an_explanation_embeds_the_query_once(self, open_memory, monkeypatch):
+        asked = []
+        embed = HashEmbedder.embed_query
+        monkeypatch.setattr(HashEmbedder, "embed_query", lambda self, text: asked.append(text) or embed(self, text))
+        memory = open_memory()
+        fill(memory)
+        memory.explain("hyacinths", scope="c1")
+        memory.explain_missing("e3", query="hyacinths", scope="c1", episodic_limit=1)
+        assert asked.count("hyacinths") == 2
+
     def test_the_stages_add_up_to_the_score_before_forgetting(self, open_memory):
-        memory = open_memory(SEED)
+        memory = open_memory(REFERENCE)
         fill(memory)
         for each in memory.explain("a boat of basil", scope="c1").episodic:
             assert sum(stage.score for stage in each.stages) == pytest.approx(each.fused_score)
@@ -179,7 +218,7 @@ class TestExplainMissing:
         memory.remember_many([value])
         assert self.outcome(memory, "value").outcome == "not_indexed"
 
-    @pytest.mark.parametrize("settings", [RetrievalSettings(candidate_depth=1, exact_limit=2), SEED])
+    @pytest.mark.parametrize("settings", [RetrievalSettings(candidate_depth=1, exact_limit=2), REFERENCE])
     def test_not_among_the_candidates_with_its_cosine_and_words(self, open_memory, settings):
         memory = open_memory(settings.model_copy(update={"candidate_depth": 1}))
         fill(memory)

@@ -4,11 +4,11 @@ import logging
 import threading
 
 import pytest
+from contracts.samples import THREADS, at_once, review
 
 from memory_retrievers.errors import BackendError
-from memory_retrievers.retrieval import pending
-from memory_retrievers.retrieval.pending import PendingReviewBuffer
-from memory_retrievers.testing.contracts.samples import THREADS, at_once, review
+from memory_retrievers.retrieval import retriever
+from memory_retrievers.retrieval.retriever import PendingReviewBuffer
 
 PATIENCE = 30
 """Seconds to wait for what should happen at once, before the test fails."""
@@ -36,12 +36,12 @@ def ledger():
 
 @pytest.fixture(autouse=True)
 def _only_when_asked(monkeypatch):
-    monkeypatch.setattr(pending, "FLUSH_SECONDS", 3_600)
+    monkeypatch.setattr(retriever, "FLUSH_SECONDS", 3_600)
 
 
 @pytest.fixture
 def _in_background(_only_when_asked, monkeypatch):
-    monkeypatch.setattr(pending, "FLUSH_SECONDS", 0)
+    monkeypatch.setattr(retriever, "FLUSH_SECONDS", 0)
 
 
 def _wait_for_the_end_of(timer):
@@ -51,7 +51,7 @@ def _wait_for_the_end_of(timer):
 
 def test_a_review_waits_at_most_a_second(monkeypatch):
     monkeypatch.undo()
-    assert pending.FLUSH_SECONDS <= 1
+    assert retriever.FLUSH_SECONDS <= 1
 
 
 def test_everything_that_waits_is_written_in_one_batch_in_order(ledger):
@@ -95,7 +95,7 @@ def test_an_error_of_the_ledger_reaches_whoever_flushes():
 
 
 def test_what_could_not_be_written_is_written_with_what_comes_next_the_newest_of_it(monkeypatch):
-    monkeypatch.setattr(pending, "MOST_WAITING", 3)
+    monkeypatch.setattr(retriever, "MOST_WAITING", 3)
     ledger = Batches(BackendError("the server is away"))
     buffer = PendingReviewBuffer(ledger)
     for number in range(4):

@@ -2,7 +2,7 @@ import pytest
 
 from memory_retrievers import Category, ValidationError
 from memory_retrievers.retrieval.request import RetrievalRequest
-from memory_retrievers.retrieval.result import parse_detail
+from memory_retrievers.retrieval.results import parse_detail
 
 
 def request(query="q", *, scope="c1", episodic_limit=5, semantic_limit=20, **rest):

@@ -1,4 +1,4 @@
-"""Relative scores: golden numbers by hand, and what holds for every field and every setting."""
+"""Relative scores: golden numbers by hand, and what holds for all candidates and every setting."""
 
 from dataclasses import replace
 
@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from memory_retrievers import RetrievalSettings
 from memory_retrievers.models import Kind
-from memory_retrievers.passages import WHOLE
-from memory_retrievers.retrieval.boosts import BOOSTS
-from memory_retrievers.retrieval.contests import ContestByScore, Final, on_one_scale
-from memory_retrievers.retrieval.question import Question
-from memory_retrievers.retrieval.scoring import score
+from memory_retrievers.models.selection import WHOLE
+from memory_retrievers.retrieval.features import BOOSTS
+from memory_retrievers.retrieval.fusion import Ranked, RankingByScore, normalise_across_kinds, score
+from memory_retrievers.retrieval.request import Question
 
 LISTS = {"dense": 0.25, "window_dense": 0.25, "bm25": 0.25, "window_bm25": 0.25}
 SETTINGS = RetrievalSettings()
@@ -22,9 +21,9 @@ BASIL = Question.parse("basil")
 QUESTION = Question.parse("When did Ann plant basil in May 2023?")
 
 
-def test_facts_are_nearness_and_words_scaled_and_added(make_field):
-    field = make_field([[(WHOLE, "basil", 0.2)], [(WHOLE, "boat", 0.8)], [(WHOLE, "sea", 0.5)]], ("basil",))
-    scored = score(field, QUESTION, RetrievalSettings(), boosts=())
+def test_facts_are_nearness_and_words_scaled_and_added(make_candidates):
+    candidates = make_candidates([[(WHOLE, "basil", 0.2)], [(WHOLE, "boat", 0.8)], [(WHOLE, "sea", 0.5)]], ("basil",))
+    scored = score(candidates, QUESTION, RetrievalSettings(), boosts=())
     # the lowest cosine is moved down by a third of 0.6, to 0; half of each list, and nothing on top
     assert scored.stages["dense"].tolist() == pytest.approx([0.125, 0.5, 0.3125])
     assert scored.stages["bm25"].tolist() == [0.5, 0, 0]
@@ -40,22 +39,22 @@ def test_a_passage_gets_the_sum_of_its_stages(story):
 
 
 def test_the_best_memory_has_the_share_of_its_kind_and_stages_add_up_to_scores(story):
-    contest = ContestByScore(score(story, QUESTION, RetrievalSettings(), boosts=BOOSTS), share=0.4)
-    assert max(contest.scores.values()) == 0.4
-    for row in contest.rows:
-        explanation = contest.told(row, Final(0.1, 1.0)).explanation
-        assert sum(explanation.stages.values()) == pytest.approx(contest.scores[row])
+    ranking = RankingByScore(score(story, QUESTION, RetrievalSettings(), boosts=BOOSTS), kind_weight=0.4)
+    assert max(ranking.scores.values()) == 0.4
+    for row in ranking.rows:
+        explanation = ranking.explanation(Ranked(row, 0.1))
+        assert sum(explanation.stages.values()) == pytest.approx(ranking.scores[row])
 
 
-def test_kinds_are_weighed_by_their_nearest_passage_and_the_words_of_their_best(make_field):
+def test_kinds_are_weighed_by_their_nearest_passage_and_the_words_of_their_best(make_candidates):
     def scored(text, cosine):
-        return ContestByScore(score(make_field([[(WHOLE, text, cosine)]], ("basil",)), BASIL, SETTINGS, boosts=()))
+        return RankingByScore(score(make_candidates([[(WHOLE, text, cosine)]], ("basil",)), BASIL, SETTINGS, boosts=()))
 
-    contests = {Kind.SEMANTIC: scored("sea", 0.2), Kind.EPISODIC: scored("basil", 0.8)}
-    weighed = on_one_scale(contests, dense_weight=0.5)
-    assert (weighed[Kind.SEMANTIC].share, weighed[Kind.EPISODIC].share) == (0.125, 1.0)
-    without_words = on_one_scale({Kind.SEMANTIC: scored("sea", 0.2)}, dense_weight=0.5)
-    assert without_words[Kind.SEMANTIC].share == 0.5
+    rankings = {Kind.SEMANTIC: scored("sea", 0.2), Kind.EPISODIC: scored("basil", 0.8)}
+    weighed = normalise_across_kinds(rankings, dense_weight=0.5)
+    assert (weighed[Kind.SEMANTIC].kind_weight, weighed[Kind.EPISODIC].kind_weight) == (0.125, 1.0)
+    without_words = normalise_across_kinds({Kind.SEMANTIC: scored("sea", 0.2)}, dense_weight=0.5)
+    assert without_words[Kind.SEMANTIC].kind_weight == 0.5
 
 
 def test_a_memory_stands_by_its_best_passage_and_tells_that_one(story):
@@ -63,7 +62,7 @@ def test_a_memory_stands_by_its_best_passage_and_tells_that_one(story):
     best = [int(np.argmax(scored.passages[:4])), 4 + int(np.argmax(scored.passages[4:7])), 7]
     assert scored.best_passages.tolist() == best
     assert scored.scores.tolist() == scored.passages[best].tolist()
-    assert scored.told(0, unit=1.0) == {name: values[best[0]] for name, values in scored.stages.items()}
+    assert scored.stage_scores(0, unit=1.0) == {name: values[best[0]] for name, values in scored.stages.items()}
 
 
 def test_matches_are_the_messages_best_first(story):
@@ -75,9 +74,11 @@ def test_matches_are_the_messages_best_first(story):
     assert scored.matches(2, unit=1.0) == ()
 
 
-def test_equal_messages_match_in_the_order_they_were_said(make_field):
-    field = make_field([[(0, "sea", 0.3)], [(0, "basil", 0.1), (2, "basil", 0.1), (4, "basil", 0.1)]], ("basil",))
-    scored = score(field, QUESTION, RetrievalSettings(), boosts=BOOSTS)
+def test_equal_messages_match_in_the_order_they_were_said(make_candidates):
+    candidates = make_candidates(
+        [[(0, "sea", 0.3)], [(0, "basil", 0.1), (2, "basil", 0.1), (4, "basil", 0.1)]], ("basil",)
+    )
+    scored = score(candidates, QUESTION, RetrievalSettings(), boosts=BOOSTS)
     assert [match.messages for match in scored.matches(1, unit=1.0)] == [(0,), (2,), (4,)]
 
 
@@ -104,36 +105,40 @@ def test_lists_without_weight_are_left_out(story, dense, window, names):
     assert max(scored.passages) <= 1
 
 
-def test_episodes_of_the_same_words_and_vectors_have_the_same_score(make_field):
+def test_episodes_of_the_same_words_and_vectors_have_the_same_score(make_candidates):
     twin = [(WHOLE, "garden", 0.1), (0, "basil", 0.3), (1, "sea", 0.7), (2, "basil sea", 0.4)]
-    field = make_field([twin] * 5, ("basil", "sea"))
-    scores = score(field, QUESTION, RetrievalSettings(), boosts=BOOSTS).scores
+    candidates = make_candidates([twin] * 5, ("basil", "sea"))
+    scores = score(candidates, QUESTION, RetrievalSettings(), boosts=BOOSTS).scores
     assert scores.tolist() == pytest.approx([scores[0]] * 5, abs=1e-12)
 
 
-class TestTheContest:
-    def contest(self, field, **settings):
-        return ContestByScore(score(field, QUESTION, RetrievalSettings(**settings), boosts=()))
+class TestTheRankingByScore:
+    def ranking(self, candidates, **settings):
+        return RankingByScore(score(candidates, QUESTION, RetrievalSettings(**settings), boosts=()))
 
-    def test_names_the_best_first_and_equal_ones_by_their_rows(self, make_field):
-        field = make_field([[(WHOLE, "sea", cosine)] for cosine in (0.5, 0.9, 0.5, 0.9)])
-        assert self.contest(field).rows == [11, 13, 10, 12]
+    def test_names_the_best_first_and_equal_ones_by_their_rows(self, make_candidates):
+        candidates = make_candidates([[(WHOLE, "sea", cosine)] for cosine in (0.5, 0.9, 0.5, 0.9)])
+        assert self.ranking(candidates).rows == [11, 13, 10, 12]
 
-    def test_leaves_out_what_nothing_speaks_for(self, make_field):
-        field = make_field([[(WHOLE, "sea", 0.9)], [(WHOLE, "basil", 0.1)]], ("basil",))
-        assert self.contest(field, dense_weight=0).rows == [11]
-        assert self.contest(field).rows == [11, 10]
+    def test_leaves_out_what_nothing_speaks_for(self, make_candidates):
+        candidates = make_candidates([[(WHOLE, "sea", 0.9)], [(WHOLE, "basil", 0.1)]], ("basil",))
+        assert self.ranking(candidates, dense_weight=0).rows == [11]
+        assert self.ranking(candidates).rows == [11, 10]
 
-    def test_tells_ranks_by_nearness_and_by_words(self, make_field):
-        field = make_field([[(WHOLE, "basil", 0.9)], [(WHOLE, "basil basil", 0.1)], [(WHOLE, "sea", 0.5)]], ("basil",))
-        told = {row: self.contest(field).told(row, Final(0.5, 1.0)).explanation for row in (10, 11, 12)}
+    def test_tells_ranks_by_nearness_and_by_words(self, make_candidates):
+        candidates = make_candidates(
+            [[(WHOLE, "basil", 0.9)], [(WHOLE, "basil basil", 0.1)], [(WHOLE, "sea", 0.5)]], ("basil",)
+        )
+        told = {row: self.ranking(candidates).explanation(Ranked(row, 0.5)) for row in (10, 11, 12)}
         assert [told[row].dense_rank for row in (10, 11, 12)] == [1, 3, 2]
         assert [told[row].bm25_rank for row in (10, 11, 12)] == [2, 1, None]
-        assert told[10].fused_score == self.contest(field).scores[10]
+        assert told[10].fused_score == self.ranking(candidates).scores[10]
 
-    def test_tells_the_place_of_a_memory_by_every_stage(self, make_field):
-        field = make_field([[(WHOLE, "basil", 0.9)], [(WHOLE, "basil basil", 0.1)], [(WHOLE, "sea", 0.5)]], ("basil",))
-        stages = {stage.name: stage for stage in self.contest(field).stages(12)}
+    def test_tells_the_place_of_a_memory_by_every_stage(self, make_candidates):
+        candidates = make_candidates(
+            [[(WHOLE, "basil", 0.9)], [(WHOLE, "basil basil", 0.1)], [(WHOLE, "sea", 0.5)]], ("basil",)
+        )
+        stages = {stage.name: stage for stage in self.ranking(candidates).stages(12)}
         assert (stages["dense"].rank, stages["bm25"].rank, stages["bm25"].score) == (2, None, 0)
 
 
@@ -151,36 +156,36 @@ weights = st.fixed_dictionaries(
 
 @settings_of_hypothesis(max_examples=150, deadline=None)
 @given(memories=memories, weights=weights, question=st.sampled_from([QUESTION, Question.parse("boat?")]))
-def test_scores_are_at_most_one_and_every_stage_at_most_its_weight(make_field, memories, weights, question):
-    field = make_field(
+def test_scores_are_at_most_one_and_every_stage_at_most_its_weight(make_candidates, memories, weights, question):
+    candidates = make_candidates(
         [[(place - whole, *passage) for place, passage in enumerate(each)] for whole, each in memories],
         ("basil", "boat"),
         began=[f"2023-0{1 + number}-15T12:00" for number in range(len(memories))],
         tells_time=[number % 2 == 0 for number in range(sum(len(each) for _, each in memories))],
     )
     settings = RetrievalSettings(**weights)
-    scored = score(field, question, settings, boosts=BOOSTS)
+    scored = score(candidates, question, settings, boosts=BOOSTS)
     assert (scored.passages >= 0).all()
     for boost in BOOSTS:
         given = scored.stages.get(boost.name, np.zeros(1))
         assert ((given >= 0) & (given <= getattr(settings, boost.setting) * (1 + 1e-12))).all(), boost.name
     assert ((sum(scored.stages[name] for name in LISTS if name in scored.stages)) <= 1 + 1e-12).all()
-    contest = ContestByScore(scored)
-    assert all(0 < contest.scores[row] <= 1 for row in contest.rows)
+    ranking = RankingByScore(scored)
+    assert all(0 < ranking.scores[row] <= 1 for row in ranking.rows)
     if settings.dense_weight and settings.window_weight < 1:
-        assert len(contest.rows) == len(memories)  # nearness alone gives everything something
-    assert contest.rows == ContestByScore(score(field, question, settings, boosts=BOOSTS)).rows
+        assert len(ranking.rows) == len(memories)  # nearness alone gives everything something
+    assert ranking.rows == RankingByScore(score(candidates, question, settings, boosts=BOOSTS)).rows
 
 
 @settings_of_hypothesis(max_examples=60, deadline=None)
 @given(memories=memories)
-def test_the_order_of_equal_scores_is_that_of_their_rows(make_field, memories):
-    field = make_field(
+def test_the_order_of_equal_scores_is_that_of_their_rows(make_candidates, memories):
+    candidates = make_candidates(
         [[(place - whole, *passage) for place, passage in enumerate(each)] for whole, each in memories], ("basil",)
     )
-    scored = score(field, QUESTION, RetrievalSettings(), boosts=BOOSTS)
+    scored = score(candidates, QUESTION, RetrievalSettings(), boosts=BOOSTS)
     level = replace(scored, passages=np.round(scored.passages, 1))
-    rows = ContestByScore(level).rows
+    rows = RankingByScore(level).rows
     expected = sorted(
         (row for row, value in zip(level.rows.tolist(), level.scores, strict=True) if value > 0),
         key=lambda row: (-level.scores[row - 10], row),

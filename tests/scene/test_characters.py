@@ -3,13 +3,13 @@
 import itertools
 
 import pytest
+from contracts.samples import episode, scene
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_retrievers import CharacterState, SceneDetails, ValidationError
-from memory_retrievers.scene.characters import updated
-from memory_retrievers.scene_records import MOST_SHIFTS, EmotionShift, MessageSpan
-from memory_retrievers.testing.contracts.samples import episode, scene
+from memory_retrievers.models.scenes import MOST_SHIFTS, EmotionShift, MessageSpan
+from memory_retrievers.scene.events import updated
 
 
 def event(id, **fields):

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_retrievers import Message
+from memory_retrievers.backends.language_models import adapt
 from memory_retrievers.errors import LanguageModelError, ValidationError
-from memory_retrievers.language_models import adapt
+from memory_retrievers.models.scenes import EventType, SceneEvent
 from memory_retrievers.scene.extraction import extract_events
-from memory_retrievers.scene_records import EventType, SceneEvent
 from memory_retrievers.testing import ScriptedLanguageModel
 
 MESSAGES = [Message(role="Mira", content="I trust you, Bob."), Message(role="Bob", content="You should not.")]

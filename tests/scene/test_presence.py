@@ -3,8 +3,8 @@
 import pytest
 
 from memory_retrievers import Message
-from memory_retrievers.scene.presence import known_to, present_in
-from memory_retrievers.scene_records import CharacterState
+from memory_retrievers.models.scenes import CharacterState
+from memory_retrievers.scene.events import known_to, present_in
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 import scene_tokens
 from scene_story import STORY
 
-from memory_retrievers.rendering.scene_budget import estimate_scene_tokens
+from memory_retrievers.text.analysis import estimate_scene_tokens
 
 
 def test_the_block_costs_at_most_six_tenths_of_the_older_layout():

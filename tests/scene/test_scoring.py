@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_retrievers.scene.scoring import score, scores
-from memory_retrievers.scene_records import SceneDetails
+from memory_retrievers.models.scenes import SceneDetails
+from memory_retrievers.scene.relevance import score, scores
 
 
 def details(stars, position=0):

@@ -39,6 +39,8 @@ def test_the_calls_with_curl_work(page, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "- [identity] Alice is allergic to peanuts" in done.stdout
     assert "Nantes" in done.stdout
+    (search,) = re.findall(r'\{"success":true,"total_count":.*?\]\}', done.stdout)
+    assert [found["content"] for found in json.loads(search)["results"]] == ["Alice likes cashews instead"]
 
 
 def test_the_configuration_for_mcp_clients_names_options_there_are(page):

@@ -18,7 +18,7 @@ from memory_retrievers.errors import (
     StoreLockedError,
     ValidationError,
 )
-from memory_retrievers.server.answers import ERRORS, status_of
+from memory_retrievers.server.responses import ERRORS, status_of
 from memory_retrievers.testing import HashEmbedder
 
 from .conftest import error_of, of_alice, serving
@@ -51,6 +51,14 @@ def test_every_route_tells_the_statuses_of_errors_in_openapi(client):
     for path, item in client.app.openapi()["paths"].items():
         for operation in item.values():
             assert set(map(str, ERRORS)) <= set(operation["responses"]), path
+
+
+@pytest.mark.parametrize("path", ["retrieve_memory", "retrieve_memory/raw", "context_pre_retrieve"])
+def test_a_query_that_is_too_long_is_a_422(client, path):
+    assert client.post(f"/api/v0/{path}", json=of_alice(query="x" * 8_000)).status_code < 300
+    answer = client.post(f"/api/v0/{path}", json=of_alice(query="x" * 8_001))
+    assert error_of(answer) == (422, "ValidationError")
+    assert "query is too long: 8001 characters, at most 8000 are allowed" in answer.json()["message"]
 
 
 class Breaking(HashEmbedder):

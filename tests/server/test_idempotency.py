@@ -6,8 +6,8 @@ import json
 import pytest
 
 from memory_retrievers.server.access import Access
-from memory_retrievers.server.answers import Refusal
-from memory_retrievers.server.idempotency import KEEP_BYTES, KEEP_SECONDS, Idempotency
+from memory_retrievers.server.idempotency import KEEP_BYTES, KEEP_SECONDS, MAX_ANSWER_BYTES, Idempotency
+from memory_retrievers.server.responses import HTTPError
 
 from .conftest import ALICE, BOB, OPERATOR, by, error_of, of_alice
 
@@ -112,7 +112,7 @@ async def test_while_the_first_is_under_way_the_second_is_told_to_wait():
     app = Idempotency(slow, is_write=lambda path: True)
     first = asyncio.create_task(ask(app))
     await asyncio.sleep(0)
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(HTTPError) as refused:
         await ask(app)
     assert refused.value.status == 409
     slow.let.set()
@@ -145,3 +145,38 @@ async def test_what_is_remembered_is_bounded_also_where_answers_are_small(monkey
     await ask(app, key="key 0")
     assert slow.asked == 1_001
     assert len(app._kept) < 200
+
+
+class Long(Slow):
+    """Answers with so many bytes, in pieces."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.size = size
+
+    async def __call__(self, scope, receive, send):
+        self.asked += 1
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(4):
+            await send({"type": "http.response.body", "body": b"x" * (self.size // 4), "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def test_long_answers_are_bounded_in_bytes_together():
+    long = Long(MAX_ANSWER_BYTES // 2)
+    app = Idempotency(long, is_write=lambda path: True)
+    for number in range(40):
+        await ask(app, key=f"key {number}")
+        assert app._bytes == sum(kept.size for kept in app._kept.values()) <= KEEP_BYTES
+    assert len(await ask(app, key="key 39")) == long.size
+    assert long.asked == 40
+
+
+async def test_an_answer_that_is_too_long_is_not_kept_but_that_it_was_done_is():
+    long = Long(MAX_ANSWER_BYTES + 4)
+    app = Idempotency(long, is_write=lambda path: True)
+    assert len(await ask(app)) == long.size
+    with pytest.raises(HTTPError, match="is done; its answer was not kept") as refused:
+        await ask(app)
+    assert (refused.value.status, long.asked) == (409, 1)
+    assert app._bytes < 10_000

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from memory_retrievers.server.answers import Refusal
-from memory_retrievers.server.limits import RateLimit, read_body
+from memory_retrievers.server.intake import RateLimit, read_body
+from memory_retrievers.server.responses import HTTPError
 
 from .conftest import ALICE, BOB, TOKENS, by, error_of, of_alice, serving
 
@@ -25,7 +25,7 @@ async def test_a_body_that_does_not_come_is_a_408():
     async def never():
         await asyncio.sleep(60)
 
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(HTTPError) as refused:
         await read_body(never, announced=None, most=10, seconds=0.01)
     assert refused.value.status == 408
 
@@ -51,15 +51,15 @@ def test_the_allowance_fills_up_steadily():
     limit = RateLimit(per_minute=60, burst=2, clock=lambda: now[0])
     limit.take("a")
     limit.take("a")
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(HTTPError) as refused:
         limit.take("a")
     assert refused.value.headers == {"Retry-After": "1"}
     now[0] = 1.0
     limit.take("a")
-    with pytest.raises(Refusal):
+    with pytest.raises(HTTPError):
         limit.take("a")
     now[0] = 100.0
     limit.take("a")
     limit.take("a")
-    with pytest.raises(Refusal):
+    with pytest.raises(HTTPError):
         limit.take("a")

@@ -1,8 +1,10 @@
 """A real MCP client against the installed command, over standard input and output and over HTTP on loopback."""
 
 import asyncio
+import contextlib
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -16,9 +18,9 @@ from memory_retrievers import AgentMemory
 from memory_retrievers.errors import NotFoundError
 from memory_retrievers.models import SemanticMemory
 from memory_retrievers.server.mcp import PROMPT, RECENT_JSON, RECENT_MARKDOWN, McpOffer
-from memory_retrievers.testing.fakes import HashEmbedder
-from memory_retrievers.tools.hosting import HostRules
+from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.tools.registry import offered_tools
+from memory_retrievers.tools.tool import ToolPolicy
 
 mcp = pytest.importorskip("mcp")
 
@@ -71,12 +73,18 @@ async def over_http(store, *options):
         yield session, told(await session.initialize())
 
 
+def free_port():
+    """One that nobody is given by chance until the server listens: the system hands out those from 32,768 on."""
+    for port in random.sample(range(10_000, 32_000), 100):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError("no port is free")
+
+
 @asynccontextmanager
 async def started(store, *options):
     """A server in a process of its own, and its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     process = await asyncio.create_subprocess_exec(COMMAND, *serving(store, "--http", "--port", str(port), *options))
     try:
         await answering(process, port)
@@ -301,7 +309,7 @@ def test_listening_beyond_this_machine_takes_a_token(store):
 def test_the_scope_has_to_be_within_the_root():
     with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
         with pytest.raises(ValueError, match="not within root"):
-            McpOffer(memory, scope=BOB, rules=HostRules(root=ALICE))
+            McpOffer(memory, scope=BOB, rules=ToolPolicy(root=ALICE))
         with pytest.raises(NotFoundError, match="Unknown resource"):
             McpOffer(memory, scope=BOB).read("memory://recent/../x")
 

@@ -1,5 +1,6 @@
 """A real server in a process of its own."""
 
+import os
 import re
 import signal
 import socket
@@ -93,25 +94,43 @@ def test_the_command_refuses_what_is_unsafe_before_it_makes_a_store(tmp_path, ar
     assert not (tmp_path / "store").exists()
 
 
+SLOW = """
+import os, pathlib, time
+from memory_retrievers.testing import HashEmbedder
+
+class SlowEmbedder(HashEmbedder):
+    def embed_documents(self, texts):
+        if len(texts) > 100 and not os.path.exists(os.environ["BEGUN"]):
+            pathlib.Path(os.environ["BEGUN"]).touch()
+            time.sleep(2)
+        return super().embed_documents(texts)
+"""
+
+
 @pytest.mark.enable_socket
 def test_a_write_that_is_under_way_is_finished_before_the_server_ends(tmp_path):
     store = tmp_path / "store"
-    facts = [{"id": f"f{number}", "fact": f"Fact number {number}"} for number in range(8_000)]
+    (tmp_path / "slow_embedder.py").write_text(SLOW, "utf-8")
+    command = [*COMMAND, "--embedder", "slow_embedder:SlowEmbedder", "--embedder-id", "slow", "--store", str(store)]
+    begun = tmp_path / "begun"
+    environment = os.environ | {"PYTHONPATH": str(tmp_path), "BEGUN": str(begun)}
+    facts = [{"id": f"f{number}", "fact": f"Fact number {number}"} for number in range(256)]
     with (
-        subprocess.Popen([*COMMAND, *HASHED, "--store", str(store)], stdout=subprocess.PIPE, text=True) as process,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process,
         ThreadPoolExecutor(1) as executor,
     ):
         try:
             address = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline()).group()
             body = {"conversation_id": "user/alice", "facts": facts}
             answer = executor.submit(httpx.post, f"{address}/api/v0/remember", json=body, timeout=60)
-            time.sleep(0.2)
-            assert not answer.done(), "it was too quick to be under way"
+            while not begun.exists():
+                assert not answer.done(), "it was refused, or too quick to be under way"
+                time.sleep(0.05)
             process.send_signal(signal.SIGTERM)
             assert answer.result(60).status_code == 200
             assert process.wait(60) == 0
         finally:
             process.kill()
-    with AgentMemory.open(store, embedder=HashEmbedder()) as memory:
-        assert memory.stats("user/alice").facts == 8_000
+    with AgentMemory.open(store, embedder=HashEmbedder(), embedder_id="slow") as memory:
+        assert memory.stats("user/alice").facts == 256
         assert memory.verify().problems == ()

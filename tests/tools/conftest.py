@@ -5,12 +5,11 @@ import json
 import pytest
 
 from memory_retrievers import AgentMemory, Message
-from memory_retrievers.managed import MemoryFilter
 from memory_retrievers.models import Origin, SemanticMemory
+from memory_retrievers.models.management import MemoryFilter
 from memory_retrievers.testing import HashEmbedder
-from memory_retrievers.tools.registry import REGISTRY
-from memory_retrievers.tools.spec import ToolContext
-from memory_retrievers.tools.toolbox import LocalToolbox
+from memory_retrievers.tools.registry import REGISTRY, LocalToolbox
+from memory_retrievers.tools.tool import ToolContext
 
 
 @pytest.fixture
@@ -78,9 +77,9 @@ def tool(small):
 
 
 @pytest.fixture
-def seed(small):
+def plain_tool(small):
     """The same in the plain shape of specification §3.3, on which the conformance cases run."""
-    toolbox = LocalToolbox(ToolContext(memory=small, root="user/alice", response_format="seed004"))
+    toolbox = LocalToolbox(ToolContext(memory=small, root="user/alice", response_format="plain"))
     return lambda name, **arguments: toolbox.call(name, arguments).artifact
 
 
@@ -104,7 +103,7 @@ def by_table(texts):
 def table(clock):
     """A toolbox over a memory whose vectors are those of the table."""
     with AgentMemory.in_memory(embedder=by_table, embedder_id="table", clock=clock, dense="exact") as memory:
-        toolbox = LocalToolbox(ToolContext(memory=memory, root="user/alice", response_format="seed004"))
+        toolbox = LocalToolbox(ToolContext(memory=memory, root="user/alice", response_format="plain"))
         yield lambda name, **arguments: toolbox.call(name, arguments).artifact
 
 

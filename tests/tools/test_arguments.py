@@ -4,7 +4,7 @@ from pydantic import Field
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import ResponseLevel, Tier
 from memory_retrievers.tools.arguments import ManagementArguments, ToolArguments, without
-from memory_retrievers.tools.spec import ToolContext, ToolOutput, ToolSpec
+from memory_retrievers.tools.tool import Tool, ToolContext, ToolOutput
 
 
 class Item(ToolArguments):
@@ -28,7 +28,7 @@ def echo(context, arguments):
 
 @pytest.fixture
 def tool():
-    return ToolSpec(name="keep", description="Keeps.", arguments=Arguments, function=echo, scoped=("scope",))
+    return Tool(name="keep", description="Keeps.", arguments=Arguments, function=echo, scoped=("scope",))
 
 
 def test_the_level_is_offered_last_and_standard_unless_given():
@@ -81,6 +81,6 @@ def test_a_tool_that_cannot_do_without_a_scope_is_about_scopes(tool):
         target_scope: str
 
     assert not tool.is_about_scopes
-    assert ToolSpec(
+    assert Tool(
         name="move", description="Moves.", arguments=Move, function=echo, scoped=("target_scope",)
     ).is_about_scopes

@@ -2,12 +2,12 @@ import pytest
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.errors import NotFoundError, ValidationError
-from memory_retrievers.managed import AssociationType
 from memory_retrievers.models import Category, MemoryKey
+from memory_retrievers.models.management import AssociationType
 from memory_retrievers.testing import HashEmbedder
-from memory_retrievers.tools.associating import auto_associate, duplicate_analysis
 from memory_retrievers.tools.registry import REGISTRY
-from memory_retrievers.tools.spec import ToolContext
+from memory_retrievers.tools.store import auto_associate, duplicate_analysis
+from memory_retrievers.tools.tool import ToolContext
 
 BACKUP = "the nightly backup of the database runs at two"
 

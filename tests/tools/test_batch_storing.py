@@ -5,9 +5,9 @@ import pytest
 from memory_retrievers import AgentMemory
 from memory_retrievers.errors import EmbeddingError
 from memory_retrievers.settings import ToolSettings
-from memory_retrievers.testing import HashEmbedder
-from memory_retrievers.tools.spec import ToolContext
-from memory_retrievers.tools.toolbox import LocalToolbox
+from memory_retrievers.testing import HashEmbedder, inside
+from memory_retrievers.tools.registry import LocalToolbox
+from memory_retrievers.tools.tool import ToolContext
 
 INVALID_TYPE = "Invalid content_type: film. Must be one of: text, image, code, json, yaml"
 
@@ -36,24 +36,24 @@ class CountingEmbedder:
 
 
 @pytest.mark.parametrize("count", [1, 10, 100])
-def test_a_batch_is_stored_in_order(seed, count):
+def test_a_batch_is_stored_in_order(plain_tool, count):
     """Case D26: 10 ok; 100 ok."""
-    answer = seed("memory_batch_store", items=items(count))
+    answer = plain_tool("memory_batch_store", items=items(count))
     assert list(answer) == ["success", "stored_count", "stored_ids", "errors"]
     assert (answer["success"], answer["stored_count"], answer["errors"]) == (True, count, [])
-    stored = [seed("memory_get", id=id)["content"] for id in answer["stored_ids"]]
+    stored = [plain_tool("memory_get", id=id)["content"] for id in answer["stored_ids"]]
     assert stored == [f"note {number}" for number in range(count)]
 
 
 @pytest.mark.parametrize(("count", "word"), [(101, "maximum"), (0, "empty")])
-def test_a_batch_of_too_much_or_of_nothing_is_refused(seed, tool, count, word):
+def test_a_batch_of_too_much_or_of_nothing_is_refused(plain_tool, tool, count, word):
     """Case D26: 101 rejected; [] rejected."""
-    answer = seed("memory_batch_store", items=items(count))
+    answer = plain_tool("memory_batch_store", items=items(count))
     assert (answer["error"], answer["error_type"]) == (True, "ValidationError")
     assert word in answer["message"]
     assert answer["details"] == {"items_count": count}
     assert "details" not in tool("memory_batch_store", items=items(count))
-    assert contents(seed) == []
+    assert contents(plain_tool) == []
 
 
 def test_how_much_is_too_much_is_the_hosts(clock):
@@ -65,20 +65,20 @@ def test_how_much_is_too_much_is_the_hosts(clock):
 
 
 @pytest.mark.parametrize(("on_error", "stored"), [("rollback", []), ("stop", [0, 1]), ("continue", [0, 1, 3, 4])])
-def test_a_bad_item_does_what_was_asked_for(seed, on_error, stored):
+def test_a_bad_item_does_what_was_asked_for(plain_tool, on_error, stored):
     """Case D26: 5 items, the third of an invalid type."""
     batch = items(5)
     batch[2]["content_type"] = "film"
-    answer = seed("memory_batch_store", items=batch, on_error=on_error)
+    answer = plain_tool("memory_batch_store", items=batch, on_error=on_error)
     assert (answer["success"], answer["stored_count"], len(answer["stored_ids"])) == (False, len(stored), len(stored))
     assert answer["errors"] == [{"index": 2, "error_type": "ValidationError", "message": INVALID_TYPE}]
-    assert contents(seed) == [f"note {number}" for number in stored]
+    assert contents(plain_tool) == [f"note {number}" for number in stored]
 
 
-def test_with_continue_every_bad_item_has_an_error_of_its_own(seed):
+def test_with_continue_every_bad_item_has_an_error_of_its_own(plain_tool):
     bad = [None, {"content": " "}, {"content": "x", "ttl_seconds": -1}, {"content": "x", "id": "mine"}, "text", {}]
     batch = list(itertools.chain.from_iterable(zip(bad, items(len(bad)), strict=True)))
-    answer = seed("memory_batch_store", items=batch, on_error="continue")
+    answer = plain_tool("memory_batch_store", items=batch, on_error="continue")
     assert [error["index"] for error in answer["errors"]] == [0, 2, 4, 6, 8, 10]
     assert {error["error_type"] for error in answer["errors"]} == {"ValidationError"}
     assert [error["message"] for error in answer["errors"]][1:3] == [
@@ -90,8 +90,8 @@ def test_with_continue_every_bad_item_has_an_error_of_its_own(seed):
 
 
 @pytest.mark.parametrize("field", ["scope", "origin", "importance", "created_at"])
-def test_what_the_host_decides_cannot_be_said_in_an_item(seed, field):
-    answer = seed("memory_batch_store", items=[{"content": "x", field: "user/bob"}])
+def test_what_the_host_decides_cannot_be_said_in_an_item(plain_tool, field):
+    answer = plain_tool("memory_batch_store", items=[{"content": "x", field: "user/bob"}])
     assert answer["errors"][0]["message"] == f"{field}: Extra inputs are not permitted"
 
 
@@ -103,13 +103,13 @@ def test_items_name_scopes_where_the_host_allows_it(small):
     assert small.scopes() == ["user/alice", "user/alice/work"]
 
 
-def test_an_unknown_on_error_is_refused(seed):
-    answer = seed("memory_batch_store", items=items(1), on_error="shrug")
+def test_an_unknown_on_error_is_refused(plain_tool):
+    answer = plain_tool("memory_batch_store", items=items(1), on_error="shrug")
     assert answer["message"] == "Invalid on_error: shrug. Must be one of: rollback, stop, continue"
-    assert contents(seed) == []
+    assert contents(plain_tool) == []
 
 
-def test_items_take_everything_that_memory_store_takes(seed):
+def test_items_take_everything_that_memory_store_takes(plain_tool):
     item = {
         "content": "a: 1",
         "content_type": "yaml",
@@ -123,8 +123,8 @@ def test_items_take_everything_that_memory_store_takes(seed):
         "allow_duplicates": False,
         "duplicate_threshold": 1.0,
     }
-    (id,) = seed("memory_batch_store", items=[item])["stored_ids"]
-    got = seed("memory_get", id=id)
+    (id,) = plain_tool("memory_batch_store", items=[item])["stored_ids"]
+    got = plain_tool("memory_get", id=id)
     assert {name: got[name] for name in ("content", "content_type", "memory_tier", "tags", "metadata")} == {
         name: item[name] for name in ("content", "content_type", "memory_tier", "tags", "metadata")
     }
@@ -139,7 +139,7 @@ def test_a_hundred_items_are_one_transaction_and_one_call_of_the_embedder(clock,
         toolbox = LocalToolbox(ToolContext(memory=memory, root="c1"))
         toolbox.call("memory_store", {"content": "the first write clears out what has expired"})
         statements = []
-        connection = memory._store.ledger.database._writer
+        connection = inside(memory).ledger.database._writer
         connection.set_trace_callback(statements.append)
         embedder.calls = 0
         batch = [item | {"auto_associate": associates} for item in items(100)]
@@ -166,37 +166,37 @@ def test_a_failing_embedder_fails_the_whole_batch_and_nothing_is_kept(clock, on_
             memory.remember_fact(scope="c1", fact="the embedder still fails")
 
 
-def test_a_batch_associates_like_single_stores_do(seed, small):
+def test_a_batch_associates_like_single_stores_do(plain_tool, small):
     batch = [{"content": f"Nightly backups run at hour {number}"} for number in range(3)]
-    ids = seed("memory_batch_store", items=batch)["stored_ids"]
+    ids = plain_tool("memory_batch_store", items=batch)["stored_ids"]
     counts = [len(small.manager.associations_of(small.get(id, scope="user/alice"), within="user/alice")) for id in ids]
     assert counts == [2, 2, 2]
 
 
-def test_an_item_that_wants_no_duplicate_sees_what_stands_before_it(seed):
+def test_an_item_that_wants_no_duplicate_sees_what_stands_before_it(plain_tool):
     batch = [
         {"content": "User lives in Lyon"},
         {"content": "The user lives in Lyon", "allow_duplicates": False},
         {"content": "User likes tea"},
     ]
-    answer = seed("memory_batch_store", items=batch)
+    answer = plain_tool("memory_batch_store", items=batch)
     assert answer["success"] is True
     assert answer["stored_count"] == len(answer["stored_ids"]) == 2
     assert answer["duplicates"] == [{"index": 1, "duplicate_of": answer["stored_ids"][0]}]
-    assert contents(seed) == ["User likes tea", "User lives in Lyon"]
+    assert contents(plain_tool) == ["User likes tea", "User lives in Lyon"]
 
 
 @pytest.mark.parametrize(
     ("on_error", "stored"), [("rollback", []), ("stop", ["one boat"]), ("continue", ["one boat", "two cats"])]
 )
-def test_a_threshold_in_a_batch_does_what_was_asked_for(seed, on_error, stored):
+def test_a_threshold_in_a_batch_does_what_was_asked_for(plain_tool, on_error, stored):
     batch = [{"content": "one boat"}, {"content": "one boat", "duplicate_threshold": 0.9}, {"content": "two cats"}]
-    answer = seed("memory_batch_store", items=batch, on_error=on_error)
+    answer = plain_tool("memory_batch_store", items=batch, on_error=on_error)
     (error,) = answer["errors"]
     assert (error["index"], error["message"]) == (1, "Duplicate content detected (similarity: 1.000 >= 0.9)")
     assert (answer["success"], answer["stored_count"]) == (False, len(stored))
-    assert contents(seed) == stored
-    assert seed("memory_search", query="boat", search_mode="keyword")["total"] == len(stored[:1])
+    assert contents(plain_tool) == stored
+    assert plain_tool("memory_search", query="boat", search_mode="keyword")["total"] == len(stored[:1])
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_at_each_level_a_batch_tells_more(tool):
     assert [memory["content"] for memory in full["memory_objects"]] == ["note 0", "note 1"]
 
 
-def test_what_a_batch_stores_is_retrieved(small, seed):
-    seed("memory_batch_store", items=[{"content": "The irrigation pump is in the cellar"}])
+def test_what_a_batch_stores_is_retrieved(small, plain_tool):
+    plain_tool("memory_batch_store", items=[{"content": "The irrigation pump is in the cellar"}])
     found = small.retrieve("Where is the irrigation pump?", scope="user/alice")
     assert [hit.memory.fact for hit in found.semantic] == ["The irrigation pump is in the cellar"]

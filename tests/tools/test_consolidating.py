@@ -2,10 +2,10 @@ import pytest
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.settings import ToolSettings
-from memory_retrievers.summaries import summarize
 from memory_retrievers.testing import HashEmbedder
-from memory_retrievers.tools.spec import ToolContext
-from memory_retrievers.tools.toolbox import LocalToolbox
+from memory_retrievers.text.summaries import summarize
+from memory_retrievers.tools.registry import LocalToolbox
+from memory_retrievers.tools.tool import ToolContext
 
 from .conftest import store
 
@@ -30,10 +30,10 @@ def test_the_summary_keeps_the_specified_sentences(length, kept):
     assert summarize(PYTHON, length, weights="frequency") == " ".join(sentences[place - 1] for place in kept)
 
 
-def test_the_plain_answer_is_that_of_the_specification(seed):
+def test_the_plain_answer_is_that_of_the_specification(plain_tool):
     """Case D28: 3 → source ids kept; short text concatenated."""
-    ids = store(seed, "one", "two", "three")
-    answer = seed("memory_consolidate", memory_ids=ids)
+    ids = store(plain_tool, "one", "two", "three")
+    answer = plain_tool("memory_consolidate", memory_ids=ids)
     assert answer == {
         "success": True,
         "consolidated_memory_id": answer["consolidated_memory_id"],
@@ -41,7 +41,7 @@ def test_the_plain_answer_is_that_of_the_specification(seed):
         "preserved": True,
         "summary_length": len("one\n\n---\n\ntwo\n\n---\n\nthree"),
     }
-    got = seed("memory_get", id=answer["consolidated_memory_id"])
+    got = plain_tool("memory_get", id=answer["consolidated_memory_id"])
     assert got["content"] == "one\n\n---\n\ntwo\n\n---\n\nthree"
     assert got["memory_tier"] == "long_term"
     assert got["metadata"] == {
@@ -50,69 +50,69 @@ def test_the_plain_answer_is_that_of_the_specification(seed):
         "consolidation_strategy": "extractive",
         "consolidated_at": "2026-03-01T09:00:00Z",
     }
-    assert seed("memory_list")["total"] == 4
+    assert plain_tool("memory_list")["total"] == 4
 
 
-def test_the_order_given_is_the_order_kept_and_an_id_counts_once(seed):
-    one, two = store(seed, "one", "two")
-    id = seed("memory_consolidate", memory_ids=[two, one, two])["consolidated_memory_id"]
-    assert seed("memory_get", id=id)["content"] == "two\n\n---\n\none"
+def test_the_order_given_is_the_order_kept_and_an_id_counts_once(plain_tool):
+    one, two = store(plain_tool, "one", "two")
+    id = plain_tool("memory_consolidate", memory_ids=[two, one, two])["consolidated_memory_id"]
+    assert plain_tool("memory_get", id=id)["content"] == "two\n\n---\n\none"
 
 
-def test_the_first_memory_gives_content_type_and_agent(seed, small):
-    first = store(seed, "a = 1", content_type="code", agent_id="x", memory_tier="working", ttl_seconds=60)
-    second = store(seed, "b: 1", content_type="yaml", agent_id="y")
-    id = seed("memory_consolidate", memory_ids=first + second)["consolidated_memory_id"]
+def test_the_first_memory_gives_content_type_and_agent(plain_tool, small):
+    first = store(plain_tool, "a = 1", content_type="code", agent_id="x", memory_tier="working", ttl_seconds=60)
+    second = store(plain_tool, "b: 1", content_type="yaml", agent_id="y")
+    id = plain_tool("memory_consolidate", memory_ids=first + second)["consolidated_memory_id"]
     memory = small.get(id, scope="user/alice")
     assert (memory.content_type, memory.agent_id, memory.tier, memory.expires_at) == ("code", "x", "long_term", None)
     assert memory.consolidated_from == tuple(first + second)
 
 
-def test_tags_are_the_sorted_union_or_those_given(seed):
+def test_tags_are_the_sorted_union_or_those_given(plain_tool):
     """Case D28: tags union {a,b,c}; custom tags replace."""
-    ids = store(seed, "one", tags=["c", "a"]) + store(seed, "two", tags=["b", "a"])
-    union = seed("memory_consolidate", memory_ids=ids)["consolidated_memory_id"]
-    assert seed("memory_get", id=union)["tags"] == ["a", "b", "c"]
-    custom = seed("memory_consolidate", memory_ids=ids, tags=["z"])["consolidated_memory_id"]
-    assert seed("memory_get", id=custom)["tags"] == ["z"]
-    none = seed("memory_consolidate", memory_ids=ids, tags=[])["consolidated_memory_id"]
-    assert seed("memory_get", id=none)["tags"] == []
+    ids = store(plain_tool, "one", tags=["c", "a"]) + store(plain_tool, "two", tags=["b", "a"])
+    union = plain_tool("memory_consolidate", memory_ids=ids)["consolidated_memory_id"]
+    assert plain_tool("memory_get", id=union)["tags"] == ["a", "b", "c"]
+    custom = plain_tool("memory_consolidate", memory_ids=ids, tags=["z"])["consolidated_memory_id"]
+    assert plain_tool("memory_get", id=custom)["tags"] == ["z"]
+    none = plain_tool("memory_consolidate", memory_ids=ids, tags=[])["consolidated_memory_id"]
+    assert plain_tool("memory_get", id=none)["tags"] == []
 
 
-def test_given_metadata_stands_beside_ours_and_never_replaces_it(seed):
-    ids = store(seed, "one", "two")
+def test_given_metadata_stands_beside_ours_and_never_replaces_it(plain_tool):
+    ids = store(plain_tool, "one", "two")
     metadata = {"project": "x", "source_count": 99}
-    id = seed("memory_consolidate", memory_ids=ids, metadata=metadata)["consolidated_memory_id"]
-    got = seed("memory_get", id=id)["metadata"]
+    id = plain_tool("memory_consolidate", memory_ids=ids, metadata=metadata)["consolidated_memory_id"]
+    got = plain_tool("memory_get", id=id)["metadata"]
     assert (got["project"], got["source_count"]) == ("x", 2)
 
 
-def test_the_originals_go_when_they_are_not_to_stay(seed, small):
+def test_the_originals_go_when_they_are_not_to_stay(plain_tool, small):
     """Case D28: delete originals."""
-    ids = store(seed, "one", "two")
-    answer = seed("memory_consolidate", memory_ids=ids, preserve_originals=False)
+    ids = store(plain_tool, "one", "two")
+    answer = plain_tool("memory_consolidate", memory_ids=ids, preserve_originals=False)
     assert answer["preserved"] is False
-    assert [memory["id"] for memory in seed("memory_list")["memories"]] == [answer["consolidated_memory_id"]]
+    assert [memory["id"] for memory in plain_tool("memory_list")["memories"]] == [answer["consolidated_memory_id"]]
     merged = small.get(answer["consolidated_memory_id"], scope="user/alice")
     assert merged.consolidated_from == tuple(ids)
-    assert seed("memory_search", query="one", search_mode="keyword")["total"] == 1
+    assert plain_tool("memory_search", query="one", search_mode="keyword")["total"] == 1
 
 
-def test_what_is_long_is_shortened(seed):
+def test_what_is_long_is_shortened(plain_tool):
     """Case D28: long shortened."""
     texts = [f"Sentence {number} of the report tells about the garden. " * 60 for number in range(2)]
-    answer = seed("memory_consolidate", memory_ids=store(seed, *texts))
-    got = seed("memory_get", id=answer["consolidated_memory_id"])["content"]
+    answer = plain_tool("memory_consolidate", memory_ids=store(plain_tool, *texts))
+    got = plain_tool("memory_get", id=answer["consolidated_memory_id"])["content"]
     assert answer["summary_length"] == len(got) <= 4_000
     assert got == summarize("\n\n---\n\n".join(texts), 4_000, weights="frequency")
 
 
 @pytest.mark.parametrize(("lengths", "kept"), [((1_993, 2_000), True), ((1_994, 2_000), False)])
-def test_up_to_four_thousand_characters_are_kept_as_they_are(seed, lengths, kept):
+def test_up_to_four_thousand_characters_are_kept_as_they_are(plain_tool, lengths, kept):
     texts = [letter * (length - 1) + "." for letter, length in zip("ab", lengths, strict=True)]
-    answer = seed("memory_consolidate", memory_ids=store(seed, *texts))
+    answer = plain_tool("memory_consolidate", memory_ids=store(plain_tool, *texts))
     whole = "\n\n---\n\n".join(texts)
-    assert (seed("memory_get", id=answer["consolidated_memory_id"])["content"] == whole) is kept
+    assert (plain_tool("memory_get", id=answer["consolidated_memory_id"])["content"] == whole) is kept
 
 
 @pytest.mark.parametrize(
@@ -204,9 +204,9 @@ def test_at_each_level_a_consolidation_tells_more(tool):
     assert full["memory_object"]["consolidated_from"] == ids
 
 
-def test_a_merged_memory_is_retrieved(small, seed):
-    ids = store(seed, "The irrigation pump is in the cellar", "The pump needs oil")
-    id = seed("memory_consolidate", memory_ids=ids, preserve_originals=False)["consolidated_memory_id"]
+def test_a_merged_memory_is_retrieved(small, plain_tool):
+    ids = store(plain_tool, "The irrigation pump is in the cellar", "The pump needs oil")
+    id = plain_tool("memory_consolidate", memory_ids=ids, preserve_originals=False)["consolidated_memory_id"]
     found = small.retrieve("Where is the irrigation pump?", scope="user/alice")
     assert [hit.memory.id for hit in found.semantic] == [id]
 

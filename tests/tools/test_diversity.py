@@ -2,10 +2,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_retrievers.tools import diversity
+from memory_retrievers.tools import search
 
 
-def asked(found, *, limit, min_score=diversity.MIN_SCORE):
+def asked(found, *, limit, min_score=search.MIN_SCORE):
     """What a diversified search asks of a search that finds so many, each time."""
     calls = []
 
@@ -13,7 +13,7 @@ def asked(found, *, limit, min_score=diversity.MIN_SCORE):
         calls.append((depth, floor))
         return list(range(found))
 
-    diversity.search(find, limit=limit, min_score=min_score)
+    search.search(find, limit=limit, min_score=min_score)
     return calls
 
 
@@ -39,39 +39,39 @@ def test_more_than_the_most_candidates_can_still_be_asked_for():
 
 def test_what_says_the_same_as_a_better_one_is_left_out():
     # 36 degrees apart have a cosine of 0.809, 37 of 0.799
-    assert diversity.choose("abcd", directions(0, 36, 37, 90), limit=4) == ["a", "c", "d"]
+    assert search.choose("abcd", directions(0, 36, 37, 90), limit=4) == ["a", "c", "d"]
 
 
 def test_it_is_enough_to_be_near_to_any_that_was_taken():
-    assert diversity.choose("abc", directions(0, 60, 30), limit=3) == ["a", "b"]
+    assert search.choose("abc", directions(0, 60, 30), limit=3) == ["a", "b"]
 
 
 def test_what_is_left_out_leaves_out_nothing_itself():
-    assert diversity.choose("abc", directions(0, 30, 60), limit=3) == ["a", "c"]
+    assert search.choose("abc", directions(0, 30, 60), limit=3) == ["a", "c"]
 
 
 def test_the_limit_holds():
-    assert diversity.choose("abcd", directions(0, 45, 90, 135), limit=2) == ["a", "b"]
+    assert search.choose("abcd", directions(0, 45, 90, 135), limit=2) == ["a", "b"]
 
 
 def test_one_item_keeps_out_ten_others_at_most():
-    kept = diversity.choose(list(range(14)), directions(*range(14)), limit=14)
+    kept = search.choose(list(range(14)), directions(*range(14)), limit=14)
     assert kept == [0, 11]  # 1 to 10 are nearest to 0; 11 then keeps out 12 and 13
 
 
 def test_another_threshold_can_be_given():
-    assert diversity.choose("ab", directions(0, 45), limit=2, threshold=0.7) == ["a"]
+    assert search.choose("ab", directions(0, 45), limit=2, threshold=0.7) == ["a"]
 
 
 def test_of_nothing_nothing_is_chosen():
-    assert diversity.choose([], np.empty((0, 2), dtype=np.float32), limit=3) == []
+    assert search.choose([], np.empty((0, 2), dtype=np.float32), limit=3) == []
 
 
 @given(st.lists(st.floats(0, 360), max_size=11), st.integers(1, 11))
 def test_no_two_chosen_are_near_and_the_best_is_among_them(degrees, limit):
     vectors = directions(*degrees) if degrees else np.empty((0, 2), dtype=np.float32)
-    chosen = diversity.choose(list(range(len(degrees))), vectors, limit=limit)
+    chosen = search.choose(list(range(len(degrees))), vectors, limit=limit)
     assert chosen[:1] == list(range(len(degrees)))[:1]
     assert chosen == sorted(chosen)
     assert len(chosen) <= limit
-    assert all(vectors[a] @ vectors[b] < diversity.DIVERSITY_THRESHOLD for a in chosen for b in chosen if a < b)
+    assert all(vectors[a] @ vectors[b] < search.DIVERSITY_THRESHOLD for a in chosen for b in chosen if a < b)

@@ -3,8 +3,7 @@ import pytest
 from memory_retrievers import Message
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import DetailLevel
-from memory_retrievers.rendering.document import documents
-from memory_retrievers.tools.documents import find_documents
+from memory_retrievers.retrieval.documents import documents, find_documents
 
 
 def find(memory, query, *, scope="user/alice", k=4, detail=DetailLevel.AUTO, category=None, include_child_scopes=False):

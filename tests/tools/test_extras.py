@@ -3,8 +3,7 @@ from types import ModuleType
 
 import pytest
 
-from memory_retrievers.errors import MissingExtraError
-from memory_retrievers.extras import Extra, lazy_names
+from memory_retrievers.errors import Extra, MissingExtraError, lazy_names
 
 EXTRA = Extra(package="no-such-framework", module="no_such_framework", name="fancy")
 

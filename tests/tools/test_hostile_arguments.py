@@ -1,12 +1,12 @@
 """Arguments that break programs: whatever a model gives, the answer is the error object, and can be sent on."""
 
 import json
+import sys
 
 import pytest
 
-from memory_retrievers.tools.registry import REGISTRY
-from memory_retrievers.tools.spec import ToolContext
-from memory_retrievers.tools.toolbox import LocalToolbox
+from memory_retrievers.tools.registry import REGISTRY, LocalToolbox
+from memory_retrievers.tools.tool import ToolContext
 
 
 def _nested(depth):
@@ -35,6 +35,19 @@ def test_what_is_nested_endlessly_is_refused(toolbox, name, argument):
         output = _call(toolbox, name, **{argument: endless})
         assert output.is_error
         assert output.artifact["error_type"] == "ValidationError"
+
+
+def test_nesting_is_refused_at_the_same_depth_whatever_the_interpreter_would_take(toolbox):
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(20_000)  # a library may have raised it
+    try:
+        output = _call(toolbox, "memory_batch_store", items=_nested(5_000))
+        known = _call(toolbox, "memory_store", metadata={"deep": _nested(200)})
+    finally:
+        sys.setrecursionlimit(limit)
+    assert output.is_error
+    assert output.artifact["message"] == "the arguments of memory_batch_store are nested too deeply: give them flat"
+    assert "nested too deeply" not in known.content
 
 
 @pytest.mark.parametrize(("name", "argument"), EVERY_ARGUMENT)

@@ -12,12 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory_retrievers import AgentMemory, SceneEvent, SemanticMemory
-from memory_retrievers.managed import Association, AssociationType, MemoryFilter
 from memory_retrievers.models import MemoryKey
+from memory_retrievers.models.management import Association, AssociationType, MemoryFilter
 from memory_retrievers.testing import FixedClock, HashEmbedder
-from memory_retrievers.tools.registry import REGISTRY
-from memory_retrievers.tools.spec import ToolContext
-from memory_retrievers.tools.toolbox import LocalToolbox
+from memory_retrievers.tools.registry import REGISTRY, LocalToolbox
+from memory_retrievers.tools.tool import ToolContext
 
 NOW = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 OURS, THEIRS = "user/1", "user/10"  # the one is the beginning of the other

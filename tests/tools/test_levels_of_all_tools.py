@@ -10,14 +10,13 @@ import re
 from pathlib import Path
 
 import pytest
+from levels import estimate_tokens
 
 import memory_retrievers
 from memory_retrievers import AgentMemory, SemanticMemory
-from memory_retrievers.rendering.levels import estimate_tokens
 from memory_retrievers.testing import FixedClock, HashEmbedder
-from memory_retrievers.tools.registry import REGISTRY
-from memory_retrievers.tools.spec import ToolContext
-from memory_retrievers.tools.toolbox import LocalToolbox
+from memory_retrievers.tools.registry import REGISTRY, LocalToolbox
+from memory_retrievers.tools.tool import ToolContext
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 DOCUMENTATION = Path(memory_retrievers.__file__).parents[1] / "docs" / "tools.md"
@@ -141,13 +140,17 @@ def test_the_text_is_the_answer_as_compact_json(call, tool_examples, name):
 def test_the_standard_level_is_what_is_answered_when_none_is_named(call, tool_examples, name):
     _, arguments = cases(tool_examples, name)[0]
     expected = call(name, arguments)
-    if "response_level" in REGISTRY[name].arguments.model_fields:
-        for given in (None, "standard", "STANDARD"):
-            output = call(name, arguments | {"response_level": given})
-            assert with_known_ids(output.artifact) == with_known_ids(expected.artifact)
+    for given in (None, "standard", "STANDARD"):
+        output = call(name, arguments | {"response_level": given})
+        assert with_known_ids(output.artifact) == with_known_ids(expected.artifact)
 
 
-@pytest.mark.parametrize("name", [*MANAGING, "retrieve_memory"])
+@pytest.mark.parametrize("name", REGISTRY)
+def test_every_tool_offers_the_response_level(name):
+    assert REGISTRY[name].arguments.offered()[-1] == "response_level"
+
+
+@pytest.mark.parametrize("name", REGISTRY)
 def test_an_unknown_level_is_refused_by_every_tool(call, tool_examples, name):
     _, arguments = cases(tool_examples, name)[0]
     output = call(name, arguments | {"response_level": "loud"})

@@ -1,9 +1,9 @@
 import pytest
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.tools.associating import auto_associate
 from memory_retrievers.tools.registry import REGISTRY
-from memory_retrievers.tools.spec import ToolContext
+from memory_retrievers.tools.store import auto_associate
+from memory_retrievers.tools.tool import ToolContext
 
 
 def leaf(context, **arguments):

@@ -1,12 +1,11 @@
 import pytest
 
 from memory_retrievers.errors import NotFoundError, ValidationError
-from memory_retrievers.managed import Association, AssociationType
-from memory_retrievers.tools.associating import auto_associate
-from memory_retrievers.tools.objects import MOST_ASSOCIATIONS, key_of
-from memory_retrievers.tools.registry import REGISTRY
-from memory_retrievers.tools.spec import ToolContext
-from memory_retrievers.tools.toolbox import LocalToolbox
+from memory_retrievers.models.management import Association, AssociationType
+from memory_retrievers.tools.registry import REGISTRY, LocalToolbox
+from memory_retrievers.tools.responses import MOST_ASSOCIATIONS
+from memory_retrievers.tools.store import auto_associate
+from memory_retrievers.tools.tool import ToolContext
 
 
 def manage(context, operation, memory_id="m1", **arguments):
@@ -31,6 +30,7 @@ def test_get_at_each_level(alice, keep):
     full = manage(alice, "get", response_level="full")
     assert full["memory"]["content"] == "y" * 120
     assert full["metadata"] == {"k": 1}
+    assert "associations" not in full["memory"]  # which said [] beside them
     (edge,) = full["associations"]
     assert (edge["source_id"], edge["target_id"], edge["scope"]) == ("m1", "m2", "work")
     assert (edge["association_type"], edge["auto_generated"]) == ("semantic", True)
@@ -180,7 +180,7 @@ def test_of_one_that_many_others_are_near_to_the_strongest_hundred_are_shown(ali
     others = [keep(alice, f"spoke {number}") for number in range(MOST_ASSOCIATIONS + 5)]
     alice.manager.associate([
         Association(
-            source=key_of(source), target=key_of(other), type=AssociationType.SEMANTIC,
+            source=source.key, target=other.key, type=AssociationType.SEMANTIC,
             strength=(number + 1) / 200, auto_generated=True, created_at=alice.manager.now(),
         )
         for number, other in enumerate(others)

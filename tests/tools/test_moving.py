@@ -1,10 +1,9 @@
 import pytest
 
 from memory_retrievers.errors import NotFoundError, ValidationError
-from memory_retrievers.tools.associating import auto_associate
-from memory_retrievers.tools.registry import REGISTRY
-from memory_retrievers.tools.spec import ToolContext
-from memory_retrievers.tools.toolbox import LocalToolbox
+from memory_retrievers.tools.registry import REGISTRY, LocalToolbox
+from memory_retrievers.tools.store import auto_associate
+from memory_retrievers.tools.tool import ToolContext
 
 
 def move(context, *ids, target_scope="work/done", **arguments):

@@ -2,7 +2,7 @@ import pytest
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.tools.registry import REGISTRY
-from memory_retrievers.tools.spec import ToolContext
+from memory_retrievers.tools.tool import ToolContext
 
 
 def call(name, context, **arguments):
@@ -122,7 +122,7 @@ def test_an_unknown_category_is_answered_with_the_nine(context):
 
 def test_context_pre_retrieve_gives_the_facts_and_nothing_else(context):
     output = call("context_pre_retrieve", context, query="Where does the user live?", semantic_limit=1)
-    assert output.content == "## Semantic Memory\n- [identity] User lives in Lyon (sources: 0 conversations)"
+    assert output.content == "## Semantic Memory\n- [identity] User lives in Lyon"
     assert output.artifact["episodic"] == []
 
 
@@ -186,3 +186,56 @@ def test_at_the_full_level_retrieve_memory_tells_every_episodes_messages_unless_
     assert shown(response_level="full") == shown(response_level="FULL", detail=None) == 2
     assert shown(response_level="full", detail="none") == 0
     assert shown(response_level="full", detail="auto") == 1
+
+
+def test_at_the_minimal_level_the_other_two_count_as_well(context, filled):
+    told = call("context_pre_retrieve", context, query="Lyon", response_level="minimal")
+    assert told.content == '{"success":true,"semantic_count":2}'
+    assert told.artifact == filled.context("Lyon", scope="user/alice").to_dict()
+    told = call("recent_memory", context, response_level="MINIMAL")
+    assert told.content == '{"success":true,"episodic_count":2}'
+    assert told.artifact == filled.recent("user/alice").to_dict()
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("context_pre_retrieve", {"query": "Lyon"}), ("recent_memory", {})])
+def test_the_standard_level_of_the_other_two_is_the_form_they_have_without_a_level(context, name, arguments):
+    plain = call(name, context, **arguments)
+    assert call(name, context, **arguments, response_level="standard") == plain
+    assert call(name, context, **arguments, response_level=None) == plain
+    assert plain.content.startswith("## ")
+
+
+@pytest.mark.parametrize("name", ["retrieve_memory", "context_pre_retrieve", "recent_memory"])
+def test_an_unknown_level_is_refused_by_the_tools_that_read(context, name):
+    arguments = {} if name == "recent_memory" else {"query": "Lyon"}
+    with pytest.raises(
+        ValidationError, match=r"^Invalid response_level: loud\. Must be one of: minimal, standard, full$"
+    ):
+        call(name, context, **arguments, response_level="loud")
+
+
+def test_at_the_full_level_recent_memory_tells_every_episodes_messages(context):
+    told = call("recent_memory", context, response_level="full").content
+    assert told == (
+        "## Recent Memories\n\n### Broken import (key moment)\n**When:** 2 days ago\n"
+        "**Summary:** The nightly import in Lyon failed again.\n\n**Details:**\n"
+        '- user: "It died again.\\nThird time \\"this week\\"."\n- assistant: "Shall we stream it instead?"\n\n'
+        "### Garden plan\n**When:** last week\n"
+        "**Summary:** The user sketched an irrigation layout for the garden in Lyon.\n\n**Details:**\n"
+        '- user: "Where do the pipes go?"'
+    )
+
+
+@pytest.mark.parametrize("name", ["retrieve_memory", "context_pre_retrieve"])
+def test_at_the_full_level_facts_are_told_whole(context, filled, name):
+    filled.remember_fact(scope="user/alice", fact="Lyon, " * 100 + "and then Paris")
+    assert "and then Paris" not in call(name, context, query="Lyon").content
+    full = call(name, context, query="Lyon", response_level="full")
+    assert "and then Paris (sources: 0 conversations)" in full.content
+    assert full.artifact == call(name, context, query="Lyon").artifact
+
+
+def test_at_the_full_level_too_nothing_is_injected_when_no_fact_is_known(memory):
+    context = ToolContext(memory=memory, root="user/alice")
+    assert call("context_pre_retrieve", context, query="anything", response_level="full").content == ""
+    assert call("recent_memory", context, response_level="full").content == "No recent memories found."

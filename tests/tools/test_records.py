@@ -2,8 +2,8 @@ from datetime import timedelta
 
 import pytest
 
-from memory_retrievers.tools.spec import ToolContext
-from memory_retrievers.tools.toolbox import LocalToolbox
+from memory_retrievers.tools.registry import LocalToolbox
+from memory_retrievers.tools.tool import ToolContext
 
 from .conftest import store
 
@@ -14,9 +14,9 @@ def listed(answer):
     return [memory["content"] for memory in answer["memories"]]
 
 
-def test_the_plain_answer_of_get_is_that_of_the_specification(seed):
-    (id,) = store(seed, "A note", tags=["a"], metadata={"n": 1}, ttl_seconds=60)
-    assert seed("memory_get", id=id) == {
+def test_the_plain_answer_of_get_is_that_of_the_specification(plain_tool):
+    (id,) = store(plain_tool, "A note", tags=["a"], metadata={"n": 1}, ttl_seconds=60)
+    assert plain_tool("memory_get", id=id) == {
         "id": id,
         "content": "A note",
         "content_type": "text",
@@ -30,30 +30,30 @@ def test_the_plain_answer_of_get_is_that_of_the_specification(seed):
 
 
 @pytest.mark.parametrize("tool_name", ["memory_get", "memory_update", "memory_get_score", "memory_set_score"])
-def test_an_unknown_id_is_the_worked_example(seed, tool_name):
+def test_an_unknown_id_is_the_worked_example(plain_tool, tool_name):
     arguments = {"score": 0.5} if tool_name == "memory_set_score" else {}
-    assert seed(tool_name, id="nope", **arguments) == {
+    assert plain_tool(tool_name, id="nope", **arguments) == {
         "error": True,
         "error_type": "NotFoundError",
         "message": "Memory not found: nope",
     }
 
 
-def test_what_another_owner_has_is_as_unknown_as_anything(small, seed):
+def test_what_another_owner_has_is_as_unknown_as_anything(small, plain_tool):
     other = LocalToolbox(ToolContext(memory=small, root="user/bob"))
     id = other.call("memory_store", {"content": "Bob's secret"}).artifact["id"]
     for name in ("memory_get", "memory_update", "memory_get_score"):
-        assert seed(name, id=id)["message"] == f"Memory not found: {id}"
-    assert seed("memory_delete", id=id) == {"deleted_count": 0, "deleted_ids": []}
-    assert seed("memory_delete", ids=[id]) == {"deleted_count": 0, "deleted_ids": []}
+        assert plain_tool(name, id=id)["message"] == f"Memory not found: {id}"
+    assert plain_tool("memory_delete", id=id) == {"deleted_count": 0, "deleted_ids": []}
+    assert plain_tool("memory_delete", ids=[id]) == {"deleted_count": 0, "deleted_ids": []}
     assert small.get(id, scope="user/bob").fact == "Bob's secret"
 
 
-def test_get_sees_both_kinds_whatever_their_origin(small, seed):
+def test_get_sees_both_kinds_whatever_their_origin(small, plain_tool):
     fact = small.remember_fact(scope="user/alice", fact="User lives in Lyon")
     episode = small.remember_episode(scope="user/alice/work", summary="They met.")
-    assert seed("memory_get", id=fact.id)["content"] == "User lives in Lyon"
-    assert seed("memory_get", id=episode.id)["content"] == "They met."
+    assert plain_tool("memory_get", id=fact.id)["content"] == "User lives in Lyon"
+    assert plain_tool("memory_get", id=episode.id)["content"] == "They met."
 
 
 def test_at_each_level_get_tells_more(tool):
@@ -72,12 +72,12 @@ def test_at_each_level_get_tells_more(tool):
     assert full["access_count"] == 3
 
 
-def test_a_list_is_newest_first_and_tells_the_total_before_paging(seed, clock):
+def test_a_list_is_newest_first_and_tells_the_total_before_paging(plain_tool, clock):
     """Case D30: pages disjoint."""
     for number in range(7):
-        store(seed, f"note {number}")
+        store(plain_tool, f"note {number}")
         clock.advance(minutes=1)
-    first = seed("memory_list", limit=3)
+    first = plain_tool("memory_list", limit=3)
     assert list(first) == ["memories", "total", "limit", "offset"]
     assert list(first["memories"][0]) == ["id", "content", "content_type", "memory_tier", "tags", "created_at"]
     assert (listed(first), first["total"], first["limit"], first["offset"]) == (
@@ -86,22 +86,22 @@ def test_a_list_is_newest_first_and_tells_the_total_before_paging(seed, clock):
         3,
         0,
     )
-    rest = [listed(seed("memory_list", limit=3, offset=offset)) for offset in (3, 6, 9)]
+    rest = [listed(plain_tool("memory_list", limit=3, offset=offset)) for offset in (3, 6, 9)]
     assert rest == [["note 3", "note 2", "note 1"], ["note 0"], []]
-    assert (seed("memory_list")["limit"], seed("memory_list")["offset"]) == (50, 0)
+    assert (plain_tool("memory_list")["limit"], plain_tool("memory_list")["offset"]) == (50, 0)
 
 
-def test_a_list_obeys_its_filters_and_its_moments_are_inclusive(seed, clock):
+def test_a_list_obeys_its_filters_and_its_moments_are_inclusive(plain_tool, clock):
     """Case D30: filters."""
     start = clock.now()
     for number, arguments in enumerate(
         [{"memory_tier": "working"}, {"tags": ["a", "b"]}, {"tags": ["b"]}, {"content_type": "code"}]
     ):
-        store(seed, f"note {number}", **arguments)
+        store(plain_tool, f"note {number}", **arguments)
         clock.advance(hours=1)
 
     def found(**filters):
-        return listed(seed("memory_list", **filters))
+        return listed(plain_tool("memory_list", **filters))
 
     assert found(memory_tier="working") == ["note 0"]
     assert found(tags=["b"]) == ["note 2", "note 1"]
@@ -151,57 +151,59 @@ def test_at_each_level_a_list_tells_more(tool):
     assert {"scope", "metadata", "importance_score"} <= set(full["memories"][0])
 
 
-def test_listing_is_no_access(seed):
-    (id,) = store(seed, "A note")
-    seed("memory_list")
-    assert seed("memory_get_score", id=id)["access_count"] == 0
+def test_listing_is_no_access(plain_tool):
+    (id,) = store(plain_tool, "A note")
+    plain_tool("memory_list")
+    assert plain_tool("memory_get_score", id=id)["access_count"] == 0
 
 
-def test_delete_by_id_takes_that_one_and_ignores_the_rest(seed):
+def test_delete_by_id_takes_that_one_and_ignores_the_rest(plain_tool):
     """Case D30: by id; an id alone wins."""
-    one, two = store(seed, "one", "two")
-    answer = seed("memory_delete", id=one, ids=[two], memory_tier="long_term", older_than="2100-01-01")
+    one, two = store(plain_tool, "one", "two")
+    answer = plain_tool("memory_delete", id=one, ids=[two], memory_tier="long_term", older_than="2100-01-01")
     assert answer == {"deleted_count": 1, "deleted_ids": [one]}
-    assert listed(seed("memory_list")) == ["two"]
+    assert listed(plain_tool("memory_list")) == ["two"]
 
 
-def test_delete_by_ids_counts_only_what_there_was(seed):
+def test_delete_by_ids_counts_only_what_there_was(plain_tool):
     """Case D30: by ids."""
-    one, two, _ = store(seed, "one", "two", "three")
-    assert seed("memory_delete", ids=[two, "nope", one, two]) == {"deleted_count": 2, "deleted_ids": [two, one]}
-    assert seed("memory_delete", ids=[two]) == {"deleted_count": 0, "deleted_ids": []}
-    assert seed("memory_delete", id=two) == {"deleted_count": 0, "deleted_ids": []}
-    assert seed("memory_delete", ids=[]) == {"deleted_count": 0, "deleted_ids": []}
+    one, two, _ = store(plain_tool, "one", "two", "three")
+    assert plain_tool("memory_delete", ids=[two, "nope", one, two]) == {"deleted_count": 2, "deleted_ids": [two, one]}
+    assert plain_tool("memory_delete", ids=[two]) == {"deleted_count": 0, "deleted_ids": []}
+    assert plain_tool("memory_delete", id=two) == {"deleted_count": 0, "deleted_ids": []}
+    assert plain_tool("memory_delete", ids=[]) == {"deleted_count": 0, "deleted_ids": []}
 
 
-def test_delete_by_tier(seed):
+def test_delete_by_tier(plain_tool):
     """Case D30: by tier."""
-    store(seed, "one", "two", memory_tier="working")
-    store(seed, "three")
-    assert seed("memory_delete", memory_tier="working")["deleted_count"] == 2
-    assert listed(seed("memory_list")) == ["three"]
+    store(plain_tool, "one", "two", memory_tier="working")
+    store(plain_tool, "three")
+    assert plain_tool("memory_delete", memory_tier="working")["deleted_count"] == 2
+    assert listed(plain_tool("memory_list")) == ["three"]
 
 
-def test_delete_by_age_takes_what_is_strictly_older(seed, clock):
+def test_delete_by_age_takes_what_is_strictly_older(plain_tool, clock):
     """Case D30: older_than; a moment to come deletes all."""
-    store(seed, "one")
+    store(plain_tool, "one")
     clock.advance(hours=1)
-    store(seed, "two")
-    assert seed("memory_delete", older_than="2026-03-01T10:00:00Z")["deleted_count"] == 1
-    assert listed(seed("memory_list")) == ["two"]
-    assert seed("memory_delete", older_than="2100-01-01T00:00:00Z")["deleted_count"] == 1
-    assert seed("memory_list")["total"] == 0
+    store(plain_tool, "two")
+    assert plain_tool("memory_delete", older_than="2026-03-01T10:00:00Z")["deleted_count"] == 1
+    assert listed(plain_tool("memory_list")) == ["two"]
+    assert plain_tool("memory_delete", older_than="2100-01-01T00:00:00Z")["deleted_count"] == 1
+    assert plain_tool("memory_list")["total"] == 0
 
 
-def test_all_conditions_of_a_delete_hold_together(seed, clock):
-    one, two = store(seed, "one", "two", memory_tier="working")
-    (three,) = store(seed, "three")
+def test_all_conditions_of_a_delete_hold_together(plain_tool, clock):
+    one, two = store(plain_tool, "one", "two", memory_tier="working")
+    (three,) = store(plain_tool, "three")
     clock.advance(hours=1)
-    (four,) = store(seed, "four", memory_tier="working")
-    answer = seed("memory_delete", ids=[one, three, four], memory_tier="working", older_than="2026-03-01T10:00:00Z")
+    (four,) = store(plain_tool, "four", memory_tier="working")
+    answer = plain_tool(
+        "memory_delete", ids=[one, three, four], memory_tier="working", older_than="2026-03-01T10:00:00Z"
+    )
     assert answer["deleted_ids"] == [one]
-    assert seed("memory_list")["total"] == 3
-    assert seed("memory_get", id=two)["id"] == two
+    assert plain_tool("memory_list")["total"] == 3
+    assert plain_tool("memory_get", id=two)["id"] == two
 
 
 def test_a_delete_without_a_criterion_or_with_too_many_ids_is_refused(tool):
@@ -213,12 +215,12 @@ def test_a_delete_without_a_criterion_or_with_too_many_ids_is_refused(tool):
     assert tool("memory_list")["total"] == 1
 
 
-def test_a_delete_leaves_no_trace(seed, small):
-    one, two = (seed("memory_store", content=f"Nightly backups run at {hour}")["id"] for hour in ("two", "three"))
-    seed("memory_delete", id=one)
-    assert seed("memory_get", id=one)["error_type"] == "NotFoundError"
+def test_a_delete_leaves_no_trace(plain_tool, small):
+    one, two = (plain_tool("memory_store", content=f"Nightly backups run at {hour}")["id"] for hour in ("two", "three"))
+    plain_tool("memory_delete", id=one)
+    assert plain_tool("memory_get", id=one)["error_type"] == "NotFoundError"
     for mode in ("semantic", "keyword", "hybrid"):
-        found = seed("memory_search", query="backups at two", search_mode=mode)["results"]
+        found = plain_tool("memory_search", query="backups at two", search_mode=mode)["results"]
         assert one not in [hit["id"] for hit in found]
     left = small.get(two, scope="user/alice")
     assert small.manager.associations_of(left, within="user/alice") == []
@@ -234,10 +236,10 @@ def test_a_delete_by_condition_spares_what_no_tool_has_stored(small, tool):
     assert host.call("memory_delete", {"memory_tier": "long_term"}).artifact["deleted_count"] == 2
 
 
-def test_a_delete_by_id_sees_both_kinds(small, seed):
+def test_a_delete_by_id_sees_both_kinds(small, plain_tool):
     fact = small.remember_fact(scope="user/alice", fact="User lives in Lyon")
     episode = small.remember_episode(scope="user/alice", summary="They met.")
-    assert seed("memory_delete", ids=[fact.id, episode.id])["deleted_count"] == 2
+    assert plain_tool("memory_delete", ids=[fact.id, episode.id])["deleted_count"] == 2
 
 
 def test_at_each_level_a_delete_tells_more(tool):

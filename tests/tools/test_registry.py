@@ -101,6 +101,7 @@ def test_the_arguments_of_context_pre_retrieve():
             "query": {"type": "string"},
             "semantic_limit": {"type": "integer", "minimum": 0, "default": 20},
             "category": {"anyOf": [{"type": "string", "enum": CATEGORIES}, {"type": "null"}], "default": None},
+            "response_level": {"type": "string", "enum": ["minimal", "standard", "full"], "default": "standard"},
         },
         ["query"],
     )
@@ -111,6 +112,7 @@ def test_the_arguments_of_recent_memory():
         {
             "limit": {"type": "integer", "default": 10},
             "days_limit": {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "null"}], "default": None},
+            "response_level": {"type": "string", "enum": ["minimal", "standard", "full"], "default": "standard"},
         },
         [],
     )

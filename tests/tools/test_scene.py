@@ -6,11 +6,10 @@ from dataclasses import replace
 import pytest
 
 from memory_retrievers import AgentMemory, SceneEvent
-from memory_retrievers.rendering.scene_budget import estimate_scene_tokens
 from memory_retrievers.testing import HashEmbedder
-from memory_retrievers.tools.registry import offered_tools
-from memory_retrievers.tools.spec import ToolContext
-from memory_retrievers.tools.toolbox import LocalToolbox
+from memory_retrievers.text.analysis import estimate_scene_tokens
+from memory_retrievers.tools.registry import LocalToolbox, offered_tools
+from memory_retrievers.tools.tool import ToolContext
 
 ROOT = "user/alice"
 
@@ -69,6 +68,15 @@ def test_the_minimal_level_tells_what_it_would_cost_and_the_full_one_how_the_cha
         "shifts": [{"emotion": "proud", "message_id": 10}, {"emotion": "afraid", "message_id": 990}],
     }
     assert full["characters"] == [state.model_dump(mode="json", exclude_none=True) for state in story.characters(ROOT)]
+
+
+def test_from_a_point_of_view_the_full_level_tells_of_the_characters_what_is_known_there(call):
+    characters = call(response_level="full", pov=["marcus"]).artifact["characters"]
+    assert [(each["name"], each["current_emotion"], each["known_events"]) for each in characters] == [
+        ("Hero", "proud", ["sword"]),
+        ("Marcus", "neutral", ["sword"]),
+    ]
+    assert call(response_level="full", pov=["nobody"]).artifact["characters"] == []
 
 
 def test_whoever_tells_it_knows_no_more_than_he_knows(call):

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_retrievers import scopes
 from memory_retrievers.errors import ConfigurationError, ValidationError
-from memory_retrievers.tools.scopes_of_models import scope_within, shown_scope
+from memory_retrievers.models import scopes
+from memory_retrievers.tools.tool import scope_within, shown_scope
 
 ROOT = "user/alice"
 

@@ -1,12 +1,14 @@
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_retrievers import scopes
 from memory_retrievers.errors import ValidationError
+from memory_retrievers.models import scopes
 from memory_retrievers.tools.registry import REGISTRY
-from memory_retrievers.tools.scoping import suggestions
-from memory_retrievers.tools.spec import ToolContext
+from memory_retrievers.tools.scopes import suggestions
+from memory_retrievers.tools.tool import ToolContext
 
 
 def listed(context, **arguments):
@@ -47,8 +49,40 @@ def test_a_list_at_each_level(filled_scopes):
     }
     full = listed(filled_scopes, response_level="full")
     assert full["statistics"] == {"total_scopes": 5, "filtered_scopes": 5, "include_memory_counts": True}
-    assert full["hierarchy"][2] == {"scope": "work/projects", "memory_count": 2, "child_scopes": ["work/projects/a"]}
-    assert full["hierarchy"][0]["child_scopes"] == ["personal", "work/projects", "work/projects/a", "work/testing/deep"]
+
+
+def node(scope, memory_count, *child_scopes):
+    return {"scope": scope, "memory_count": memory_count, "child_scopes": list(child_scopes)}
+
+
+DEEP = node("work/testing", 0, node("work/testing/deep", 1))
+WORK = node("work", 0, node("work/projects", 2, node("work/projects/a", 1)), DEEP)
+
+
+def test_the_hierarchy_is_a_tree_in_which_every_scope_stands_once_below_its_parent(filled_scopes):
+    hierarchy = listed(filled_scopes, response_level="full")["hierarchy"]
+    assert hierarchy == [node(".", 1, node("personal", 1), WORK)]
+
+
+def test_without_memories_in_the_root_itself_the_tree_begins_below_it(alice, keep):
+    keep(alice, "one", scope="work/projects")
+    keep(alice, "two", scope="personal")
+    keep(alice, "three", scope="work-shop")  # sorts between work and work/projects
+    assert listed(alice, response_level="full")["hierarchy"] == [
+        node("personal", 1),
+        node("work", 0, node("work/projects", 1)),
+        node("work-shop", 1),
+    ]
+
+
+def test_a_tree_is_as_deep_as_scopes_can_be(alice, keep):
+    segments = "abcdefgh"  # with user/alice, ten
+    keep(alice, "deep", scope="/".join(segments))
+    (tree,) = listed(alice, response_level="full")["hierarchy"]
+    for depth in range(1, len(segments) + 1):
+        assert tree["scope"] == "/".join(segments[:depth])
+        assert tree["memory_count"] == (1 if depth == len(segments) else 0)
+        (tree,) = tree["child_scopes"] or [None]
 
 
 def test_a_parent_lists_its_direct_children_only(filled_scopes):
@@ -57,7 +91,7 @@ def test_a_parent_lists_its_direct_children_only(filled_scopes):
         {"name": "work/projects", "memory_count": 2},
         {"name": "work/testing", "memory_count": 0},
     ]
-    assert answer["hierarchy"][1]["child_scopes"] == ["work/testing/deep"]
+    assert answer["hierarchy"] == WORK["child_scopes"]
     assert answer["statistics"]["filtered_scopes"] == 2
 
 
@@ -78,7 +112,8 @@ def test_an_invalid_parent_is_refused(filled_scopes, parent):
 
 def test_counts_can_be_left_out(filled_scopes):
     answer = listed(filled_scopes, include_memory_counts=False, response_level="full")
-    assert {each["memory_count"] for each in answer["scopes"] + answer["hierarchy"]} == {0}
+    assert {each["memory_count"] for each in answer["scopes"]} == {0}
+    assert set(re.findall(r"'memory_count': (\d+)", repr(answer["hierarchy"]))) == {"0"}
 
 
 def test_an_empty_memory_has_no_scopes(alice):

@@ -1,19 +1,19 @@
 import pytest
 
-from memory_retrievers.tools.spec import ToolContext
-from memory_retrievers.tools.toolbox import LocalToolbox
+from memory_retrievers.tools.registry import LocalToolbox
+from memory_retrievers.tools.tool import ToolContext
 
 BAD = {"success": False, "error": True, "error_type": "ValidationError"}
 
 
 @pytest.fixture
-def id(seed):
-    return seed("memory_store", content="A note")["id"]
+def id(plain_tool):
+    return plain_tool("memory_store", content="A note")["id"]
 
 
-def test_a_new_memory_has_half_the_importance_and_no_access(seed, id):
+def test_a_new_memory_has_half_the_importance_and_no_access(plain_tool, id):
     """Case D27: new .5/0/null."""
-    assert seed("memory_get_score", id=id) == {
+    assert plain_tool("memory_get_score", id=id) == {
         "success": True,
         "memory_id": id,
         "importance_score": 0.5,
@@ -22,9 +22,9 @@ def test_a_new_memory_has_half_the_importance_and_no_access(seed, id):
     }
 
 
-def test_asking_for_the_score_is_no_access(seed, id):
+def test_asking_for_the_score_is_no_access(plain_tool, id):
     for _ in range(3):
-        assert seed("memory_get_score", id=id)["access_count"] == 0
+        assert plain_tool("memory_get_score", id=id)["access_count"] == 0
 
 
 @pytest.mark.parametrize(
@@ -39,29 +39,29 @@ def test_asking_for_the_score_is_no_access(seed, id):
         (200, 90, 0.4299),
     ],
 )
-def test_importance_follows_accesses_and_the_days_since(seed, clock, id, accesses, days, score):
+def test_importance_follows_accesses_and_the_days_since(plain_tool, clock, id, accesses, days, score):
     """The examples of §3.5; case D27: 100 accesses then recompute > .8, last access 60 d ago < .3."""
     for _ in range(accesses):
-        seed("memory_get", id=id)
+        plain_tool("memory_get", id=id)
     clock.advance(days=days)
-    answer = seed("memory_get_score", id=id)
+    answer = plain_tool("memory_get_score", id=id)
     assert (answer["importance_score"], answer["access_count"]) == (score, accesses)
     assert answer["last_accessed_at"] == "2026-03-01T09:00:00Z"
 
 
-def test_a_score_set_by_hand_stays_whatever_happens(seed, clock, id):
+def test_a_score_set_by_hand_stays_whatever_happens(plain_tool, clock, id):
     """Case D27: set .9 → previous .5."""
-    answer = seed("memory_set_score", id=id, score=0.9, reason="It matters")
+    answer = plain_tool("memory_set_score", id=id, score=0.9, reason="It matters")
     assert answer == {"success": True, "memory_id": id, "previous_score": 0.5, "new_score": 0.9}
-    seed("memory_get", id=id)
+    plain_tool("memory_get", id=id)
     clock.advance(days=100)
-    assert seed("memory_get_score", id=id)["importance_score"] == 0.9
-    assert seed("memory_set_score", id=id, score=0.1)["previous_score"] == 0.9
+    assert plain_tool("memory_get_score", id=id)["importance_score"] == 0.9
+    assert plain_tool("memory_set_score", id=id, score=0.1)["previous_score"] == 0.9
 
 
-def test_the_reason_is_kept_in_the_audit(seed, small, id):
-    seed("memory_set_score", id=id, score=0.9, reason="It matters")
-    seed("memory_set_score", id=id, score=0.2)
+def test_the_reason_is_kept_in_the_audit(plain_tool, small, id):
+    plain_tool("memory_set_score", id=id, score=0.9, reason="It matters")
+    plain_tool("memory_set_score", id=id, score=0.2)
     entries = small.manager.audit(small.get(id, scope="user/alice"))
     assert [(entry.old, entry.new, entry.reason) for entry in entries] == [
         (0.5, 0.9, "It matters"),
@@ -69,9 +69,9 @@ def test_the_reason_is_kept_in_the_audit(seed, small, id):
     ]
 
 
-def test_nothing_is_a_score_too(seed, id):
-    seed("memory_set_score", id=id, score=0.0)
-    assert seed("memory_get_score", id=id)["importance_score"] == 0.0
+def test_nothing_is_a_score_too(plain_tool, id):
+    plain_tool("memory_set_score", id=id, score=0.0)
+    assert plain_tool("memory_get_score", id=id)["importance_score"] == 0.0
 
 
 @pytest.mark.parametrize("score", [1.5, -0.1, float("nan"), float("inf")])
@@ -93,9 +93,9 @@ def test_an_unknown_memory_has_no_score(tool, arguments):
     assert (answer["error_type"], answer["message"]) == ("NotFoundError", "Memory not found: nope")
 
 
-def test_both_kinds_have_a_score(small, seed):
+def test_both_kinds_have_a_score(small, plain_tool):
     episode = small.remember_episode(scope="user/alice", summary="They met.")
-    assert seed("memory_set_score", id=episode.id, score=0.7)["new_score"] == 0.7
+    assert plain_tool("memory_set_score", id=episode.id, score=0.7)["new_score"] == 0.7
     assert small.get(episode.id, scope="user/alice").importance == 0.7
 
 

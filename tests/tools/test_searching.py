@@ -3,17 +3,17 @@ import pytest
 from memory_retrievers import AgentMemory
 from memory_retrievers.settings import ToolSettings
 from memory_retrievers.testing import HashEmbedder
-from memory_retrievers.tools.spec import ToolContext
-from memory_retrievers.tools.toolbox import LocalToolbox
+from memory_retrievers.tools.registry import LocalToolbox
+from memory_retrievers.tools.tool import ToolContext
 
 from .conftest import PLAIN_KEYS, by_table, contents, store
 
 BAD = {"success": False, "error": True, "error_type": "ValidationError"}
 
 
-def test_the_plain_answer_is_that_of_the_specification(seed):
-    (id,) = store(seed, "Nightly backups run at 02:00", tags=["ops"])
-    answer = seed("memory_search", query="backups")
+def test_the_plain_answer_is_that_of_the_specification(plain_tool):
+    (id,) = store(plain_tool, "Nightly backups run at 02:00", tags=["ops"])
+    answer = plain_tool("memory_search", query="backups")
     assert list(answer) == ["results", "total"]
     (hit,) = answer["results"]
     assert list(hit) == PLAIN_KEYS
@@ -79,7 +79,7 @@ def test_similarity_is_the_cosine_or_nothing(table):
 def test_the_other_way_to_count_similarity_is_the_hosts_choice(clock):
     settings = ToolSettings(similarity="shifted")
     with AgentMemory.in_memory(embedder=by_table, embedder_id="table", clock=clock, tools=settings) as memory:
-        toolbox = LocalToolbox(ToolContext(memory=memory, root="c1", response_format="seed004"))
+        toolbox = LocalToolbox(ToolContext(memory=memory, root="c1", response_format="plain"))
         toolbox.call("memory_store", {"content": "three"})
         (hit,) = toolbox.call("memory_search", {"query": "question"}).artifact["results"]
     assert hit["similarity"] == pytest.approx(0.8, abs=1e-6)
@@ -142,10 +142,10 @@ def test_the_newest_come_first_when_asked(table, clock):
     assert contents(table("memory_search", query="question", sort_by="created_at")) == ["five", "one"]
 
 
-def test_every_hit_counts_as_handed_out_once(seed):
-    found, other = store(seed, "apple pie", "banana bread")
-    seed("memory_search", query="apple", search_mode="keyword")
-    counts = {id: seed("memory_get_score", id=id)["access_count"] for id in (found, other)}
+def test_every_hit_counts_as_handed_out_once(plain_tool):
+    found, other = store(plain_tool, "apple pie", "banana bread")
+    plain_tool("memory_search", query="apple", search_mode="keyword")
+    counts = {id: plain_tool("memory_get_score", id=id)["access_count"] for id in (found, other)}
     assert counts == {found: 1, other: 0}
 
 
@@ -219,13 +219,17 @@ def test_another_owners_memories_are_never_found(small, tool):
         assert tool("memory_search", query="red boat", search_mode=mode, include_child_scopes=True)["total"] == 0
 
 
-def test_a_diversified_search_leaves_out_what_nearly_repeats(seed):
+def test_a_diversified_search_leaves_out_what_nearly_repeats(plain_tool):
     store(
-        seed, "a red boat in the bay", "a red boat in the bay!", "a red boat, in the bay", "the boat race is on May 3"
+        plain_tool,
+        "a red boat in the bay",
+        "a red boat in the bay!",
+        "a red boat, in the bay",
+        "the boat race is on May 3",
     )
-    plain = contents(seed("memory_search", query="red boat", top_k=2))
+    plain = contents(plain_tool("memory_search", query="red boat", top_k=2))
     assert all("bay" in content for content in plain)
-    diverse = contents(seed("memory_search", query="red boat", top_k=2, diversify=True))
+    diverse = contents(plain_tool("memory_search", query="red boat", top_k=2, diversify=True))
     assert len(diverse) == 2
     assert "the boat race is on May 3" in diverse
 
@@ -235,8 +239,8 @@ def test_a_diversified_search_keeps_to_the_floor_it_is_given(table):
     assert contents(table("memory_search", query="question", diversify=True, top_k=2, min_similarity=0.7)) == ["one"]
 
 
-def test_a_search_of_nothing_but_strange_characters_finds_without_failing(seed):
-    store(seed, "a red boat")
+def test_a_search_of_nothing_but_strange_characters_finds_without_failing(plain_tool):
+    store(plain_tool, "a red boat")
     for query in ("?!", "\x00", "'; DROP TABLE memories; --", '"', "\ud800"):
         for mode in ("semantic", "keyword", "hybrid"):
-            assert "error" not in seed("memory_search", query=query, search_mode=mode)
+            assert "error" not in plain_tool("memory_search", query=query, search_mode=mode)

@@ -40,40 +40,40 @@ def test_the_keyword_weight_decides_between_meaning_and_words(table, weight, fir
     assert contents(answer)[0] == first
 
 
-def test_a_keyword_search_finds_words_and_knows_no_similarity(seed):
+def test_a_keyword_search_finds_words_and_knows_no_similarity(plain_tool):
     """Case D29: "apple" finds 2 of 3."""
-    store(seed, "apple pie", "an apple a day", "banana bread")
-    answer = seed("memory_search", query="apple", search_mode="keyword", min_similarity=0.9)
+    store(plain_tool, "apple pie", "an apple a day", "banana bread")
+    answer = plain_tool("memory_search", query="apple", search_mode="keyword", min_similarity=0.9)
     assert sorted(contents(answer)) == ["an apple a day", "apple pie"]
     assert [list(hit) for hit in answer["results"]] == [[*PLAIN_KEYS, "keyword_score"]] * 2
     assert {hit["similarity"] for hit in answer["results"]} == {0.0}
     assert all(hit["keyword_score"] > 0 for hit in answer["results"])
 
 
-def test_any_word_of_the_question_is_enough_for_a_keyword_search(seed):
-    store(seed, "apple pie", "banana bread", "cherry cake")
-    answer = seed("memory_search", query="banana or apple", search_mode="keyword")
+def test_any_word_of_the_question_is_enough_for_a_keyword_search(plain_tool):
+    store(plain_tool, "apple pie", "banana bread", "cherry cake")
+    answer = plain_tool("memory_search", query="banana or apple", search_mode="keyword")
     assert sorted(contents(answer)) == ["apple pie", "banana bread"]
 
 
-def test_a_keyword_search_obeys_the_tier(seed):
+def test_a_keyword_search_obeys_the_tier(plain_tool):
     """Case D29: tier filter."""
-    store(seed, "apple pie", memory_tier="working")
-    store(seed, "apple tart")
-    answer = seed("memory_search", query="apple", search_mode="keyword", memory_tier="working")
+    store(plain_tool, "apple pie", memory_tier="working")
+    store(plain_tool, "apple tart")
+    answer = plain_tool("memory_search", query="apple", search_mode="keyword", memory_tier="working")
     assert contents(answer) == ["apple pie"]
 
 
-def test_updates_and_deletes_are_in_the_index_at_once(seed):
+def test_updates_and_deletes_are_in_the_index_at_once(plain_tool):
     """Case D29."""
-    kept, gone = store(seed, "apple pie", "apple tart")
-    seed("memory_update", id=kept, content="banana bread")
-    seed("memory_delete", id=gone)
-    assert seed("memory_search", query="apple", search_mode="keyword")["total"] == 0
-    assert contents(seed("memory_search", query="banana", search_mode="keyword")) == ["banana bread"]
+    kept, gone = store(plain_tool, "apple pie", "apple tart")
+    plain_tool("memory_update", id=kept, content="banana bread")
+    plain_tool("memory_delete", id=gone)
+    assert plain_tool("memory_search", query="apple", search_mode="keyword")["total"] == 0
+    assert contents(plain_tool("memory_search", query="banana", search_mode="keyword")) == ["banana bread"]
 
 
-def test_a_hybrid_search_finds_what_is_about_programming(seed):
+def test_a_hybrid_search_finds_what_is_about_programming(plain_tool):
     """Case D29: at least 3 of 4 for "programming"."""
     about = [
         "Python is a programming language",
@@ -81,7 +81,7 @@ def test_a_hybrid_search_finds_what_is_about_programming(seed):
         "Programming needs patience",
         "Java is compiled",
     ]
-    store(seed, *about)
-    assert sum("rogramming" in text for text in contents(seed("memory_search", query="programming"))) >= 3
-    found = contents(seed("memory_search", query="programming", search_mode="hybrid"))
+    store(plain_tool, *about)
+    assert sum("rogramming" in text for text in contents(plain_tool("memory_search", query="programming"))) >= 3
+    found = contents(plain_tool("memory_search", query="programming", search_mode="hybrid"))
     assert len(set(found) & set(about)) >= 3

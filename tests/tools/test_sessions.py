@@ -6,7 +6,7 @@ from memory_retrievers import AgentMemory
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.tools.registry import REGISTRY
-from memory_retrievers.tools.spec import ToolContext
+from memory_retrievers.tools.tool import ToolContext
 
 
 def manage(context, action, **arguments):

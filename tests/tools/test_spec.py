@@ -4,9 +4,8 @@ import pydantic
 import pytest
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
-from memory_retrievers.tools.hosting import HostRules
 from memory_retrievers.tools.registry import REGISTRY
-from memory_retrievers.tools.spec import ToolContext
+from memory_retrievers.tools.tool import ToolContext, ToolPolicy
 
 
 def test_a_context_works_in_its_root_unless_told_otherwise(memory):
@@ -39,7 +38,7 @@ def test_an_unknown_reach_is_refused(memory):
 
 
 def test_an_unknown_format_is_refused(memory):
-    with pytest.raises(ConfigurationError, match="response_format must be 'levels' or 'seed004', not 'xml'"):
+    with pytest.raises(ConfigurationError, match="response_format must be 'levels' or 'plain', not 'xml'"):
         ToolContext(memory=memory, root="user/alice", response_format="xml")
 
 
@@ -60,22 +59,22 @@ def test_only_an_agent_memory_has_a_manager(filled):
 
 
 def test_rules_fix_the_root_or_leave_it_to_each_call(memory):
-    assert HostRules().context(memory, scope="user/alice").root == "user/alice"
-    context = HostRules(root="user", kinds="all").context(memory, scope="user/alice")
+    assert ToolPolicy().context(memory, scope="user/alice").root == "user/alice"
+    context = ToolPolicy(root="user", kinds="all").context(memory, scope="user/alice")
     assert (context.root, context.scope, context.kinds) == ("user", "user/alice", "all")
 
 
 @pytest.mark.parametrize("rules", [{"root": "team"}, {"kinds": "some"}, {"response_format": "xml"}])
 def test_rules_that_no_call_could_follow_are_refused_at_once(memory, rules):
     with pytest.raises(ConfigurationError):
-        HostRules(**rules).check(memory, scope="user/alice")
+        ToolPolicy(**rules).check(memory, scope="user/alice")
 
 
 def test_rules_are_looked_at_without_a_scope_too(memory):
-    HostRules(root="team").check(memory, scope=None)
-    HostRules().check(memory, scope=None)
+    ToolPolicy(root="team").check(memory, scope=None)
+    ToolPolicy().check(memory, scope=None)
     with pytest.raises(ValidationError):
-        HostRules(root="..").check(memory, scope=None)
+        ToolPolicy(root="..").check(memory, scope=None)
 
 
 def test_a_context_cannot_be_changed(context):

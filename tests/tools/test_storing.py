@@ -3,8 +3,8 @@ import json
 import pytest
 
 from memory_retrievers.models import Category, ContentType, Origin, SemanticMemory, Tier
-from memory_retrievers.tools.spec import ToolContext
-from memory_retrievers.tools.toolbox import LocalToolbox
+from memory_retrievers.tools.registry import LocalToolbox
+from memory_retrievers.tools.tool import ToolContext
 
 BAD = {"success": False, "error": True, "error_type": "ValidationError"}
 
@@ -13,16 +13,16 @@ def facts(memory, scope="user/alice"):
     return memory.list(scope).memories
 
 
-def test_the_plain_answer_is_that_of_the_specification(seed):
-    answer = seed("memory_store", content="Nightly backups run at 02:00")
+def test_the_plain_answer_is_that_of_the_specification(plain_tool):
+    answer = plain_tool("memory_store", content="Nightly backups run at 02:00")
     assert list(answer) == ["id", "content", "memory_tier", "created_at"]
     assert answer["content"] == "Nightly backups run at 02:00"
     assert answer["memory_tier"] == "long_term"
     assert answer["created_at"] == "2026-03-01T09:00:00Z"
 
 
-def test_everything_that_is_said_is_stored(seed, small):
-    id = seed(
+def test_everything_that_is_said_is_stored(plain_tool, small):
+    id = plain_tool(
         "memory_store",
         content="  def main(): ...\n",
         content_type="code",
@@ -42,8 +42,8 @@ def test_everything_that_is_said_is_stored(seed, small):
     assert (memory.expires_at - memory.created_at).total_seconds() == 90
 
 
-def test_the_defaults_are_those_of_the_specification(seed, small):
-    memory = small.get(seed("memory_store", content="A note")["id"], scope="user/alice")
+def test_the_defaults_are_those_of_the_specification(plain_tool, small):
+    memory = small.get(plain_tool("memory_store", content="A note")["id"], scope="user/alice")
     assert (memory.content_type, memory.tier, memory.category) == (ContentType.TEXT, Tier.LONG_TERM, Category.NOTE)
     assert (memory.tags, memory.metadata, memory.agent_id, memory.expires_at) == ((), {}, None, None)
     assert (memory.importance, memory.access_count, memory.last_accessed_at) == (0.5, 0, None)
@@ -51,10 +51,10 @@ def test_the_defaults_are_those_of_the_specification(seed, small):
 
 @pytest.mark.parametrize("content_type", list(ContentType))
 @pytest.mark.parametrize("tier", list(Tier))
-def test_every_content_type_and_tier_is_stored(seed, content_type, tier):
+def test_every_content_type_and_tier_is_stored(plain_tool, content_type, tier):
     """Case D30."""
-    id = seed("memory_store", content="a: 1", content_type=content_type, memory_tier=tier)["id"]
-    got = seed("memory_get", id=id)
+    id = plain_tool("memory_store", content="a: 1", content_type=content_type, memory_tier=tier)["id"]
+    got = plain_tool("memory_get", id=id)
     assert (got["content_type"], got["memory_tier"]) == (content_type, tier)
 
 
@@ -123,14 +123,14 @@ def test_endless_nesting_in_metadata_is_refused(tool, small):
     assert facts(small) == ()
 
 
-def test_as_many_tags_and_as_long_ones_as_allowed_are_stored(seed):
+def test_as_many_tags_and_as_long_ones_as_allowed_are_stored(plain_tool):
     tags = [f"{number:0200d}" for number in range(100)]
-    id = seed("memory_store", content="x", tags=tags)["id"]
-    assert seed("memory_get", id=id)["tags"] == tags
+    id = plain_tool("memory_store", content="x", tags=tags)["id"]
+    assert plain_tool("memory_get", id=id)["tags"] == tags
 
 
-def test_the_error_of_the_plain_format_is_the_worked_example(seed):
-    assert seed("memory_store", content="  ") == {
+def test_the_error_of_the_plain_format_is_the_worked_example(plain_tool):
+    assert plain_tool("memory_store", content="  ") == {
         "error": True,
         "error_type": "ValidationError",
         "message": "Content cannot be empty",
@@ -139,28 +139,28 @@ def test_the_error_of_the_plain_format_is_the_worked_example(seed):
 
 @pytest.mark.parametrize("ttl", [None, 0])
 @pytest.mark.parametrize("tier", ["short_term", "long_term"])
-def test_without_a_time_to_live_nothing_expires(seed, clock, ttl, tier):
-    id = seed("memory_store", content="x", memory_tier=tier, ttl_seconds=ttl)["id"]
+def test_without_a_time_to_live_nothing_expires(plain_tool, clock, ttl, tier):
+    id = plain_tool("memory_store", content="x", memory_tier=tier, ttl_seconds=ttl)["id"]
     clock.advance(days=36_500)
-    assert seed("memory_get", id=id)["expires_at"] is None
+    assert plain_tool("memory_get", id=id)["expires_at"] is None
 
 
-def test_what_has_expired_is_invisible_at_once_and_gone_after_the_clearing(seed, small, clock):
+def test_what_has_expired_is_invisible_at_once_and_gone_after_the_clearing(plain_tool, small, clock):
     """Case D30: three expired, two that live on, two without a time: four remain."""
     for number in range(3):
-        seed("memory_store", content=f"short {number}", ttl_seconds=10)
+        plain_tool("memory_store", content=f"short {number}", ttl_seconds=10)
     for number in range(2):
-        seed("memory_store", content=f"long {number}", ttl_seconds=10_000)
-        seed("memory_store", content=f"ever {number}")
+        plain_tool("memory_store", content=f"long {number}", ttl_seconds=10_000)
+        plain_tool("memory_store", content=f"ever {number}")
     (gone, *_) = (memory.id for memory in facts(small) if memory.fact == "short 0")
     clock.advance(seconds=10)
-    assert seed("memory_get", id=gone)["error_type"] == "NotFoundError"
-    assert seed("memory_get_score", id=gone)["error_type"] == "NotFoundError"
-    assert seed("memory_list")["total"] == 4
-    assert seed("memory_search", query="short", search_mode="keyword")["total"] == 0
-    assert {hit["content"][:-2] for hit in seed("memory_search", query="short")["results"]} <= {"long", "ever"}
+    assert plain_tool("memory_get", id=gone)["error_type"] == "NotFoundError"
+    assert plain_tool("memory_get_score", id=gone)["error_type"] == "NotFoundError"
+    assert plain_tool("memory_list")["total"] == 4
+    assert plain_tool("memory_search", query="short", search_mode="keyword")["total"] == 0
+    assert {hit["content"][:-2] for hit in plain_tool("memory_search", query="short")["results"]} <= {"long", "ever"}
     clock.advance(seconds=300)
-    seed("memory_set_score", id=facts(small)[0].id, score=0.5)  # any write clears out
+    plain_tool("memory_set_score", id=facts(small)[0].id, score=0.5)  # any write clears out
     assert small.stats("user/alice").facts == 4
 
 

@@ -1,5 +1,10 @@
 import pytest
 
+from memory_retrievers import AgentMemory, IngestionSettings
+from memory_retrievers.testing import HashEmbedder
+from memory_retrievers.tools.registry import LocalToolbox
+from memory_retrievers.tools.tool import ToolContext
+
 
 def facts(memory, scope="user/alice"):
     return memory.list(scope).memories
@@ -17,6 +22,14 @@ def test_what_is_similar_is_associated_and_counted(tool, small):
     assert len(small.manager.associations_of(memory, within="user/alice")) == 1
 
 
+def test_what_is_stored_tells_each_of_its_associations_once(tool):
+    tool("memory_store", content="Nightly backups run at two")
+    answer = tool("memory_store", content="Nightly backups run at three", response_level="full")
+    (association,) = answer["associations_details"]
+    assert repr(answer).count(repr(association)) == 1
+    assert "associations" not in answer["memory_object"]
+
+
 def test_associations_are_left_out_when_they_are_not_wanted(tool, small):
     tool("memory_store", content="Nightly backups run at two")
     answer = tool("memory_store", content="Nightly backups run at three", auto_associate=False)
@@ -30,13 +43,41 @@ def test_the_same_twice_is_two_memories_by_default(tool):
     assert len(ids) == 2
 
 
-def test_without_duplicates_the_one_that_is_there_is_given_back(tool, seed, small):
+def test_without_duplicates_the_one_that_is_there_is_given_back(tool, plain_tool, small):
     first = tool("memory_store", content="User lives in Lyon")
     again = tool("memory_store", content="The user lives in Lyon", allow_duplicates=False, response_level="full")
     assert again["memory_id"] == again["duplicate_of"] == first["id"]
     assert again["duplicate_analysis"]["duplicate_found"] is True
-    assert seed("memory_store", content="User lives in Lyon", allow_duplicates=False)["duplicate_of"] == first["id"]
+    assert (
+        plain_tool("memory_store", content="User lives in Lyon", allow_duplicates=False)["duplicate_of"] == first["id"]
+    )
     assert len(facts(small)) == 1
+
+
+def test_what_is_the_same_is_judged_as_the_memory_was_opened_to_judge(clock):
+    loose = IngestionSettings(same_cosine=0.5)
+    arguments = {"content": "Nightly backups run at ten", "allow_duplicates": False, "response_level": "full"}
+    answers = []
+    for ingestion in (None, loose):
+        with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, ingestion=ingestion) as memory:
+            toolbox = LocalToolbox(ToolContext(memory=memory, root="user/alice"))
+            first = toolbox.call("memory_store", {"content": "Nightly backups run at two"}).artifact["id"]
+            answers.append(toolbox.call("memory_store", arguments).artifact)
+    strictly, loosely = (answer["duplicate_analysis"] for answer in answers)
+    assert (strictly["threshold_used"], strictly["duplicate_found"]) == (0.95, False)
+    assert (loosely["threshold_used"], loosely["duplicate_found"]) == (0.5, True)
+    assert answers[1]["duplicate_of"] == first
+
+
+def test_numbers_and_names_are_compared_unless_the_memory_was_opened_not_to(clock):
+    bare = IngestionSettings.reference()
+    with AgentMemory.in_memory(
+        embedder=lambda texts: [[1.0, 0.0]] * len(texts), embedder_id="one", clock=clock, ingestion=bare
+    ) as memory:
+        toolbox = LocalToolbox(ToolContext(memory=memory, root="user/alice"))
+        first = toolbox.call("memory_store", {"content": "The door code is 4711"}).artifact["id"]
+        again = {"content": "The door code is 4712", "allow_duplicates": False}
+        assert toolbox.call("memory_store", again).artifact["duplicate_of"] == first
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@ from memory_retrievers.langchain import MemoryRetriever as LangChainRetriever
 from memory_retrievers.llama_index import MemoryRetriever as LlamaIndexRetriever
 from memory_retrievers.settings import ToolSettings
 from memory_retrievers.testing import HashEmbedder
-from memory_retrievers.tools.spec import ToolContext
-from memory_retrievers.tools.toolbox import LocalToolbox
+from memory_retrievers.tools.registry import LocalToolbox
+from memory_retrievers.tools.tool import ToolContext
 
 
 def test_short_term_memories_expire_by_themselves_only_where_the_host_wants_it(clock):
@@ -34,7 +34,7 @@ def test_what_the_host_holds_back_is_not_stored(clock):
         assert memory.list("c1").memories == ()
 
 
-def test_a_stored_memory_is_found_by_every_way_of_retrieving(small, tool, seed):
+def test_a_stored_memory_is_found_by_every_way_of_retrieving(small, tool, plain_tool):
     id = tool("memory_store", content="The irrigation pump is in the cellar")["id"]
     question = "Where is the irrigation pump?"
     toolbox = LocalToolbox(ToolContext(memory=small, root="user/alice"))
@@ -44,7 +44,7 @@ def test_a_stored_memory_is_found_by_every_way_of_retrieving(small, tool, seed):
     llama_index = LlamaIndexRetriever(memory=small, scope="user/alice", k=1)
     assert [hit.node.node_id for hit in llama_index.retrieve(question)] == [id]
     for mode in ("semantic", "keyword", "hybrid"):
-        assert [hit["id"] for hit in seed("memory_search", query=question, search_mode=mode)["results"]] == [id]
+        assert [hit["id"] for hit in plain_tool("memory_search", query=question, search_mode=mode)["results"]] == [id]
 
 
 def test_what_was_stored_survives_a_restart(tmp_path, clock):
@@ -52,13 +52,13 @@ def test_what_was_stored_survives_a_restart(tmp_path, clock):
         return AgentMemory.open(tmp_path, embedder=HashEmbedder(), clock=clock)
 
     with opened() as memory:
-        toolbox = LocalToolbox(ToolContext(memory=memory, root="c1", response_format="seed004"))
+        toolbox = LocalToolbox(ToolContext(memory=memory, root="c1", response_format="plain"))
         arguments = {"content": "Kept for good", "tags": ["a"], "metadata": {"n": 1}, "agent_id": "x"}
         id = toolbox.call("memory_store", arguments).artifact["id"]
         toolbox.call("memory_set_score", {"id": id, "score": 0.0})
         before = toolbox.call("memory_get", {"id": id}).artifact
     with opened() as memory:
-        toolbox = LocalToolbox(ToolContext(memory=memory, root="c1", response_format="seed004"))
+        toolbox = LocalToolbox(ToolContext(memory=memory, root="c1", response_format="plain"))
         assert toolbox.call("memory_get", {"id": id}).artifact == before
         score = toolbox.call("memory_get_score", {"id": id}).artifact
         assert (score["importance_score"], score["access_count"]) == (0.0, 2)

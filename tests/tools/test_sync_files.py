@@ -7,8 +7,8 @@ import json
 import pytest
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.tools import sync_files
-from memory_retrievers.tools.spec import ToolContext
+from memory_retrievers.tools.sync import tool
+from memory_retrievers.tools.tool import ToolContext
 
 from .conftest import everything, sync
 
@@ -73,22 +73,22 @@ def test_packed_data_in_an_answer_has_no_comment(alice, keep):
 
 
 def test_what_unpacks_to_too_much_is_refused(alice):
-    bomb = base64.b64encode(gzip.compress(b"{" + b" " * (sync_files.MAX_BYTES + 1))).decode()
+    bomb = base64.b64encode(gzip.compress(b"{" + b" " * (tool.MAX_BYTES + 1))).decode()
     assert len(bomb) < 200_000
-    with pytest.raises(ValidationError, match="larger than 100 MB"):
+    with pytest.raises(ValidationError, match="the unpacked data is larger than 8 MB"):
         sync(alice, "import", data=bomb)
 
 
 def test_what_is_too_large_is_refused_before_it_is_read(alice, tmp_path):
     with (tmp_path / "large.json").open("wb") as file:
-        file.truncate(sync_files.MAX_BYTES + 1)
-    with pytest.raises(ValidationError, match="larger than 100 MB"):
+        file.truncate(alice.manager.settings.import_max_bytes + 1)
+    with pytest.raises(ValidationError, match="the file is larger than 8 MB"):
         sync(alice, "import", file_path="large.json")
 
 
 def test_an_export_that_is_too_large_is_not_written(alice, keep, tmp_path, monkeypatch):
     keep(alice, "x" * 2_000)
-    monkeypatch.setattr(sync_files, "MAX_BYTES", 1_000)
+    monkeypatch.setattr(tool, "MAX_BYTES", 1_000)
     with pytest.raises(ValidationError, match="larger than 100 MB"):
         sync(alice, "export", file_path="all.json")
     assert list(tmp_path.iterdir()) == []
@@ -103,8 +103,12 @@ def test_a_file_that_cannot_be_written_is_told(alice, tmp_path):
 
 def test_an_answer_that_would_be_too_large_is_refused(alice, keep, monkeypatch):
     keep(alice, "x" * 500)
-    monkeypatch.setattr(sync_files, "MAX_BYTES", 600)
+    monkeypatch.setattr(tool, "MAX_BYTES", 600)
     with pytest.raises(ValidationError, match="the export is larger than 100 MB"):
         sync(alice, "export")
-    with pytest.raises(ValidationError, match="the data is larger than 100 MB"):
-        sync(alice, "import", data="{" + "x" * 600)
+
+
+def test_data_that_is_too_large_is_refused_as_it_comes(alice):
+    for data in ("{" + "x" * 8 * 2**20, "{" + "ü" * 4 * 2**20):
+        with pytest.raises(ValidationError, match="the data is larger than 8 MB"):
+            sync(alice, "import", data=data)

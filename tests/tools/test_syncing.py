@@ -11,9 +11,9 @@ from memory_retrievers import AgentMemory
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import EpisodicMemory
 from memory_retrievers.testing import FixedClock, HashEmbedder
-from memory_retrievers.tools.associating import auto_associate
-from memory_retrievers.tools.spec import ToolContext
-from memory_retrievers.tools.toolbox import LocalToolbox
+from memory_retrievers.tools.registry import LocalToolbox
+from memory_retrievers.tools.store import auto_associate
+from memory_retrievers.tools.tool import ToolContext
 
 from .conftest import everything, exported, imported, sync
 

@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
-from memory_retrievers.tools.registry import REGISTRY
-from memory_retrievers.tools.spec import ManagementArguments, ToolContext, ToolOutput, ToolSpec
-from memory_retrievers.tools.toolbox import LocalToolbox, error_object, run_tool
+from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError, error_object
+from memory_retrievers.tools.arguments import ManagementArguments
+from memory_retrievers.tools.registry import REGISTRY, LocalToolbox
+from memory_retrievers.tools.tool import Tool, ToolContext, ToolOutput, run_tool
 
 
 class Nothing(ManagementArguments):
@@ -18,7 +18,7 @@ def failing(error):
     def fail(context, arguments):
         raise error
 
-    return ToolSpec(name="fail", description="Fails.", arguments=Nothing, function=fail)
+    return Tool(name="fail", description="Fails.", arguments=Nothing, function=fail)
 
 
 def test_a_toolbox_calls_tools_by_name(context):
@@ -58,8 +58,8 @@ def test_details_are_told_at_the_full_level_alone(context):
     assert told == {"minimal": None, "standard": None, "full": {"items_count": 101}, "FULL": {"items_count": 101}}
 
 
-def test_under_the_seeds_format_an_error_has_its_details_and_no_success(filled):
-    context = ToolContext(memory=filled, root="user/alice", response_format="seed004")
+def test_in_the_plain_format_an_error_has_its_details_and_no_success(filled):
+    context = ToolContext(memory=filled, root="user/alice", response_format="plain")
     output = run_tool(failing(ValidationError("too many", details={"items_count": 101})), context, {})
     assert output.artifact == {
         "error": True, "error_type": "ValidationError", "message": "too many", "details": {"items_count": 101},

@@ -1,63 +1,63 @@
 import pytest
 
-from memory_retrievers.tools.spec import ToolContext
-from memory_retrievers.tools.toolbox import LocalToolbox
+from memory_retrievers.tools.registry import LocalToolbox
+from memory_retrievers.tools.tool import ToolContext
 
 from .conftest import store
 
 BAD = {"success": False, "error": True, "error_type": "ValidationError"}
 
 
-def test_the_plain_answer_is_that_of_the_specification(seed, clock):
-    (id,) = store(seed, "A note")
+def test_the_plain_answer_is_that_of_the_specification(plain_tool, clock):
+    (id,) = store(plain_tool, "A note")
     clock.advance(minutes=1)
-    answer = seed("memory_update", id=id, tags=["x"])
+    answer = plain_tool("memory_update", id=id, tags=["x"])
     assert answer == {"id": id, "updated": True, "updated_at": "2026-03-01T09:01:00Z"}
 
 
-def test_a_new_content_is_found_and_the_old_one_no_longer(seed):
-    (id,) = store(seed, "apple pie")
-    seed("memory_update", id=id, content="banana bread")
-    assert seed("memory_get", id=id)["content"] == "banana bread"
-    assert seed("memory_search", query="apple", search_mode="keyword")["total"] == 0
-    (hit,) = seed("memory_search", query="banana bread")["results"]
+def test_a_new_content_is_found_and_the_old_one_no_longer(plain_tool):
+    (id,) = store(plain_tool, "apple pie")
+    plain_tool("memory_update", id=id, content="banana bread")
+    assert plain_tool("memory_get", id=id)["content"] == "banana bread"
+    assert plain_tool("memory_search", query="apple", search_mode="keyword")["total"] == 0
+    (hit,) = plain_tool("memory_search", query="banana bread")["results"]
     assert hit["similarity"] > 0.5
 
 
-def test_tags_are_replaced_and_metadata_is_merged(seed):
-    (id,) = store(seed, "A note", tags=["a", "b"], metadata={"one": 1, "two": {"deep": 2}})
-    seed("memory_update", id=id, tags=["c"], metadata={"two": 3, "three": None})
-    got = seed("memory_get", id=id)
+def test_tags_are_replaced_and_metadata_is_merged(plain_tool):
+    (id,) = store(plain_tool, "A note", tags=["a", "b"], metadata={"one": 1, "two": {"deep": 2}})
+    plain_tool("memory_update", id=id, tags=["c"], metadata={"two": 3, "three": None})
+    got = plain_tool("memory_get", id=id)
     assert (got["tags"], got["metadata"]) == (["c"], {"one": 1, "two": 3, "three": None})
-    seed("memory_update", id=id, tags=[])
-    assert seed("memory_get", id=id)["tags"] == []
+    plain_tool("memory_update", id=id, tags=[])
+    assert plain_tool("memory_get", id=id)["tags"] == []
 
 
-def test_without_a_field_nothing_is_updated(seed, clock):
-    (id,) = store(seed, "A note")
+def test_without_a_field_nothing_is_updated(plain_tool, clock):
+    (id,) = store(plain_tool, "A note")
     clock.advance(minutes=1)
-    assert seed("memory_update", id=id, content=None) == {
+    assert plain_tool("memory_update", id=id, content=None) == {
         "id": id,
         "updated": False,
         "updated_at": "2026-03-01T09:00:00Z",
     }
 
 
-def test_what_is_promoted_to_long_term_lives_on(seed, clock):
+def test_what_is_promoted_to_long_term_lives_on(plain_tool, clock):
     """Case D30: promotion."""
-    (id,) = store(seed, "A note", memory_tier="short_term", ttl_seconds=60)
-    seed("memory_update", id=id, memory_tier="long_term")
+    (id,) = store(plain_tool, "A note", memory_tier="short_term", ttl_seconds=60)
+    plain_tool("memory_update", id=id, memory_tier="long_term")
     clock.advance(minutes=2)
-    got = seed("memory_get", id=id)
+    got = plain_tool("memory_get", id=id)
     assert (got["memory_tier"], got["expires_at"]) == ("long_term", None)
 
 
 @pytest.mark.parametrize("tier", ["working", "short_term"])
-def test_any_other_change_of_tier_touches_nothing_else(seed, tier):
+def test_any_other_change_of_tier_touches_nothing_else(plain_tool, tier):
     """Case D30: demotion."""
-    (id,) = store(seed, "A note", ttl_seconds=60)
-    seed("memory_update", id=id, memory_tier=tier)
-    got = seed("memory_get", id=id)
+    (id,) = store(plain_tool, "A note", ttl_seconds=60)
+    plain_tool("memory_update", id=id, memory_tier=tier)
+    got = plain_tool("memory_get", id=id)
     assert (got["memory_tier"], got["expires_at"]) == (tier, "2026-03-01T09:01:00Z")
 
 
@@ -100,20 +100,20 @@ def test_at_each_level_an_update_tells_more(tool):
     assert full["memory_object"]["tags"] == ["c"]
 
 
-def test_ten_updates_at_once(seed):
+def test_ten_updates_at_once(plain_tool):
     """Case D26: 10 tag replacements."""
-    ids = store(seed, *(f"note {number}" for number in range(10)), tags=["old"])
-    answer = seed("memory_batch_update", updates=[{"id": id, "tags": ["new"]} for id in ids])
+    ids = store(plain_tool, *(f"note {number}" for number in range(10)), tags=["old"])
+    answer = plain_tool("memory_batch_update", updates=[{"id": id, "tags": ["new"]} for id in ids])
     assert answer == {"success": True, "updated_count": 10, "updated_ids": ids, "errors": []}
-    assert {tuple(seed("memory_get", id=id)["tags"]) for id in ids} == {("new",)}
+    assert {tuple(plain_tool("memory_get", id=id)["tags"]) for id in ids} == {("new",)}
 
 
-def test_a_batch_of_contents_is_indexed_anew(seed):
+def test_a_batch_of_contents_is_indexed_anew(plain_tool):
     """Case D26: a content change re-indexes."""
-    ids = store(seed, "apple pie", "apple tart")
-    seed("memory_batch_update", updates=[{"id": id, "content": f"banana {id}"} for id in ids])
-    assert seed("memory_search", query="apple", search_mode="keyword")["total"] == 0
-    assert seed("memory_search", query="banana", search_mode="keyword")["total"] == 2
+    ids = store(plain_tool, "apple pie", "apple tart")
+    plain_tool("memory_batch_update", updates=[{"id": id, "content": f"banana {id}"} for id in ids])
+    assert plain_tool("memory_search", query="apple", search_mode="keyword")["total"] == 0
+    assert plain_tool("memory_search", query="banana", search_mode="keyword")["total"] == 2
 
 
 def bad_batch(ids):
@@ -121,10 +121,10 @@ def bad_batch(ids):
 
 
 @pytest.mark.parametrize(("on_error", "updated"), [("rollback", []), ("stop", [0]), ("continue", [0, 1])])
-def test_an_unknown_id_in_a_batch_does_what_was_asked_for(seed, on_error, updated):
+def test_an_unknown_id_in_a_batch_does_what_was_asked_for(plain_tool, on_error, updated):
     """Case D26: [ok, nonexistent, ok] with continue updates two, and the error names the id."""
-    ids = store(seed, "one", "two", tags=["old"])
-    answer = seed("memory_batch_update", updates=bad_batch(ids), on_error=on_error)
+    ids = store(plain_tool, "one", "two", tags=["old"])
+    answer = plain_tool("memory_batch_update", updates=bad_batch(ids), on_error=on_error)
     error = {
         "index": 1,
         "id": "nonexistent",
@@ -138,35 +138,35 @@ def test_an_unknown_id_in_a_batch_does_what_was_asked_for(seed, on_error, update
         "updated_ids": expected,
         "errors": [error],
     }
-    assert [id for id in ids if seed("memory_get", id=id)["tags"] == ["new"]] == expected
+    assert [id for id in ids if plain_tool("memory_get", id=id)["tags"] == ["new"]] == expected
 
 
-def test_two_changes_of_one_memory_are_made_one_after_the_other(seed):
-    (id,) = store(seed, "one", metadata={"a": 1})
-    answer = seed(
+def test_two_changes_of_one_memory_are_made_one_after_the_other(plain_tool):
+    (id,) = store(plain_tool, "one", metadata={"a": 1})
+    answer = plain_tool(
         "memory_batch_update",
         updates=[{"id": id, "metadata": {"b": 2}}, {"id": id, "metadata": {"c": 3}, "content": "two"}],
     )
     assert answer["updated_ids"] == [id, id]
-    got = seed("memory_get", id=id)
+    got = plain_tool("memory_get", id=id)
     assert (got["content"], got["metadata"]) == ("two", {"a": 1, "b": 2, "c": 3})
 
 
-def test_a_rollback_undoes_also_what_was_written_for_a_second_change(seed):
-    (id,) = store(seed, "one")
-    answer = seed(
+def test_a_rollback_undoes_also_what_was_written_for_a_second_change(plain_tool):
+    (id,) = store(plain_tool, "one")
+    answer = plain_tool(
         "memory_batch_update",
         updates=[{"id": id, "content": "two"}, {"id": id, "content": "three"}, {"id": id, "content": " "}],
     )
     assert (answer["updated_count"], answer["updated_ids"], answer["errors"][0]["index"]) == (0, [], 2)
-    assert seed("memory_get", id=id)["content"] == "one"
-    assert seed("memory_search", query="one", search_mode="keyword")["total"] == 1
-    assert seed("memory_search", query="two", search_mode="keyword")["total"] == 0
+    assert plain_tool("memory_get", id=id)["content"] == "one"
+    assert plain_tool("memory_search", query="one", search_mode="keyword")["total"] == 1
+    assert plain_tool("memory_search", query="two", search_mode="keyword")["total"] == 0
 
 
-def test_an_element_without_a_field_changes_and_counts_nothing(seed):
-    (id,) = store(seed, "one")
-    assert seed("memory_batch_update", updates=[{"id": id}]) == {
+def test_an_element_without_a_field_changes_and_counts_nothing(plain_tool):
+    (id,) = store(plain_tool, "one")
+    assert plain_tool("memory_batch_update", updates=[{"id": id}]) == {
         "success": True,
         "updated_count": 0,
         "updated_ids": [],

@@ -1,8 +1,8 @@
 import pytest
 
 from memory_retrievers.tools.registry import REGISTRY
-from memory_retrievers.tools.spec import ToolContext
-from memory_retrievers.tools.widening import wider_scopes
+from memory_retrievers.tools.search import wider_scopes
+from memory_retrievers.tools.tool import ToolContext
 
 
 @pytest.fixture

@@ -1,25 +1,124 @@
-"""A connection to PostgreSQL that runs the ledger's statements, and how values pass through it.
-
-The only files of the package that import psycopg are those beside this one.
-"""
+"""PostgreSQL connections: settings, pool and SQL dialect."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import contextlib
+import functools
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import psycopg
 import psycopg_pool
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumperUnknown, TextBinaryLoader
 
-from memory_retrievers.backends.postgres.dialect import ESCAPE, PostgresDialect, escaped, translated, unescaped
 from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.connection import Cursor, Values
+    from memory_retrievers.models.selection import Vector, Vectors
+
+
+_NAMED: Final = re.compile(r"(?<![:\w]):([a-z_]\w*)")
+_HEADER: Final = 4
+"""Bytes before the numbers of a vector in pgvector's binary form: its dimension, and two that are not used."""
+
+ESCAPE: Final = "\x1a"
+"""PostgreSQL stores no NUL, so one becomes this with a 0, and this one itself is doubled with a 1."""
+
+
+@functools.lru_cache(maxsize=1024)
+def translated(sql: str) -> str:
+    """Rewrite the parameters of a statement in psycopg's style.
+
+    >>> translated("SELECT CAST(:id AS text) WHERE a = ?")
+    'SELECT CAST(%(id)s AS text) WHERE a = %s'
+    """
+    return _NAMED.sub(r"%(\1)s", sql.replace("%", "%%")).replace("?", "%s")
+
+
+def escaped(text: str) -> str:
+    r"""Escape NUL, which PostgreSQL cannot store.
+
+    >>> escaped("a\x00b")
+    'a\x1a0b'
+    """
+    return text.replace(ESCAPE, ESCAPE + "1").replace("\0", ESCAPE + "0")
+
+
+def unescaped(text: str) -> str:
+    r"""Undo :func:`escaped`.
+
+    >>> unescaped(escaped("a\x00b\x1a"))
+    'a\x00b\x1a'
+    """
+    return text.replace(ESCAPE + "0", "\0").replace(ESCAPE + "1", ESCAPE)
+
+
+class PostgresDialect:
+    """A ``sql.connection.Dialect``."""
+
+    keyed_by_scope = True
+    in_order = "JOIN"
+    least = "least"
+    greatest = "greatest"
+    position = "strpos"
+    vector_value = "CAST(? AS vector)"
+
+    def beside(self, table: str, other: str) -> str:
+        """See ``sql.connection.Dialect``."""
+        return f"AND {table}.scope_id = {other}.scope_id"
+
+    def listed(self, values: Sequence[int] | Sequence[str]) -> object:
+        """See ``sql.connection.Dialect``."""
+        return list(values)
+
+    def among(self, column: str, parameter: str) -> str:
+        """See ``sql.connection.Dialect``."""
+        return f"{column} = ANY({parameter})"
+
+    def each(self, parameter: str) -> str:
+        """See ``sql.connection.Dialect``."""
+        return f"unnest(CAST({parameter} AS bigint[])) AS each (value)"
+
+    def counted(self, parameter: str, table: str) -> str:
+        """See ``sql.connection.Dialect``."""
+        return (
+            "(SELECT pair.key, CAST(pair.value AS bigint) AS value "
+            f"FROM json_each_text(CAST({parameter} AS json)) AS pair) AS {table}"
+        )
+
+    def items(self, column: str) -> str:
+        """See ``sql.connection.Dialect``; a NUL in JSON is escaped as in a text column."""
+        without_nul = rf"replace({column}, '\u0000', '\u001a0')"
+        return f"SELECT listed.value FROM json_array_elements_text(CAST({without_nul} AS json)) AS listed (value)"
+
+    def summed(self, expression: str, order: str) -> str:
+        """See ``sql.connection.Dialect``; rows come in any order, and floats are not associative."""
+        return f"sum({expression} ORDER BY {order})"
+
+    def gathered(self, column: str) -> str:
+        """See ``sql.connection.Dialect``."""
+        return f"string_agg(CAST({column} AS text), ',' ORDER BY passage)"
+
+    def indexed_by(self, index: str) -> str:  # noqa: ARG002 - PostgreSQL chooses by itself
+        """See ``sql.connection.Dialect``."""
+        return ""
+
+    def vector(self, vector: Vector) -> object:
+        """Convert a vector of shape (d,) to a parameter, with every digit of single precision."""
+        return f"[{','.join(map(str, vector.tolist()))}]"
+
+    def stacked(self, vectors: Sequence[Any]) -> Vectors:
+        """Convert n vectors as read from the database to an array of shape (n, d); (0, 0) for none."""
+        numbers = np.frombuffer(b"".join(vector[_HEADER:] for vector in vectors), dtype=">f4")
+        return numbers.astype("<f4").reshape(len(vectors), -1 if vectors else 0)
+
 
 _ERRORS: Final = (psycopg.Error, psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed, UnicodeEncodeError, OverflowError)
 
@@ -46,7 +145,7 @@ class _TextLoader(TextBinaryLoader):
 
 
 def bounded(url: str) -> str:
-    """The address of a database, with how long to wait for it where it does not say so itself.
+    """Add timeouts to the address of a database where it sets none.
 
     Raises:
         ConfigurationError: It cannot be read. It is not shown, since a password may stand in it.
@@ -62,7 +161,7 @@ def bounded(url: str) -> str:
 
 
 def prepare(connection: psycopg.Connection[Any]) -> None:
-    """Let values pass through a connection as they do through SQLite."""
+    """Register adapters so that values pass through a connection as they do through SQLite."""
     connection.adapters.register_dumper(str, _TextDumper)
     connection.adapters.register_loader("text", _TextLoader)
     connection.adapters.register_dumper(int, Int8Dumper)  # one statement, however large its numbers are
@@ -100,14 +199,14 @@ class Connection:
         """End the transaction.
 
         Raises:
-            BackendError: A statement in it had failed, whoever went on all the same: PostgreSQL has undone it, and says
-                so without an error.
+            BackendError: A statement in it had failed and the error was ignored: PostgreSQL has rolled it back without
+                raising another error.
         """
         if self.raw.execute("COMMIT", prepare=False).statusmessage != "COMMIT":
             raise BackendError("PostgreSQL has undone the transaction, since a statement in it failed")
 
     def run(self, statements: str) -> None:
-        """Run statements without values, in one go."""
+        """Run statements without parameters, in one round trip."""
         self.raw.execute(statements.encode(), prepare=False)
 
 
@@ -117,7 +216,7 @@ def _values(parameters: Values) -> Values:
 
 @contextmanager
 def wrapped() -> Iterator[None]:
-    """Let what goes wrong underneath come out as errors of this package."""
+    """Raise driver errors as errors of this package."""
     try:
         yield
     except _ERRORS as error:
@@ -135,3 +234,87 @@ def _translated(error: Exception) -> ValidationError | BackendError | Configurat
     if isinstance(error, psycopg_pool.PoolClosed):
         return ConfigurationError("this memory is closed; open it again")
     return BackendError(f"PostgreSQL failed: {told}")
+
+
+LEAST_CONNECTIONS: Final = 2
+"""One reads a snapshot, or holds a lock, while the other is asked."""
+
+_SETTINGS: Final = {
+    "hnsw.iterative_scan": "strict_order",
+    # how many neighbours a search keeps in sight: what Chroma's index is made with here
+    "hnsw.ef_search": "400",
+    # planning for so many partitions takes longer than most statements, and one plan serves all values
+    "plan_cache_mode": "force_generic_plan",
+}
+
+_IDLE: Final = 0.5
+"""Seconds after which a connection is asked whether it is still alive before it is used."""
+
+
+class Pool:
+    """Connection pool that replaces lost connections.
+
+    Args:
+        address: How to reach the database.
+        size: How many connections to keep at most.
+        patience: Seconds to wait for one. Whoever waits so long has seen a try to reach a server that was away.
+        settings: Of the server, for every connection.
+
+    Raises:
+        psycopg_pool.PoolTimeout: The database cannot be reached.
+    """
+
+    def __init__(self, address: str, *, size: int, patience: float, settings: Mapping[str, str]) -> None:
+        self._settings = {**_SETTINGS, **settings}
+        self._lost_at = 0.0
+        self._pool: psycopg_pool.ConnectionPool[psycopg.Connection[Any]] = psycopg_pool.ConnectionPool(
+            address,
+            min_size=LEAST_CONNECTIONS,
+            max_size=size,
+            timeout=patience,
+            reconnect_timeout=patience,
+            kwargs={"autocommit": True},
+            configure=self._configure,
+            check=self._check,
+            name="memory-retrievers",
+            num_workers=1,
+            open=True,
+        )
+        try:
+            self._pool.wait(patience)
+        except BaseException:
+            self._pool.close()
+            raise
+
+    @contextmanager
+    def taken(self) -> Iterator[psycopg.Connection[Any]]:
+        """Check out a connection; it is returned at the end, and uncommitted work is rolled back."""
+        raw = self._pool.getconn()
+        # Counted from here, not from when it is given back: it may have died unseen while it was out.
+        raw._used_at = time.monotonic()  # type: ignore[attr-defined]  # noqa: SLF001
+        try:
+            yield raw
+        finally:
+            with contextlib.suppress(psycopg.Error):
+                raw.rollback()
+            if raw.closed:
+                self._lost_at = time.monotonic()
+            self._pool.putconn(raw)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._pool.close()
+
+    def _configure(self, raw: psycopg.Connection[Any]) -> None:
+        prepare(raw)
+        for setting in self._settings.items():
+            raw.execute("SELECT set_config(%s, %s, FALSE)", setting)
+
+    def _check(self, raw: psycopg.Connection[Any]) -> None:
+        """Test a connection before use if it was idle or another was lost since."""
+        if getattr(raw, "_used_at", 0.0) < max(self._lost_at, time.monotonic() - _IDLE):
+            try:
+                psycopg_pool.ConnectionPool.check_connection(raw)
+            except psycopg.Error:
+                self._lost_at = time.monotonic()
+                raise

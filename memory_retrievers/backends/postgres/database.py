@@ -1,4 +1,4 @@
-"""Connections to a PostgreSQL database: a pool of them, and transactions that take their turn by scope."""
+"""The PostgreSQL database: a connection pool, and transactions that lock scopes in a fixed order."""
 
 from __future__ import annotations
 
@@ -13,9 +13,15 @@ from typing import Any, Final
 
 import psycopg
 
-from memory_retrievers.backends.postgres import migrating
-from memory_retrievers.backends.postgres.connection import Connection, bounded, prepare, wrapped
-from memory_retrievers.backends.postgres.pool import LEAST_CONNECTIONS, Pool
+from memory_retrievers.backends.postgres import guards, migrations, samples
+from memory_retrievers.backends.postgres.connection import (
+    LEAST_CONNECTIONS,
+    Connection,
+    Pool,
+    bounded,
+    prepare,
+    wrapped,
+)
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
 from memory_retrievers.backends.sql import connection as sql
 from memory_retrievers.errors import READ_ONLY, ConfigurationError
@@ -61,9 +67,9 @@ class Database:
             with psycopg.connect(address, autocommit=True) as connection:
                 prepare(connection)
                 if read_only:
-                    migrating.require_current(Connection(connection))
+                    migrations.require_current(Connection(connection))
                 else:
-                    migrating.migrate(Connection(connection))
+                    migrations.migrate(Connection(connection))
                 self._key = _key_of_store(connection)
             settings = {"lock_timeout": f"{_PATIENCE:.0f}s"}
             if read_only:
@@ -149,7 +155,7 @@ class Database:
 
     @contextmanager
     def alone(self, purpose: str) -> Iterator[Connection | None]:
-        """A session for something that one process does at a time; None if another is at it."""
+        """Open a session for work that one process does at a time; None if another process is doing it."""
         self.require_writable()
         with self.session() as connection:
             key = self._key_of("", purpose=purpose)
@@ -164,12 +170,12 @@ class Database:
         found = connection.execute("SELECT nextval('passage_ids') FROM generate_series(1, ?)", (number,))
         return [int(id) for (id,) in found]  # noqa: A001
 
-    def problems(self, connection: sql.Connection) -> Iterator[str]:  # noqa: ARG002 - PostgreSQL looks after its files
-        """See ``sql.connection.Database``."""
-        return iter(())
+    def problems(self, connection: sql.Connection) -> Iterator[str]:
+        """See ``sql.connection.Database``; PostgreSQL looks after its files, this after who may do what."""
+        return guards.problems(connection)
 
     def compact(self) -> None:
-        """See ``sql.connection.Database``: every table is written anew, and nobody can use it meanwhile."""
+        """See ``sql.connection.Database``: every table is rewritten, under an exclusive lock."""
         self.require_writable()
         if getattr(self._local, "connection", None) is not None:
             raise ConfigurationError("a database cannot be compacted inside a transaction: end it first")
@@ -177,8 +183,10 @@ class Database:
             owned = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'memories'::regclass"
             if not sql.one(connection, owned):  # who does not own a table leaves it out with a mere warning
                 raise ConfigurationError("only a role that owns the tables of the store can purge it")
+            samples.clear(connection)
             for table in (*TABLES_BY_SCOPE, *OTHER_TABLES):
                 connection.run(f"VACUUM (FULL, ANALYZE) {table}")
+            samples.compact(connection)
 
     def copy_to(self, file: Path) -> None:
         """See ``sql.connection.Database``.
@@ -198,13 +206,13 @@ class Database:
 
     @contextmanager
     def session(self) -> Iterator[Connection]:
-        """A connection outside of any transaction, for what PostgreSQL does in none."""
+        """Open a connection outside any transaction, for statements that PostgreSQL runs in none."""
         self._require_own_process()
         with wrapped(), self._taken() as connection:
             yield connection
 
     def require_writable(self) -> None:
-        """Refuse to change what is only looked into.
+        """Raise an error if the store is open for reading only.
 
         Raises:
             ConfigurationError: This was opened read-only, or before a fork.
@@ -219,7 +227,7 @@ class Database:
             yield Connection(raw, writes=writes, versions=versions)
 
     def _beginning(self, scopes: Sequence[str]) -> str:
-        """Begin, and wait for one's turn: always in the same order, so that no two wait for each other."""
+        """Begin a transaction and take its locks, always in the same order to avoid deadlocks."""
         if not scopes or len(scopes) > _MOST_LOCKS:
             return f"BEGIN; SELECT pg_advisory_xact_lock({self._key})"
         turns = ", ".join(f"pg_advisory_xact_lock({key})" for key in sorted({self._key_of(each) for each in scopes}))
@@ -240,7 +248,7 @@ class Database:
 
 @contextmanager
 def _unlocked_after(connection: Connection, key: int) -> Iterator[None]:
-    """Give a lock of a session back, which would go with its process too."""
+    """Release a session lock at the end; it would also be released with its process."""
     try:
         yield
     finally:
@@ -265,6 +273,6 @@ def _hashed(text: str) -> int:
 
 
 def _key_of_store(connection: psycopg.Connection[Any]) -> int:
-    """What the locks of these tables are known by: a database may hold several stores, each in a schema of its own."""
+    """Lock key of these tables; a database may hold several stores, each in its own schema."""
     row = connection.execute("SELECT 'scopes'::regclass::oid::bigint").fetchone()
     return _hashed(f"memory-retrievers/{row[0] if row else 0}")

@@ -1,4 +1,4 @@
-"""The tables, as the list of migrations that makes them. A migration that has been released is never edited.
+"""The tables, as a list of migrations that create them. A released migration is never edited.
 
 They are those of the SQLite file, hash-partitioned by the number of the scope, which stands in every primary key. Times
 are microseconds since 1970 in UTC; lists and objects are JSON; texts compare by their bytes, as they do in SQLite.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from memory_retrievers.backends.postgres.guards import GUARDS
+from memory_retrievers.backends.postgres.samples import UNSAMPLE
 from memory_retrievers.backends.postgres.triggers import TRIGGERS
 
 PARTITIONS: Final = 8
@@ -253,5 +255,8 @@ _POLICIES: Final = (
     *(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY" for table in ("adopted", "unwritten", "outbox", "projection")),
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = ((*_TABLES, *_INDEXES, *TRIGGERS, *_POLICIES),)
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
+    (*_TABLES, *_INDEXES, *TRIGGERS, *_POLICIES),
+    (*GUARDS, *UNSAMPLE),
+)
 """Schema version n is what the first n migrations make; the database keeps it in the table ``schema_version``."""

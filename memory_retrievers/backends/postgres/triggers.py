@@ -1,6 +1,7 @@
-"""What happens by itself when memories and passages come, change and go: one function for each, one call a statement.
+"""Triggers on inserts, updates and deletes of memories and passages: one function each, called once per statement.
 
-It is what the triggers of the SQLite file do for every row.
+They do what the row triggers of the SQLite file do. The functions are those of schema version 1, which run code of
+other roles: the next migration replaces them by those of ``guards``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _RAISED: Final = """
 """
 """A version that has been raised in this transaction is good enough for all of it."""
 
-_CHANGED_SCOPES: Final = """
+CHANGED_SCOPES: Final = """
     SELECT unnest(ARRAY[was.scope_id, is_now.scope_id]) FROM was JOIN is_now USING (row)
     WHERE (was.invalid_at, was.expires_at, was.category, was.scope_id)
     IS DISTINCT FROM (is_now.invalid_at, is_now.expires_at, is_now.category, is_now.scope_id)
@@ -29,7 +30,8 @@ _SUMMARY_GONE: Final = """
 _SEEN: Final = "scope_id, category, created_at, expires_at, invalid_at, tier, origin"
 
 
-def _of(table: str) -> str:
+def seen(table: str) -> str:
+    """The columns of a memory that a vector index outside the database filters by."""
     return ", ".join(f"{table}.{column}" for column in _SEEN.split(", "))
 
 
@@ -56,13 +58,13 @@ TRIGGERS: Final[tuple[str, ...]] = (
     *_trigger(
         "memories_changed",
         f"""
-        {_RAISED.format(scopes=_CHANGED_SCOPES)}
+        {_RAISED.format(scopes=CHANGED_SCOPES)}
         UPDATE queues SET previous_summary = NULL FROM was JOIN is_now USING (row)
         WHERE queues.scope_id = was.scope_id AND was.kind = 'episodic' AND previous_summary = was.content
         AND (was.content, was.scope_id) IS DISTINCT FROM (is_now.content, is_now.scope_id);
         IF {_PROJECTS} THEN
             INSERT INTO outbox (passage) SELECT p.id FROM was JOIN is_now USING (row) JOIN passages p ON p.memory = row
-            WHERE p.id <= (SELECT claimed FROM projection) AND ({_of("was")}) IS DISTINCT FROM ({_of("is_now")});
+            WHERE p.id <= (SELECT claimed FROM projection) AND ({seen("was")}) IS DISTINCT FROM ({seen("is_now")});
         END IF;
         IF {_WRITES_THROUGH} THEN
             INSERT INTO unwritten (memory) SELECT row FROM was JOIN is_now USING (row)

@@ -1,4 +1,4 @@
-"""Nearest neighbours in wide scopes by pgvector's HNSW; small ones are compared with every vector."""
+"""Nearest neighbours by pgvector's HNSW in wide scopes, and by exact comparison in small ones."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from memory_retrievers.backends.postgres.ledger import PostgresLedger
+from memory_retrievers.backends.postgres import PostgresLedger
 from memory_retrievers.backends.postgres.schema import PARTITIONS
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Connection, one
-from memory_retrievers.contents import VerificationReport
 from memory_retrievers.errors import BackendError, ConfigurationError
-from memory_retrievers.passages import Hits, Selection
+from memory_retrievers.models.contents import VerificationReport
+from memory_retrievers.models.selection import Hits, Selection
 from memory_retrievers.protocols import VectorIndex
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memory_retrievers.passages import Vector
+    from memory_retrievers.models.selection import Vector
 
 MOST_NUMBERS: Final = 2_000
 """pgvector indexes no longer vectors in single precision; up to twice as long ones it indexes in half of that."""
@@ -35,7 +35,7 @@ _logger = logging.getLogger("memory_retrievers")
 
 
 class HNSWVectorIndex:
-    """A ``protocols.VectorIndex`` that is exact up to a number of passages in scope, and asks pgvector's HNSW beyond.
+    """A ``protocols.VectorIndex`` that is exact up to a number of passages in scope, and uses pgvector's HNSW beyond.
 
     The index is made at the first search that is wide enough, in a thread of its own, partition by partition, while the
     tables stay in use; until it is there, such searches are exact too.
@@ -56,7 +56,13 @@ class HNSWVectorIndex:
         self._stop = threading.Event()
 
     def search(self, vector: Vector, selection: Selection, *, limit: int) -> Hits:
-        """See ``protocols.VectorIndex``."""
+        """Find the nearest passages, nearest first; approximate in wide scopes.
+
+        Args:
+            vector: Unit vector of the query, shape (d,).
+            selection: The scope, kind and filters that passages must match.
+            limit: Maximum number of passages.
+        """
         hits = None
         if self.is_approximate(selection) and self._is_ready(len(vector)):
             hits = self._nearest(vector, selection, limit)
@@ -68,7 +74,16 @@ class HNSWVectorIndex:
         return limit is not None and self._ledger.size(selection, at_most=limit) > limit
 
     def similarities(self, vector: Vector, selection: Selection, passages: NDArray[np.int64]) -> NDArray[np.float32]:
-        """See ``protocols.VectorIndex``."""
+        """Compute exact cosines from the stored vectors.
+
+        Args:
+            vector: Unit vector of the query, shape (d,).
+            selection: The scope, kind and filters that the passages match.
+            passages: Passage ids, shape (n,).
+
+        Returns:
+            Cosines of shape (n,), in the order given; -1 for a passage that no longer exists.
+        """
         return self._exact.similarities(vector, selection, passages)
 
     def forget(self, passages: Sequence[int] | None) -> None:
@@ -103,7 +118,7 @@ class HNSWVectorIndex:
         self._exact.close()
 
     def make(self, dimension: int) -> None:
-        """Make what is missing of the index for vectors of so many numbers, unless another process is at it.
+        """Create the missing parts of the index for vectors of this length, unless another process is doing it.
 
         The tables stay in use.
 
@@ -119,6 +134,8 @@ class HNSWVectorIndex:
                     # one that was interrupted is there and of no use
                     connection.run(f"DROP INDEX CONCURRENTLY IF EXISTS {_name(dimension, partition)}")
                     connection.run(_making(dimension, partition))
+                    # nothing of its vectors in what ANALYZE keeps, as of the column
+                    connection.run(f"ALTER INDEX {_name(dimension, partition)} ALTER COLUMN 1 SET STATISTICS 0")
 
     def _is_ready(self, dimension: int) -> bool:
         if dimension in self._ready:
@@ -149,7 +166,7 @@ class HNSWVectorIndex:
             _logger.warning("the vector index could not be made, searches stay exact: %s", error)
 
     def _nearest(self, vector: Vector, selection: Selection, limit: int) -> Hits | None:
-        """What the index finds, measured exactly; None if it has found less than there is."""
+        """Search the index and score its results exactly; None if it found fewer than exist."""
         with self._ledger.postgres.session() as connection:
             connection.run(_BY_INDEX)
             dialect = connection.dialect
@@ -183,7 +200,7 @@ def _type(dimension: int) -> str:
 
 
 def _making(dimension: int, partition: int) -> str:
-    """Of vectors of this length alone, so that those of another embedder may stand beside them."""
+    """SQL for an index of vectors of this length alone, so that those of another embedder can be stored beside them."""
     operators = "vector_cosine_ops" if dimension <= MOST_NUMBERS else "halfvec_cosine_ops"
     return f"""CREATE INDEX CONCURRENTLY {_name(dimension, partition)} ON passage_contents_{partition}
         USING hnsw ((vector::{_type(dimension)}) {operators}) WHERE vector_dims(vector) = {dimension}"""

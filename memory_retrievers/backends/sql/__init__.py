@@ -1,4 +1,4 @@
-"""The ledger in SQL, whichever database runs it: what is said alike everywhere, and what each says in its own way."""
+"""The ledger in SQL, shared by all databases; what differs between them is in a dialect."""
 
 from memory_retrievers.backends.sql.connection import Connection, Database, Dialect, insert, one
 from memory_retrievers.backends.sql.ledger import SQLLedger

@@ -1,4 +1,4 @@
-"""The characters of stories as rows: their states, and what they know of memories that are gone."""
+"""Story characters as rows: their states, and the events they know."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from memory_retrievers.backends.sql.connection import Connection, Database, one
-from memory_retrievers.backends.sql.records import scope_id_of
-from memory_retrievers.backends.sql.rows import UNREADABLE, encode_json
-from memory_retrievers.contents import StoredCharacter
+from memory_retrievers.backends.sql.memories import scope_id_of
+from memory_retrievers.backends.sql.rows import UNREADABLE, encode_json, readable
 from memory_retrievers.errors import BackendError
-from memory_retrievers.scene_records import CharacterState
+from memory_retrievers.models.contents import StoredCharacter
+from memory_retrievers.models.scenes import CharacterState
 
 _OF_SCOPE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
 _IN_COLUMNS: Final = {"name", "known_events"}
 
 
 class SQLCharacters:
-    """A ``protocols.Characters`` beside the ledger's tables.
+    """States of a scope's characters, whose scenes are memories of the scope.
+
+    The id of a memory that is removed, or moved to another scope, leaves what the characters of its scope know. Once
+    no scene is left in a scope, its characters go too.
 
     Args:
         database: Where the memories are.
@@ -28,15 +31,16 @@ class SQLCharacters:
         self._database = database
 
     def all(self, scope: str) -> list[CharacterState]:
-        """See ``protocols.Characters``."""
+        """List the scope's characters, in the order in which they were first stored."""
         with self._database.read() as connection:
             found = connection.execute(
                 f"SELECT name, known_events, state FROM characters WHERE {_OF_SCOPE} ORDER BY row", {"scope": scope}
             ).fetchall()
-        return [_decode(scope, *row) for row in found]
+        with readable(f"a character in scope {scope!r}"):
+            return [_decode(scope, *row) for row in found]
 
     def put(self, scope: str, states: Sequence[CharacterState]) -> None:
-        """See ``protocols.Characters``."""
+        """Store states, replacing those of the same name; other characters are left as they are."""
         if not states:
             return
         with self._database.write(scope) as connection:
@@ -50,7 +54,13 @@ class SQLCharacters:
 
 
 def strike_out(connection: Connection, scope: str, ids: Sequence[str]) -> None:
-    """Take memories out of what a scope's characters know; where no scene is left, the characters go."""
+    """Remove deleted memories from what a scope's characters know, and all characters if no scene is left.
+
+    Args:
+        connection: A connection in a write transaction.
+        scope: The scope.
+        ids: Ids of the deleted memories.
+    """
     values = {"scope": scope}
     connection.execute(
         f"""DELETE FROM characters WHERE {_OF_SCOPE}
@@ -67,12 +77,24 @@ def strike_out(connection: Connection, scope: str, ids: Sequence[str]) -> None:
 
 
 def count_all(connection: Connection, scopes: str, asked: dict[str, str | None]) -> int:
-    """How many characters :func:`read_all` gives."""
+    """Count the characters that :func:`read_all` yields.
+
+    Args:
+        connection: The connection to read from.
+        scopes: SQL query that selects scope ids.
+        asked: Parameters of that query.
+    """
     return int(one(connection, f"SELECT count(*) FROM characters WHERE scope_id IN ({scopes})", asked))
 
 
 def read_all(connection: Connection, scopes: str, asked: dict[str, str | None]) -> Iterator[StoredCharacter]:
-    """The characters of the scopes that a query gives, by scope, in the order in which they were first put."""
+    """Read the characters of several scopes, by scope, in the order in which they were first stored.
+
+    Args:
+        connection: The connection to read from.
+        scopes: SQL query that selects scope ids.
+        asked: Parameters of that query.
+    """
     found = connection.execute(
         f"""SELECT s.scope, c.name, c.known_events, c.state FROM scopes s JOIN characters c ON c.scope_id = s.id
         WHERE s.id IN ({scopes}) ORDER BY s.scope, c.row""",
@@ -83,7 +105,7 @@ def read_all(connection: Connection, scopes: str, asked: dict[str, str | None]) 
 
 
 def problems(connection: Connection) -> Iterator[str]:
-    """The characters that cannot be read."""
+    """Describe the characters that cannot be read."""
     found = connection.execute(
         "SELECT s.scope, c.name, c.known_events, c.state FROM characters c JOIN scopes s ON s.id = c.scope_id"
     )

@@ -1,4 +1,4 @@
-"""What the ledger's SQL runs on: a database that hands out connections, and what it says in its own way."""
+"""Protocols of the databases under the ledger: cursor, connection, SQL dialect and transactions."""
 
 from __future__ import annotations
 
@@ -8,49 +8,49 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from memory_retrievers.passages import Vector, Vectors
+    from memory_retrievers.models.selection import Vector, Vectors
 
 Values: TypeAlias = "Sequence[Any] | Mapping[str, Any]"
 """What the ``?`` or ``:name`` of a statement stand for."""
 
 
 class Cursor(Protocol):
-    """The rows a statement gave, and how many it changed."""
+    """The result rows of a statement."""
 
     @property
     def rowcount(self) -> int:
-        """How many rows were changed."""
+        """Number of rows changed."""
         ...
 
     def fetchone(self) -> Any:  # noqa: ANN401 - a row of SQL values
-        """The next row, or None."""
+        """Return the next row, or None."""
         ...
 
     def fetchall(self) -> list[Any]:
-        """All rows that are left."""
+        """Return all remaining rows."""
         ...
 
     def __iter__(self) -> Iterator[Any]:
-        """Row after row."""
+        """Iterate over the rows."""
         ...
 
 
 class Connection(Protocol):
-    """Runs statements that name their values by ``?`` or ``:name``."""
+    """Runs statements with parameters written as ``?`` or ``:name``."""
 
     @property
     def dialect(self) -> Dialect:
-        """What is said otherwise here than elsewhere."""
+        """The SQL dialect of the database."""
         ...
 
     @property
     def in_transaction(self) -> bool:
-        """Whether what it has written may still be undone."""
+        """True if its writes may still be rolled back."""
         ...
 
     @property
     def versions(self) -> dict[str, Any] | None:
-        """What is known of scopes as long as nothing changes for it; None where something may."""
+        """Cached data of scopes, valid while nothing changes for this connection; None if something may."""
         ...
 
     def execute(self, sql: str, parameters: Values = ..., /) -> Cursor:
@@ -58,20 +58,20 @@ class Connection(Protocol):
         ...
 
     def executemany(self, sql: str, parameters: Iterable[Values], /) -> Cursor:
-        """Run one statement for each of the values."""
+        """Run a statement once for each of the parameter sets."""
         ...
 
 
 class Dialect(Protocol):
-    """Where SQL differs between databases, as pieces of statements, and the values that go with them.
+    """Fragments of SQL and parameter values that differ between databases.
 
     Attributes:
-        keyed_by_scope: Whether every table of what a scope holds has a column ``scope_id``.
-        in_order: Joins in the order written, where the planner can be told.
-        least: The function that gives the least of its arguments.
-        greatest: The function that gives the greatest.
-        position: The function that tells where in a text another stands.
-        vector_value: A ``?`` that stands for a vector, where nothing else tells that it is one.
+        keyed_by_scope: Whether every table of a scope's contents has a column ``scope_id``.
+        in_order: Join that keeps the written order, where the planner supports it.
+        least: Function that returns the least of its arguments.
+        greatest: Function that returns the greatest of its arguments.
+        position: Function that returns the position of one text in another.
+        vector_value: A ``?`` for a vector, with a cast where the type is not clear otherwise.
     """
 
     keyed_by_scope: bool
@@ -82,95 +82,95 @@ class Dialect(Protocol):
     vector_value: str
 
     def beside(self, table: str, other: str) -> str:
-        """What a join of two tables on a number of one may add, so that only one partition is looked at."""
+        """Extra condition of a join by number, so that only one partition is read."""
         ...
 
     def listed(self, values: Sequence[int] | Sequence[str]) -> object:
-        """The value of a parameter that :meth:`among` or :meth:`each` reads."""
+        """Convert a list to the parameter that :meth:`among` or :meth:`each` reads."""
         ...
 
     def among(self, column: str, parameter: str) -> str:
-        """The condition that a column is one of the values of a list."""
+        """Condition that a column is one of the values of a list."""
         ...
 
     def each(self, parameter: str) -> str:
-        """A table ``each`` with the numbers of a list in its column ``value``."""
+        """Table ``each`` with the numbers of a list in its column ``value``."""
         ...
 
     def counted(self, parameter: str, table: str) -> str:
-        """A table with the names of a JSON object in its column ``key`` and their whole numbers in ``value``."""
+        """Table with the names of a JSON object in its column ``key`` and their integers in ``value``."""
         ...
 
     def items(self, column: str) -> str:
-        """A query of the texts in a JSON list."""
+        """Query of the texts in a JSON list."""
         ...
 
     def summed(self, expression: str, order: str) -> str:
-        """The sum over a group, so that equal numbers have equal sums."""
+        """Sum over a group in a fixed order, so that equal numbers have equal sums."""
         ...
 
     def gathered(self, column: str) -> str:
-        """The numbers of a group, as a text with commas between."""
+        """The numbers of a group as comma-separated text."""
         ...
 
     def indexed_by(self, index: str) -> str:
-        """To be written behind a table that is best read by this index."""
+        """Hint, written after a table, that it is best read by this index."""
         ...
 
     def vector(self, vector: Vector) -> object:
-        """A vector as a value."""
+        """Convert a vector of shape (d,) to a parameter."""
         ...
 
     def stacked(self, vectors: Sequence[Any]) -> Vectors:
-        """Vectors that were read, as rows of an array."""
+        """Convert n vectors as read from the database to an array of shape (n, d); (0, 0) for none."""
         ...
 
 
 class Database(Protocol):
-    """Where the ledger's tables are; safe to use from several threads."""
+    """The database of a ledger; safe to use from several threads."""
 
     def write(self, *scopes: str) -> AbstractContextManager[Connection]:
-        """A write transaction: committed at the end, undone on any exception; one inside another joins it.
+        """Open a write transaction: committed at the end, rolled back on any exception; nested ones join it.
 
         Args:
-            scopes: What it changes is in these scopes alone. Nobody else changes them, or reads to change, until it
-                ends. Without any, that holds for the whole store.
+            *scopes: Scopes within which all changes are made. Other writers to them wait until it ends. None given
+                locks the whole store.
         """
         ...
 
     def read(self, *, snapshot: bool = False) -> AbstractContextManager[Connection]:
-        """A connection to read with; inside this thread's own write transaction, that transaction's.
+        """Open a connection for reading; inside this thread's own write transaction, that transaction's.
 
         Args:
-            snapshot: All statements see one state, whatever is committed meanwhile. A single statement does anyway.
+            snapshot: Let all statements see one state, whatever is committed meanwhile. A single statement always does.
         """
         ...
 
     def reading(self) -> AbstractContextManager[None]:
-        """While this lasts, all that this thread reads may be as of the first of it."""
+        """Let all reads of this thread see the state as of the first of them, while this lasts."""
         ...
 
     def feeding(self) -> AbstractContextManager[None]:
-        """While this lasts, nobody else is in here, in this process or another; no transaction waits for it."""
+        """Hold an exclusive lock across threads and processes while this lasts; no transaction waits for it."""
         ...
 
     def moving(self) -> AbstractContextManager[bool]:
-        """Move the store to other vectors; False if another process is at it. Threads of one have a lock of their own.
+        """Hold the lock for changing the store's vectors; yields False if another process holds it.
 
-        Nothing waits for it.
+        Threads of one process have a lock of their own. No transaction waits for either.
         """
         ...
 
     def next_passages(self, connection: Connection, number: int) -> Sequence[int]:
-        """Ids for new passages, higher than all in their scope, that were never given before."""
+        """Allocate ids for new passages, higher than all in their scope and never used before."""
         ...
 
     def problems(self, connection: Connection) -> Iterator[str]:
-        """What is wrong with the tables as such, one sentence each."""
+        """Describe problems of the tables themselves, one sentence each."""
         ...
 
     def compact(self) -> None:
-        """Leave no byte of what was removed.
+        """Erase every byte of deleted data.
 
         Raises:
             ConfigurationError: A transaction of this thread is still open.
@@ -179,7 +179,7 @@ class Database(Protocol):
         ...
 
     def copy_to(self, file: Path) -> None:
-        """Write everything that is committed to a file in a new directory.
+        """Write all committed data to a file in a new directory.
 
         Raises:
             ConfigurationError: The directory is in use, or cannot be made, or the database is copied in another way.
@@ -187,18 +187,31 @@ class Database(Protocol):
         ...
 
     def close(self) -> None:
-        """Release everything; further calls do nothing."""
+        """Release all resources; further calls do nothing."""
         ...
 
 
 def one(connection: Connection, sql: str, parameters: Values = ()) -> Any:  # noqa: ANN401 - a SQL value
-    """The first column of the first row, or None."""
+    """Return the first column of the first row, or None if there is no row.
+
+    Args:
+        connection: The connection to read from.
+        sql: The query.
+        parameters: Its parameters.
+    """
     row = connection.execute(sql, parameters).fetchone()
     return None if row is None else row[0]
 
 
 def insert(connection: Connection, table: str, values: Mapping[str, object], *, scope_id: int) -> None:
-    """Write a row of what a scope holds."""
+    """Insert a row that belongs to a scope.
+
+    Args:
+        connection: A connection in a write transaction.
+        table: Name of the table.
+        values: Values by column.
+        scope_id: Row id of the scope; stored only where the dialect keys tables by scope.
+    """
     row = {"scope_id": scope_id, **values} if connection.dialect.keyed_by_scope else values
     connection.execute(
         f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", tuple(row.values())

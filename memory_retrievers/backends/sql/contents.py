@@ -1,4 +1,4 @@
-"""What the ledger holds, read a page at a time, so that a store of any size passes through little memory."""
+"""The contents of a ledger, read page by page, so that a store of any size needs little memory."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from memory_retrievers import scopes
-from memory_retrievers.backends.sql import associations, audit, characters, reviews
+from memory_retrievers.backends.sql import characters, management, removal
 from memory_retrievers.backends.sql.connection import Connection, one
-from memory_retrievers.backends.sql.rows import COLUMNS, UNREADABLE, decode
-from memory_retrievers.contents import Contents, StoredMemory, StoredQueue
+from memory_retrievers.backends.sql.rows import COLUMNS, UNREADABLE, decode, readable
 from memory_retrievers.errors import BackendError
-from memory_retrievers.fields import moment
-from memory_retrievers.messages import Message
-from memory_retrievers.models import Kind
-from memory_retrievers.passages import NewPassage
-from memory_retrievers.retrieved import PendingReview
+from memory_retrievers.models import Kind, scopes
+from memory_retrievers.models.contents import Contents, StoredMemory, StoredQueue
+from memory_retrievers.models.fields import moment
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.results import PendingReview
+from memory_retrievers.models.selection import NewPassage
 
 PAGE: Final = 256
 """Memories in a page."""
@@ -37,7 +36,7 @@ _SCOPES: Final = """
 
 
 class RawPassage(NamedTuple):
-    """A passage as it stands in the file; damage may have left anything in it."""
+    """A passage as stored, unvalidated: damage may have left any value."""
 
     part: Any
     speaker: Any
@@ -47,19 +46,19 @@ class RawPassage(NamedTuple):
 
 
 class RawMemory(NamedTuple):
-    """A memory as it stands in the file: what ``rows.decode`` takes, and its passages."""
+    """A memory as stored, unvalidated: the input of ``rows.decode``, and its passages."""
 
     row: tuple[Any, ...]
     passages: list[RawPassage]
 
     @property
     def name(self) -> str:
-        """What to call it in a message."""
+        """Name of the memory in messages."""
         return f"memory {self.row[0]!r} in scope {self.row[-2]!r}"
 
 
 def read_contents(connection: Connection, scope: str | None) -> Contents:
-    """What a scope and those below it hold, or all; the connection must stay on one snapshot until all is read."""
+    """Read a scope and those below it, or all; the connection must stay on one snapshot until the end."""
     asked = _asked(scope)
     count = f"SELECT count(*) FROM {{}} WHERE scope_id IN ({_SCOPES})"
     return Contents(
@@ -74,17 +73,17 @@ def read_contents(connection: Connection, scope: str | None) -> Contents:
             ).fetchone()[0]
         ),
         queues=_queues(connection, asked),
-        association_count=associations.count_all(connection, _SCOPES, asked),
-        associations=associations.read_all(connection, _SCOPES, asked),
-        audit_count=audit.count_all(connection, _SCOPES, asked),
-        audit=audit.read_all(connection, _SCOPES, asked),
+        association_count=management.count_associations(connection, _SCOPES, asked),
+        associations=management.read_all_associations(connection, _SCOPES, asked),
+        audit_count=management.count_audit(connection, _SCOPES, asked),
+        audit=management.read_all_audit(connection, _SCOPES, asked),
         character_count=characters.count_all(connection, _SCOPES, asked),
         characters=characters.read_all(connection, _SCOPES, asked),
     )
 
 
 def read_page(connection: Connection, rows: Sequence[int]) -> Iterator[RawMemory]:
-    """The memories of the given rows, in that order, with their passages."""
+    """Read the memories of the given rows, in that order, with their passages."""
     dialect = connection.dialect
     ids = {"ids": dialect.listed(rows)}
     passages: dict[int, list[RawPassage]] = {}
@@ -119,12 +118,12 @@ def _stored(connection: Connection, raw: RawMemory) -> StoredMemory:
             for passage in raw.passages
         )
         return StoredMemory(memory=decode(raw.row), passages=passages)
-    except UNREADABLE as error:
+    except (*UNREADABLE, BackendError) as error:
         raise BackendError(f"{raw.name} cannot be read ({error}): verify() tells more") from error
 
 
 def _rows_in_order(connection: Connection, asked: dict[str, str | None]) -> Iterator[int]:
-    """By scope, time and id. Each kind stands in this order in an index already; only equal times are sorted."""
+    """Rows by scope, time and id. An index has each kind in this order; only equal times are sorted."""
     by_age = connection.dialect.indexed_by("memories_by_age")
     in_order = f"""SELECT created_at, id, row FROM memories {by_age}
         WHERE scope_id = ? AND kind = ? ORDER BY created_at, id"""
@@ -140,7 +139,7 @@ def _reviews(connection: Connection, asked: dict[str, str | None]) -> Iterator[P
         WHERE s.id IN ({_SCOPES}) ORDER BY s.scope, r.created_at, r.id""",
         asked,
     )
-    return (reviews.decode(*row) for row in found)
+    return (removal.decode(*row) for row in found)
 
 
 def _queues(connection: Connection, asked: dict[str, str | None]) -> Iterator[StoredQueue]:
@@ -153,19 +152,16 @@ def _queues(connection: Connection, asked: dict[str, str | None]) -> Iterator[St
         messages = connection.execute(
             "SELECT id, role, content, timestamp FROM queued_messages WHERE scope_id = ? ORDER BY row", (scope_id,)
         )
-        yield StoredQueue(
-            scope=scope,
-            messages=tuple(
+        with readable(f"what waits in scope {scope!r} to become an episode"):
+            queued = tuple(
                 (its_id, Message(role=role, content=content, timestamp=moment(timestamp)))
                 for its_id, role, content, timestamp in messages
-            ),
-            window_doubled=bool(doubled),
-            previous_summary=summary,
-        )
+            )
+        yield StoredQueue(scope=scope, messages=queued, window_doubled=bool(doubled), previous_summary=summary)
 
 
 def all_rows(connection: Connection) -> Iterator[list[int]]:
-    """The rows of all memories, ascending, in pages."""
+    """Yield the rows of all memories, ascending, in pages."""
     next_page = "SELECT row FROM memories WHERE row > ? ORDER BY row LIMIT ?"
     last = -1
     while page := [int(row) for (row,) in connection.execute(next_page, (last, PAGE))]:

@@ -1,4 +1,4 @@
-"""What waits to become memories, as rows: queued messages, fences and review jobs."""
+"""Queued messages, leases and review jobs as rows."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from memory_retrievers.backends.sql import reviews
+from memory_retrievers.backends.sql import removal
 from memory_retrievers.backends.sql.connection import Database, one
-from memory_retrievers.backends.sql.records import scope_id_of
-from memory_retrievers.backends.sql.rows import decode_messages, encode_messages, encode_time
-from memory_retrievers.contents import StoredQueue
-from memory_retrievers.fields import moment
-from memory_retrievers.messages import Message
+from memory_retrievers.backends.sql.memories import scope_id_of
+from memory_retrievers.backends.sql.rows import decode_messages, encode_messages, encode_time, readable
 from memory_retrievers.models import MemoryKey
-from memory_retrievers.protocols import QueuedMessage, QueueState, ReviewJob
+from memory_retrievers.models.contents import StoredQueue
+from memory_retrievers.models.fields import moment
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.storage import QueuedMessage, QueueState, ReviewJob
 
 _OF_SCOPE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
 _FREE: Final = "fence = NULL, fenced_messages = NULL, fenced_at = NULL"
 
 
 class SQLConversations:
-    """A ``protocols.Conversations`` beside the ledger's tables.
+    """Queued messages by scope, and leases that keep two workers off the same queue.
 
     Args:
         database: Where they are.
@@ -31,7 +31,7 @@ class SQLConversations:
         self._database = database
 
     def append(self, scope: str, messages: Sequence[QueuedMessage]) -> None:
-        """See ``protocols.Conversations``."""
+        """Append messages to the queue."""
         if not messages:
             return
         with self._database.write(scope) as connection:
@@ -46,7 +46,7 @@ class SQLConversations:
             )
 
     def restore(self, queue: StoredQueue) -> None:
-        """See ``protocols.Conversations``."""
+        """Restore a queue as it was exported from another store."""
         with self._database.write(queue.scope) as connection:
             self.append(queue.scope, [QueuedMessage(id=its_id, message=message) for its_id, message in queue.messages])
             connection.execute(
@@ -55,7 +55,7 @@ class SQLConversations:
             )
 
     def state(self, scope: str) -> QueueState:
-        """See ``protocols.Conversations``."""
+        """Return the state of the scope's queue."""
         values = {"scope": scope}
         with self._database.read(snapshot=True) as connection:
             count = one(connection, f"SELECT count(*) FROM queued_messages WHERE {_OF_SCOPE}", values)
@@ -65,17 +65,17 @@ class SQLConversations:
             queue = connection.execute(
                 f"SELECT fenced_at, window_doubled, previous_summary FROM queues WHERE {_OF_SCOPE}", values
             ).fetchone()
-        fenced_at, doubled, previous_summary = queue or (None, 0, None)
+        leased_at, doubled, previous_summary = queue or (None, 0, None)
         return QueueState(
             messages=count,
             first_at=None if first_at is None else moment(first_at),
-            fenced_at=None if fenced_at is None else moment(fenced_at),
+            leased_at=None if leased_at is None else moment(leased_at),
             window_doubled=bool(doubled),
             previous_summary=previous_summary,
         )
 
     def head(self, scope: str, *, limit: int) -> list[QueuedMessage]:
-        """See ``protocols.Conversations``."""
+        """Return the first messages of the queue, in order of arrival."""
         with self._database.read() as connection:
             rows = connection.execute(
                 f"SELECT id, role, content, timestamp FROM queued_messages WHERE {_OF_SCOPE} ORDER BY row LIMIT :limit",
@@ -87,7 +87,7 @@ class SQLConversations:
         ]
 
     def scopes(self) -> list[str]:
-        """See ``protocols.Conversations``."""
+        """List the scopes with queued messages or review jobs, sorted."""
         with self._database.read() as connection:
             rows = connection.execute(
                 """SELECT scope FROM scopes WHERE EXISTS (SELECT 1 FROM queued_messages WHERE scope_id = scopes.id)
@@ -95,15 +95,26 @@ class SQLConversations:
             )
             return [scope for (scope,) in rows]
 
-    def claim(self, scope: str, *, fence: str, messages: int, at: datetime, expired: datetime) -> bool:
-        """See ``protocols.Conversations``."""
+    def claim(self, scope: str, *, lease: str, messages: int, at: datetime, expired: datetime) -> bool:
+        """Take a lease on the first messages of the queue, unless a newer lease is held.
+
+        Args:
+            scope: Scope of the queue.
+            lease: Token that identifies it.
+            messages: Number of messages the lease covers, from the head of the queue.
+            at: Time at which the lease is taken.
+            expired: A lease taken before this time is replaced.
+
+        Returns:
+            True if the lease was taken.
+        """
         with self._database.write(scope) as connection:
             claimed = connection.execute(
-                f"""UPDATE queues SET fence = :fence, fenced_messages = :messages, fenced_at = :at
+                f"""UPDATE queues SET fence = :lease, fenced_messages = :messages, fenced_at = :at
                 WHERE {_OF_SCOPE} AND (fence IS NULL OR fenced_at < :expired)""",
                 {
                     "scope": scope,
-                    "fence": fence,
+                    "lease": lease,
                     "messages": messages,
                     "at": encode_time(at),
                     "expired": encode_time(expired),
@@ -111,23 +122,42 @@ class SQLConversations:
             )
             return bool(claimed.rowcount)
 
-    def release(self, scope: str, *, fence: str, window_doubled: bool | None = None) -> bool:
-        """See ``protocols.Conversations``."""
+    def release(self, scope: str, *, lease: str, window_doubled: bool | None = None) -> bool:
+        """End a lease and leave the messages in the queue.
+
+        Args:
+            scope: Scope of the queue.
+            lease: Token that identifies it.
+            window_doubled: Whether the last look saw a single topic; None keeps the stored value.
+
+        Returns:
+            False, with nothing done, if the lease no longer exists.
+        """
         with self._database.write(scope) as connection:
             released = connection.execute(
                 f"""UPDATE queues SET {_FREE}, window_doubled = coalesce(:doubled, window_doubled)
-                WHERE {_OF_SCOPE} AND fence = :fence""",
-                {"scope": scope, "fence": fence, "doubled": window_doubled},
+                WHERE {_OF_SCOPE} AND fence = :lease""",
+                {"scope": scope, "lease": lease, "doubled": window_doubled},
             )
             return bool(released.rowcount)
 
-    def drain(self, scope: str, *, fence: str, messages: int, previous_summary: str | None) -> bool:
-        """See ``protocols.Conversations``."""
+    def drain(self, scope: str, *, lease: str, messages: int, previous_summary: str | None) -> bool:
+        """Remove the leased messages from the queue, end the lease, and reset the window.
+
+        Args:
+            scope: Scope of the queue.
+            lease: Token that identifies it.
+            messages: Number of messages to remove, from the head of the queue.
+            previous_summary: Summary of the last episode, if the queue continues it; None otherwise.
+
+        Returns:
+            False, with nothing done, if the lease no longer exists.
+        """
         with self._database.write(scope) as connection:
             drained = connection.execute(
                 f"""UPDATE queues SET {_FREE}, window_doubled = FALSE, previous_summary = :summary
-                WHERE {_OF_SCOPE} AND fence = :fence""",
-                {"scope": scope, "fence": fence, "summary": previous_summary},
+                WHERE {_OF_SCOPE} AND fence = :lease""",
+                {"scope": scope, "lease": lease, "summary": previous_summary},
             )
             if not drained.rowcount:
                 return False
@@ -138,8 +168,8 @@ class SQLConversations:
             )
             return True
 
-    def tear_down_fences(self) -> None:
-        """See ``protocols.Conversations``."""
+    def release_stale_leases(self) -> None:
+        """End all leases, because their holders no longer run."""
         with self._database.read() as connection:
             if one(connection, "SELECT 1 FROM queues WHERE fence IS NOT NULL LIMIT 1") is None:
                 return
@@ -147,7 +177,13 @@ class SQLConversations:
             connection.execute(f"UPDATE queues SET {_FREE} WHERE fence IS NOT NULL")
 
     def take_reviews(self, scope: str, *, conversation: Sequence[Message], at: datetime) -> None:
-        """See ``protocols.Conversations``."""
+        """Turn all pending reviews of the scope into one review job, if there are any.
+
+        Args:
+            scope: Scope of the reviews.
+            conversation: Messages by which the retrievals are rated.
+            at: Time from which the review counts.
+        """
         with self._database.write(scope) as connection:
             waiting = f"{_OF_SCOPE} AND job IS NULL"
             if one(connection, f"SELECT 1 FROM pending_reviews WHERE {waiting}", {"scope": scope}) is None:
@@ -160,30 +196,31 @@ class SQLConversations:
             connection.execute(f"UPDATE pending_reviews SET job = :job WHERE {waiting}", {"scope": scope, "job": job})
 
     def review_jobs(self, scope: str) -> list[ReviewJob]:
-        """See ``protocols.Conversations``."""
+        """List the scope's review jobs, oldest first."""
         with self._database.read(snapshot=True) as connection:
             rows = connection.execute(
                 f"SELECT id, reviewed_at, conversation FROM review_jobs WHERE {_OF_SCOPE} ORDER BY id", {"scope": scope}
             ).fetchall()
-            return [
-                ReviewJob(
-                    id=job,
-                    scope=scope,
-                    reviewed_at=moment(reviewed_at),
-                    conversation=decode_messages(conversation),
-                    reviews=tuple(reviews.read(connection, scope, job=job)),
-                )
-                for job, reviewed_at, conversation in rows
-            ]
+            with readable(f"a conversation that waits for review in scope {scope!r}"):
+                return [
+                    ReviewJob(
+                        id=job,
+                        scope=scope,
+                        reviewed_at=moment(reviewed_at),
+                        conversation=decode_messages(conversation),
+                        reviews=tuple(removal.read(connection, scope, job=job)),
+                    )
+                    for job, reviewed_at, conversation in rows
+                ]
 
     def finish_review_job(self, job: int) -> bool:
-        """See ``protocols.Conversations``."""
+        """Delete a review job; False if it no longer exists."""
         with self._database.write() as connection:
             connection.execute("DELETE FROM pending_reviews WHERE job = ?", (job,))
             return bool(connection.execute("DELETE FROM review_jobs WHERE id = ?", (job,)).rowcount)
 
     def old_messages(self, *, before: datetime, limit: int) -> list[MemoryKey]:
-        """See ``protocols.Conversations``."""
+        """List episodes that ended before a time and still have messages."""
         with self._database.read() as connection:
             found = connection.execute(
                 """SELECT s.scope, m.id FROM excerpts e JOIN memories m ON m.row = e.memory
@@ -193,7 +230,7 @@ class SQLConversations:
             return [MemoryKey(scope=scope, id=id) for scope, id in found]  # noqa: A001
 
     def erase_messages(self, keys: Sequence[MemoryKey]) -> None:
-        """See ``protocols.Conversations``."""
+        """Delete the messages of episodes but keep their passages."""
         with self._database.write(*{key.scope for key in keys}) as connection:
             connection.executemany(
                 """DELETE FROM excerpts WHERE memory = (SELECT row FROM memories

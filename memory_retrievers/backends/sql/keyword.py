@@ -1,4 +1,4 @@
-"""BM25 over postings in the ledger's own database, written in the transaction of the records."""
+"""BM25 over postings in the ledger's database, written in the same transaction as the memories."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from memory_retrievers.backends.sql import keyword_check
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.answers import Answer, Answers
-from memory_retrievers.backends.sql.connection import Connection, Dialect, one
+from memory_retrievers.backends.sql import verification
+from memory_retrievers.backends.sql.cache import Answer, Answers
+from memory_retrievers.backends.sql.connection import Connection, Dialect
 from memory_retrievers.backends.sql.ledger import SQLLedger
-from memory_retrievers.backends.term_block import EMPTY, Postings
-from memory_retrievers.backends.term_cache import TermCache
-from memory_retrievers.contents import VerificationReport
-from memory_retrievers.passages import TURN, Hits, Passage, Selection, TermCounts, TermStatistics
+from memory_retrievers.backends.terms import EMPTY, Postings, TermCache
+from memory_retrievers.models.contents import VerificationReport
+from memory_retrievers.models.selection import TURN, Hits, Passage, Selection, TermCounts, TermStatistics
 from memory_retrievers.text import analyze
 
 if TYPE_CHECKING:
@@ -62,14 +61,17 @@ LISTED_LIMIT: Final = 5_000
 """The same for a selection that the ledger remembers no answers for: beyond, listing what it lets through takes longer
 than joins of SQLite."""
 
-REMEMBERED_SIZES: Final = 10_000
-"""How many scopes may be remembered with their size."""
+TERMS_PER_PASSAGE: Final = 50
+"""So many terms weigh as much as a passage: a few passages of a million words are no small scope."""
+
+REMEMBERED_SIZES: Final = 6_000_000
+"""Bytes of the sizes of scopes that may be remembered in all: those of ten thousand."""
 
 _NOTHING: Final = Hits([], [], [])
 
 
 class PostingsKeywordIndex:
-    """A ``protocols.KeywordIndex`` over postings that the database keeps.
+    """A ``protocols.KeywordIndex`` over postings stored in the database.
 
     A small scope is counted in memory, a large one read as one index range per term; both by one formula.
 
@@ -117,7 +119,17 @@ class PostingsKeywordIndex:
         self._cache.forget(passages)
 
     def search(self, terms: Sequence[str], selection: Selection, *, limit: int) -> Hits:
-        """See ``protocols.KeywordIndex``."""
+        """Find the passages with the highest BM25 scores, best first, ties by lower id.
+
+        Args:
+            terms: Terms of the query, as :func:`~memory_retrievers.text.analyze` gives them; repeats count. No terms,
+                no hits.
+            selection: The scope, kind and filters that passages must match.
+            limit: Maximum number of passages.
+
+        Returns:
+            At most ``limit`` passages that contain at least one term.
+        """
         if not terms:
             return _NOTHING
         if self._is_small(selection):
@@ -149,7 +161,16 @@ class PostingsKeywordIndex:
         )
 
     def counts(self, terms: Sequence[str], selection: Selection, passages: NDArray[np.int64]) -> TermCounts:
-        """See ``protocols.KeywordIndex``."""
+        """Term frequencies in passages that match the selection.
+
+        Args:
+            terms: Distinct terms.
+            selection: The scope, kind and filters that the passages match.
+            passages: Passage ids, shape (n,).
+
+        Returns:
+            Lengths of shape (n,) and counts of shape (number of terms, n), in the order given.
+        """
         if self._is_small(selection):
             return self._cache.block(selection).counts(terms, passages)
         with self._ledger.database.read() as connection:
@@ -175,19 +196,19 @@ class PostingsKeywordIndex:
 
     def verify(self) -> VerificationReport:
         """See ``protocols.KeywordIndex``."""
-        return keyword_check.verify(self._ledger.database)
+        return verification.verify_postings(self._ledger.database)
 
     def rebuild(self) -> None:
         """See ``protocols.KeywordIndex``."""
         with self._ledger.database.write() as connection:
             connection.execute("DELETE FROM postings")
             connection.execute("DELETE FROM keyword_statistics")
-            for page in keyword_check.read_passages(connection):
+            for page in verification.read_passages(connection):
                 self.add(page)
         self._cache.clear()
 
     def _read(self, selection: Selection) -> Postings:
-        """All postings of the selection's scope and fields, a term after the other; numbers in a text come fastest."""
+        """Read all postings of the selection's scope and fields, by term; joined texts are the fastest way."""
         with self._ledger.database.read() as connection:
             dialect = connection.dialect
             sql = _LISTS.format(
@@ -201,7 +222,7 @@ class PostingsKeywordIndex:
 
 
 def _remove(connection: Connection, passage: Passage) -> None:
-    """Take one passage out of postings and statistics, as if it had never been added."""
+    """Remove one passage from postings and statistics, as if it had never been added."""
     counts = Counter(analyze(passage.text))
     dialect = connection.dialect
     values = {
@@ -222,20 +243,22 @@ def _remove(connection: Connection, passage: Passage) -> None:
 
 
 def _size(connection: Connection, selection: Selection) -> Answer[int]:
-    """How many passages the scope and fields have; it weighs nothing, and time does not change it."""
-    sql = f"SELECT CAST(sum(passages) AS BIGINT) FROM keyword_statistics WHERE {_in_scope(selection)}"
-    counted = one(connection, sql, where.parameters(connection.dialect, selection)) or 0
-    return Answer(counted, passages=1, since=-math.inf, until=math.inf)
+    """Number of passages in the scope and fields, or their equivalent in terms; independent of time."""
+    sql = f"""SELECT CAST(sum(passages) AS BIGINT), CAST(sum(terms) AS BIGINT) FROM keyword_statistics
+        WHERE {_in_scope(selection)}"""
+    (row,) = connection.execute(sql, where.parameters(connection.dialect, selection)).fetchall()
+    counted = max(row[0] or 0, (row[1] or 0) // TERMS_PER_PASSAGE)
+    return Answer(counted, passages=1, size=0, since=-math.inf, until=math.inf)
 
 
 def _in_scope(selection: Selection) -> str:
-    """The condition for postings and statistics to be of the scope and fields."""
+    """SQL condition for postings and statistics to belong to the scope and fields."""
     fields = f"IN (:kind, '{TURN}')" if TURN in selection.fields else "= :kind"
     return f"scope_id {where.scope_condition(selection)} AND kind {fields}"
 
 
 def _statistics(dialect: Dialect, selection: Selection) -> str:
-    """One statement, so that all figures are those of one moment: of the scope first, then of each term."""
+    """One statement, so that all figures are of one point in time: the scope's first, then each term's."""
     in_scope = _in_scope(selection)
     return f"""
         SELECT NULL, CAST(sum(passages) AS BIGINT), CAST(sum(terms) AS BIGINT) FROM keyword_statistics WHERE {in_scope}
@@ -249,7 +272,7 @@ def _numbers(lists: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _search(dialect: Dialect, selection: Selection) -> str:
-    """One statement, so that statistics and postings are those of one moment."""
+    """One statement, so that statistics and postings are of one point in time."""
     in_scope = _in_scope(selection)
     summed = dialect.summed("weight * frequency / (frequency + norm + norm_per_term * length)", "postings.term")
     return f"""

@@ -8,31 +8,41 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_retrievers import scopes
-from memory_retrievers.backends.sql import contents, records, reembedding, removal, reviews, verification
+from memory_retrievers.backends.sql import contents, removal, sync, verification
+from memory_retrievers.backends.sql.cache import Eligibility
 from memory_retrievers.backends.sql.characters import SQLCharacters
 from memory_retrievers.backends.sql.connection import Connection, Database
 from memory_retrievers.backends.sql.conversations import SQLConversations
-from memory_retrievers.backends.sql.eligibility import Eligibility
 from memory_retrievers.backends.sql.management import SQLManagement
-from memory_retrievers.backends.sql.outbox import SQLOutbox
+from memory_retrievers.backends.sql.memories import (
+    ADD_NOTE,
+    PUT_NOTE,
+    StoredRecords,
+    insert_memory,
+    insert_passage,
+    overwrite_memory,
+    row_of,
+    scope_id_of,
+)
 from memory_retrievers.backends.sql.rows import encode_time
-from memory_retrievers.backends.sql.stored import StoredRecords
-from memory_retrievers.contents import Contents, VerificationReport
-from memory_retrievers.models import AnyMemory, Kind, MemoryKey
-from memory_retrievers.passages import ForgettingState, Layout, NewPassage, Passage, Selection
-from memory_retrievers.retrieved import PendingReview
+from memory_retrievers.backends.sql.sync import SQLOutbox
+from memory_retrievers.models import AnyMemory, Kind, MemoryKey, scopes
+from memory_retrievers.models.contents import Contents, VerificationReport
+from memory_retrievers.models.results import PendingReview
+from memory_retrievers.models.selection import ForgettingState, Layout, NewPassage, Passage, Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from memory_retrievers.passages import Vectors
+    from memory_retrievers.models.selection import Vectors
 
 _OF_ID: Final = "(CAST(:id AS TEXT) IS NULL OR m.id = :id)"
 
 
 class SQLLedger(StoredRecords):
-    """A ``protocols.Ledger`` in the tables of a database.
+    """Storage of memories, passages with vectors, and pending reviews.
+
+    All methods are safe to call from several threads. Writes are durable once the outermost transaction ends.
 
     Args:
         database: Where they are.
@@ -44,11 +54,16 @@ class SQLLedger(StoredRecords):
         self.conversations = SQLConversations(self.database)
         self.characters = SQLCharacters(self.database)
         self.management = SQLManagement(self.database)
-        self.new_vectors = reembedding.SQLNewVectors(self.database)
+        self.new_vectors = sync.SQLNewVectors(self.database)
         self._eligibility = Eligibility(self.database)
 
     def transaction(self, *scopes: str) -> AbstractContextManager[None]:
-        """See ``protocols.Ledger``."""
+        """Run all writes inside atomically; they are durable once it ends without an exception.
+
+        Args:
+            *scopes: Scopes within which all changes are made. Other writers to them wait until it ends, so what is read
+                there stays true. None given locks the whole store.
+        """
         return self._transaction(*scopes)
 
     @contextmanager
@@ -57,11 +72,11 @@ class SQLLedger(StoredRecords):
             yield
 
     def reading(self) -> AbstractContextManager[None]:
-        """See ``protocols.Ledger``."""
+        """Let all reads of this thread see the state as of the first of them, while this lasts."""
         return self.database.reading()
 
     def present(self, keys: Sequence[MemoryKey]) -> set[MemoryKey]:
-        """See ``protocols.Ledger``."""
+        """Return the memories that exist, whatever their state."""
         by_scope: dict[str, list[str]] = {}
         for key in keys:
             by_scope.setdefault(key.scope, []).append(key.id)
@@ -76,11 +91,15 @@ class SQLLedger(StoredRecords):
             }
 
     def add(self, memories: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]]) -> list[Passage]:
-        """See ``protocols.Ledger``."""
+        """Store memories, each with its passages.
+
+        Raises:
+            ValidationError: A memory's id is already taken in its scope; nothing was stored.
+        """
         stored: list[Passage] = []
         with self.database.write(*{memory.scope for memory in memories}) as connection:
             for memory, its_passages in zip(memories, passages, strict=True):
-                place = records.insert_memory(connection, memory)
+                place = insert_memory(connection, memory)
                 stored += self._insert_passages(connection, memory, place, its_passages)
         return stored
 
@@ -88,10 +107,17 @@ class SQLLedger(StoredRecords):
         self, connection: Connection, memory: AnyMemory, place: tuple[int, int], passages: Sequence[NewPassage]
     ) -> list[Passage]:
         numbered = zip(self.database.next_passages(connection, len(passages)), passages, strict=True)
-        return [records.insert_passage(connection, memory, place, passage, id=id) for id, passage in numbered]  # noqa: A001
+        return [insert_passage(connection, memory, place, passage, id=id) for id, passage in numbered]  # noqa: A001
 
     def invalidate(self, *, scope: str, id: str, at: datetime, replaced_by: str | None = None) -> None:
-        """See ``protocols.Ledger``."""
+        """Mark a fact as no longer true, and record the fact that replaces it.
+
+        Args:
+            scope: Scope of the fact.
+            id: Its id.
+            at: Time from which it is no longer true.
+            replaced_by: Id of the fact that holds instead; None if there is none.
+        """
         with self.database.write(scope) as connection:
             connection.execute(
                 """UPDATE memories SET invalid_at = ?, updated_at = ?, replaced_by = ?
@@ -101,15 +127,25 @@ class SQLLedger(StoredRecords):
             )
 
     def replace(self, memory: AnyMemory, passages: Sequence[NewPassage] = ()) -> list[Passage]:
-        """See ``protocols.Ledger``."""
+        """Overwrite the memory of the same scope and id; the messages of an episode are kept.
+
+        Given passages replace those of the same parts, under new ids, and are returned.
+
+        Raises:
+            NotFoundError: There is no such memory.
+        """
         with self.database.write(memory.scope) as connection:
-            place = records.overwrite_memory(connection, memory)
+            place = overwrite_memory(connection, memory)
             return self._put_passages(connection, memory, place, passages)
 
     def put_passages(self, memory: AnyMemory, passages: Sequence[NewPassage]) -> list[Passage]:
-        """See ``protocols.Ledger``."""
+        """Store further passages of an existing memory, replacing those of the same parts.
+
+        Raises:
+            NotFoundError: There is no memory of its scope and id.
+        """
         with self.database.write(memory.scope) as connection:
-            return self._put_passages(connection, memory, records.row_of(connection, memory), passages)
+            return self._put_passages(connection, memory, row_of(connection, memory), passages)
 
     def _put_passages(
         self, connection: Connection, memory: AnyMemory, place: tuple[int, int], passages: Sequence[NewPassage]
@@ -119,50 +155,70 @@ class SQLLedger(StoredRecords):
         return self._insert_passages(connection, memory, place, passages)
 
     def remove_passages(self, passages: Sequence[int]) -> None:
-        """See ``protocols.Ledger``."""
+        """Delete passages and keep their memories."""
         with self.database.write() as connection:
             dialect = connection.dialect
             gone = {"ids": dialect.listed(passages)}
             connection.execute(f"DELETE FROM passages WHERE {dialect.among('id', ':ids')}", gone)
 
     def remove(self, *, scope: str, id: str) -> bool:
-        """See ``protocols.Ledger``."""
+        """Delete a memory and every trace of it; False if there is none.
+
+        Its id is removed from the ``source_episodic_ids`` and ``consolidated_from`` of its scope, from the knowledge of
+        characters, and from all pending reviews. A review without memories is deleted, and so are the characters of a
+        scope without scenes.
+        """
         with self.database.write(*scopes.lineage(scope)) as connection:
             return removal.remove(connection, scope=scope, id=id)
 
     def remove_scope(self, scope: str, *, include_child_scopes: bool) -> int:
-        """See ``protocols.Ledger``."""
+        """Delete everything in a scope, its queue and its name; returns the number of memories."""
         with self.database.write() as connection:
             return removal.remove_scope(connection, scope, include_child_scopes=include_child_scopes)
 
     def purge(self) -> None:
-        """See ``protocols.Ledger``."""
+        """Erase every byte of removed data from all files.
+
+        Raises:
+            BackendError: It could not be done now.
+        """
         with self.database.write() as connection:
             removal.sweep(connection)
         self.database.compact()
 
     def backup(self, file: Path) -> None:
-        """See ``protocols.Ledger``."""
+        """Write all committed data to a file in a new directory, which can be opened as a store.
+
+        Raises:
+            ConfigurationError: The directory is in use, or cannot be made.
+        """
         self.database.copy_to(file)
 
     def eligible(self, selection: Selection, *, among: Sequence[int] | None = None) -> list[int]:
-        """See ``protocols.Ledger``."""
+        """List the ids of all passages that match the selection, optionally only of the given ones, ascending."""
         return self._eligibility.eligible(selection, among=among)
 
     def size(self, selection: Selection, *, at_most: int) -> int:
-        """See ``protocols.Ledger``."""
+        """Count the passages that match the selection; if there are more than ``at_most``, any number above it."""
         return self._eligibility.size(selection, at_most=at_most)
 
     def layout(self, selection: Selection, *, memories: Sequence[int] | None = None) -> Layout:
-        """See ``protocols.Ledger``."""
+        """Return how the matching passages belong together, optionally only those of the given memory rows."""
         return self._eligibility.layout(selection, memories=memories)
 
     def indexed(self, selection: Selection) -> list[int]:
-        """See ``protocols.Ledger``."""
+        """List the ids of all passages of the selection's scope and fields, whatever their state, ascending.
+
+        Word statistics are computed over these passages.
+        """
         return self._eligibility.indexed(selection)
 
     def vectors(self, passages: Sequence[int]) -> tuple[list[int], Vectors]:
-        """See ``protocols.Ledger``."""
+        """Read the stored vectors of those of the given passages that exist.
+
+        Returns:
+            Ids of the n passages found, ascending, and their vectors, shape (n, d).
+        """
         with self.database.read() as connection:
             dialect = connection.dialect
             rows = connection.execute(
@@ -173,7 +229,7 @@ class SQLLedger(StoredRecords):
         return [passage for passage, _ in rows], dialect.stacked([vector for _, vector in rows])
 
     def texts(self, passages: Sequence[int]) -> dict[int, str]:
-        """See ``protocols.Ledger``."""
+        """Read the texts of those of the given passages that exist."""
         return self._mapping("passage", "text", "passage_contents", passages)
 
     def _mapping(self, key: str, value: str, table: str, ids: Sequence[int]) -> dict[int, Any]:
@@ -183,11 +239,17 @@ class SQLLedger(StoredRecords):
             return dict(connection.execute(sql, {"ids": dialect.listed(ids)}).fetchall())
 
     def owners(self, passages: Sequence[int]) -> dict[int, int]:
-        """See ``protocols.Ledger``."""
+        """Map existing passages to the rows of their memories. The mapping never changes."""
         return self._mapping("id", "memory", "passages", passages)
 
     def passages_of(self, scope: str, *, id: str | None = None, include_child_scopes: bool = False) -> list[Passage]:
-        """See ``protocols.Ledger``."""
+        """List the passages of a scope, or of one memory, whatever their state, by ascending id.
+
+        Args:
+            scope: The scope.
+            id: Only passages of this memory; None lists all.
+            include_child_scopes: Include the scopes below ``scope``.
+        """
         one_memory = id is not None and not include_child_scopes
         # Said as plainly as can be, so that one memory is found without a look at any other.
         which = "s.scope = :scope AND m.id = :id" if one_memory else f"{removal.SCOPE_AND_CHILDREN} AND {_OF_ID}"
@@ -207,7 +269,7 @@ class SQLLedger(StoredRecords):
             ]
 
     def forgetting_states(self, rows: Sequence[int]) -> dict[int, ForgettingState]:
-        """See ``protocols.Ledger``."""
+        """Read the forgetting states of the given rows that are episodes and fade."""
         with self.database.read() as connection:
             dialect = connection.dialect
             found = connection.execute(
@@ -218,28 +280,42 @@ class SQLLedger(StoredRecords):
             return {row: ForgettingState(stability, reviewed) for row, stability, reviewed in found}
 
     def notes(self) -> dict[str, str]:
-        """See ``protocols.Ledger``."""
+        """Read the store's metadata, such as the name of its embedder."""
         with self.database.read() as connection:
             return dict(connection.execute("SELECT name, value FROM notes").fetchall())
 
     def write_notes(self, notes: Mapping[str, str], *, replace: bool = True) -> None:
-        """See ``protocols.Ledger``."""
+        """Write store metadata.
+
+        Args:
+            notes: Values by name.
+            replace: Overwrite existing values of the same name. Otherwise they are kept, even if another transaction
+                writes one at the same time and ends first.
+        """
         with self.database.write() as connection:
-            connection.executemany(records.PUT_NOTE if replace else records.ADD_NOTE, list(notes.items()))
+            connection.executemany(PUT_NOTE if replace else ADD_NOTE, list(notes.items()))
 
     def add_pending_reviews(self, pending: Sequence[PendingReview], *, merge: bool = True) -> None:
-        """See ``protocols.Ledger``."""
+        """Record retrievals for later review.
+
+        The same query with the same memories within 60 s counts once, unless ``merge`` is False, as for reviews
+        imported from another store. A scope keeps its newest 200.
+        """
         with self.database.write(*{review.scope for review in pending}) as connection:
             for review in pending:
-                reviews.insert(connection, review, scope_id=records.scope_id_of(connection, review.scope), merge=merge)
+                removal.insert(connection, review, scope_id=scope_id_of(connection, review.scope), merge=merge)
 
     def pending_reviews(self, scope: str) -> list[PendingReview]:
-        """See ``protocols.Ledger``."""
+        """List the scope's pending reviews, oldest first."""
         with self.database.read() as connection:
-            return reviews.read(connection, scope)
+            return removal.read(connection, scope)
 
     def contents(self, scope: str | None = None) -> AbstractContextManager[Contents]:
-        """See ``protocols.Ledger``."""
+        """Read everything in a scope and those below it, or in all, as of the moment of entering.
+
+        Raises:
+            BackendError: While iterating: a memory is damaged and cannot be read.
+        """
         return self._contents(scope)
 
     @contextmanager
@@ -248,9 +324,9 @@ class SQLLedger(StoredRecords):
             yield contents.read_contents(connection, scope)
 
     def verify(self) -> VerificationReport:
-        """See ``protocols.Ledger``."""
+        """Check all memories, passages and vectors; problems are listed in the report."""
         return verification.verify(self.database)
 
     def close(self) -> None:
-        """See ``protocols.Ledger``."""
+        """Release all resources; further calls do nothing."""
         self.database.close()

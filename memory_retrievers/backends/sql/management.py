@@ -1,27 +1,245 @@
-"""What the memory tools ask of the ledger: lists by filter, use, moves, and removal of many."""
+"""Associations, the audit log, and the queries of the memory tools."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from memory_retrievers import scopes
-from memory_retrievers.backends.sql import associations, audit, characters, records, removal, reviews
+from memory_retrievers.backends.sql import characters, memories, removal
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, Database, Dialect, one
-from memory_retrievers.backends.sql.rows import decode, encode_time
-from memory_retrievers.backends.sql.stored import memory_query
+from memory_retrievers.backends.sql.connection import Connection, Database, Dialect, insert, one
+from memory_retrievers.backends.sql.memories import memory_query
+from memory_retrievers.backends.sql.rows import encode_time, memory_of
 from memory_retrievers.errors import NotFoundError, ValidationError
-from memory_retrievers.managed import Association, AuditEntry, MemoryFilter
-from memory_retrievers.models import AnyMemory, Kind, MemoryKey
+from memory_retrievers.models import AnyMemory, Kind, MemoryKey, scopes
+from memory_retrievers.models.fields import moment
+from memory_retrievers.models.management import Association, AssociationType, AuditEntry, AuditType, MemoryFilter
+
+_ROW: Final = """(SELECT row FROM memories
+    WHERE scope_id = (SELECT id FROM scopes WHERE scope = :{end}_scope) AND id = :{end}_id)"""
+_SOURCE: Final = _ROW.format(end="source")
+_TARGET: Final = _ROW.format(end="target")
+_FIELDS: Final = "a.type, a.strength, a.auto_generated, a.created_at"
+
+_BETWEEN: Final = """FROM associations a
+    JOIN memories m ON m.row = a.source JOIN scopes s ON s.id = m.scope_id
+    JOIN memories n ON n.row = a.target JOIN scopes t ON t.id = n.scope_id
+    WHERE m.scope_id IN ({scopes}) AND n.scope_id IN ({scopes})"""
+
+
+def write_associations(connection: Connection, association: Association) -> bool:
+    """Associate two memories unless a stronger association exists; True if they had none before.
+
+    Nothing is written for a memory that is not there, or of a memory with itself.
+    """
+    values = {
+        "source_scope": association.source.scope,
+        "source_id": association.source.id,
+        "target_scope": association.target.scope,
+        "target_id": association.target.id,
+    }
+    fields = {
+        "type": association.type,
+        "strength": min(1.0, max(0.0, association.strength)),  # a cosine may be off by its rounding
+        "auto_generated": association.auto_generated,
+        "created_at": encode_time(association.created_at),
+    }
+    ends = connection.execute(f"SELECT {_SOURCE}, {_TARGET}", values).fetchone()
+    if None in ends or ends[0] == ends[1]:
+        return False
+    pair = {"first": min(ends), "second": max(ends)}
+    least, greatest = connection.dialect.least, connection.dialect.greatest
+    of_pair = f"{least}(source, target) = :first AND {greatest}(source, target) = :second"
+    known = one(connection, f"SELECT strength FROM associations WHERE {of_pair}", pair)
+    if known is not None and known >= fields["strength"]:
+        return False
+    connection.execute(f"DELETE FROM associations WHERE {of_pair}", pair)
+    scope_id = one(connection, "SELECT scope_id FROM memories WHERE row = ?", (ends[0],))
+    insert(connection, "associations", {"source": ends[0], "target": ends[1], **fields}, scope_id=scope_id)
+    return known is None
+
+
+def read_associations(
+    connection: Connection, key: MemoryKey, *, within: str, now: datetime, limit: int | None
+) -> list[Association]:
+    """List a memory's associations with valid, unexpired memories of a scope, the strongest first.
+
+    Args:
+        connection: The connection to read from.
+        key: The memory.
+        within: Only associations with memories of this scope and those below it.
+        now: Leave out memories that expired by this time.
+        limit: Maximum number of associations; None sets no limit.
+    """
+    ends = [
+        f"""SELECT {_FIELDS}, a.{its} = a.source AS is_source, s.scope AS scope, m.id AS id
+        FROM associations a JOIN memories m ON m.row = a.{other} JOIN scopes s ON s.id = m.scope_id
+        WHERE a.{its} = {_SOURCE} AND {removal.SCOPE_AND_CHILDREN} AND m.invalid_at IS NULL
+        AND (m.expires_at IS NULL OR m.expires_at > :now)"""
+        for its, other in (("source", "target"), ("target", "source"))
+    ]
+    found = connection.execute(
+        f"SELECT * FROM ({' UNION ALL '.join(ends)}) AS ends ORDER BY strength DESC, created_at DESC, id, scope"
+        f"{'' if limit is None else ' LIMIT :limit'}",
+        {
+            "source_scope": key.scope,
+            "source_id": key.id,
+            "now": encode_time(now),
+            "limit": limit,
+            **removal.scope_values(within, include_child_scopes=True),
+        },
+    )
+    return [_oriented(key, row) for row in found]
+
+
+def count_associations(connection: Connection, scopes: str, asked: dict[str, str | None]) -> int:
+    """Count the associations that :func:`read_all_associations` yields.
+
+    Args:
+        connection: The connection to read from.
+        scopes: SQL query that selects scope ids.
+        asked: Parameters of that query.
+    """
+    return int(one(connection, f"SELECT count(*) {_BETWEEN.format(scopes=scopes)}", asked))
+
+
+def read_all_associations(connection: Connection, scopes: str, asked: dict[str, str | None]) -> Iterator[Association]:
+    """Read the associations whose memories both belong to the selected scopes, by scope and id.
+
+    Args:
+        connection: The connection to read from.
+        scopes: SQL query that selects scope ids.
+        asked: Parameters of that query.
+    """
+    found = connection.execute(
+        f"""SELECT s.scope, m.id, t.scope, n.id, {_FIELDS} {_BETWEEN.format(scopes=scopes)}
+        ORDER BY s.scope, m.id, t.scope, n.id""",
+        asked,
+    )
+    for source_scope, source_id, target_scope, target_id, *fields in found:
+        source = MemoryKey(scope=source_scope, id=source_id)
+        yield _association(source, MemoryKey(scope=target_scope, id=target_id), fields)
+
+
+def _oriented(key: MemoryKey, row: Sequence[Any]) -> Association:
+    """Return the association as seen from one memory, whichever of the two it was made from."""
+    *fields, is_source, other_scope, other_id = row
+    other = MemoryKey(scope=other_scope, id=other_id)
+    return _association(key, other, fields) if is_source else _association(other, key, fields)
+
+
+def _association(source: MemoryKey, target: MemoryKey, row: Sequence[Any]) -> Association:
+    name, strength, auto_generated, created_at = row
+    return Association(
+        source=source,
+        target=target,
+        type=AssociationType(name),
+        strength=strength,
+        auto_generated=bool(auto_generated),
+        created_at=moment(created_at),
+    )
+
+
+_OF_SCOPES: Final = """FROM audit a JOIN memories m ON m.row = a.memory JOIN scopes s ON s.id = m.scope_id
+    WHERE m.scope_id IN ({scopes})"""
+
+
+def write_audit(connection: Connection, entry: AuditEntry, *, spacing: timedelta | None) -> None:
+    """Add an audit entry, unless its memory does not exist.
+
+    Args:
+        connection: A connection in a write transaction.
+        entry: The entry.
+        spacing: Skip the entry if one of the same memory and type is less than this older; None never skips.
+    """
+    found = connection.execute(
+        "SELECT scope_id, row FROM memories WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?",
+        (entry.memory.scope, entry.memory.id),
+    ).fetchone()
+    if found is None:
+        return
+    scope_id, memory = found
+    if spacing is not None:
+        since = encode_time(entry.at - spacing)
+        noted = "SELECT 1 FROM audit WHERE memory = ? AND type = ? AND at > ? LIMIT 1"
+        if one(connection, noted, (memory, entry.type, since)) is not None:
+            return
+    values = {
+        "memory": memory,
+        "type": entry.type,
+        "at": encode_time(entry.at),
+        "old": entry.old,
+        "new": entry.new,
+        "reason": entry.reason,
+    }
+    insert(connection, "audit", values, scope_id=scope_id)
+
+
+def read_audit(connection: Connection, key: MemoryKey) -> list[AuditEntry]:
+    """List the audit entries of a memory, oldest first."""
+    found = connection.execute(
+        """SELECT type, at, old, new, reason FROM audit WHERE memory = (SELECT row FROM memories
+            WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?) ORDER BY at, id""",
+        (key.scope, key.id),
+    )
+    return [_entry(key, row) for row in found]
+
+
+def scopes_before(connection: Connection, at: datetime) -> list[str]:
+    """List the scopes with audit entries older than a time."""
+    found = connection.execute(
+        """SELECT DISTINCT s.scope FROM audit a JOIN memories m ON m.row = a.memory JOIN scopes s ON s.id = m.scope_id
+        WHERE a.at < ?""",
+        (encode_time(at),),
+    )
+    return [scope for (scope,) in found]
+
+
+def forget(connection: Connection, before: datetime) -> None:
+    """Delete audit entries older than a time."""
+    connection.execute("DELETE FROM audit WHERE at < ?", (encode_time(before),))
+
+
+def count_audit(connection: Connection, scopes: str, asked: dict[str, str | None]) -> int:
+    """Count the entries that :func:`read_all_audit` yields.
+
+    Args:
+        connection: The connection to read from.
+        scopes: SQL query that selects scope ids.
+        asked: Parameters of that query.
+    """
+    return int(one(connection, f"SELECT count(*) {_OF_SCOPES.format(scopes=scopes)}", asked))
+
+
+def read_all_audit(connection: Connection, scopes: str, asked: dict[str, str | None]) -> Iterator[AuditEntry]:
+    """Read the audit entries of the memories of several scopes, by scope, id and time.
+
+    Args:
+        connection: The connection to read from.
+        scopes: SQL query that selects scope ids.
+        asked: Parameters of that query.
+    """
+    found = connection.execute(
+        f"""SELECT s.scope, m.id, a.type, a.at, a.old, a.new, a.reason {_OF_SCOPES.format(scopes=scopes)}
+        ORDER BY s.scope, m.id, a.at, a.id""",
+        asked,
+    )
+    for scope, id, *row in found:  # noqa: A001
+        yield _entry(MemoryKey(scope=scope, id=id), row)
+
+
+def _entry(key: MemoryKey, row: Sequence[Any]) -> AuditEntry:
+    name, at, old, new, reason = row
+    return AuditEntry(memory=key, type=AuditType(name), at=moment(at), old=old, new=new, reason=reason)
+
 
 _ALL: Final = 2**62
 """A limit that is none."""
 
 
 class SQLManagement:
-    """A ``protocols.Management`` beside the ledger's tables.
+    """Operations of a ledger for the memory tools. Methods that write may be called inside a transaction.
 
     Args:
         database: Where the memories are.
@@ -39,7 +257,15 @@ class SQLManagement:
         offset: int = 0,
         newest_first: bool = True,
     ) -> list[AnyMemory]:
-        """See ``protocols.Management``."""
+        """List the memories that match a filter and have not expired.
+
+        Args:
+            filter: Conditions that the memories must meet.
+            now: Leave out memories that expired by this time.
+            limit: Maximum number of memories; None sets no limit.
+            offset: Number of memories to skip.
+            newest_first: Order by descending instead of ascending ``created_at``.
+        """
         in_scope = "s.scope" if filter.include_child_scopes else "m.id"  # one scope needs no third key
         direction = "DESC" if newest_first else "ASC"
         with self._database.read() as connection:
@@ -56,17 +282,20 @@ class SQLManagement:
                 f"{memory_query(dialect, first='m.row, ')} WHERE {dialect.among('m.row', ':rows')}",
                 {"rows": dialect.listed(numbers)},
             )
-            memories = {row[0]: decode(row[1:]) for row in found}
+            memories = {row[0]: memory_of(row[1:]) for row in found}
         return [memories[number] for number in numbers]
 
     def count(self, filter: MemoryFilter, *, now: datetime) -> int:
-        """See ``protocols.Management``."""
+        """Count the memories that :meth:`select` would return without a limit."""
         with self._database.read() as connection:
             condition, values = _condition(connection.dialect, filter, now)
             return int(one(connection, f"SELECT count(*) FROM memories m WHERE {condition}", values))
 
     def scopes(self, root: str, *, now: datetime) -> dict[str, int]:
-        """See ``protocols.Management``."""
+        """Count the memories of ``root`` and of each scope below it, sorted by scope; empty scopes are left out.
+
+        Memories that expired by ``now`` and invalidated facts are not counted.
+        """
         with self._database.read() as connection:
             found = connection.execute(
                 f"""SELECT s.scope, count(*) FROM scopes s JOIN memories m ON m.scope_id = s.id
@@ -77,7 +306,7 @@ class SQLManagement:
             return dict(found.fetchall())
 
     def passages(self, keys: Sequence[MemoryKey]) -> dict[MemoryKey, int]:
-        """See ``protocols.Management``."""
+        """Map each existing, searchable memory to the passage that holds its own text."""
         with self._database.read() as connection:
             dialect = connection.dialect
             sql = f"""SELECT m.id, p.id FROM memories m JOIN passages p ON p.memory = m.row {dialect.beside("p", "m")}
@@ -90,7 +319,7 @@ class SQLManagement:
             }
 
     def write_use(self, memories: Sequence[AnyMemory]) -> None:
-        """See ``protocols.Management``."""
+        """Write the importance, pin and access counts of stored memories, and nothing else."""
         with self._database.write(*{memory.scope for memory in memories}) as connection:
             connection.executemany(
                 """UPDATE memories SET importance = ?, importance_pinned = ?, access_count = ?, last_accessed_at = ?
@@ -109,59 +338,84 @@ class SQLManagement:
             )
 
     def remove(self, keys: Sequence[MemoryKey]) -> int:
-        """See ``protocols.Management``."""
+        """Delete memories with every trace, as ``Ledger.remove`` does; returns the number deleted."""
         with self._database.write(*{each for key in keys for each in scopes.lineage(key.scope)}) as connection:
             by_scope = _by_scope(keys).items()
             return sum(removal.remove_all(connection, scope=scope, ids=ids) for scope, ids in by_scope)
 
     def move(self, keys: Sequence[MemoryKey], *, target_scope: str) -> None:
-        """See ``protocols.Management``."""
+        """Move memories to another scope; their rows, passages and associations are kept.
+
+        They leave the pending reviews of the scope they had. Lists of ids in other memories stay as they are.
+
+        Raises:
+            NotFoundError: One of them is not there.
+            ValidationError: An id is taken in the target; nothing was moved.
+        """
         with self._database.write() as connection:
-            target = records.scope_id_of(connection, target_scope)
+            target = memories.scope_id_of(connection, target_scope)
             for key in keys:
                 if key.scope != target_scope:
                     _move(connection, key, target)
             for scope, ids in _by_scope(keys).items():
                 if scope != target_scope:
-                    reviews.strike_out(connection, scope, {MemoryKey(scope=scope, id=id) for id in ids}.__contains__)  # noqa: A001
+                    removal.strike_out(connection, scope, {MemoryKey(scope=scope, id=id) for id in ids}.__contains__)  # noqa: A001
                     characters.strike_out(connection, scope, ids)
                     removal.forget_empty_scopes(connection, scope)
 
     def associate(self, associations_: Sequence[Association]) -> int:
-        """See ``protocols.Management``."""
+        """Associate pairs of memories; of two associations of one pair the stronger stays.
+
+        One that names a memory that is not there, or one memory twice, is left out.
+
+        Returns:
+            How many pairs were not associated before.
+        """
         ends = {end.scope for association in associations_ for end in (association.source, association.target)}
         with self._database.write(*ends) as connection:
-            return sum(associations.write(connection, association) for association in associations_)
+            return sum(write_associations(connection, association) for association in associations_)
 
     def associations(
         self, key: MemoryKey, *, within: str, now: datetime, limit: int | None = None
     ) -> list[Association]:
-        """See ``protocols.Management``."""
+        """List a memory's associations, the strongest first, then the newest.
+
+        Args:
+            key: The memory.
+            within: Only associations with memories of this scope and those below it.
+            now: Leave out memories that expired by this time, and invalidated facts.
+            limit: Maximum number of associations; None sets no limit.
+        """
         with self._database.read() as connection:
-            return associations.read(connection, key, within=within, now=now, limit=limit)
+            return read_associations(connection, key, within=within, now=now, limit=limit)
 
     def note(self, entries: Sequence[AuditEntry], *, spacing: timedelta | None = None) -> None:
-        """See ``protocols.Management``."""
+        """Append to the audit log; entries about memories that do not exist are left out.
+
+        Args:
+            entries: The entries to add.
+            spacing: Skip an entry that follows another of the same memory and type by less than this; None skips none.
+        """
         with self._database.write(*{entry.memory.scope for entry in entries}) as connection:
             for entry in entries:
-                audit.write(connection, entry, spacing=spacing)
+                write_audit(connection, entry, spacing=spacing)
 
     def audit(self, key: MemoryKey) -> list[AuditEntry]:
-        """See ``protocols.Management``."""
+        """List the audit entries of a memory, oldest first."""
         with self._database.read() as connection:
-            return audit.read(connection, key)
+            return read_audit(connection, key)
 
     def forget_audit(self, *, before: datetime) -> None:
-        """See ``protocols.Management``."""
+        """Delete audit entries older than a time."""
         with self._database.read() as connection:
-            scopes = audit.scopes_before(connection, before)
+            scopes = scopes_before(connection, before)
         if scopes:
             with self._database.write(*scopes) as connection:
-                audit.forget(connection, before)
+                forget(connection, before)
 
 
 def _condition(dialect: Dialect, filter: MemoryFilter, now: datetime) -> tuple[str, dict[str, Any]]:
-    """Which memories ``m`` the filter lets through, of both kinds, and the values that this refers to."""
+    """SQL condition for memories ``m`` of both kinds to match the filter, and its parameters."""
     selection = filter.selection(Kind.SEMANTIC, now=now)
     conditions = [
         f"m.scope_id {where.scope_condition(selection)}",

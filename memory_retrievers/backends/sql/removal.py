@@ -1,19 +1,113 @@
-"""Taking memories out of the file for good: their rows, and every place that names them.
-
-Excerpts, passages and vectors go with the row of their memory; postings are the keyword index's to remove.
-"""
+"""Deletes memories with every trace of them, and pending reviews."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any, Final
 
-from memory_retrievers import scopes
-from memory_retrievers.backends.sql import characters, reviews
+from memory_retrievers.backends.sql import characters
 from memory_retrievers.backends.sql.connection import Connection, one
-from memory_retrievers.backends.sql.rows import encode_json
-from memory_retrievers.models import MemoryKey
+from memory_retrievers.backends.sql.rows import encode_json, encode_time, readable
+from memory_retrievers.models import MemoryKey, scopes
+from memory_retrievers.models.fields import moment
+from memory_retrievers.models.results import PendingReview
+
+REVIEWS_PER_SCOPE: Final = 200
+SAME_REVIEW_WINDOW: Final = timedelta(seconds=60)
+
+
+def insert(connection: Connection, review: PendingReview, *, scope_id: int, merge: bool) -> None:
+    """Store a pending review, and delete the scope's oldest beyond 200.
+
+    Args:
+        connection: A connection in a write transaction.
+        review: The review.
+        scope_id: Row id of its scope.
+        merge: Skip the review if the same one was stored within a minute.
+    """
+    memories = _encode(review.memories)
+    same = """SELECT 1 FROM pending_reviews WHERE scope_id = ? AND job IS NULL AND query = ? AND memories = ?
+        AND abs(created_at - ?) < ?"""
+    created_at, window = encode_time(review.created_at), SAME_REVIEW_WINDOW // timedelta(microseconds=1)
+    if merge and one(connection, same, (scope_id, review.query, memories, created_at, window)) is not None:
+        return
+    connection.execute(
+        "INSERT INTO pending_reviews (scope_id, query, memories, created_at) VALUES (?, ?, ?, ?)",
+        (scope_id, review.query, memories, created_at),
+    )
+    connection.execute(
+        """DELETE FROM pending_reviews WHERE scope_id = :scope_id AND job IS NULL AND id NOT IN
+        (SELECT id FROM pending_reviews WHERE scope_id = :scope_id AND job IS NULL
+        ORDER BY created_at DESC, id DESC LIMIT :kept)""",
+        {"scope_id": scope_id, "kept": REVIEWS_PER_SCOPE},
+    )
+
+
+def read(connection: Connection, scope: str, *, job: int | None = None) -> list[PendingReview]:
+    """List the scope's reviews, oldest first.
+
+    Args:
+        connection: The connection to read from.
+        scope: The scope.
+        job: Id of the review job they belong to; None lists those that belong to none.
+    """
+    of_job = "job IS NULL" if job is None else "job = :job"
+    rows = connection.execute(
+        f"""SELECT query, memories, created_at FROM pending_reviews
+        WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND {of_job} ORDER BY created_at, id""",
+        {"scope": scope, "job": job},
+    ).fetchall()
+    return [decode(scope, *row) for row in rows]
+
+
+def decode(scope: str, query: str, memories: str, created_at: int) -> PendingReview:
+    """Decode the row of a review.
+
+    Args:
+        scope: Scope of the review.
+        query: Its query.
+        memories: JSON list of its memories.
+        created_at: Microseconds since 1970.
+    """
+    with readable(f"what waits for review in scope {scope!r}"):
+        return PendingReview(scope=scope, query=query, memories=_decode(memories), created_at=moment(created_at))
+
+
+def strike_out(connection: Connection, scope: str, is_gone: Callable[[MemoryKey], bool]) -> None:
+    """Remove memories from every review that may name them; reviews left without memories are deleted.
+
+    Args:
+        connection: Inside a write transaction.
+        scope: Where the memories are. A review is filed there, or above, where children were searched as well.
+        is_gone: Whether a memory is one of them.
+    """
+    rows = connection.execute(
+        f"""SELECT id, memories FROM pending_reviews
+        WHERE scope_id IN (SELECT id FROM scopes WHERE {connection.dialect.among("scope", ":scopes")})""",
+        {"scopes": connection.dialect.listed(scopes.lineage(scope))},
+    ).fetchall()
+    for row, memories in rows:
+        with readable("what waits for review"):
+            named = _decode(memories)
+        kept = [key for key in named if not is_gone(key)]
+        if not kept:
+            connection.execute("DELETE FROM pending_reviews WHERE id = ?", (row,))
+        elif len(kept) < len(named):
+            connection.execute("UPDATE pending_reviews SET memories = ? WHERE id = ?", (_encode(kept), row))
+    connection.execute(
+        "DELETE FROM review_jobs WHERE NOT EXISTS (SELECT 1 FROM pending_reviews WHERE job = review_jobs.id)"
+    )
+
+
+def _encode(memories: Sequence[MemoryKey]) -> str:
+    return encode_json([[key.scope, key.id] for key in memories])
+
+
+def _decode(memories: str) -> tuple[MemoryKey, ...]:
+    return tuple(MemoryKey(scope=its_scope, id=its_id) for its_scope, its_id in json.loads(memories))
+
 
 _EMPTY_SCOPES: Final = """
     NOT EXISTS (SELECT 1 FROM memories WHERE scope_id = scopes.id)
@@ -27,22 +121,40 @@ SCOPE_AND_CHILDREN: Final = "(scope = :scope OR (:children AND scope >= :first A
 
 
 def scope_values(scope: str, *, include_child_scopes: bool) -> dict[str, Any]:
-    """The values ``SCOPE_AND_CHILDREN`` refers to."""
+    """Parameters of ``SCOPE_AND_CHILDREN``."""
     first, behind = scopes.child_range(scope)
     return {"scope": scope, "children": include_child_scopes, "first": first, "behind": behind}
 
 
 def remove(connection: Connection, *, scope: str, id: str) -> bool:
-    """Remove one memory and its id from the reviews and memories that name it; False if there is none."""
+    """Delete one memory, and its id from the reviews and memories that name it.
+
+    Args:
+        connection: A connection in a write transaction.
+        scope: Scope of the memory.
+        id: Its id.
+
+    Returns:
+        False if there is no such memory.
+    """
     return bool(remove_all(connection, scope=scope, ids=[id]))
 
 
 def remove_all(connection: Connection, *, scope: str, ids: Sequence[str]) -> int:
-    """Remove memories of a scope and their ids from what names them; gives how many there were."""
+    """Delete memories of a scope, and their ids from everything that names them.
+
+    Args:
+        connection: A connection in a write transaction.
+        scope: Scope of the memories.
+        ids: Their ids.
+
+    Returns:
+        Number of memories that existed.
+    """
     scope_id = one(connection, "SELECT id FROM scopes WHERE scope = ?", (scope,))
     removed = [id for id in ids if _remove_one(connection, scope_id, id)]  # noqa: A001
     if removed:
-        reviews.strike_out(connection, scope, {MemoryKey(scope=scope, id=id) for id in removed}.__contains__)  # noqa: A001
+        strike_out(connection, scope, {MemoryKey(scope=scope, id=id) for id in removed}.__contains__)  # noqa: A001
         for column in ("source_episodic_ids", "consolidated_from"):
             _strike_out_of_lists(connection, column, scope_id, removed)
         characters.strike_out(connection, scope, removed)
@@ -51,7 +163,16 @@ def remove_all(connection: Connection, *, scope: str, ids: Sequence[str]) -> int
 
 
 def remove_scope(connection: Connection, scope: str, *, include_child_scopes: bool) -> int:
-    """Remove everything a scope holds, its name included; gives the number of memories that went."""
+    """Delete everything in a scope, including its name.
+
+    Args:
+        connection: A connection in a write transaction.
+        scope: The scope.
+        include_child_scopes: Also delete the scopes below it.
+
+    Returns:
+        Number of memories deleted.
+    """
     values = scope_values(scope, include_child_scopes=include_child_scopes)
     within = f"scope_id IN (SELECT id FROM scopes WHERE {SCOPE_AND_CHILDREN})"
     removed = connection.execute(f"DELETE FROM memories WHERE {within}", values).rowcount
@@ -61,13 +182,13 @@ def remove_scope(connection: Connection, scope: str, *, include_child_scopes: bo
     def is_gone(key: MemoryKey) -> bool:
         return key.scope == scope or (include_child_scopes and key.scope.startswith(f"{scope}/"))
 
-    reviews.strike_out(connection, scope, is_gone)
+    strike_out(connection, scope, is_gone)
     forget_empty_scopes(connection, scope, include_child_scopes=include_child_scopes)
     return removed
 
 
 def sweep(connection: Connection) -> None:
-    """Remove what nothing refers to any more, wherever it is.
+    """Delete everything that nothing refers to any more.
 
     Words of passages stay behind where a keyword engine that keeps none did the forgetting.
     """
@@ -77,7 +198,13 @@ def sweep(connection: Connection) -> None:
 
 
 def forget_empty_scopes(connection: Connection, scope: str, *, include_child_scopes: bool = False) -> None:
-    """Remove the names of a scope, and of those below it, where nothing is left."""
+    """Delete the names of a scope, and of those below it, where nothing is left.
+
+    Args:
+        connection: A connection in a write transaction.
+        scope: The scope.
+        include_child_scopes: Also look at the scopes below it.
+    """
     values = scope_values(scope, include_child_scopes=include_child_scopes)
     connection.execute(f"DELETE FROM scopes WHERE {SCOPE_AND_CHILDREN} AND {_EMPTY_SCOPES}", values)
 
@@ -95,7 +222,7 @@ def _remove_one(connection: Connection, scope_id: int | None, id: str) -> bool:
 
 
 def _strike_out_of_lists(connection: Connection, column: str, scope_id: int, ids: Sequence[str]) -> None:
-    """In one pass over the scope, however many ids there are."""
+    """Remove ids from a JSON list column in one pass over the scope, however many ids there are."""
     dialect, gone = connection.dialect, set(ids)
     named = f"EXISTS (SELECT 1 FROM ({dialect.items(column)}) AS listed WHERE {dialect.among('value', ':sought')})"
     sought = dialect.listed(ids)

@@ -1,4 +1,4 @@
-"""How a memory becomes a row, and a row a memory again.
+"""Row codec: encodes memories as rows, and decodes rows as memories.
 
 Rows were checked when they were written, so reading skips validation.
 """
@@ -6,15 +6,15 @@ Rows were checked when they were written, so reading skips validation.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
-from memory_retrievers.fields import microseconds, moment
-from memory_retrievers.messages import Message
+from memory_retrievers.errors import BackendError
 from memory_retrievers.models import (
     AnyMemory,
     Category,
@@ -25,7 +25,9 @@ from memory_retrievers.models import (
     SemanticMemory,
     Tier,
 )
-from memory_retrievers.scene_records import EventType, SceneDetails
+from memory_retrievers.models.fields import microseconds, moment
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.scenes import EventType, SceneDetails
 
 UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 """What reading a damaged row ends in."""
@@ -37,7 +39,7 @@ def encode_time(value: datetime | None) -> int | None:
 
 
 def encode_json(value: object) -> str:
-    """Compact JSON; what pydantic let in is JSON already."""
+    """Encode as compact JSON; pydantic has admitted only JSON values."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -50,12 +52,12 @@ def _decode_object(text: str) -> dict[str, Any]:
 
 
 def encode_messages(messages: Iterable[Message]) -> str:
-    """The messages as a JSON list of [role, content, microseconds]."""
+    """Encode messages as a JSON list of [role, content, microseconds]."""
     return encode_json([[message.role, message.content, encode_time(message.timestamp)] for message in messages])
 
 
 def decode_messages(text: str | None) -> tuple[Message, ...]:
-    """The messages of such a list; none of no list."""
+    """Decode messages from such a list; None gives none."""
     if text is None:
         return ()
     return tuple(
@@ -78,7 +80,7 @@ def _decode_scene(text: str) -> SceneDetails:
 
 
 def _word(words: type[StrEnum]) -> Callable[[str], StrEnum]:
-    """The member of that value, without the detour of calling the enumeration."""
+    """Return the enum member of a value by table, faster than calling the enumeration."""
     return {word.value: word for word in words}.__getitem__
 
 
@@ -139,7 +141,7 @@ _SEMANTIC_PLAN: Final = tuple((name, _POSITION[name], decode) for name, decode i
 
 
 def encode(memory: AnyMemory) -> dict[str, object]:
-    """Column values of a memory, without scope and messages."""
+    """Encode a memory as column values, without scope and messages."""
     if isinstance(memory, EpisodicMemory):
         fields, content = _EPISODIC, memory.summary
     else:
@@ -152,7 +154,7 @@ def encode(memory: AnyMemory) -> dict[str, object]:
 
 
 def decode(row: tuple[Any, ...]) -> AnyMemory:
-    """The memory of a row of COLUMNS, then kind, content, scope and messages."""
+    """Decode a memory from a row of COLUMNS, then kind, content, scope and messages."""
     kind, content, scope, messages = row[-4:]
     if kind == Kind.EPISODIC:
         values = _decode_fields(row, _EPISODIC_PLAN)
@@ -161,6 +163,38 @@ def decode(row: tuple[Any, ...]) -> AnyMemory:
     values = _decode_fields(row, _SEMANTIC_PLAN)
     values.update(scope=scope, fact=content)
     return _constructed(SemanticMemory, values)
+
+
+def memory_of(row: tuple[Any, ...]) -> AnyMemory:
+    """Decode a memory as :func:`decode` does, with errors of this package.
+
+    Raises:
+        BackendError: The row is damaged.
+    """
+    try:
+        return decode(row)
+    except UNREADABLE as error:
+        raise _damaged(error, f"memory {row[0]!r} in scope {row[-2]!r}") from error
+
+
+@contextmanager
+def readable(what: str) -> Iterator[None]:
+    """Raise errors of decoding a stored record as errors of this package.
+
+    Raises:
+        BackendError: The record is damaged.
+    """
+    try:
+        yield
+    except UNREADABLE as error:
+        raise _damaged(error, what) from error
+
+
+def _damaged(error: Exception, what: str) -> BackendError:
+    return BackendError(
+        f"{what} is damaged and cannot be read ({type(error).__name__}): run verify, which names damage, and restore "
+        "a backup"
+    )
 
 
 def _decode_fields(row: tuple[Any, ...], plan: tuple[tuple[str, int, _Decode | None], ...]) -> dict[str, Any]:
@@ -172,7 +206,7 @@ def _decode_fields(row: tuple[Any, ...], plan: tuple[tuple[str, int, _Decode | N
 
 
 def _constructed(model: type[ModelT], values: dict[str, Any]) -> ModelT:
-    """What ``model_construct`` makes when every field is given, at a tenth of its price: no loop over the fields."""
+    """Build a record as ``model_construct`` does when every field is given, ten times as fast."""
     record = model.__new__(model)
     for name, value in (
         ("__dict__", values),

@@ -1,14 +1,17 @@
-"""A selection as SQL: the one place where scope, kind and every filter become conditions.
-
-The fragments name the table of memories ``m`` and take named parameters from :func:`parameters`.
-"""
+"""A selection of passages as SQL, and their layout by memory."""
 
 from __future__ import annotations
 
-from memory_retrievers import scopes
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
 from memory_retrievers.backends.sql.connection import Dialect
 from memory_retrievers.backends.sql.rows import encode_time
-from memory_retrievers.passages import TURN, Selection
+from memory_retrievers.models import scopes
+from memory_retrievers.models.selection import TURN, WHOLE, Layout, Selection
 
 _ONE_SCOPE = "= (SELECT id FROM scopes WHERE scope = :scope)"
 _SCOPE_AND_CHILDREN = (
@@ -20,27 +23,27 @@ _HELD = """coalesce(m.valid_at, m.start_at) <= :as_of AND (m.invalid_at IS NULL 
 
 
 def scope_condition(selection: Selection) -> str:
-    """What a ``scope_id`` must be, to be written after the column's name."""
+    """SQL condition on a ``scope_id``, to be written after the column's name."""
     return _SCOPE_AND_CHILDREN if selection.include_child_scopes else _ONE_SCOPE
 
 
 def searched(selection: Selection) -> str:
-    """The condition for a passage ``p`` of a memory of the kind to be of the fields that are searched."""
+    """SQL condition for a passage ``p`` to be of the fields that are searched."""
     return "TRUE" if TURN in selection.fields else "p.part = :kind"
 
 
 def of_scope(dialect: Dialect, selection: Selection) -> str:  # noqa: ARG001 - as :func:`where`
-    """The condition for a memory ``m`` to be of the scope and kind, whatever its state."""
+    """SQL condition for a memory ``m`` to be of the scope and kind, whatever its state."""
     return in_scope(selection)
 
 
 def in_scope(selection: Selection) -> str:
-    """The same; it is said alike everywhere."""
+    """SQL condition for a memory ``m`` to be of the scope and kind, in every dialect."""
     return f"m.scope_id {scope_condition(selection)} AND m.kind = :kind"
 
 
 def where(dialect: Dialect, selection: Selection) -> str:
-    """The condition for a memory ``m`` to be seen: in scope, of the kind, holding, not expired, as it is asked for."""
+    """SQL condition for a memory ``m`` to be visible: of the scope and kind, valid, unexpired, matching the filters."""
     conditions = [
         in_scope(selection),
         "m.invalid_at IS NULL" if selection.as_of is None else _HELD,
@@ -51,7 +54,7 @@ def where(dialect: Dialect, selection: Selection) -> str:
 
 
 def narrowing(dialect: Dialect, selection: Selection) -> list[str]:
-    """The conditions that hold for a memory ``m`` beyond scope, kind and state."""
+    """SQL conditions on a memory ``m`` beyond scope, kind and state."""
     asked = {
         "m.category = :category": selection.category is not None,
         "m.tier = :tier": selection.tier is not None,
@@ -66,7 +69,7 @@ def narrowing(dialect: Dialect, selection: Selection) -> list[str]:
 
 
 def index(selection: Selection) -> str:
-    """The index that answers for a selection without a look at the memories themselves, as far as one can."""
+    """Name of the index that answers for a selection without reading the memories, as far as one can."""
     return "memories_by_origin" if selection.origins else "memories_by_state"
 
 
@@ -75,7 +78,7 @@ def _origins(selection: Selection) -> dict[str, object]:
 
 
 def parameters(dialect: Dialect, selection: Selection) -> dict[str, object]:
-    """The values the fragments refer to."""
+    """Parameters of the SQL fragments."""
     children, children_end = scopes.child_range(selection.scope)
     return {
         "scope": selection.scope,
@@ -93,3 +96,56 @@ def parameters(dialect: Dialect, selection: Selection) -> dict[str, object]:
         **{f"tag_{number}": tag for number, tag in enumerate(selection.tags)},
         **_origins(selection),
     }
+
+
+_PLACE: Final = f"CAST(substr(p.part, {len(TURN) + 2}) AS INTEGER)"
+
+LAYOUT: Final = f"""
+    p.id, m.row, CASE WHEN p.part = m.kind THEN {WHOLE} ELSE {_PLACE} END, p.speaker, p.tells_time,
+    coalesce(m.start_at, 0)
+"""
+"""What :func:`laid_out` reads, of passages ``p`` and their memories ``m``."""
+
+
+def laid_out(rows: Iterable[Sequence[Any]]) -> Layout:
+    """Build a layout from rows of ``LAYOUT``, which may come in any order."""
+    ordered = sorted(rows, key=lambda row: (row[1], row[2], row[0]))
+    names: dict[str, int] = {}
+    passages, memories, places, speakers, tells_time, began = zip(*ordered, strict=True) if ordered else [()] * 6
+    codes = [-1 if speaker is None else names.setdefault(speaker, len(names)) for speaker in speakers]
+    return Layout(
+        passages=np.array(passages, np.int64),
+        memories=np.array(memories, np.int64),
+        places=np.array(places, np.int64),
+        speakers=np.array(codes, np.int64),
+        tells_time=np.array(tells_time, np.bool_),
+        began=np.array(began, np.int64),
+        names=tuple(names),
+    )
+
+
+def size_of(layout: Layout) -> int:
+    """Size of a layout in bytes."""
+    columns = (
+        layout.passages,
+        layout.memories,
+        layout.places,
+        layout.speakers,
+        layout.tells_time,
+        layout.began,
+    )
+    return sum(column.nbytes for column in columns) + sum(map(sys.getsizeof, layout.names))
+
+
+def taken(layout: Layout, memories: Sequence[int]) -> Layout:
+    """Return the part of a layout about these memories; it keeps the names of all speakers."""
+    kept = np.isin(layout.memories, np.array(memories, np.int64))
+    return Layout(
+        passages=layout.passages[kept],
+        memories=layout.memories[kept],
+        places=layout.places[kept],
+        speakers=layout.speakers[kept],
+        tells_time=layout.tells_time[kept],
+        began=layout.began[kept],
+        names=layout.names,
+    )

@@ -1,8 +1,10 @@
-"""Whether the file is whole, and every memory can be read and has its passages, texts and vectors."""
+"""Checks a whole store: memories, passages, vectors and postings."""
 
 from __future__ import annotations
 
+import json
 import math
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -12,17 +14,117 @@ from memory_retrievers.backends.sql import characters
 from memory_retrievers.backends.sql.connection import Connection, Database, Dialect, one
 from memory_retrievers.backends.sql.contents import RawMemory, RawPassage, all_rows, read_page
 from memory_retrievers.backends.sql.rows import UNREADABLE, decode
-from memory_retrievers.contents import Problems, VerificationReport
 from memory_retrievers.errors import BackendError
-from memory_retrievers.models import AnyMemory
-from memory_retrievers.turn_passages import passage_text, passage_texts, turn_place
+from memory_retrievers.models import AnyMemory, Kind
+from memory_retrievers.models.contents import Problems, VerificationReport
+from memory_retrievers.models.selection import MAX_LENGTH_ERROR, Passage
+from memory_retrievers.text import analyze
+from memory_retrievers.text.passages import passage_text, passage_texts, turn_place
 
-MAX_LENGTH_ERROR: Final = 1e-3
-"""How far a vector may be from unit length; single precision is off by a millionth."""
+PAGE: Final = 256
+"""Passages in a page."""
+
+_PASSAGES: Final = """
+    SELECT p.id, p.memory, s.scope, m.kind, p.part, c.text FROM passages p JOIN passage_contents c ON c.passage = p.id
+    JOIN memories m ON m.row = p.memory JOIN scopes s ON s.id = m.scope_id
+    WHERE p.id > ? AND m.kind IN ('episodic', 'semantic') ORDER BY p.id LIMIT ?
+"""
+
+# Each word of a passage is looked up where its posting should be: how many are there, and how many of those are right.
+_POSTINGS: Final = """
+    SELECT count(*),
+    count(*) FILTER (WHERE p.frequency = words.value AND p.length = :length AND p.memory = :memory)
+    FROM {words} {in_order} postings p
+    ON p.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND p.kind = :kind AND p.term = words.key
+    AND p.passage = :passage
+"""
+_STATISTICS: Final = """
+    SELECT s.scope, k.scope_id, k.kind, k.passages, k.terms
+    FROM keyword_statistics k LEFT JOIN scopes s ON s.id = k.scope_id WHERE k.passages <> 0 OR k.terms <> 0
+"""
+
+
+def read_passages(connection: Connection) -> Iterator[list[Passage]]:
+    """Yield all passages that have a text, in pages, by id."""
+    last = -1
+    while page := connection.execute(_PASSAGES, (last, PAGE)).fetchall():
+        yield [
+            Passage(id=passage, memory=memory, scope=scope, kind=Kind(kind), part=part, text=text)
+            for passage, memory, scope, kind, part, text in page
+            if isinstance(text, str)  # a damaged file may hold anything
+        ]
+        last = page[-1][0]
+
+
+def verify_postings(database: Database) -> VerificationReport:
+    """Compare postings and statistics with the texts, page by page."""
+    problems, postings = Problems(), 0
+    try:
+        with database.read(snapshot=True) as connection:
+            postings = int(one(connection, "SELECT count(*) FROM postings"))
+            problems.add(_index_problems(connection, postings))
+    except BackendError as error:
+        problems.add([f"{error}; the rest of the keyword index could not be looked at"])
+    return VerificationReport(postings=postings, problems=problems.listed())
+
+
+def _index_problems(connection: Connection, postings: int) -> Iterator[str]:
+    passages: Counter[tuple[object, object]] = Counter()
+    terms: Counter[tuple[object, object]] = Counter()
+    in_place = 0
+    for page in read_passages(connection):
+        for passage in page:
+            words = Counter(analyze(passage.text))
+            found, right = _look_up(connection, passage, words)
+            if right < len(words):
+                yield f"{len(words) - right} postings of {_name(connection, passage)} are missing or wrong"
+            in_place += found
+            passages[passage.scope, str(passage.field)] += 1
+            terms[passage.scope, str(passage.field)] += words.total()
+    if postings > in_place:
+        yield f"{postings - in_place} postings stand for words that no passage has"
+    yield from _statistics_problems(connection, passages, terms)
+
+
+def _look_up(connection: Connection, passage: Passage, words: Counter[str]) -> tuple[int, int]:
+    values = {
+        "words": json.dumps(words),
+        "length": words.total(),
+        "memory": passage.memory,
+        "scope": passage.scope,
+        "kind": passage.field,
+        "passage": passage.id,
+    }
+    dialect = connection.dialect
+    look_up = _POSTINGS.format(words=dialect.counted(":words", "words"), in_order=dialect.in_order)
+    found, right = connection.execute(look_up, values).fetchone()
+    return int(found), int(right)
+
+
+def _name(connection: Connection, passage: Passage) -> str:
+    name = one(connection, "SELECT id FROM memories WHERE row = ?", (passage.memory,))
+    memory = f"memory {name!r} in scope {passage.scope!r}"
+    return memory if passage.part == passage.kind else f"passage {passage.part!r} of {memory}"
+
+
+def _statistics_problems(
+    connection: Connection,
+    passages: Counter[tuple[object, object]],
+    terms: Counter[tuple[object, object]],
+) -> Iterator[str]:
+    found = connection.execute(_STATISTICS)
+    kept = {(scope_id if scope is None else scope, kind): counts for scope, scope_id, kind, *counts in found}
+    for scope, kind in passages.keys() | kept.keys():
+        right, found = [passages[scope, kind], terms[scope, kind]], kept.get((scope, kind), [0, 0])
+        if found != right:
+            yield (
+                f"the keyword statistics of scope {scope!r} ({kind}) say {found[0]} passages with {found[1]} words "
+                f"instead of {right[0]} with {right[1]}"
+            )
 
 
 def verify(database: Database) -> VerificationReport:
-    """Look through the whole ledger, a page at a time; damage ends in the report, not in an exception."""
+    """Check the whole ledger page by page; damage is listed in the report, not raised."""
     problems, memories, passages = Problems(), 0, 0
     try:
         with database.read(snapshot=True) as connection:

@@ -1,7 +1,4 @@
-"""Connections to one SQLite file: one writer, a pool of readers, and transactions that are durable when they end.
-
-With ``failures`` the only file that imports sqlite3.
-"""
+"""The SQLite file: one writer, a pool of readers, and transactions that are durable when they end."""
 
 from __future__ import annotations
 
@@ -9,47 +6,38 @@ import math
 import os
 import sqlite3
 import threading
-import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
 
-from memory_retrievers.appearing import new_directory
+from memory_retrievers.backends.files import PRIVATE, Access, make_file, new_directory
 from memory_retrievers.backends.sql import connection as sql
 from memory_retrievers.backends.sql.connection import one
-from memory_retrievers.backends.sqlite import migrating
-from memory_retrievers.backends.sqlite.dialect import SQLiteDialect
-from memory_retrievers.backends.sqlite.failures import SQLITE_ERRORS, translated, wrapped
+from memory_retrievers.backends.sqlite import connection as connections
+from memory_retrievers.backends.sqlite import schema, seal
+from memory_retrievers.backends.sqlite.connection import (
+    SQLITE_ERRORS,
+    Connection,
+    State,
+    translated,
+    wrapped,
+)
+from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.errors import READ_ONLY, BackendError, ConfigurationError
 
-_PRAGMAS = (
-    "PRAGMA foreign_keys = ON",
-    "PRAGMA busy_timeout = 10000",
-    "PRAGMA cache_size = -32768",  # KiB, per connection
-    "PRAGMA mmap_size = 1073741824",  # pages come from the page cache without a copy
-    "PRAGMA temp_store = MEMORY",
-    "PRAGMA secure_delete = ON",  # what is deleted is overwritten, not only unlinked
-)
-
-_PATIENCE = 10.0  # seconds; that of busy_timeout
-
 # SQLite fails rather than waits when two threads switch a new file to WAL at once.
-_opening = threading.Lock()
+# Reentrant: a store that is garbage collected while another is being opened is closed right then.
+_opening = threading.RLock()
 if hasattr(os, "register_at_fork"):  # a child must not inherit it from a thread that it does not have
     os.register_at_fork(before=_opening.acquire, after_in_parent=_opening.release, after_in_child=_opening.release)
 
+# How many of this process's databases are connected to a file.
+_connections: Counter[Path] = Counter()
 
 # How a write transaction begins, is committed and is undone.
 _OUTERMOST = ("BEGIN IMMEDIATE", "COMMIT", ("ROLLBACK",))
 _JOINED = ("SAVEPOINT joined", "RELEASE joined", ("ROLLBACK TO joined", "RELEASE joined"))
-
-
-class Connection(sqlite3.Connection):
-    """A connection to SQLite."""
-
-    dialect = SQLiteDialect()
-    versions: dict[str, Any] | None = None
 
 
 class Database:
@@ -61,25 +49,43 @@ class Database:
     Args:
         path: The file; None keeps everything in memory.
         read_only: Only look into a file that exists, also beside a process that writes it.
+        access: The modes of the files that are made.
     """
 
-    def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
+    def __init__(self, path: Path | None, *, read_only: bool = False, access: Access = PRIVATE) -> None:
         self._path = path
         self._read_only = read_only
+        self._access = access
         self._process = os.getpid()
         self._writing = threading.RLock()
         self._writer_thread: int | None = None
         self._pool_lock = threading.Lock()
         self._idle: list[Connection] = []
+        self._local = threading.local()
         self._last_passage = 0
         self._feeding = threading.RLock()
         self._closed = False
+        self._unchanging: State | None = None
+        self._place = None if path is None else path.absolute()
+        self._sealed = False
         with wrapped(path), _opening:
+            if path is not None:
+                self._check_or_make(path)
             self._writer = self._connect(migrate=True)
+            if self._place is not None:
+                _connections[self._place] += 1
+
+    def _check_or_make(self, path: Path) -> None:
+        """Check the file as a whole before it is connected to; reading it later would lose SQLite's locks."""
+        if not self._read_only:
+            _made(path, self._access)
+        if self._place not in _connections and path.is_file():
+            _check_seal(path)
+        self._sealed = seal.is_there(path)
 
     @contextmanager
     def write(self, *scopes: str) -> Iterator[Connection]:  # noqa: ARG002 - there is one writer anyway
-        """A write transaction: committed at the end, rolled back on any exception.
+        """Open a write transaction: committed at the end, rolled back on any exception.
 
         One inside another joins it and is committed with it; if it fails, what it wrote is undone, even if the outer
         one goes on.
@@ -87,6 +93,7 @@ class Database:
         self._require_writable()
         with self._writing, wrapped(self._path):
             self._require_open()
+            self._break_seal()
             outer_thread = self._writer_thread
             begin, commit, undo = _OUTERMOST if outer_thread is None else _JOINED
             self._writer.execute(begin)
@@ -101,10 +108,13 @@ class Database:
                 raise
             finally:
                 self._writer_thread = outer_thread
+                begun: Connection | None = getattr(self._local, "reading", None)
+                if begun is not None and begun.versions is not None:
+                    begun.versions.clear()  # this thread's own write has changed them
 
     @contextmanager
     def read(self, *, snapshot: bool = False) -> Iterator[Connection]:
-        """A connection to read with; inside this thread's own write transaction, that transaction's.
+        """Open a connection for reading; inside this thread's own write transaction, that transaction's.
 
         Args:
             snapshot: All statements see one state, whatever is committed meanwhile. A single statement does anyway.
@@ -115,23 +125,48 @@ class Database:
                 self._require_open()
                 yield self._writer
             return
-        connection = self._take()
-        try:
+        begun: Connection | None = getattr(self._local, "reading", None)
+        if begun is not None and not snapshot:
+            with wrapped(self._path):
+                self._require_open()
+                yield begun
+            return
+        with self._reader() as connection:
             if snapshot:
                 connection.execute("BEGIN")
             yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """See ``sql.connection.Database``: one connection, and the versions of scopes are asked for once."""
+        self._require_own_process()
+        within = self._path is None or self._writer_thread == threading.get_ident()
+        if within or getattr(self._local, "reading", None) is not None:
+            yield
+            return
+        with self._reader() as connection:
+            connection.versions = {}
+            self._local.reading = connection
+            try:
+                yield
+            finally:
+                self._local.reading = connection.versions = None
+
+    @contextmanager
+    def _reader(self) -> Iterator[Connection]:
+        """A connection of the pool, for one thread at a time."""
+        connection = self._take()
+        try:
+            yield connection
+            self._require_unchanged()
         except SQLITE_ERRORS as error:
             raise translated(error, self._path) from error
         finally:
             self._give_back(connection)
 
-    def reading(self) -> AbstractContextManager[None]:
-        """See ``sql.connection.Database``; every read asks for itself, which costs nothing here."""
-        return nullcontext()
-
     @contextmanager
     def feeding(self) -> Iterator[None]:
-        """One process writes a file, so only its threads have to take turns."""
+        """Hold a lock among the threads of this process, the only one that writes the file."""
         with self._feeding:
             yield
 
@@ -140,7 +175,7 @@ class Database:
         return nullcontext(enter_result=True)
 
     def next_passages(self, connection: sql.Connection, number: int) -> Sequence[int]:
-        """Ids for new passages, inside a write transaction."""
+        """Allocate ids for new passages, inside a write transaction."""
         # A transaction that fails takes the table's own counter back; whoever read within it may remember the ids.
         last = one(connection, "SELECT seq FROM sqlite_sequence WHERE name = 'passages'") or 0
         first = max(self._last_passage, last) + 1
@@ -148,7 +183,7 @@ class Database:
         return range(first, first + number)
 
     def problems(self, connection: sql.Connection) -> Iterator[str]:
-        """What SQLite finds wrong with its file."""
+        """Describe the damage that SQLite finds in its file."""
         for (finding,) in connection.execute("PRAGMA integrity_check"):
             if finding != "ok":
                 yield f"SQLite's integrity check: {finding}"
@@ -156,7 +191,7 @@ class Database:
             yield f"row {row} of the table {table} belongs to a row of {parent} that is not there"
 
     def compact(self) -> None:
-        """Write the file anew and empty its log, so that no byte is left in them but what the tables hold.
+        """Rewrite the file and empty its log, so that only bytes of current data are left.
 
         Raises:
             ConfigurationError: A transaction of this thread is still open.
@@ -167,47 +202,61 @@ class Database:
             self._require_open()
             if self._writer_thread is not None:
                 raise ConfigurationError("a file cannot be compacted inside a transaction: end it first")
+            self._break_seal()
             self._writer.execute("VACUUM")
             if self._path is not None and one(self._writer, "PRAGMA wal_checkpoint(TRUNCATE)"):
                 raise BackendError(f"{self._path} is still being read, so its log could not be emptied: try again")
 
     def copy_to(self, file: Path) -> None:
-        """Write everything that is committed to a file in a new directory: one moment, whatever is written meanwhile.
+        """Write all committed data to a file in a new directory, as of one point in time.
 
         Raises:
             ConfigurationError: The directory is in use, or cannot be made.
             BackendError: The copy failed, and nothing was left of it.
         """
         with (
-            new_directory(file.parent, becoming="a copy") as directory,
+            new_directory(file.parent, becoming="a copy", access=self._access) as directory,
             self.read() as source,
             wrapped(file),
-            closing(sqlite3.connect(directory / file.name)) as target,
         ):
-            source.backup(target)
+            _made(directory / file.name, self._access)
+            with closing(sqlite3.connect(directory / file.name)) as target:
+                source.backup(target)
+            seal.write(directory / file.name, self._access)
 
     def close(self) -> None:
-        """Close every connection; a second call does nothing, nor does one in a forked child, which has none."""
+        """Close every connection; does nothing if called again or in a forked child, which has none."""
         if self._process != os.getpid():
             return
-        with self._writing, self._pool_lock:
+        with self._writing, self._pool_lock, _opening:
+            if self._closed:
+                return
             self._closed = True
             for connection in (self._writer, *self._idle):
                 connection.close()
             self._idle.clear()
+            if self._place is not None:
+                self._leave(self._place)
+
+    def _leave(self, place: Path) -> None:
+        _connections[place] -= 1
+        if not _connections[place]:
+            del _connections[place]
+            if not self._read_only and not self._sealed:
+                seal.write(place, self._access)
+
+    def _break_seal(self) -> None:
+        if self._sealed and self._path is not None:
+            seal.remove(self._path)
+            self._sealed = False
 
     def _connect(self, *, migrate: bool = False) -> Connection:
-        # autocommit: transactions are ours to begin and end
-        connection = sqlite3.connect(
-            _address(self._path, read_only=self._read_only),
-            uri=True,
-            isolation_level=None,
-            check_same_thread=False,
-            cached_statements=256,
-            factory=Connection,
-        )
+        if self._read_only and self._path is not None:
+            connection, self._unchanging = connections.look_into(self._path)
+        else:
+            connection = connections.connect(connections.address_of(self._path, mode="rwc"))
         try:
-            for pragma in _PRAGMAS:
+            for pragma in connections.PRAGMAS:
                 connection.execute(pragma)
             connection.create_function("ln", 1, math.log, deterministic=True)  # not every SQLite is built with it
             if migrate:
@@ -218,14 +267,25 @@ class Database:
         return connection
 
     def _bring_up_to_date(self, connection: Connection) -> None:
-        migrating.refuse_newer(connection, self._path)
+        schema.refuse_newer(connection, self._path)
         if self._read_only:
-            migrating.refuse_older(connection, self._path)
+            schema.refuse_older(connection, self._path)
             return
         if self._path is not None:
-            _switch_to_wal(connection)
+            if schema.version_of(connection) != len(MIGRATIONS):
+                self._break_seal()
+            connections.switch_to_wal(connection)
             connection.execute("PRAGMA synchronous = FULL")  # an acknowledged memory survives a power cut
-        migrating.migrate(connection)
+        schema.migrate(connection)
+
+    def _require_unchanged(self) -> None:
+        """Check that a file opened as immutable, which SQLite does not lock, has not been changed."""
+        if (
+            self._unchanging is not None
+            and self._path is not None
+            and self._unchanging != connections.state_of(self._path)
+        ):
+            raise BackendError(f"{self._path} was written elsewhere while it was read here: open it again")
 
     def _take(self) -> Connection:
         with self._pool_lock:
@@ -263,36 +323,33 @@ class Database:
 
 
 def read_note(path: Path, name: str) -> str | None:
-    """A note of a store, whichever version wrote it, also beside a process that writes it; None if there is none.
+    """Read a metadata value of a store of any version, also while another process writes it; None if there is none.
 
     Raises:
         ConfigurationError: A newer version of the package wrote the store.
         BackendError: The file is not a SQLite database, or cannot be opened.
     """
-    address = _address(path, read_only=True)
-    with wrapped(path), closing(sqlite3.connect(address, uri=True, factory=Connection)) as connection:
-        migrating.refuse_newer(connection, path)
-        if not migrating.version_of(connection):  # nothing has been written yet
+    with wrapped(path), _opening, closing(connections.look_into(path)[0]) as connection:
+        schema.refuse_newer(connection, path)
+        if not schema.version_of(connection):  # nothing has been written yet
             return None
         note: str | None = one(connection, "SELECT value FROM notes WHERE name = ?", (name,))
         return note
 
 
-def _address(path: Path | None, *, read_only: bool) -> str:
-    if path is None:
-        return ":memory:"
-    return f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+def _made(path: Path, access: Access) -> None:
+    """Create the empty file with its mode, which SQLite copies to its log and the other files beside it."""
+    try:
+        make_file(path, access)
+    except OSError as error:
+        raise BackendError(f"unable to open {path}: {error.strerror}") from error
 
 
-def _switch_to_wal(connection: Connection) -> None:
-    """SQLite does not wait by itself where another process is at the same thing."""
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-        else:
-            return
+def _check_seal(path: Path) -> None:
+    try:
+        seal.check(path)
+    except BackendError:
+        # a newer version of the package may note it in another way; looked at so, nothing is made beside it
+        with closing(connections.connect(connections.address_of(path, mode="ro&immutable=1"))) as connection:
+            schema.refuse_newer(connection, path)
+        raise

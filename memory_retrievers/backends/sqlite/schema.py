@@ -1,9 +1,15 @@
-"""The tables, as the list of migrations that makes them. A migration that has been released is never edited.
+"""The tables and triggers of the SQLite file, version by version, and the migrations between them."""
 
-Times are microseconds since 1970 in UTC; lists and objects are JSON; vectors are little-endian float32.
-"""
+from __future__ import annotations
 
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from memory_retrievers.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    import sqlite3
+
 
 _FIRST: Final = (
     "CREATE TABLE notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -273,3 +279,53 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _TURNS,
 )
 """Schema version n is what the first n migrations make; the file keeps it in ``PRAGMA user_version``."""
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """Version of the file's schema; 0 if nothing has been written yet."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def refuse_newer(connection: sqlite3.Connection, path: Path | None) -> None:
+    """Raise an error if a newer version of the package wrote the schema.
+
+    Raises:
+        ConfigurationError: It does not.
+    """
+    version = version_of(connection)
+    if version > len(MIGRATIONS):
+        raise ConfigurationError(
+            f"{path} was written by a newer version of memory-retrievers (schema {version}, this one knows "
+            f"{len(MIGRATIONS)}): upgrade the package. Nothing was changed."
+        )
+
+
+def refuse_older(connection: sqlite3.Connection, path: Path | None) -> None:
+    """Raise an error if the file must be migrated before it can be read.
+
+    Raises:
+        ConfigurationError: It has to be migrated first.
+    """
+    if (version := version_of(connection)) < len(MIGRATIONS):
+        raise ConfigurationError(
+            f"{path} was written by an older version of memory-retrievers (schema {version}, this one reads "
+            f"{len(MIGRATIONS)}): open it once without read_only=True, which brings it up to date"
+        )
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Create the tables or bring them up to date, in one transaction."""
+    if version_of(connection) == len(MIGRATIONS):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # another opener may have migrated while this one waited for the lock
+        for statements in MIGRATIONS[version_of(connection) :]:
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # on a full disk SQLite has rolled back by itself
+            connection.execute("ROLLBACK")
+        raise

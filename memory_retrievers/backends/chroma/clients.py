@@ -1,0 +1,178 @@
+"""Chroma clients: opened at first use, shared within the process, without telemetry."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from memory_retrievers.errors import BackendError, ConfigurationError
+from memory_retrievers.text import one_line
+
+if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
+    from chromadb.api.models.Collection import Collection
+
+
+TELEMETRY: Final = "ANONYMIZED_TELEMETRY"
+"""What Chroma takes for a setting that is not given, from the moment it is imported."""
+
+
+def keep_to_this_machine() -> None:
+    """Turn off telemetry before Chroma is imported; some versions, 1.3.5 among them, send it by default.
+
+    What the user has set stays, and so does what holds where the user has imported Chroma first: clients of all that
+    is in memory share their settings, so ours cannot have others there.
+    """
+    if "chromadb" not in sys.modules:
+        os.environ.setdefault(TELEMETRY, "False")
+
+
+def own_client(directory: Path | None) -> ClientAPI:
+    """Open a client, with the settings of clients already open at the same path, as Chroma requires."""
+    keep_to_this_machine()
+    import chromadb
+    from chromadb.config import Settings
+
+    if directory is None:
+        return chromadb.EphemeralClient(settings=_running_settings("ephemeral"))
+    running = _running_settings(str(directory))
+    try:
+        return chromadb.PersistentClient(str(directory), settings=running or Settings(anonymized_telemetry=False))
+    except BaseException:
+        if running is None:
+            _forget(str(directory))
+        raise
+
+
+def _forget(identifier: str) -> None:
+    """Remove a client that failed to open from Chroma's cache, which would return it again."""
+    from chromadb.api.shared_system_client import SharedSystemClient
+
+    SharedSystemClient._identifier_to_system.pop(identifier, None)  # noqa: SLF001 - there is no public way to do it
+    getattr(SharedSystemClient, "_identifier_to_refcount", {}).pop(identifier, None)
+
+
+def is_open_elsewhere(directory: Path) -> bool:
+    """Return True if another client in this process has the directory open."""
+    return _running_settings(str(directory)) is not None
+
+
+def _running_settings(identifier: str) -> Any:  # noqa: ANN401 - chromadb.config.Settings, which is not imported here
+    if "chromadb" not in sys.modules:
+        return None
+    from chromadb.api.shared_system_client import SharedSystemClient
+
+    system = SharedSystemClient._identifier_to_system.get(identifier)  # noqa: SLF001 - there is no public way to ask
+    return None if system is None else system.settings
+
+
+CHROMA_FILE: Final = "chroma.sqlite3"
+"""The file by which a directory is known to be Chroma's."""
+
+_SHOWN: Final = 20
+"""So many names of collections are told when none of them is the one asked for."""
+
+_LONGEST: Final = 200
+"""Characters of what a server says that are passed on; some answer with a page of HTML."""
+
+
+@contextmanager
+def opened_collection(name: str, *, path: Path | None = None, url: str | None = None) -> Iterator[Collection]:
+    """Open a collection that exists, to read it.
+
+    Args:
+        name: The name of the collection.
+        path: The directory of a persistent Chroma; it is never made. Chroma does not bear two processes on one
+            directory: close whatever else has it open first.
+        url: The address of a Chroma server instead, like ``http://localhost:8000``.
+
+    Raises:
+        ConfigurationError: Not one of both is given, neither a store nor an address is there, or there is no such
+            collection.
+        BackendError: Chroma cannot open it, or does not answer.
+    """
+    if (path is None) == (url is None):
+        raise ConfigurationError("where is the Chroma collection: give either its directory or the address of a server")
+    client = _client_of_directory(path) if path is not None else _client_of_server(str(url))
+    try:
+        yield _found(client, name, place=str(path or url))
+    finally:
+        close_client(client)
+
+
+def close_client(client: ClientAPI) -> None:
+    """Close a client and its connections to a server, which Chroma itself leaves open."""
+    for each in (client, getattr(client, "_admin_client", None)):
+        session = getattr(getattr(each, "_server", None), "_session", None)
+        if session is not None:
+            session.close()
+    if close := getattr(client, "close", None):  # older Chromas close with the process
+        close()
+
+
+def _client_of_directory(path: Path) -> ClientAPI:
+    if not (path / CHROMA_FILE).is_file():
+        raise ConfigurationError(f"there is no Chroma store at {path}: name the directory that holds {CHROMA_FILE}")
+    keep_to_this_machine()
+    import chromadb
+    from chromadb.config import Settings
+
+    with _opening(str(path)):
+        return chromadb.PersistentClient(path, settings=Settings(anonymized_telemetry=False))
+
+
+def _client_of_server(url: str) -> ClientAPI:
+    _require_address(url)
+    keep_to_this_machine()
+    import chromadb
+    from chromadb.config import Settings
+
+    encrypted = urlsplit(url).scheme == "https"
+    with _opening(url):
+        return chromadb.HttpClient(host=url, ssl=encrypted, settings=Settings(anonymized_telemetry=False))
+
+
+@contextmanager
+def _opening(what: str) -> Iterator[None]:
+    """Name what could not be opened; Chroma raises ValueError, its own errors and those of its HTTP client."""
+    try:
+        yield
+    except Exception as error:
+        raise BackendError(f"{what} cannot be opened as a Chroma store: {_brief(error)}") from error
+
+
+def _found(client: ClientAPI, name: str, *, place: str) -> Collection:
+    from chromadb.errors import NotFoundError
+
+    with _opening(f"the collection {name!r} at {place}"):
+        try:
+            # no embedding function: vectors are read as they are, and Chroma's own would be downloaded
+            return client.get_collection(name, embedding_function=None)
+        except NotFoundError:
+            known = _names(client)
+    raise ConfigurationError(f"Chroma at {place} has no collection {name!r}; it has {known or 'none'}")
+
+
+def _names(client: ClientAPI) -> str:
+    names = sorted(collection.name for collection in client.list_collections())
+    return ", ".join(map(repr, names[:_SHOWN])) + (" and more" if len(names) > _SHOWN else "")
+
+
+def _require_address(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        well_formed = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        well_formed = False
+    if not well_formed:
+        raise ConfigurationError(f"{url!r} is no address of a Chroma server: give one like http://localhost:8000")
+
+
+def _brief(error: Exception) -> str:
+    said = one_line(str(error)) or type(error).__name__
+    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…"

@@ -1,0 +1,312 @@
+"""Chroma as a projection of the ledger: one collection, filled with our vectors, readable by any Chroma tool.
+
+Chroma is imported and opened at first use. Its exceptions and panics are raised as one of two errors: unreachable for
+now, or damaged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from memory_retrievers.backends.chroma.clients import CHROMA_FILE, is_open_elsewhere, keep_to_this_machine, own_client
+from memory_retrievers.backends.chroma.crash_guard import CrashGuard
+from memory_retrievers.backends.files import PRIVATE, Access, make_directories, make_file, set_modes
+from memory_retrievers.errors import BackendError, IndexOutOfStepError, MemoryRetrieversError
+from memory_retrievers.models.selection import TURN, ProjectedPassage, Selection
+
+if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
+    from chromadb.api.models.Collection import Collection
+
+    from memory_retrievers.models.selection import Vector
+
+ChromaClient: TypeAlias = "ClientAPI"
+
+NAME: Final = "memories"
+NEVER: Final = 2**53
+"""Stands for "does not expire": the largest moment that every JSON reader keeps exactly."""
+
+MICROSECONDS: Final = 1_000_000
+PAGE: Final = 1_000
+_PROBED: Final = 100
+_SAME_COSINE: Final = 0.9999
+
+_CONFIGURATION: Final[Any] = {"hnsw": {"space": "cosine", "ef_search": 400, "ef_construction": 200}}
+"""Chosen on 30,000 sentences (``benchmarks/recall.py``); Chroma takes them at creation only."""
+
+
+class ChromaProjection:
+    """A ``protocols.VectorProjection`` in a Chroma collection.
+
+    Args:
+        directory: Where Chroma keeps its files, for this store alone; None keeps them in memory, or at the client's.
+        client: A client of a Chroma server or of Chroma Cloud, in place of a directory. It is never closed here.
+        access: The modes of the files that are made.
+    """
+
+    def __init__(
+        self, directory: Path | None = None, *, client: ClientAPI | None = None, access: Access = PRIVATE
+    ) -> None:
+        self._directory = directory
+        self._given_client = client
+        self._client: ClientAPI | None = None
+        self._collection: Collection | None = None
+        self._guard = CrashGuard(directory.parent if directory else None, name="chroma", access=access)
+        self._access = access
+        self._found: frozenset[Path] = frozenset()
+
+    def open(self, generation: str) -> bool:
+        """See ``protocols.VectorProjection``."""
+        if self._guard.tripped:
+            raise IndexOutOfStepError("the process has died in Chroma twice in a row")
+        if self._directory is not None and not self._directory.exists():
+            return False
+        keep_to_this_machine()
+        from chromadb.errors import NotFoundError
+
+        with self._wrapped("open"):
+            try:
+                collection = self._connected().get_collection(self._name(generation), embedding_function=None)
+            except NotFoundError:
+                return False
+            if (collection.metadata or {}).get("generation") != generation:
+                return False
+            _probe(collection)
+            self._collection = collection
+        return True
+
+    def create(self, generation: str) -> None:
+        """See ``protocols.VectorProjection``."""
+        with self._wrapped("create"):
+            self._collection = self._connected().create_collection(
+                self._name(generation),
+                embedding_function=None,
+                configuration=_CONFIGURATION,
+                metadata={"generation": generation},
+            )
+            self._settle()
+
+    def put(self, passages: Sequence[ProjectedPassage]) -> None:
+        """See ``protocols.VectorProjection``."""
+        if not passages:
+            return
+        with self._wrapped("put"):
+            self._opened().upsert(
+                ids=[_id(passage.id) for passage in passages],
+                embeddings=np.stack([passage.vector for passage in passages]),
+                documents=[passage.text for passage in passages],
+                metadatas=[_metadata(passage) for passage in passages],
+            )
+            self._settle()
+
+    def remove(self, passages: Sequence[int]) -> None:
+        """See ``protocols.VectorProjection``."""
+        if passages:
+            with self._wrapped("remove"):
+                self._opened().delete(ids=list(map(_id, passages)))
+
+    def count(self) -> int:
+        """See ``protocols.VectorProjection``."""
+        with self._wrapped("count"):
+            return self._opened().count()
+
+    def search(self, vector: Vector, selection: Selection | None, *, limit: int) -> list[int]:
+        """Find passages near a vector, nearest first; approximate.
+
+        Args:
+            vector: Unit vector of the query, shape (d,).
+            selection: The scope, kind and filters that passages must match; None searches all.
+            limit: Maximum number of passages.
+
+        Returns:
+            Passage ids.
+        """
+        where = None if selection is None else _where(selection)
+        with self._wrapped("search"):
+            embeddings: Any = [vector]
+            found = self._opened().query(query_embeddings=embeddings, n_results=limit, where=where, include=[])
+            return list(map(_number, found["ids"][0]))
+
+    def differences(self, passages: Sequence[ProjectedPassage]) -> list[str]:
+        """See ``protocols.VectorProjection``."""
+        with self._wrapped("read"):
+            found = self._opened().get(
+                ids=[_id(passage.id) for passage in passages], include=["metadatas", "documents", "embeddings"]
+            )
+            columns = (found["metadatas"] or [], found["documents"] or [], _rows(found["embeddings"]))
+            stored = dict(zip(found["ids"], zip(*columns, strict=True), strict=True))
+        return [
+            f"passage {passage.id} in scope {passage.scope!r} {problem} in the vector projection"
+            for passage in passages
+            if (problem := _problem(passage, stored.get(_id(passage.id))))
+        ]
+
+    def ids(self) -> list[int]:
+        """See ``protocols.VectorProjection``."""
+        numbers: list[int] = []
+        with self._wrapped("read"):
+            while page := self._opened().get(limit=PAGE, offset=len(numbers), include=[])["ids"]:
+                numbers += map(_number, page)
+        return numbers
+
+    def destroy(self, generation: str | None, *, every_byte: bool = False) -> None:
+        """See ``protocols.VectorProjection``."""
+        if self._directory is None:
+            self._drop(generation)
+            return
+        self.close()
+        if is_open_elsewhere(self._directory):
+            self._drop(generation)
+            if every_byte:
+                raise BackendError(
+                    f"another Chroma client in this process has {self._directory} open, so its files cannot go: "
+                    "close that client and do this again"
+                )
+            return
+        with self._wrapped("destroy"):
+            if self._directory.is_dir() and not self._directory.is_symlink():
+                shutil.rmtree(self._directory)
+            else:
+                self._directory.unlink(missing_ok=True)
+        self._guard.reset()
+
+    def close(self) -> None:
+        """See ``protocols.VectorProjection``; a collection in memory is deleted."""
+        with contextlib.suppress(BackendError):
+            if self._directory is None and self._given_client is None and self._collection is not None:
+                self._drop((self._collection.metadata or {}).get("generation"))
+            client, self._client, self._collection = self._client, None, None
+            if client is not None and client is not self._given_client and hasattr(client, "close"):
+                with self._wrapped("close"):
+                    client.close()
+
+    def _connected(self) -> ClientAPI:
+        if self._client is None:
+            if self._directory is not None:
+                self._prepare(self._directory)
+            self._client = self._given_client or own_client(self._directory)
+        return self._client
+
+    def _prepare(self, directory: Path) -> None:
+        """Make the directory, and the file in it that SQLite gives its mode to others; note what was there before."""
+        self._found = frozenset(directory.rglob("*"))
+        if not directory.exists():
+            make_directories(directory, self._access)
+            make_file(directory / CHROMA_FILE, self._access)
+
+    def _settle(self) -> None:
+        """Set the file modes of what Chroma's native code has created; the directory's mode keeps others out."""
+        if self._directory is not None:
+            self._found |= set_modes(self._directory, self._access, leave=self._found)
+
+    def _opened(self) -> Collection:
+        if self._collection is None:
+            raise BackendError("the vector projection is closed")
+        return self._collection
+
+    def _name(self, generation: str) -> str:
+        """A directory is ours alone; elsewhere other collections stand beside."""
+        return NAME if self._directory is not None else f"{NAME}-{generation}"
+
+    def _drop(self, generation: str | None) -> None:
+        self._collection = None
+        if generation is None:
+            return
+        from chromadb.errors import NotFoundError
+
+        with self._wrapped("destroy"), contextlib.suppress(NotFoundError):
+            self._connected().delete_collection(self._name(generation))
+
+    @contextlib.contextmanager
+    def _wrapped(self, operation: str) -> Iterator[None]:
+        try:
+            with self._guard.entering(operation):
+                yield
+        except (MemoryRetrieversError, KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException as error:  # a panic of Chroma's native code is no Exception
+            raise self._failure(error) from error
+
+    def _failure(self, error: BaseException) -> BackendError:
+        """Map an exception to an error: damaged, or, with a server, unreachable for now."""
+        from chromadb.errors import InternalError, NotFoundError
+
+        problem = f"Chroma failed ({type(error).__name__}: {error})"
+        if self._given_client is None or isinstance(error, InternalError | NotFoundError):
+            return IndexOutOfStepError(problem)
+        return BackendError(problem)
+
+
+def _probe(collection: Collection) -> None:
+    """Read some rows and search for one, filtered and unfiltered, to find damage before a user's query does."""
+    sample = collection.get(limit=_PROBED, include=["embeddings", "metadatas"])
+    rows = _rows(sample["embeddings"])
+    if len(rows) != len(sample["ids"]):
+        raise IndexOutOfStepError("Chroma has lost vectors")
+    if len(rows):
+        kind = str((sample["metadatas"] or [{}])[-1]["kind"])
+        filters: tuple[Any, ...] = (None, {"kind": kind})
+        for where in filters:
+            collection.query(query_embeddings=[rows[-1]], n_results=_PROBED, where=where, include=["distances"])
+
+
+def _rows(embeddings: Any) -> Any:  # noqa: ANN401 - an array, or one of Chroma's many lists
+    return [] if embeddings is None else embeddings
+
+
+def _id(passage: int) -> str:
+    return f"p{passage}"
+
+
+def _number(id: str) -> int:
+    if not (id.startswith("p") and id[1:].isdecimal()):
+        raise IndexOutOfStepError("the Chroma collection holds a row that is not ours")
+    return int(id[1:])
+
+
+def _metadata(passage: ProjectedPassage) -> dict[str, str | int]:
+    """Metadata that Chroma can filter by; times are whole seconds, an expiry is rounded up."""
+    expires_at = NEVER if passage.expires_at is None else math.ceil(passage.expires_at / MICROSECONDS)
+    segments = passage.scope.split("/")
+    return {
+        "memory_id": passage.memory_id,
+        "kind": passage.kind,
+        "part": passage.part,
+        "origin": passage.origin,
+        "created_at": passage.created_at // MICROSECONDS,
+        **({} if passage.category is None else {"category": passage.category}),
+        "tier": passage.tier,
+        "expires_at": expires_at,
+        "scope": passage.scope,
+        **{f"s{depth}": "/".join(segments[:depth]) for depth in range(1, len(segments) + 1)},
+    }
+
+
+def _where(selection: Selection) -> Any:  # noqa: ANN401 - chromadb's Where
+    scope_key = f"s{selection.scope.count('/') + 1}" if selection.include_child_scopes else "scope"
+    # what stands for a memory as a whole is of the part that has its kind's name
+    conditions: list[dict[str, Any]] = [
+        {"kind" if TURN in selection.fields else "part": str(selection.kind)},
+        {scope_key: selection.scope},
+        {"expires_at": {"$gt": math.floor(selection.now.timestamp())}},
+    ]
+    if selection.category is not None:
+        conditions.append({"category": str(selection.category)})
+    return {"$and": conditions}
+
+
+def _problem(passage: ProjectedPassage, stored: tuple[Any, Any, Any] | None) -> str | None:
+    if stored is None:
+        return "is missing"
+    metadata, document, vector = stored
+    if metadata != _metadata(passage) or document != passage.text:
+        return "has another text or other metadata"
+    cosine = float(np.dot(vector, passage.vector) / (np.linalg.norm(vector) or 1.0))
+    return None if cosine >= _SAME_COSINE else "has another vector"

@@ -1,0 +1,1 @@
+"""Embedders: the bundled model, and the adapter for any other."""

@@ -1,0 +1,179 @@
+"""The bundled embedder: all-MiniLM-L6-v2 as int8 ONNX, run locally, without download or API key.
+
+The model works best in English. ``scripts/build_minilm.py`` made the files in ``model/`` and documents how.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory_retrievers.backends.embeddings.adapt import checked_texts
+from memory_retrievers.errors import EmbeddingError
+
+if TYPE_CHECKING:
+    from memory_retrievers.models.selection import Vector, Vectors
+
+MODEL_DIRECTORY: Final = Path(__file__).parent / "model"
+MODEL_SHA256: Final = "ebbf2ba52fa2a261cd76bfd607cd52fadfc6c673505cb15edf5bd796db5d7662"
+TOKENIZER_SHA256: Final = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
+
+DIMENSION: Final = 384
+MAXIMUM_TOKENS: Final = 256  # what the model was trained with; what a text has beyond is not seen
+BATCH_SIZE: Final = 32
+BATCH_TOKENS: Final = 8 * MAXIMUM_TOKENS  # long texts in smaller batches: the same speed in half the memory
+NO_TELEMETRY: Final = "ORT_DISABLE_TELEMETRY"
+"""What onnxruntime asks for as it is imported: from 1.32 on it keeps an id of this machine under ``~/.cache`` on Linux,
+and looks its makers' collector up; to tell it later is too late. A value that the user has set stays."""
+
+MAXIMUM_THREADS: Final = 4  # a model this small gains nothing from more
+
+Tokens: TypeAlias = list[int]
+
+
+class MiniLMEmbedder:
+    """Sentence embeddings of all-MiniLM-L6-v2: unit vectors of 384 dimensions.
+
+    The model is loaded by the first embedding, not before. A text's vector depends a little on the batch it is
+    embedded in (cosine at least 0.98 to the original model in any batch), so store vectors and never compare them for
+    equality. Safe to use from several threads.
+
+    Args:
+        directory: Where ``model.onnx`` and ``tokenizer.json`` are; None is the copy inside the package.
+    """
+
+    def __init__(self, *, directory: Path | None = None) -> None:
+        self._directory = MODEL_DIRECTORY if directory is None else directory
+        self._lock = threading.Lock()
+        self._loaded: _Model | None = None
+
+    @property
+    def id(self) -> str:
+        """Name of the model and its precision."""
+        return "all-MiniLM-L6-v2-int8"
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Embed texts as unit vectors in the order given: shape (number of texts, 384).
+
+        Raises:
+            ValidationError: Something in the list is not a string.
+            EmbeddingError: The model cannot be loaded or fails.
+        """
+        checked = checked_texts(texts)
+        vectors = np.empty((len(checked), DIMENSION), dtype=np.float32)
+        if checked:
+            model = self._model()
+            tokens = model.tokenize(checked)
+            for batch in _batches_of_like_length(tokens):
+                vectors[batch] = model.embed([tokens[index] for index in batch])
+        return vectors
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed one text as a unit vector: shape (384,).
+
+        Raises:
+            ValidationError: The text is not a string.
+            EmbeddingError: The model cannot be loaded or fails.
+        """
+        return cast("Vector", self.embed_documents([text])[0])
+
+    def _model(self) -> _Model:
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = _Model(self._directory)
+            return self._loaded
+
+
+class _Model:
+    """The tokenizer and the network, verified and in memory."""
+
+    def __init__(self, directory: Path) -> None:
+        tokenizer = _verified(directory / "tokenizer.json", TOKENIZER_SHA256)
+        network = _verified(directory / "model.onnx", MODEL_SHA256)
+        os.environ.setdefault(NO_TELEMETRY, "1")
+        try:
+            import onnxruntime
+            from tokenizers import Tokenizer
+
+            onnxruntime.disable_telemetry_events()  # on by default in its Windows builds
+            self._tokenizer = Tokenizer.from_buffer(tokenizer)
+            self._tokenizer.enable_truncation(MAXIMUM_TOKENS)
+            self._tokenizer.no_padding()
+            self._session = onnxruntime.InferenceSession(
+                network, _session_options(), providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:
+            raise EmbeddingError(f"onnxruntime or tokenizers cannot load the bundled model: {error}") from error
+
+    def tokenize(self, texts: list[str]) -> list[Tokens]:
+        """The token ids of each text, at most 256.
+
+        One by one: in a batch, tokenizers starts threads of its own, and warns of them whenever the process forks.
+        """
+        try:
+            return [self._tokenizer.encode(_encodable(text)).ids for text in texts]
+        except Exception as error:
+            raise EmbeddingError(f"the bundled model cannot tokenize a text: {error}") from error
+
+    def embed(self, batch: list[Tokens]) -> Vectors:
+        """The mean of each text's token vectors, at length 1."""
+        tokens, mask = _padded(batch)
+        try:
+            (token_vectors,) = self._session.run(None, {"input_ids": tokens, "attention_mask": mask})
+        except Exception as error:
+            raise EmbeddingError(f"the bundled model failed on a batch of {len(batch)} texts: {error}") from error
+        sums = np.einsum("btd,bt->bd", token_vectors, mask.astype(np.float32))
+        return cast("Vectors", sums / np.linalg.norm(sums, axis=1, keepdims=True))
+
+
+def _verified(path: Path, expected: str) -> bytes:
+    """Read a file and verify its checksum; the verified bytes are the ones that are loaded."""
+    mend = 'run: pip install --force-reinstall --no-deps "memory-retrievers"'
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise EmbeddingError(f"the bundled model cannot be read ({error}); {mend}") from error
+    if hashlib.sha256(content).hexdigest() != expected:
+        raise EmbeddingError(f"the bundled model is damaged: {path} is not the file that was shipped; {mend}")
+    return content
+
+
+def _session_options() -> object:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # errors only
+    options.intra_op_num_threads = min(MAXIMUM_THREADS, os.cpu_count() or 1)
+    # Spinning threads halve the speed of everything else on a busy machine, and of the next query.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return options
+
+
+def _encodable(text: str) -> str:
+    """Lone surrogates, as half an emoji leaves behind, have no UTF-8 and would be refused."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _batches_of_like_length(tokens: list[Tokens]) -> Iterator[NDArray[np.intp]]:
+    """Group text indices into batches, longest texts first, so that little is padded."""
+    order = np.argsort([-len(text) for text in tokens], kind="stable")
+    while len(order):
+        size = min(BATCH_SIZE, BATCH_TOKENS // len(tokens[order[0]]))
+        yield order[:size]
+        order = order[size:]
+
+
+def _padded(batch: list[Tokens]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Token ids as a matrix padded to the longest text, and the mask of real tokens."""
+    lengths = np.array([len(text) for text in batch])
+    mask = np.arange(lengths.max()) < lengths[:, np.newaxis]
+    tokens = np.zeros(mask.shape, dtype=np.int64)
+    tokens[mask] = np.concatenate(batch)
+    return tokens, mask.astype(np.int64)

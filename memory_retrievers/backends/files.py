@@ -1,0 +1,364 @@
+"""Files and directories created for their owner alone, never through a link, whole or not at all.
+
+The process's umask is not changed, since all threads share it; modes are set on new, still empty files. Where there are
+no such modes or handles, as on Windows, files are created with the system's defaults.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Final, Self
+
+from memory_retrievers.errors import ConfigurationError
+
+_POSIX: Final = os.name == "posix"
+_NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
+_NONBLOCK: Final = getattr(os, "O_NONBLOCK", 0)  # a pipe in the place of a file must not hold us up
+_BINARY: Final = getattr(os, "O_BINARY", 0)
+_DIRECTORY: Final = getattr(os, "O_DIRECTORY", 0) | _NOFOLLOW
+
+
+_SHOWN: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """File and directory modes of what is created."""
+
+    file: int
+    directory: int
+
+
+PRIVATE: Final = Access(0o600, 0o700)
+"""For the owner alone."""
+
+SHARED_GROUP: Final = Access(0o660, 0o2770)
+"""For the group of the directory too, which what is made in it inherits."""
+
+
+class Folder:
+    """An open directory handle. All operations stay inside the directory, even if it is renamed, and follow no link.
+
+    Args:
+        path: The directory; links in its own path are followed.
+        handle: Of it, if it is open already.
+
+    Raises:
+        OSError: It cannot be opened.
+    """
+
+    def __init__(self, path: Path, *, handle: int | None = None) -> None:
+        self.path = path
+        self._handle = handle
+        if handle is None and _POSIX:
+            self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def create(self, name: str, access: Access = PRIVATE) -> IO[bytes]:
+        """Create a new file and open it for writing.
+
+        Raises:
+            FileExistsError: There is something of that name, be it a link to nothing.
+        """
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _BINARY
+        return os.fdopen(_with_mode(self._open(name, flags, access.file), access.file), "wb")
+
+    def overwrite(self, name: str, content: bytes, access: Access = PRIVATE) -> None:
+        """Write a file, creating it if it is missing; an existing file keeps its mode.
+
+        Args:
+            name: Name of the file in this directory.
+            content: The new content.
+            access: Mode of a file that is created.
+
+        Raises:
+            ConfigurationError: A link or something else that is no plain file stands in its place.
+        """
+        try:
+            with self.create(name, access) as file:
+                file.write(content)
+        except FileExistsError:
+            with self._plain(name, os.O_WRONLY, "wb") as file:
+                if os.fstat(file.fileno()).st_nlink == 1:
+                    file.truncate(0)
+                    file.write(content)
+                    return
+            self.remove(name)  # a hard link: its other name is somebody else's
+            self.overwrite(name, content, access)
+
+    def settle(self, name: str, access: Access = PRIVATE) -> int:
+        """Create an empty file if nothing exists, and return the mode of the file.
+
+        Raises:
+            ConfigurationError: A link or something else that is no plain file stands in its place.
+        """
+        with contextlib.suppress(FileExistsError):
+            self.create(name, access).close()
+        with self._plain(name, os.O_RDONLY, "rb") as file:
+            return stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+
+    def read(self, name: str, at_most: int) -> bytes:
+        """The first bytes of a file.
+
+        Raises:
+            ConfigurationError: A link or something else that is no plain file stands in its place.
+        """
+        with self._plain(name, os.O_RDONLY, "rb") as file:
+            return file.read(at_most)
+
+    def has(self, name: str) -> bool:
+        """Return True if an entry of that name exists, including a broken link."""
+        try:
+            os.stat(self._at(name), dir_fd=self._handle, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def below(self, name: str, access: Access | None = None) -> Folder:
+        """Open a directory within this one, creating it if it is missing and ``access`` is given.
+
+        Raises:
+            OSError: It is a link or no directory, or cannot be made.
+        """
+        if access is not None:
+            with contextlib.suppress(FileExistsError):
+                self.make_directory(name, access)
+        if self._handle is None:
+            return Folder(self.path / name)
+        return Folder(self.path / name, handle=self._open(name, os.O_RDONLY | _DIRECTORY))
+
+    def make_directory(self, name: str, access: Access = PRIVATE) -> None:
+        """Create a directory.
+
+        Raises:
+            FileExistsError: There is something of that name.
+        """
+        os.mkdir(self._at(name), access.directory & 0o700, dir_fd=self._handle)
+        if self._handle is not None:
+            os.close(_with_mode(self._open(name, os.O_RDONLY | _DIRECTORY), access.directory))
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Rename a file or directory to an unused name."""
+        os.rename(self._at(name), self._at(new_name), src_dir_fd=self._handle, dst_dir_fd=self._handle)
+
+    def replace(self, name: str, new_name: str) -> None:
+        """Rename a file, replacing a file or link of the new name."""
+        os.replace(self._at(name), self._at(new_name), src_dir_fd=self._handle, dst_dir_fd=self._handle)
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._at(name), dir_fd=self._handle)
+
+    def sync(self) -> None:
+        """Sync the directory so that a rename survives a power cut, where that is possible."""
+        if self._handle is not None:
+            os.fsync(self._handle)
+
+    def close(self) -> None:
+        """Close the handle."""
+        if self._handle is not None:
+            os.close(self._handle)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _at(self, name: str) -> str:
+        return name if self._handle is not None else str(self.path / name)
+
+    def _open(self, name: str, flags: int, mode: int = 0o600) -> int:
+        return os.open(self._at(name), flags, mode, dir_fd=self._handle)
+
+    def _plain(self, name: str, flags: int, mode: str) -> IO[bytes]:
+        try:
+            descriptor = self._open(name, flags | _NOFOLLOW | _NONBLOCK | _BINARY)
+        except OSError as error:
+            if error.errno in {errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR}:
+                raise _not_plain(self.path / name) from error
+            raise
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise _not_plain(self.path / name)
+        return os.fdopen(descriptor, mode)
+
+
+def make_directories(directory: Path, access: Access = PRIVATE) -> None:
+    """Create a directory and missing parents; existing ones are left as they are.
+
+    Raises:
+        OSError: It cannot be made, or is no directory.
+    """
+    if directory.is_dir():
+        return
+    if directory.parent != directory:
+        make_directories(directory.parent, access)
+    try:
+        with Folder(directory.parent) as parent:
+            parent.make_directory(directory.name, access)
+    except FileExistsError:
+        if not directory.is_dir():
+            raise
+
+
+def make_file(path: Path, access: Access = PRIVATE) -> None:
+    """Create an empty file if nothing exists; an existing entry is not even opened.
+
+    Raises:
+        ConfigurationError: A link to nothing is there.
+        OSError: It cannot be made.
+    """
+    with Folder(path.parent) as folder:
+        try:
+            folder.create(path.name, access).close()
+        except FileExistsError:
+            if path.is_symlink() and not path.exists():
+                raise _not_plain(path) from None
+
+
+def set_modes(directory: Path, access: Access, *, leave: frozenset[Path]) -> frozenset[Path]:
+    """Set the modes of what other code has created in a directory, and return the paths.
+
+    Args:
+        directory: Directory to search; its own mode keeps other users out.
+        access: The modes to set.
+        leave: Paths whose modes are not changed.
+    """
+    made = frozenset(path for path in directory.rglob("*") if path not in leave and not path.is_symlink())
+    for path in made if _POSIX else ():
+        with contextlib.suppress(FileNotFoundError):  # a log of SQLite's goes when it is done with
+            path.chmod(access.directory if path.is_dir() else access.file)
+    return made
+
+
+def wider(directory: Path, access: Access) -> Iterator[str]:
+    """Describe in one sentence, if at all, what in a directory more users can access than if it were created now."""
+    found = [
+        f"{path.relative_to(directory)} ({mode & 0o777:04o})"
+        for path in (directory, *sorted(directory.rglob("*")))
+        if _POSIX and (mode := _mode_of(path)) & 0o777 & ~(access.directory if stat.S_ISDIR(mode) else access.file)
+    ]
+    if found:
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        yield (
+            f"more users than need be may come at {', '.join(found[:_SHOWN])}{more} in {directory}: "
+            + ("chmod -R o= takes that away" if access == SHARED_GROUP else "chmod -R go= takes that away")
+        )
+
+
+def _mode_of(path: Path) -> int:
+    try:
+        seen = path.lstat().st_mode
+    except FileNotFoundError:  # a log of SQLite's goes when it is done with
+        return 0
+    return 0 if stat.S_ISLNK(seen) else seen
+
+
+@contextmanager
+def new_file(target: Path, access: Access = PRIVATE) -> Iterator[IO[bytes]]:
+    """Create a file atomically: it appears under its name once it is complete, or not at all.
+
+    Raises:
+        ConfigurationError: There is something of that name, be it a link, or it cannot be written.
+    """
+    name = _beside(target)
+    try:
+        with Folder(target.parent) as folder:
+            _refuse_existing(folder, target)
+            try:
+                with folder.create(name, access) as file:
+                    yield file
+                    file.flush()
+                    os.fsync(file.fileno())
+                _refuse_existing(folder, target)  # it may have come meanwhile
+                folder.rename(name, target.name)
+                folder.sync()
+            finally:
+                folder.remove(name)
+    except OSError as error:
+        raise ConfigurationError(f"{target} cannot be written: {error.strerror or error}") from error
+
+
+def _refuse_existing(folder: Folder, target: Path) -> None:
+    if not target.name or folder.has(target.name):
+        raise ConfigurationError(f"{target} exists already: name a new file, or remove that one first")
+
+
+@contextmanager
+def new_directory(directory: Path, *, becoming: str, access: Access = PRIVATE) -> Iterator[Path]:
+    """Create a directory atomically: it is filled under another name, then renamed, or removed on failure.
+
+    Args:
+        directory: Missing, or empty; an empty one's mode is kept.
+        becoming: What it is to be, for messages.
+        access: The modes of what is made.
+
+    Raises:
+        ConfigurationError: It is in use, a link, or cannot be made.
+    """
+    directory = directory.absolute()
+    if directory.is_symlink():
+        raise ConfigurationError(f"{directory} is a symbolic link, which is not followed: name the directory itself")
+    directory = directory.resolve()
+    name = _beside(directory)
+    try:
+        mode = _mode_of_empty(directory)
+        make_directories(directory.parent, access)
+        with Folder(directory.parent) as folder:
+            folder.make_directory(name, access if mode is None else Access(access.file, mode))
+            beside = folder.path / name
+            try:
+                yield beside
+                with folder.below(name) as filled:
+                    filled.sync()
+                if mode is not None:
+                    directory.rmdir()
+                folder.rename(name, directory.name)
+                folder.sync()
+            finally:
+                shutil.rmtree(beside, ignore_errors=True)
+    except OSError as error:
+        raise ConfigurationError(f"{directory} cannot become {becoming}: {error.strerror or error}") from error
+
+
+def _mode_of_empty(directory: Path) -> int | None:
+    """Return the mode of an empty directory; None if there is none."""
+    if not directory.exists():
+        return None
+    if not directory.is_dir() or any(directory.iterdir()):
+        raise ConfigurationError(f"{directory} is in use already: name a directory that is new or empty")
+    return stat.S_IMODE(directory.stat().st_mode)
+
+
+def _with_mode(descriptor: int, mode: int) -> int:
+    """Return the same handle with exactly this mode, independent of the umask."""
+    if _POSIX:
+        try:
+            os.fchmod(descriptor, mode)
+        except BaseException:
+            os.close(descriptor)
+            raise
+    return descriptor
+
+
+def _not_plain(path: Path) -> ConfigurationError:
+    return ConfigurationError(
+        f"{path} is a link or no plain file, and is not written through: look who has put it there, and remove it"
+    )
+
+
+def _beside(path: Path) -> str:
+    return f".{path.name[:100]}.{secrets.token_hex(4)}.part"

@@ -1,0 +1,229 @@
+"""Structured answers of language models: parsed leniently, validated, and requested a second time if unusable."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Protocol, TypeVar
+
+import pydantic
+from pydantic import BaseModel
+
+from memory_retrievers.errors import LanguageModelError, MemoryRetrieversError, ValidationError
+from memory_retrievers.protocols import LanguageModel
+from memory_retrievers.text import one_line
+
+AnswerT = TypeVar("AnswerT", bound=BaseModel)
+
+
+class UnusableAnswerError(Exception):
+    """An answer that does not fit; it never leaves this package.
+
+    Args:
+        complaint: Why, without a word of the answer.
+        raw: The answer, if it is known.
+    """
+
+    def __init__(self, complaint: str, *, raw: str | None = None) -> None:
+        super().__init__(complaint)
+        self.complaint = complaint
+        self.raw = raw
+
+
+def asked(language_model: LanguageModel, system: str, user: str, schema: type[AnswerT]) -> AnswerT:
+    """Ask a model and validate its answer again, since a user's own model may return anything.
+
+    A model from ``language_models.adapt`` has already asked twice and read JSON in text; that is not done here.
+
+    Args:
+        language_model: The model to ask.
+        system: The system prompt.
+        user: The user prompt.
+        schema: Pydantic model that the answer must fit.
+
+    Raises:
+        LanguageModelError: The model failed, or its answer does not fit the schema; ``raw`` is that answer.
+    """
+    name = type(language_model).__qualname__
+    try:
+        return fitting(_said(language_model, system, user, schema), schema)
+    except UnusableAnswerError as unusable:
+        complaint, raw = unusable.complaint, unusable.raw
+    # Raised here and not above: what was caught may quote the answer, and tracebacks are logged.
+    raise LanguageModelError(
+        f"the language model {name} gave no usable {schema.__name__}: {complaint}; "
+        "give language_models.adapt(model), or a model that follows a JSON schema",
+        raw=raw,
+    )
+
+
+def _said(language_model: LanguageModel, system: str, user: str, schema: type[BaseModel]) -> object:
+    try:
+        return language_model.generate(system, user, schema)
+    except MemoryRetrieversError:
+        raise
+    except pydantic.ValidationError as error:  # it has checked the answer itself
+        raise UnusableAnswerError(complaint_of(error)) from error
+    except Exception as error:
+        raise failure_of(type(language_model).__qualname__, error) from error
+
+
+def failure_of(name: str, error: Exception) -> LanguageModelError:
+    """Wrap an exception raised by the language model of this name."""
+    reason = one_line(str(error))[:500]
+    return LanguageModelError(f"the language model {name} failed: {type(error).__name__}: {reason}")
+
+
+def fitting(answer: object, schema: type[AnswerT]) -> AnswerT:
+    """Validate an object or its fields against the schema, including objects built without validation.
+
+    Raises:
+        UnusableAnswerError: There is none, or it does not fit.
+    """
+    if answer is None:
+        raise UnusableAnswerError("there was none")
+    content = _fields_of(answer) if isinstance(answer, BaseModel) else answer
+    try:
+        return schema.model_validate(content)
+    except pydantic.ValidationError as error:
+        raise UnusableAnswerError(complaint_of(error), raw=_as_text(content)) from error
+
+
+def complaint_of(error: pydantic.ValidationError) -> str:
+    """Summarise a validation error in one line, without the values themselves."""
+    return str(ValidationError.from_pydantic(error))
+
+
+def _fields_of(answer: BaseModel) -> object:
+    """Return the fields of an object as plain data, since ``model_construct`` may have skipped validation."""
+    try:
+        return answer.model_dump(by_alias=True, warnings=False)
+    except Exception as error:  # what an unchecked object holds may raise anything
+        raise UnusableAnswerError(f"it is an object that cannot be read ({type(error).__name__})") from error
+
+
+def _as_text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    try:
+        return json.dumps(content, ensure_ascii=False, default=repr)
+    except (TypeError, ValueError, RecursionError):  # keys of any type, circles, depth
+        return repr(type(content))
+
+
+MAX_FALSE_STARTS = 100
+"""So many braces that open no JSON object are passed over in an answer, which keeps the search for one quick."""
+
+
+def checked(answer: object, schema: type[AnswerT]) -> AnswerT:
+    """The answer as an instance of the schema.
+
+    Raises:
+        UnusableAnswerError: There is none, or it does not fit.
+    """
+    return _found_in(answer, schema) if isinstance(answer, str) else fitting(answer, schema)
+
+
+def _found_in(text: str, schema: type[AnswerT]) -> AnswerT:
+    """The last JSON object in the text that fits: a model that thinks aloud gives its answer at the end."""
+    complaint = "it holds no JSON object"
+    for content in reversed(list(_json_objects(text))):
+        try:
+            return schema.model_validate(content)
+        except pydantic.ValidationError as error:
+            complaint = complaint_of(error)
+    raise UnusableAnswerError(complaint, raw=text)
+
+
+def _json_objects(text: str) -> Iterator[object]:
+    """The JSON objects in a text, in order, whatever stands around them, but not those within others."""
+    decoder = json.JSONDecoder(strict=False)  # small models break lines within strings
+    start, false_starts = text.find("{"), 0
+    while start >= 0 and false_starts < MAX_FALSE_STARTS:
+        try:
+            content, end = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            false_starts += 1
+            end = start + 1
+        else:
+            yield content
+        start = text.find("{", end)
+
+
+_IN_PLAIN_WORDS = """{system}
+
+Answer with a single JSON object that fits this JSON schema, and with nothing else:
+{schema}"""
+
+_ONCE_MORE = """{user}
+
+An answer to this was given before and could not be used: {complaint}. Answer once more, as asked."""
+
+
+class Ask(Protocol):
+    """Puts a question to a model."""
+
+    def __call__(self, system: str, user: str, schema: type[BaseModel], /) -> object:
+        """An instance of the schema, a dictionary, text that holds JSON, or None.
+
+        Raises:
+            UnusableAnswerError: What came back is none of these.
+        """
+        ...
+
+
+class CheckedLanguageModel:
+    """A ``protocols.LanguageModel`` whose answers are checked.
+
+    Args:
+        ask: How to ask.
+        ask_again: How to ask after an answer that could not be used.
+        name: What errors call the model.
+    """
+
+    def __init__(self, ask: Ask, ask_again: Ask, *, name: str) -> None:
+        self._ask = ask
+        self._ask_again = ask_again
+        self._name = name
+
+    def generate(self, system: str, user: str, schema: type[AnswerT]) -> AnswerT:
+        """Ask the model, a second time if the answer does not fit, and return it as an instance of ``schema``.
+
+        Args:
+            system: The system prompt.
+            user: The user prompt.
+            schema: Pydantic model that the answer must fit.
+
+        Raises:
+            LanguageModelError: The model failed, or twice gave an answer that does not fit the schema; ``raw`` is the
+                second of them.
+        """
+        try:
+            return self._attempt(self._ask, system, user, schema)
+        except UnusableAnswerError as unusable:
+            complaint = unusable.complaint
+        try:
+            user = _ONCE_MORE.format(user=user, complaint=complaint)
+            return self._attempt(self._ask_again, system, user, schema)
+        except UnusableAnswerError as unusable:
+            complaint, raw = unusable.complaint, unusable.raw
+        # Raised here and not above: what was caught may quote the answer, and tracebacks are logged.
+        raise LanguageModelError(
+            f"the language model {self._name} gave no usable {schema.__name__}, twice: {complaint}; "
+            "use a model that follows a JSON schema",
+            raw=raw,
+        )
+
+    def _attempt(self, ask: Ask, system: str, user: str, schema: type[AnswerT]) -> AnswerT:
+        try:
+            answer = ask(system, user, schema)
+        except (UnusableAnswerError, MemoryRetrieversError):
+            raise
+        except Exception as error:
+            raise failure_of(self._name, error) from error
+        return checked(answer, schema)
+
+
+def in_plain_words(system: str, schema: type[BaseModel]) -> str:
+    """The system prompt with the wish for JSON, for a model that has no other way to be asked for an object."""
+    return _IN_PLAIN_WORDS.format(system=system, schema=json.dumps(schema.model_json_schema(), ensure_ascii=False))

@@ -1,0 +1,222 @@
+"""The trigger functions since schema version 2, which never run code that another role has created.
+
+A role that is confined to a scope may run any SQL of its own, and make temporary tables, views, functions and triggers.
+So each function names every table with its schema, has only ``pg_catalog`` on its search path (``pg_temp`` is named
+last, since it would come first if it were not named), runs for the table that it was made for and no other, and may
+not be attached to another table by anybody but the owner.
+
+Which of them need the owner's rights (``SECURITY DEFINER``), and why:
+
+- ``memories_added``: no; who adds a memory may change its scope, and needs no more.
+- ``memories_changed``: yes, for ``outbox``, ``unwritten`` and ``projection``, of which a confined role sees nothing.
+- ``memories_removed``: yes, for these, and for associations of scopes that the session is not shown.
+- ``passages_added``: yes, for ``unwritten``.
+- ``passages_removed``: yes, for ``outbox`` and ``projection``.
+- ``memories_numbered``, ``passages_numbered``: yes, to see that no other scope has a row of that number.
+- ``number_is_drawn``: yes, to ask the sequences of the tables, on which a confined role has no rights.
+- ``number_stays``: no; it only refuses.
+
+There are no views. Policies run with the rights of the current role, and refer to tables by number, not by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from memory_retrievers.backends.postgres.triggers import CHANGED_SCOPES, seen
+from memory_retrievers.backends.sql.connection import Connection
+
+_PATH: Final = "pg_catalog, pg_temp"
+
+_WRITES_THROUGH: Final = (
+    "(SELECT coalesce((value::json ->> 'write_through')::boolean, FALSE) FROM <store>.notes WHERE name = 'adoption')"
+)
+_PROJECTS: Final = "(SELECT claimed FROM <store>.projection) > 0"
+_RAISED: Final = """
+    UPDATE <store>.scopes SET version = version + 1, raised_in = pg_current_xact_id()
+    WHERE id IN ({scopes}) AND raised_in IS DISTINCT FROM pg_current_xact_id();
+"""
+_REFUSED: Final = "RAISE insufficient_privilege USING MESSAGE = 'the store gives rows their numbers'"
+
+# Rows of other tables, and of other scopes, are found by these numbers. That the owner's are right is for the owner to
+# see to: only a role that is confined by policies is held to it.
+_CONFINED: Final = "row_security_active('scopes'::regclass)"
+_NUMBERED: Final = {"memories": ("row", "memory_rows"), "passages": ("id", "passage_ids")}
+_IDENTIFIED: Final = {
+    "scopes": "id",
+    "queued_messages": "row",
+    "review_jobs": "id",
+    "pending_reviews": "id",
+    "associations": "id",
+    "audit": "id",
+    "characters": "row",
+}
+
+
+def _numbers(table: str) -> str:
+    column, sequence = _NUMBERED[table]
+    return f"""
+        IF EXISTS (SELECT FROM added WHERE added.{column} > (SELECT last_value FROM <store>.{sequence}))
+        OR EXISTS (SELECT FROM added JOIN <store>.{table} other ON other.{column} = added.{column}
+                   WHERE other.scope_id <> added.scope_id)
+        THEN {_REFUSED}; END IF;"""
+
+
+# Counted for each, by an index: joined, it might be planned as a walk through all memories.
+_GONE: Final = "(SELECT count(*) FROM <store>.memories WHERE memories.row = removed.row) = 0"
+
+_BODIES: Final = {
+    "memories_added": _RAISED.format(scopes="SELECT scope_id FROM added"),
+    "memories_changed": f"""
+        {_RAISED.format(scopes=CHANGED_SCOPES)}
+        UPDATE <store>.queues SET previous_summary = NULL FROM was JOIN is_now USING (row)
+        WHERE queues.scope_id = was.scope_id AND was.kind = 'episodic' AND previous_summary = was.content
+        AND (was.content, was.scope_id) IS DISTINCT FROM (is_now.content, is_now.scope_id);
+        IF {_PROJECTS} THEN
+            INSERT INTO <store>.outbox (passage)
+            SELECT p.id FROM was JOIN is_now USING (row) JOIN <store>.passages p ON p.memory = row
+            WHERE p.id <= (SELECT claimed FROM <store>.projection)
+            AND ({seen("was")}) IS DISTINCT FROM ({seen("is_now")});
+        END IF;
+        IF {_WRITES_THROUGH} THEN
+            INSERT INTO <store>.unwritten (memory) SELECT row FROM was JOIN is_now USING (row)
+            WHERE (was.metadata, was.scope_id) IS DISTINCT FROM (is_now.metadata, is_now.scope_id);
+        END IF;""",
+    # A number that a memory still has is not gone: what refers to that one stays.
+    "memories_removed": f"""
+        {_RAISED.format(scopes="SELECT scope_id FROM removed")}
+        UPDATE <store>.queues SET previous_summary = NULL FROM removed AS gone
+        WHERE queues.scope_id = gone.scope_id AND gone.kind = 'episodic' AND previous_summary = gone.content;
+        DELETE FROM <store>.associations USING removed WHERE associations.target = removed.row
+        AND {_GONE};
+        IF {_WRITES_THROUGH} THEN
+            INSERT INTO <store>.unwritten (gone)
+            SELECT a.id FROM <store>.adopted a JOIN removed ON a.memory = removed.row AND {_GONE};
+        END IF;
+        DELETE FROM <store>.adopted USING removed WHERE adopted.memory = removed.row
+        AND {_GONE};""",
+    "passages_added": f"""
+        {_RAISED.format(scopes="SELECT scope_id FROM added")}
+        IF {_WRITES_THROUGH} THEN
+            INSERT INTO <store>.unwritten (memory) SELECT memory FROM added WHERE part IN ('episodic', 'semantic');
+        END IF;""",
+    "passages_removed": f"""
+        {_RAISED.format(scopes="SELECT scope_id FROM removed")}
+        IF {_PROJECTS} THEN
+            INSERT INTO <store>.outbox (passage)
+            SELECT id FROM removed WHERE id <= (SELECT claimed FROM <store>.projection);
+        END IF;""",
+    **{f"{table}_numbered": _numbers(table) for table in _NUMBERED},
+}
+
+_TABLE_OF: Final = {name: name.partition("_")[0] for name in _BODIES}
+_AS_INVOKER: Final = frozenset({"memories_added", "number_stays"})
+_OF_ANY_TABLE: Final = {
+    "number_is_drawn": f"""
+        IF (to_jsonb(NEW) ->> TG_ARGV[1])::bigint IS DISTINCT FROM currval(TG_ARGV[0]::regclass)
+        THEN {_REFUSED}; END IF;
+        RETURN NEW;""",
+    "number_stays": f"{_REFUSED};",
+}
+
+FUNCTIONS: Final = (*_BODIES, *_OF_ANY_TABLE)
+"""The names of all trigger functions."""
+
+
+def _of_one_table(name: str) -> str:
+    return f"""
+        IF TG_RELID IS DISTINCT FROM (<name> || '.{_TABLE_OF[name]}')::regclass THEN
+            RAISE insufficient_privilege USING MESSAGE = '{name} is for {_TABLE_OF[name]} alone';
+        END IF;
+        {_BODIES[name]}
+        RETURN NULL;"""
+
+
+def _function(name: str) -> str:
+    """Create or replace the function; its text contains the name of the store's schema."""
+    body = _OF_ANY_TABLE.get(name) or _of_one_table(name)
+    rights = "INVOKER" if name in _AS_INVOKER else "DEFINER"
+    return f"""DO $migration$ BEGIN
+        EXECUTE format(
+            'CREATE OR REPLACE FUNCTION %I.{name}() RETURNS trigger LANGUAGE plpgsql SECURITY {rights}
+            SET search_path TO {_PATH} AS %L',
+            current_schema(),
+            replace(
+                replace($body$BEGIN {body} END$body$, '<store>', quote_ident(current_schema())),
+                '<name>', quote_literal(quote_ident(current_schema()))
+            )
+        );
+        EXECUTE format('REVOKE ALL ON FUNCTION %I.{name}() FROM PUBLIC', current_schema());
+    END $migration$"""
+
+
+def _numbered(table: str) -> tuple[str, ...]:
+    column, _ = _NUMBERED[table]
+    return (
+        f"""CREATE TRIGGER {table}_numbered AFTER INSERT ON {table} REFERENCING NEW TABLE AS added
+            FOR EACH STATEMENT WHEN ({_CONFINED}) EXECUTE FUNCTION {table}_numbered()""",
+        _staying(table, column),
+    )
+
+
+def _identified(table: str, column: str) -> tuple[str, ...]:
+    return (
+        f"""DO $migration$ BEGIN EXECUTE format(
+            'CREATE TRIGGER number_is_drawn BEFORE INSERT ON {table} FOR EACH ROW WHEN (%s)
+            EXECUTE FUNCTION number_is_drawn(%L, %L)',
+            $when${_CONFINED}$when$, pg_get_serial_sequence('{table}', '{column}'), '{column}'
+        ); END $migration$""",
+        _staying(table, column),
+    )
+
+
+def _staying(table: str, column: str) -> str:
+    return f"""CREATE TRIGGER number_stays BEFORE UPDATE OF {column} ON {table} FOR EACH ROW
+        WHEN (OLD.{column} IS DISTINCT FROM NEW.{column} AND {_CONFINED}) EXECUTE FUNCTION number_stays()"""
+
+
+GUARDS: Final[tuple[str, ...]] = (
+    *(_function(name) for name in FUNCTIONS),
+    *(statement for table in _NUMBERED for statement in _numbered(table)),
+    *(statement for table, column in _IDENTIFIED.items() for statement in _identified(table, column)),
+)
+"""What makes of a database of schema version 1 one in which nobody runs code as the owner."""
+
+
+_HELD: Final = f"""
+    SELECT proname, prosecdef, proconfig = ARRAY['search_path={_PATH}'] IS TRUE,
+        has_function_privilege('public', oid, 'EXECUTE')
+    FROM pg_proc WHERE pronamespace = current_schema()::regnamespace AND prorettype = 'trigger'::regtype
+"""
+_OPEN_SCHEMAS: Final = """
+    SELECT name FROM unnest(current_schemas(FALSE)) AS name WHERE has_schema_privilege('public', name, 'CREATE')
+"""
+
+
+def problems(connection: Connection) -> Iterator[str]:
+    """Describe, in one sentence each, what lets one role run code as another, and the remedy.
+
+    A dump that was restored without its privileges brings it back, as does a function that was made by hand.
+    """
+    found = {name: held for name, *held in connection.execute(_HELD)}
+    for name in FUNCTIONS:
+        if name not in found:
+            yield f"the trigger function {name} is missing: restore the database from a backup"
+            continue
+        as_owner, is_bound, is_public = found[name]
+        if as_owner and not is_bound:
+            yield (
+                f"the trigger function {name} looks for tables where other roles make theirs, who can run code as its "
+                f"owner: let the owner run ALTER FUNCTION {name}() SET search_path TO {_PATH}"
+            )
+        if as_owner and is_public:
+            yield (
+                f"every role may attach the trigger function {name} to tables of its own: let the owner run "
+                f"REVOKE ALL ON FUNCTION {name}() FROM PUBLIC"
+            )
+    for (schema,) in connection.execute(_OPEN_SCHEMAS):
+        yield (
+            f"every role may make functions in the schema {schema}, which this store may then run: let its owner run "
+            f"REVOKE CREATE ON SCHEMA {schema} FROM PUBLIC"
+        )

@@ -1,0 +1,164 @@
+"""Migrations of a PostgreSQL database, one process at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import psycopg
+
+from memory_retrievers.backends.postgres.connection import Connection, bounded, prepare, wrapped
+from memory_retrievers.backends.postgres.schema import MIGRATIONS
+from memory_retrievers.backends.sql.connection import one
+from memory_retrievers.errors import ConfigurationError, StoreLockedError
+
+_TURN: Final = "SELECT pg_advisory_xact_lock(hashtext('memory-retrievers/migrate'))"
+_PATIENCE: Final = 30
+"""Seconds to wait for it, and for the tables: every role of the database may hold the lock for as long as it likes."""
+
+_OLDEST: Final = 150_000
+"""PostgreSQL 15: before it, a row with a foreign key on it could not move to another partition."""
+
+
+def version_of(connection: Connection) -> int:
+    """Version of the schema; 0 if nothing has been created, whatever other schemas on the search path hold."""
+    # from the table of tables: to_regclass may still remember that there was none before this one waited for its turn
+    made = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'schema_version'"
+    if one(connection, made) is None:
+        return 0
+    return int(one(connection, "SELECT version FROM schema_version"))
+
+
+def migrate(connection: Connection) -> None:
+    """Create the tables or bring them up to date, in one transaction.
+
+    Raises:
+        ConfigurationError: A newer version of the package made them, the server is too old, or has no pgvector; or an
+            older one did, and the role does not own them.
+        StoreLockedError: The server takes no writes.
+        BackendError: It was not this process's turn for half a minute.
+    """
+    version = version_of(connection)
+    _refuse_newer(version)
+    if one(connection, "SHOW transaction_read_only") == "on":
+        raise StoreLockedError(
+            "this server takes no writes, as a standby does: connect to the primary, or only look with "
+            "AgentMemory.connect(url, read_only=True)"
+        )
+    if version == len(MIGRATIONS):
+        return
+    _require_server(connection)
+    connection.run(f"BEGIN; SET LOCAL lock_timeout = '{_PATIENCE}s'")
+    try:
+        connection.run(_TURN)
+        version = version_of(connection)  # another process may have been faster
+        if version < len(MIGRATIONS):
+            _require_pgvector(connection)
+            _require_owner(connection, version)
+            connection.run(";".join(_statements(version)))
+        connection.commit()
+    except BaseException:
+        connection.run("ROLLBACK")
+        raise
+
+
+def require_current(connection: Connection) -> None:
+    """Check that the tables exist and have the current schema.
+
+    Raises:
+        ConfigurationError: There are none, or they are of another version.
+    """
+    version = version_of(connection)
+    _refuse_newer(version)
+    if not version:
+        raise ConfigurationError("there is no memory store in this database to look into")
+    if version < len(MIGRATIONS):
+        raise ConfigurationError(
+            f"the database was written by an older version of memory-retrievers (schema {version}, this one reads "
+            f"{len(MIGRATIONS)}): connect once without read_only=True, which brings it up to date"
+        )
+
+
+def is_made(url: str) -> bool:
+    """Return True if the tables of a store exist, in any version.
+
+    Raises:
+        BackendError: The database cannot be reached.
+    """
+    with _looking(url) as connection:
+        return version_of(connection) > 0
+
+
+def read_note(url: str, name: str) -> str | None:
+    """Read a metadata value of a store of any version; None if there is no such value or no store.
+
+    Raises:
+        ConfigurationError: A newer version of the package wrote the store.
+        BackendError: The database cannot be reached.
+    """
+    with _looking(url) as connection:
+        version = version_of(connection)
+        _refuse_newer(version)
+        return one(connection, "SELECT value FROM notes WHERE name = ?", (name,)) if version else None
+
+
+@contextmanager
+def _looking(url: str) -> Iterator[Connection]:
+    with wrapped(), psycopg.connect(bounded(url), autocommit=True) as raw:
+        prepare(raw)
+        yield Connection(raw)
+
+
+def _refuse_newer(version: int) -> None:
+    if version > len(MIGRATIONS):
+        raise ConfigurationError(
+            f"the database was written by a newer version of memory-retrievers (schema {version}, this one knows "
+            f"{len(MIGRATIONS)}): upgrade the package. Nothing was changed."
+        )
+
+
+def _statements(version: int) -> list[str]:
+    steps = [statement for migration in MIGRATIONS[version:] for statement in migration]
+    if not version:
+        steps.append("CREATE TABLE schema_version (version bigint NOT NULL)")
+        return [*steps, f"INSERT INTO schema_version VALUES ({len(MIGRATIONS)})"]
+    return [*steps, f"UPDATE schema_version SET version = {len(MIGRATIONS)}"]
+
+
+def _require_owner(connection: Connection, version: int) -> None:
+    owned = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'memories'::regclass"
+    if version and not one(connection, owned):
+        raise ConfigurationError(
+            f"the database was written by an older version of memory-retrievers (schema {version}, this one needs "
+            f"{len(MIGRATIONS)}), and this role does not own its tables: let the owner connect once, which brings it "
+            "up to date. Nothing was changed."
+        )
+
+
+def _require_pgvector(connection: Connection) -> None:
+    """Create the extension inside the transaction, if it is missing."""
+    try:
+        connection.run("CREATE EXTENSION IF NOT EXISTS vector")
+    except psycopg.errors.InsufficientPrivilege:
+        raise ConfigurationError(
+            "this role may not make the extension pgvector: an administrator runs CREATE EXTENSION vector once in "
+            "this database. Nothing was changed."
+        ) from None
+    if one(connection, "SELECT to_regtype('vector') IS NULL"):
+        schema = one(connection, "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'vector'")
+        raise ConfigurationError(
+            f"pgvector is in the schema {schema}, which is not on the search path: name it behind the schema of the "
+            f"store, as in ?options=-csearch_path=store,{schema}. Nothing was changed."
+        )
+
+
+def _require_server(connection: Connection) -> None:
+    if one(connection, "SELECT current_schema() IS NULL"):
+        raise ConfigurationError("no schema on the search path exists: make it with CREATE SCHEMA, or name another")
+    if connection.raw.info.server_version < _OLDEST:
+        raise ConfigurationError("a memory needs PostgreSQL 15 or newer")
+    if one(connection, "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'") is None:
+        raise ConfigurationError(
+            "the PostgreSQL server has no pgvector: install it there (https://github.com/pgvector/pgvector)"
+        )

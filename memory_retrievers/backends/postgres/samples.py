@@ -1,0 +1,115 @@
+"""The statistics that ANALYZE keeps of a table: samples of its values, in which deleted data could survive.
+
+Since schema version 2 none are kept of columns that hold texts, ids or vectors. Plans do well without: the keys of the
+tables show what is rare. It also keeps one tenant from reading values of others in the estimates of EXPLAIN.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from memory_retrievers.backends.postgres.connection import Connection
+from memory_retrievers.backends.sql.connection import one
+
+_logger: Final = logging.getLogger("memory_retrievers")
+
+_TEXT: Final = 'text COLLATE "C"'
+_TEXTS: Final = {
+    "scopes": ("scope",),
+    "memories": (
+        *("id", "agent_id", "tags", "keywords", "source_episodic_ids", "consolidated_from", "title", "content"),
+        *("metadata", "replaced_by", "scene"),
+    ),
+    "excerpts": ("messages",),
+    "passages": ("speaker",),
+    "passage_contents": ("text",),
+    "postings": ("term",),
+    "queued_messages": ("id", "content"),
+    "queues": ("fence", "previous_summary"),
+    "review_jobs": ("conversation",),
+    "pending_reviews": ("query", "memories"),
+    "audit": ("reason",),
+    "characters": ("name", "known_events", "state"),
+    "adopted": ("id",),
+    "unwritten": ("gone",),
+}
+_OTHERS: Final = {
+    "passage_contents": (("vector", "vector"),),
+    "new_vectors": (("vector", "vector"),),
+    "adopted": (("digest", "bytea"),),
+}
+_COLUMNS: Final = {
+    table: (*((column, _TEXT) for column in _TEXTS.get(table, ())), *_OTHERS.get(table, ()))
+    for table in {**_TEXTS, **_OTHERS}
+}
+_CATALOGS: Final = ("pg_statistic", "pg_statistic_ext_data")
+
+UNSAMPLED: Final = {table: tuple(column for column, _ in columns) for table, columns in _COLUMNS.items()}
+"""Of every table, the columns of which no values are kept."""
+
+_INDEXES: Final = """DO $unsample$ DECLARE name text; BEGIN
+    FOR name IN SELECT indexrelid::regclass FROM pg_index
+        JOIN pg_partition_tree('passage_contents'::regclass) ON relid = indrelid WHERE indexprs IS NOT NULL
+    LOOP EXECUTE format('ALTER INDEX %s ALTER COLUMN 1 SET STATISTICS 0', name); END LOOP;
+END $unsample$"""
+
+UNSAMPLE: Final[tuple[str, ...]] = (
+    *(
+        f"ALTER TABLE {table} {', '.join(f'ALTER COLUMN {column} SET STATISTICS 0' for column in columns)}"
+        for table, columns in UNSAMPLED.items()
+    ),
+    _INDEXES,
+)
+"""Statements that keep ANALYZE from taking samples; those that it has taken are there until they are cleared."""
+
+_SAMPLED: Final = """
+    WITH parts AS (SELECT CAST(? AS regclass) AS relid UNION SELECT relid FROM pg_partition_tree(CAST(? AS regclass)))
+    SELECT count(*) FROM pg_stats JOIN pg_class ON relname = tablename AND relnamespace = schemaname::regnamespace
+    WHERE schemaname = current_schema() AND (
+        pg_class.oid IN (SELECT relid FROM parts) AND attname = ANY(?)
+        OR pg_class.oid IN (SELECT indexrelid FROM pg_index JOIN parts ON relid = indrelid)
+    )
+"""
+
+
+def clear(connection: Connection) -> None:
+    """Delete the statistics of these columns, from older versions or an explicit ANALYZE."""
+    for table, columns in _COLUMNS.items():
+        if not one(connection, _SAMPLED, (table, table, list(UNSAMPLED[table]))):
+            continue
+        if table == "scopes":  # policies stand on its column, so its type cannot be set
+            _sample_what_is_there(connection)
+            continue
+        # a column that gets the type it has keeps its values and loses its samples, as do the indexes on it
+        connection.run(
+            f"ALTER TABLE {table} {', '.join(f'ALTER COLUMN {name} TYPE {type_}' for name, type_ in columns)}"
+        )
+    connection.run(";".join(UNSAMPLE))
+
+
+def compact(connection: Connection) -> None:
+    """Rewrite the catalogs that hold samples, so that cleared ones are in no file.
+
+    Only the owner of the database can do it; for another role a warning is logged.
+    """
+    if not one(connection, "SELECT pg_has_role(datdba, 'USAGE') FROM pg_database WHERE datname = current_database()"):
+        _logger.warning(
+            "samples of forgotten texts that ANALYZE took before schema version 2 are cleared, but may stand in free "
+            "space of the server's files until the owner of the database runs VACUUM FULL pg_statistic"
+        )
+        return
+    for catalog in _CATALOGS:
+        connection.run(f"VACUUM (FULL) pg_catalog.{catalog}")
+
+
+def _sample_what_is_there(connection: Connection) -> None:
+    """Replace the samples by those of current rows, or of a temporary row in an empty table."""
+    connection.run("""BEGIN;
+        CREATE TEMP TABLE placeholder ON COMMIT DROP AS SELECT nextval(pg_get_serial_sequence('scopes', 'id')) AS id
+            WHERE NOT EXISTS (SELECT FROM scopes);
+        INSERT INTO scopes (id, scope) SELECT id, '-' FROM placeholder;
+        ALTER TABLE scopes ALTER COLUMN scope SET STATISTICS 1;
+        ANALYZE scopes (scope);
+        DELETE FROM scopes WHERE id IN (SELECT id FROM placeholder);
+        COMMIT""")

@@ -1,0 +1,287 @@
+"""Reads and writes the rows of memories and passages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from memory_retrievers.backends.sql.connection import Connection, Database, Dialect, insert, one
+from memory_retrievers.backends.sql.rows import COLUMNS, encode, encode_messages, encode_time, memory_of
+from memory_retrievers.errors import NotFoundError, ValidationError
+from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, ScopeStatistics, SemanticMemory
+from memory_retrievers.models.results import Position
+from memory_retrievers.models.selection import NewPassage, Passage
+
+_FIELDS: Final = f"{', '.join(f'm.{column}' for column in COLUMNS)}, m.kind, m.content"
+
+_OF_SCOPE: Final = "m.scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
+_BEGINNING: Final = Position(created_at=2**63 - 1, id="")
+_PAGE: Final = """
+    WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND m.kind = :kind
+    AND (m.expires_at IS NULL OR m.expires_at > :now)
+    AND m.created_at <= :created_at AND (m.created_at < :created_at OR m.id > :id)
+    ORDER BY m.created_at DESC, m.id LIMIT :limit
+"""
+
+
+def memory_query(dialect: Dialect, *, first: str = "") -> str:
+    """SELECT of the columns that ``rows.decode`` takes of memories ``m``; conditions are appended to it."""
+    return f"""SELECT {first}{_FIELDS}, (SELECT s.scope FROM scopes s WHERE s.id = m.scope_id),
+        (SELECT e.messages FROM excerpts e WHERE e.memory = m.row {dialect.beside("e", "m")}) FROM memories m"""
+
+
+class StoredRecords:
+    """The part of the ledger that reads whole memories.
+
+    Args:
+        database: Where they are.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def get(self, *, scope: str, id: str) -> AnyMemory | None:
+        """Return the memory, whatever its state, or None."""
+        with self.database.read() as connection:
+            row = connection.execute(
+                f"{memory_query(connection.dialect)} WHERE {_OF_SCOPE} AND m.id = :id", {"scope": scope, "id": id}
+            ).fetchone()
+        return None if row is None else memory_of(row)
+
+    def load(self, rows: Sequence[int]) -> dict[int, AnyMemory]:
+        """Read the memories of the given rows that exist."""
+        with self.database.read() as connection:
+            dialect = connection.dialect
+            found = connection.execute(
+                f"{memory_query(dialect, first='m.row, ')} WHERE {dialect.among('m.row', ':ids')}",
+                {"ids": dialect.listed(rows)},
+            ).fetchall()
+        return {row[0]: memory_of(row[1:]) for row in found}
+
+    def recent(self, *, scope: str, limit: int, now: datetime, since: datetime | None) -> list[EpisodicMemory]:
+        """List the scope's newest episodes by ``created_at``, newest first.
+
+        Args:
+            scope: The scope.
+            limit: Maximum number of episodes.
+            now: Leave out episodes that expired by this time.
+            since: Leave out episodes created before this time; None includes all.
+        """
+        with self.database.read() as connection:
+            rows = connection.execute(
+                f"""{memory_query(connection.dialect)} WHERE {_OF_SCOPE} AND m.kind = 'episodic'
+                AND (m.expires_at IS NULL OR m.expires_at > :now)
+                AND (CAST(:since AS BIGINT) IS NULL OR m.created_at >= :since)
+                ORDER BY m.created_at DESC, m.id LIMIT :limit""",
+                {"scope": scope, "now": encode_time(now), "since": encode_time(since), "limit": limit},
+            ).fetchall()
+        return [memory for memory in map(memory_of, rows) if isinstance(memory, EpisodicMemory)]
+
+    def episode_rows(self, *, after: int, limit: int) -> list[int]:
+        """List the rows of the next episodes after one, in all scopes and whatever their state, ascending."""
+        with self.database.read() as connection:
+            rows = connection.execute(
+                "SELECT row FROM memories WHERE kind = 'episodic' AND row > ? ORDER BY row LIMIT ?", (after, limit)
+            )
+            return [int(row) for (row,) in rows]
+
+    def unconsolidated(self, scope: str, *, limit: int) -> list[EpisodicMemory]:
+        """List the scope's oldest episodes without extracted facts, oldest first, expired or not."""
+        with self.database.read() as connection:
+            rows = connection.execute(
+                f"""{memory_query(connection.dialect)} WHERE {_OF_SCOPE} AND m.kind = 'episodic'
+                AND m.consolidated_at IS NULL ORDER BY m.created_at, m.id LIMIT :limit""",
+                {"scope": scope, "limit": limit},
+            ).fetchall()
+        return [memory for memory in map(memory_of, rows) if isinstance(memory, EpisodicMemory)]
+
+    def unconsolidated_scopes(self) -> list[str]:
+        """List the scopes that hold such episodes, sorted."""
+        with self.database.read() as connection:
+            rows = connection.execute(
+                """SELECT scope FROM scopes s WHERE EXISTS (SELECT 1 FROM memories m WHERE m.scope_id = s.id
+                AND m.kind = 'episodic' AND m.consolidated_at IS NULL) ORDER BY scope"""
+            )
+            return [scope for (scope,) in rows]
+
+    def scenes(self, scope: str, *, now: datetime) -> list[EpisodicMemory]:
+        """List the scope's unexpired scenes, oldest first by ``created_at``, then by id."""
+        with self.database.read() as connection:
+            rows = connection.execute(
+                f"""{memory_query(connection.dialect)} WHERE {_OF_SCOPE} AND m.scene IS NOT NULL
+                AND (m.expires_at IS NULL OR m.expires_at > :now) ORDER BY m.created_at, m.id""",
+                {"scope": scope, "now": encode_time(now)},
+            ).fetchall()
+        return [memory for memory in map(memory_of, rows) if isinstance(memory, EpisodicMemory)]
+
+    def versions(self, *, scope: str, id: str) -> list[SemanticMemory]:
+        """List a fact with those it has replaced and those that have replaced it, oldest first."""
+        with self.database.read() as connection:
+            rows = connection.execute(
+                f"""WITH RECURSIVE before (id) AS (
+                    SELECT m.id FROM memories m WHERE {_OF_SCOPE} AND m.id = :id
+                    UNION SELECT m.id FROM memories m JOIN before b ON m.replaced_by = b.id WHERE {_OF_SCOPE}
+                ), after (id) AS (
+                    SELECT id FROM before
+                    UNION SELECT m.replaced_by FROM memories m JOIN after a ON m.id = a.id
+                    WHERE {_OF_SCOPE} AND m.replaced_by IS NOT NULL
+                )
+                {memory_query(connection.dialect)} WHERE {_OF_SCOPE} AND m.kind = 'semantic'
+                AND m.id IN (SELECT id FROM after)
+                ORDER BY m.valid_at, m.created_at, m.id""",
+                {"scope": scope, "id": id},
+            ).fetchall()
+        return [memory for memory in map(memory_of, rows) if isinstance(memory, SemanticMemory)]
+
+    def page(
+        self, scope: str, *, kinds: Sequence[Kind], after: Position | None, limit: int, now: datetime
+    ) -> list[AnyMemory]:
+        """List the scope's memories after a position, newest first by ``created_at``, then by id.
+
+        Args:
+            scope: The scope.
+            kinds: Kinds of memory to list.
+            after: Position of the last memory of the previous page; None starts from the beginning.
+            limit: Maximum number of memories.
+            now: Leave out memories that expired by this time.
+        """
+        values = {"scope": scope, "now": encode_time(now), "limit": limit, **(after or _BEGINNING)._asdict()}
+        with self.database.read(snapshot=True) as connection:
+            # One kind after the other, so that each is read from the index in its order.
+            query = f"{memory_query(connection.dialect)} {_PAGE}"
+            rows = [row for kind in kinds for row in connection.execute(query, {"kind": kind, **values})]
+        newest_first = sorted(map(memory_of, rows), key=lambda memory: memory.id)
+        newest_first.sort(key=lambda memory: memory.created_at, reverse=True)
+        return newest_first[:limit]
+
+    def expired(self, now: datetime) -> list[MemoryKey]:
+        """List all memories that expired by ``now``."""
+        with self.database.read() as connection:
+            rows = connection.execute(
+                "SELECT s.scope, m.id FROM memories m JOIN scopes s ON s.id = m.scope_id WHERE m.expires_at <= ?",
+                (encode_time(now),),
+            )
+            return [MemoryKey(scope=scope, id=its_id) for scope, its_id in rows]
+
+    def scopes(self) -> list[str]:
+        """List all scopes that hold a memory, sorted."""
+        with self.database.read() as connection:
+            found = connection.execute(
+                """SELECT scope FROM scopes s WHERE EXISTS (SELECT 1 FROM memories m WHERE m.scope_id = s.id)
+                ORDER BY scope"""
+            )
+            return [scope for (scope,) in found]
+
+    def statistics(self, scope: str | None) -> ScopeStatistics:
+        """Count the contents of one scope, or of all."""
+        in_scope = "(CAST(:scope AS TEXT) IS NULL OR scope_id = (SELECT id FROM scopes WHERE scope = :scope))"
+        with self.database.read(snapshot=True) as connection:
+            episodes, facts, invalidated = connection.execute(
+                f"""SELECT count(*) FILTER (WHERE kind = 'episodic'),
+                count(*) FILTER (WHERE kind = 'semantic' AND invalid_at IS NULL),
+                count(*) FILTER (WHERE kind = 'semantic' AND invalid_at IS NOT NULL)
+                FROM memories WHERE {in_scope}""",
+                {"scope": scope},
+            ).fetchone()
+            pending, queued = (
+                one(connection, f"SELECT count(*) FROM {table} WHERE {in_scope}", {"scope": scope})
+                for table in ("pending_reviews", "queued_messages")
+            )
+        return ScopeStatistics(
+            episodes=episodes,
+            facts=facts,
+            invalidated_facts=invalidated,
+            pending_reviews=pending,
+            queued_messages=queued,
+        )
+
+
+PUT_NOTE: Final = "INSERT INTO notes VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+ADD_NOTE: Final = "INSERT INTO notes VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
+
+
+def scope_id_of(connection: Connection, scope: str) -> int:
+    """Return the row id of a scope, creating its row if it is new."""
+    asked = "SELECT id FROM scopes WHERE scope = ?"
+    scope_id = one(connection, asked, (scope,))
+    if scope_id is None:
+        connection.execute("INSERT INTO scopes (scope) VALUES (?) ON CONFLICT DO NOTHING", (scope,))
+        scope_id = one(connection, asked, (scope,))
+    return int(scope_id)
+
+
+def insert_memory(connection: Connection, memory: AnyMemory) -> tuple[int, int]:
+    """Insert a memory with its excerpt; returns the ids of its scope and its row.
+
+    Raises:
+        ValidationError: Its id is taken in its scope.
+    """
+    scope_id = scope_id_of(connection, memory.scope)
+    taken = "SELECT 1 FROM memories WHERE scope_id = ? AND id = ?"
+    if one(connection, taken, (scope_id, memory.id)) is not None:
+        raise ValidationError(f"id {memory.id!r} is already taken in scope {memory.scope!r}; nothing was stored")
+    values = {"scope_id": scope_id, **encode(memory)}
+    sql = f"INSERT INTO memories ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"
+    row = int(one(connection, f"{sql} RETURNING row", tuple(values.values())))
+    if isinstance(memory, EpisodicMemory) and memory.messages:
+        excerpt = {"memory": row, "messages": encode_messages(memory.messages)}
+        insert(connection, "excerpts", excerpt, scope_id=scope_id)
+    return scope_id, row
+
+
+def overwrite_memory(connection: Connection, memory: AnyMemory) -> tuple[int, int]:
+    """Overwrite the memory of the same scope and id, keeping its excerpt; returns the ids of scope and row.
+
+    Raises:
+        NotFoundError: There is none.
+    """
+    values = encode(memory)
+    assignments = ", ".join(f"{column} = ?" for column in values)
+    of_id = "scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?"
+    sql = f"UPDATE memories SET {assignments} WHERE {of_id} RETURNING scope_id, row"
+    return _found(connection.execute(sql, (*values.values(), memory.scope, memory.id)).fetchone(), memory)
+
+
+def row_of(connection: Connection, memory: AnyMemory) -> tuple[int, int]:
+    """Return the ids of the scope and the row of a stored memory.
+
+    Raises:
+        NotFoundError: There is none.
+    """
+    of_id = "scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?"
+    sql = f"SELECT scope_id, row FROM memories WHERE {of_id}"
+    return _found(connection.execute(sql, (memory.scope, memory.id)).fetchone(), memory)
+
+
+def _found(place: Sequence[int] | None, memory: AnyMemory) -> tuple[int, int]:
+    if place is None:
+        raise NotFoundError(f"Memory not found: {memory.id}")
+    scope_id, row = place
+    return scope_id, row
+
+
+def insert_passage(
+    connection: Connection, memory: AnyMemory, place: tuple[int, int], passage: NewPassage, *, id: int
+) -> Passage:
+    """Insert a passage of a stored memory.
+
+    Args:
+        connection: A connection in a write transaction.
+        memory: The memory.
+        place: Row ids of its scope and of the memory itself.
+        passage: The passage to store.
+        id: Id of the passage, from ``Database.next_passages``.
+    """
+    scope_id, row = place
+    about = {
+        "id": id,
+        "memory": row,
+        "part": passage.part,
+        "speaker": passage.speaker,
+        "tells_time": passage.tells_time,
+    }
+    insert(connection, "passages", about, scope_id=scope_id)
+    contents = {"passage": id, "text": passage.text, "vector": connection.dialect.vector(passage.vector)}
+    insert(connection, "passage_contents", contents, scope_id=scope_id)
+    return Passage(id=id, memory=row, scope=memory.scope, kind=memory.kind, part=passage.part, text=passage.text)

@@ -1,0 +1,184 @@
+"""Connections to a SQLite file: its dialect, its errors as errors of the package, and how it is opened."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from memory_retrievers.backends.sqlite import seal
+from memory_retrievers.errors import BackendError, ValidationError
+
+if TYPE_CHECKING:
+    from memory_retrievers.models.selection import Vector, Vectors
+
+
+class SQLiteDialect:
+    """A ``sql.connection.Dialect``."""
+
+    keyed_by_scope = False
+    in_order = "CROSS JOIN"
+    least = "min"
+    greatest = "max"
+    position = "instr"
+    vector_value = "?"
+
+    def beside(self, table: str, other: str) -> str:  # noqa: ARG002 - a number is enough here
+        """See ``sql.connection.Dialect``."""
+        return ""
+
+    def listed(self, values: Sequence[int] | Sequence[str]) -> object:
+        """See ``sql.connection.Dialect``."""
+        return json.dumps(list(values))
+
+    def among(self, column: str, parameter: str) -> str:
+        """See ``sql.connection.Dialect``."""
+        return f"{column} IN (SELECT value FROM json_each({parameter}))"
+
+    def each(self, parameter: str) -> str:
+        """See ``sql.connection.Dialect``."""
+        return f"json_each({parameter}) AS each"
+
+    def counted(self, parameter: str, table: str) -> str:
+        """See ``sql.connection.Dialect``."""
+        return f"json_each({parameter}) AS {table}"
+
+    def items(self, column: str) -> str:
+        """See ``sql.connection.Dialect``."""
+        return f"SELECT value FROM json_each({column})"
+
+    def summed(self, expression: str, order: str) -> str:  # noqa: ARG002 - rows come in the order of the loop
+        """See ``sql.connection.Dialect``."""
+        return f"sum({expression})"
+
+    def gathered(self, column: str) -> str:
+        """See ``sql.connection.Dialect``."""
+        return f"group_concat({column})"
+
+    def indexed_by(self, index: str) -> str:
+        """See ``sql.connection.Dialect``; without it SQLite may read the memories themselves."""
+        return f"INDEXED BY {index}"
+
+    def vector(self, vector: Vector) -> object:
+        """Convert a vector of shape (d,) to a blob in single precision."""
+        return vector.astype("<f4").tobytes()
+
+    def stacked(self, vectors: Sequence[Any]) -> Vectors:
+        """Convert n vectors as read from the database to an array of shape (n, d); (0, 0) for none."""
+        try:
+            return np.frombuffer(b"".join(vectors), dtype="<f4").reshape(len(vectors), -1 if vectors else 0)
+        except (ValueError, TypeError) as error:
+            raise BackendError(
+                "a stored vector is damaged: run verify, which names it, and restore a backup"
+            ) from error
+
+
+SQLITE_ERRORS: Final = (sqlite3.Error, OverflowError, UnicodeEncodeError)
+"""Numbers beyond 64 bits and lone surrogates are refused before SQLite sees them."""
+
+
+@contextmanager
+def wrapped(path: Path | None) -> Iterator[None]:
+    """Raise SQLite's errors as errors of this package."""
+    try:
+        yield
+    except SQLITE_ERRORS as error:
+        raise translated(error, path) from error
+
+
+def translated(error: Exception, path: Path | None) -> ValidationError | BackendError:
+    """Map an error of SQLite to one of this package; ``path`` names the file, None a store in memory."""
+    if isinstance(error, sqlite3.IntegrityError):
+        return ValidationError(f"the store refused the change: {error}; nothing was written")
+    if not isinstance(error, sqlite3.Error):
+        return ValidationError(f"SQLite cannot hold a value: {error}; nothing was written")
+    return BackendError(f"SQLite failed on {path or 'the in-memory store'}: {error}")
+
+
+PRAGMAS = (
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA busy_timeout = 10000",
+    "PRAGMA cache_size = -32768",  # KiB, per connection
+    "PRAGMA mmap_size = 0",  # a file that somebody truncates must be an error, and not the end of the process
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA secure_delete = ON",  # what is deleted is overwritten, not only unlinked
+)
+
+PATIENCE = 10.0  # seconds; that of busy_timeout
+
+
+State: TypeAlias = tuple[int, int, int, bool]
+
+
+class Connection(sqlite3.Connection):
+    """A connection to SQLite."""
+
+    dialect = SQLiteDialect()
+    versions: dict[str, Any] | None = None
+
+
+def address_of(path: Path | None, *, mode: str) -> str:
+    """The address of a file for :func:`connect`; None is a database in memory."""
+    return ":memory:" if path is None else f"{path.absolute().as_uri()}?mode={mode}"
+
+
+def connect(address: str) -> Connection:
+    """Open a connection in autocommit mode: transactions are begun and ended by the caller."""
+    return sqlite3.connect(
+        address, uri=True, isolation_level=None, check_same_thread=False, cached_statements=256, factory=Connection
+    )
+
+
+def state_of(path: Path) -> State:
+    """State that changes when a file is written: its own, and whether it has a log."""
+    seen = path.stat()
+    return seen.st_ino, seen.st_size, seen.st_mtime_ns, seal.has_log(path)
+
+
+def look_into(path: Path) -> tuple[Connection, State | None]:
+    """Open a read-only connection; with the file's state where nothing can be created beside it.
+
+    SQLite needs a file beside a database with a log, to share it with a writer. Without a log, it can be read as what
+    never changes; that it does not is then ours to see to.
+
+    Raises:
+        BackendError: There is a log, which cannot be read here.
+    """
+    connection = connect(address_of(path, mode="ro"))
+    try:
+        connection.execute("PRAGMA schema_version")
+    except sqlite3.OperationalError as error:
+        connection.close()
+        if error.sqlite_errorcode & 0xFF not in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}:
+            raise
+        before = state_of(path)
+        if before[-1]:
+            raise BackendError(
+                f"{path} has a log beside it ({path.name}-wal) that cannot be read where nothing can be written: close "
+                "the store where it is written, or copy both files to where they can be, and open it there"
+            ) from error
+        return connect(address_of(path, mode="ro&immutable=1")), before
+    except BaseException:
+        connection.close()
+        raise
+    return connection, None
+
+
+def switch_to_wal(connection: Connection) -> None:
+    """Switch to WAL, retrying: SQLite does not wait while another process does the same."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return

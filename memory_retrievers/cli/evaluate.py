@@ -1,0 +1,232 @@
+"""Commands that measure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from memory_retrievers.cli.app import DEFAULT_STORE, Embedder, EmbedderId, Store, mistakes_in_one_line
+from memory_retrievers.cli.output import print_json, print_table, print_text, progress_bar
+from memory_retrievers.cli.stores import PROFILE_NAMES, PROFILES, embedder_at, profile_named, to_compare
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.settings import RetrievalSettings
+from memory_retrievers.storage.options import chosen_embedder
+
+if TYPE_CHECKING:
+    from memory_retrievers.evaluation.conversations import Conversation
+    from memory_retrievers.evaluation.measure import Score, TokenCounter
+    from memory_retrievers.evaluation.stores import RememberedVectors
+
+
+app = typer.Typer(no_args_is_help=True, help="Measure how well memories are found. Nothing is recorded.")
+
+Profiles: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--profile", help=f"A profile to measure: {PROFILE_NAMES}; may be repeated. All if left out."),
+]
+Ablation: TypeAlias = Annotated[
+    bool, typer.Option("--ablation", help="Also measure the default with one part after the other changed or off.")
+]
+Vectors: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--vectors", metavar="FILE.npz", help="Keep vectors here, so that a further run embeds nothing anew."),
+]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")]
+
+
+@app.command("locomo")
+@mistakes_in_one_line()
+def locomo(
+    *,
+    path: Annotated[
+        Path, typer.Argument(envvar="LOCOMO_PATH", help="LoCoMo's file, for example locomo10.json.", show_default=False)
+    ],
+    profile: Profiles = None,
+    ablation: Ablation = False,
+    conversation: Annotated[
+        list[int] | None, typer.Option("--conversation", help="Only the conversation of this number, from 1.")
+    ] = None,
+    vectors: Vectors = None,
+    as_json: AsJson = False,
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Measure on the conversations of LoCoMo: one session is one episode.
+    \f
+
+    Args:
+        path: LoCoMo's file.
+        profile: Names of the profiles to measure; None measures all.
+        ablation: Also measure the settings of the ablation.
+        conversation: Numbers of the conversations to measure, from 1; None measures all.
+        vectors: File that keeps vectors between runs, as arrays of shape (texts, d); None keeps none.
+        as_json: Print JSON.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+    """  # noqa: D205, D301, D415
+    from memory_retrievers.evaluation import locomo as reading
+    from memory_retrievers.evaluation import report
+    from memory_retrievers.evaluation.measure import token_counter
+
+    tokens = token_counter()
+    compared = _settings(profile, ablation=ablation)
+    conversations = _chosen(reading.load(path), conversation or [])
+    remembered = _remembered(embedder, embedder_id=embedder_id, file=vectors)
+    measured = _measured(conversations, compared, remembered, tokens)
+    if as_json:
+        print_json({"tokens": tokens.name, "profiles": report.as_json(measured)})
+        return
+    print_table(report.headings(measured), report.rows(measured))
+    print_text(f"\n{report.counted(tokens)}")
+
+
+@app.command("own")
+@mistakes_in_one_line()
+def own(
+    *,
+    path: Annotated[
+        Path,
+        typer.Argument(help='Lines such as {"scope": "…", "query": "…", "memory_ids": ["…"]}.', show_default=False),
+    ],
+    store: Store = DEFAULT_STORE,
+    profile: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--profile",
+            help=f"A profile to measure: {PROFILE_NAMES}; may be repeated. All, and other weights, if left out.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Splits the questions into those to choose by and those to test on.")] = 1,
+    vectors: Vectors = None,
+    as_json: AsJson = False,
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Measure on your own questions to a store, and suggest a setting.
+    \f
+
+    Args:
+        path: File of questions, one JSON object a line.
+        store: Place of the store.
+        profile: Names of the profiles to measure; None measures all, and other weights.
+        seed: Splits the questions into those to choose by and those to test on.
+        vectors: File that keeps vectors between runs, as arrays of shape (texts, d); None keeps none.
+        as_json: Print JSON.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+    """  # noqa: D205, D301, D415
+    from memory_retrievers.evaluation import custom, report
+    from memory_retrievers.evaluation.custom import DEFAULT, measure_own, suggest
+
+    compared = _settings(profile, ablation=False) | ({} if profile else report.grid())
+    asked = custom.load(path)
+    store.require_store()
+    remembered = _remembered(embedder, embedder_id=embedder_id, file=vectors)
+    with progress_bar("comparing") as progress:
+        measured = measure_own(
+            asked,
+            compared,
+            open_store=lambda settings: to_compare(store, embedder=remembered, retrieval=settings),
+            embedder=remembered,
+            seed=seed,
+            progress=progress,
+        )
+    remembered.save()
+    has_choice = DEFAULT in compared and len(compared) > 1
+    suggestion = suggest(measured, compared) if has_choice else None
+    if as_json:
+        suggested = None if suggestion is None else report.suggestion_as_json(suggestion)
+        print_json({"profiles": report.as_json(measured), "suggestion": suggested})
+        return
+    print_table(report.headings(measured), report.rows(measured))
+    if suggestion is None:
+        return
+    print_text("")
+    for line in report.suggestion_lines(suggestion):
+        print_text(line)
+
+
+@app.command("synthetic")
+@mistakes_in_one_line()
+def synthetic(
+    *,
+    seed: Annotated[int, typer.Option(help="Which set is made; the same for the same number.")] = 1,
+    profile: Profiles = None,
+    vectors: Vectors = None,
+    as_json: AsJson = False,
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Measure on a small set made for this package: conversations, then what forgetting and review bring.
+    \f
+
+    Args:
+        seed: Seed of the conversations.
+        profile: Names of the profiles to measure; None measures all.
+        vectors: File that keeps vectors between runs, as arrays of shape (texts, d); None keeps none.
+        as_json: Print JSON.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+    """  # noqa: D205, D301, D415
+    from memory_retrievers.evaluation import report
+    from memory_retrievers.evaluation import synthetic as making
+    from memory_retrievers.evaluation.forgetting import forgetting_dataset, measure_forgetting
+    from memory_retrievers.evaluation.measure import token_counter
+
+    tokens = token_counter()
+    remembered = _remembered(embedder, embedder_id=embedder_id, file=vectors)
+    conversations = making.conversations(seed=seed)
+    chats = _measured(conversations, _settings(profile, ablation=False), remembered, tokens)
+    lives = measure_forgetting(forgetting_dataset(seed=seed), embedder=remembered, watched=progress_bar)
+    remembered.save()
+    if as_json:
+        parts = {"conversations": report.as_json(chats), "forgetting": report.as_json(lives)}
+        print_json({"tokens": tokens.name} | parts)
+        return
+    print_table(report.headings(chats), report.rows(chats))
+    print_text(f"\n{report.counted(tokens)}\n")
+    measures = ("any@1", "any@5", "MRR")
+    print_table(report.headings(lives, measures=measures), report.rows(lives, measures=measures))
+
+
+def _measured(
+    conversations: Sequence[Conversation],
+    compared: Mapping[str, RetrievalSettings],
+    embedder: RememberedVectors,
+    tokens: TokenCounter,
+) -> dict[str, list[Score]]:
+    from memory_retrievers.evaluation.measure import measure
+    from memory_retrievers.evaluation.stores import FilledStores
+
+    measured = {}
+    with FilledStores(conversations, embedder=embedder) as stores:
+        for name, settings in compared.items():
+            with progress_bar(name) as progress:
+                measured[name] = measure(stores, settings, tokens=tokens, progress=progress)
+            embedder.save()
+    return measured
+
+
+def _settings(profile: Sequence[str] | None, *, ablation: bool) -> dict[str, RetrievalSettings]:
+    from memory_retrievers.evaluation.report import ablations
+
+    return {name: profile_named(name) for name in profile or PROFILES} | (ablations() if ablation else {})
+
+
+def _chosen(conversations: Sequence[Conversation], numbers: Sequence[int]) -> list[Conversation]:
+    for number in numbers:
+        if not 1 <= number <= len(conversations):
+            raise ValidationError(f"there is no conversation {number}: the file has {len(conversations)}")
+    chosen = [conversations[number - 1] for number in numbers] or list(conversations)
+    if not any(conversation.questions for conversation in chosen):
+        raise ValidationError("no question of the file has evidence that is in it")
+    return chosen
+
+
+def _remembered(embedder: str | None, *, embedder_id: str | None, file: Path | None) -> RememberedVectors:
+    from memory_retrievers.evaluation.stores import RememberedVectors
+
+    return RememberedVectors(chosen_embedder(embedder_at(embedder), embedder_id=embedder_id), file=file)

@@ -1,0 +1,311 @@
+"""Commands that look after a store."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Final, get_args
+
+import typer
+
+from memory_retrievers.cli.app import DEFAULT_STORE, PLACE, Embedder, EmbedderId, Store, Yes
+from memory_retrievers.cli.output import (
+    print_adoption,
+    print_json,
+    print_report,
+    print_statistics,
+    print_text,
+    progress_bar,
+)
+from memory_retrievers.cli.stores import (
+    Place,
+    embedder_at,
+    moved_from,
+    moved_into,
+    opened,
+    to_change,
+    to_fill,
+    to_look_into,
+)
+from memory_retrievers.errors import BackendError, ValidationError
+from memory_retrievers.memory import AgentMemory
+from memory_retrievers.models import Category
+from memory_retrievers.models.contents import VerificationReport
+from memory_retrievers.settings import RetrievalSettings
+from memory_retrievers.storage.maintenance import Index
+from memory_retrievers.text.passages import Searched
+
+NOT_THE_SAME: Final = 1  # the exit code
+
+
+def backup(
+    target: Annotated[
+        Place, typer.Argument(parser=Place.named, metavar="TARGET", help="A directory that does not exist yet.")
+    ],
+    store: Store = DEFAULT_STORE,
+) -> None:
+    """Copy the store, also while it is in use."""
+    directory = target.required_directory(otherwise="migrate moves a store into one")
+    with to_change(store, read_only=True) as memory, progress_bar("copying"):
+        memory.backup(directory)
+
+
+def export(
+    target: Annotated[Path, typer.Argument(help="A file that does not exist yet.")],
+    store: Store = DEFAULT_STORE,
+    scope: Annotated[str | None, typer.Option("--scope", help="Only this scope and those below it.")] = None,
+) -> None:
+    """Write all memories with their vectors to one file of JSON lines, and print how many there are.
+    \f
+
+    Args:
+        target: File to write; it must not exist.
+        store: Place of the store.
+        scope: Only this scope and those below it; None exports all.
+    """  # noqa: D205, D301, D415
+    with to_change(store, read_only=True) as memory, progress_bar("exporting") as progress:
+        written = memory.export(target, scope=scope, progress=progress)
+    print_text(written)
+
+
+def import_(
+    source: Annotated[Path, typer.Argument(help="A file that export wrote.")],
+    into: Annotated[
+        Place,
+        typer.Option(
+            "--into", parser=Place.named, metavar="DIRECTORY", help="The new store's directory: missing, or empty."
+        ),
+    ],
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Make a store from a file that export wrote, and print what it holds; nothing is embedded again.
+    \f
+
+    Args:
+        source: File that ``export`` wrote.
+        into: Directory of the new store, missing or empty.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+    """  # noqa: D205, D301, D415
+    directory = into.required_directory(otherwise="import into a new directory, then migrate that")
+    found = embedder_at(embedder)
+    with progress_bar("importing") as progress:
+        memory = AgentMemory.import_(source, into=directory, embedder=found, embedder_id=embedder_id, progress=progress)
+    with memory:
+        statistics = memory.stats()
+    print_statistics(statistics)
+
+
+def migrate(
+    *,
+    source: Annotated[
+        Place,
+        typer.Option("--from", parser=Place.named, metavar=PLACE, help="The store; nothing may write it meanwhile."),
+    ],
+    target: Annotated[
+        Place,
+        typer.Option("--to", parser=Place.named, metavar=PLACE, help="Where it is to be: missing, or an empty store."),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the counts and problems as JSON.")] = False,
+) -> None:
+    """Move a store between a directory and a PostgreSQL database, compare both in the end, and print what was seen.
+
+    The store it comes from stays as it is; if something in it is damaged, nothing is moved and the error names it.
+    Nothing is embedded again. Interrupted, the same command goes on where it was. What differs in the end, or is not
+    whole, is printed line by line, and the exit code is 1.
+    \f
+
+    Args:
+        source: Place of the store; no other process may write it.
+        target: New place, missing or an empty store.
+        as_json: Print JSON.
+    """  # noqa: D301
+    from memory_retrievers.storage import migrate as moving  # here, so that the other commands start without it
+
+    with moved_from(source) as ledger, moved_into(target, source=source) as store:
+        with progress_bar("moving") as progress:
+            moving.move(ledger, store, progress=progress)
+        with progress_bar("comparing") as progress:
+            report = moving.check(ledger, store, progress=progress)
+    if as_json:
+        print_json(asdict(report))
+    else:
+        print_report(report)
+    if not report.ok:
+        raise typer.Exit(NOT_THE_SAME)
+
+
+NOT_WHOLE: Final = 1  # the exit code
+
+
+def verify(store: Store = DEFAULT_STORE) -> None:
+    """Look whether the store is whole: print counts and every problem, and end with 1 if there are any."""
+    report = _looked_through(store)
+    print_report(report)
+    if not report.ok:
+        raise typer.Exit(NOT_WHOLE)
+
+
+def rebuild(
+    what: Annotated[str, typer.Argument(metavar=f"[{'|'.join(get_args(Index))}]", help="Which indexes.")] = "all",
+    store: Store = DEFAULT_STORE,
+) -> None:
+    """Make the indexes anew from the memories, which stay as they are."""
+    index: Index | None = next((known for known in get_args(Index) if known == what), None)
+    if index is None:
+        raise ValidationError(f"unknown index {what!r}; one of: {', '.join(get_args(Index))}")
+    with to_change(store) as memory, progress_bar("rebuilding"):
+        memory.rebuild(index)
+
+
+def purge(store: Store = DEFAULT_STORE) -> None:
+    """Remove what has expired, and clear the last byte of what was forgotten."""
+    with to_change(store) as memory, progress_bar("purging"):
+        memory.purge()
+
+
+def reembed(
+    store: Store = DEFAULT_STORE, embedder: Embedder = None, embedder_id: EmbedderId = None, yes: Yes = False
+) -> None:
+    """Make all vectors anew by another embedder; the one that filled the store need not be at hand.
+    \f
+
+    Args:
+        store: Place of the store.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name to record for the embedder; None is the embedder's own.
+        yes: Confirms the change; without it nothing is changed.
+    """  # noqa: D205, D301, D415
+    store.require_store()
+    noted = store.noted_embedder()
+    if noted is not None and not yes:
+        raise ValidationError(
+            f"this puts new vectors in the place of those by {noted!r}, which are then gone: give --yes to do it"
+        )
+    found = embedder_at(embedder)
+    with opened(store, embedder=found, embedder_id=noted) as memory, progress_bar("embedding") as progress:
+        memory.reembed(found, embedder_id=embedder_id, progress=progress)
+
+
+def reindex(
+    passages: Annotated[
+        str, typer.Argument(metavar=f"[{'|'.join(get_args(Searched))}]", help="What of an episode is searched.")
+    ] = "turns",
+    store: Store = DEFAULT_STORE,
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Index the messages of all episodes too, or only their summaries; print how many episodes were changed.
+    \f
+
+    Args:
+        passages: ``turns`` or ``summary``.
+        store: Place of the store.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+    """  # noqa: D205, D301, D415
+    searched: Searched | None = next((known for known in get_args(Searched) if known == passages), None)
+    if searched is None:
+        raise ValidationError(f"unknown passages {passages!r}; one of: {', '.join(get_args(Searched))}")
+    store.require_store()
+    settings = RetrievalSettings(passages=searched)
+    with (
+        to_fill(store, embedder=embedder, embedder_id=embedder_id, retrieval=settings) as memory,
+        progress_bar("indexing") as progress,
+    ):
+        changed = memory.reindex(progress=progress)
+    print_text(changed)
+
+
+def _looked_through(store: Place) -> VerificationReport:
+    try:
+        with to_look_into(store) as memory, progress_bar("verifying"):
+            return memory.verify()
+    except BackendError as error:  # so damaged that it cannot even be opened
+        return VerificationReport(problems=(str(error),))
+
+
+def import_chroma(
+    *,
+    collection: Annotated[str, typer.Option("--collection", help="The name of the collection.")],
+    path: Annotated[
+        Path | None, typer.Option("--path", help="Chroma's directory; nothing else may use it now.")
+    ] = None,
+    url: Annotated[
+        str | None, typer.Option("--url", help="Chroma's server, for example http://localhost:8000.")
+    ] = None,
+    scope: Annotated[str | None, typer.Option("--scope", help="Whose memories its documents become.")] = None,
+    scope_key: Annotated[
+        str | None, typer.Option("--scope-key", help="The metadata key that tells whose memory a document is.")
+    ] = None,
+    text_key: Annotated[
+        str | None, typer.Option("--text-key", help="The metadata key of the text, where it is not the document.")
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option("--where", metavar="JSON", help="Only what this filter of Chroma's selects.")
+    ] = None,
+    category: Annotated[str, typer.Option(help="What the facts are about.")] = Category.NOTE.value,
+    store: Store = DEFAULT_STORE,
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Take the documents of a Chroma collection over as facts, with their vectors; the collection stays as it is.
+
+    The embedder must be the one the collection was filled with. Run again, it goes on where it stopped, and takes in
+    what is new or has changed.
+    \f
+
+    Args:
+        collection: Name of the collection.
+        path: Chroma's directory; either this or ``url``.
+        url: Address of Chroma's server.
+        scope: Scope of the new facts; either this or ``scope_key``.
+        scope_key: Metadata key that holds a document's scope.
+        text_key: Metadata key of the text; None is the document.
+        where: Filter of Chroma's as a JSON object; None takes all documents.
+        category: Category of the new facts.
+        store: Place of the store.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+    """  # noqa: D301
+    if (path is None) == (url is None):
+        raise ValidationError("where is the collection: give either --path or --url")
+    if (scope is None) == (scope_key is None):
+        raise ValidationError("whose memories are they: give either --scope or --scope-key")
+    # imported here, so that the other commands start without it
+    from memory_retrievers.backends.chroma.clients import opened_collection
+
+    found, selected = embedder_at(embedder), _filter(where)
+    with (
+        store.without_its_secret(),
+        opened_collection(collection, path=path, url=url) as source,
+        progress_bar("adopting") as progress,
+    ):
+        memory = AgentMemory.from_chroma(
+            source,
+            path=store.address,
+            embedder=found,
+            embedder_id=embedder_id,
+            scope=scope,
+            scope_key=scope_key,
+            text_key=text_key,
+            category=category,
+            where=selected,
+            progress=progress,
+        )
+        with memory:
+            report = memory.adoption
+    if report is not None:
+        print_adoption(report)
+
+
+def _filter(where: str | None) -> dict[str, Any] | None:
+    try:
+        selected = None if where is None else json.loads(where)
+    except (ValueError, RecursionError):
+        selected = where
+    if selected is not None and not isinstance(selected, dict):
+        raise ValidationError("""--where is a JSON object as Chroma's filters are, for example '{"team": "a"}'""")
+    return selected

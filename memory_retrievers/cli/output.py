@@ -1,0 +1,176 @@
+"""Output of commands: memories, tables and progress, safe for a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import typer
+
+from memory_retrievers.models import AnyMemory, JsonObject, ScopeStatistics, SemanticMemory
+from memory_retrievers.models.contents import AdoptionReport, Progress, VerificationReport
+from memory_retrievers.retrieval.explanations import ExplainedMemory, ExplainedRetrieval
+from memory_retrievers.text import for_terminals, json_for_terminals, one_line
+from memory_retrievers.text.dates import iso
+
+_MEMORY: Final = ("id", "kind", "created_at", "memory")
+_ADOPTION: Final = ("adopted", "updated", "forgotten", "unchanged")
+_COUNTS: Final = ("memories", "passages", "postings", "projected", "problems")
+_BEFORE_STAGES: Final = ("kind", "rank", "dense", "bm25")
+_STAGES: Final = ("kind", "rank", "stage", "place", "given", "memory")
+_AFTER_STAGES: Final = ("fused", "before", "retrievability", "score", "memory")
+
+
+def print_json(value: JsonObject) -> None:
+    r"""Print an object as it is, for people and programs alike; ``\u001b`` in JSON loses nothing."""
+    typer.echo(json_for_terminals(value))
+
+
+def print_text(text: object, *, err: bool = False) -> None:
+    """Print a text of one or more lines.
+
+    Args:
+        text: The text, or what is shown as one.
+        err: Whether it goes to standard error.
+    """
+    typer.echo(for_terminals(str(text)), err=err)
+
+
+def print_line(text: str, *, err: bool = False) -> None:
+    """Print a text on one line; the arguments are those of :func:`print_text`."""
+    typer.echo(shown_line(text), err=err)
+
+
+def shown_line(text: str) -> str:
+    """The text on one line, for a terminal."""
+    return one_line(for_terminals(" ".join(text.split())))
+
+
+def print_explained(explained: ExplainedRetrieval) -> None:
+    """Print the explanation of each memory's rank, without the stages that contributed nothing.
+
+    For another program that is one line each. On a terminal, where that many columns have no room, the stages follow
+    in a table of their own.
+    """
+    memories = [*explained.semantic, *explained.episodic]
+    stages = list(dict.fromkeys(stage.name for memory in memories for stage in memory.stages if stage.score))
+    if sys.stdout.isatty():
+        print_table((*_BEFORE_STAGES, *_AFTER_STAGES), [_explained(memory, ()) for memory in memories])
+        print_table(_STAGES, [line for memory in memories for line in _stages(memory)])
+    else:
+        headings = (*_BEFORE_STAGES, *(f"{name} score" for name in stages), *_AFTER_STAGES)
+        print_table(headings, [_explained(memory, stages) for memory in memories])
+
+
+def print_memory(memory: AnyMemory) -> None:
+    """Print every field of a memory."""
+    print_json({"kind": str(memory.kind)} | memory.model_dump(mode="json"))
+
+
+def print_memories(memories: Sequence[AnyMemory]) -> None:
+    """Print each memory in one line."""
+    rows = [(memory.id, memory.kind, iso(memory.created_at), _headline(memory)) for memory in memories]
+    print_table(_MEMORY, rows)
+
+
+def print_statistics(statistics: ScopeStatistics) -> None:
+    """Print how much a store or a scope holds."""
+    print_table(list(ScopeStatistics.model_fields), [[str(count) for _, count in statistics]])
+
+
+def print_report(report: VerificationReport) -> None:
+    """Print what was looked at, then what is wrong, one problem a line, then what is worth a look."""
+    counts = (report.memories, report.passages, report.postings, report.projected, len(report.problems))
+    print_table(_COUNTS, [list(map(str, counts))])
+    for problem in report.problems:
+        print_line(problem)
+    for note in report.notes:
+        print_line(f"note: {note}")
+
+
+def print_adoption(report: AdoptionReport) -> None:
+    """Print how many documents became what, then how many were left out for which reason."""
+    counts = (report.adopted, report.updated, report.forgotten, report.unchanged)
+    print_table(_ADOPTION, [list(map(str, counts))])
+    for skipped in report.skipped:
+        examples = ", ".join(map(repr, skipped.examples))
+        print_line(f"skipped {skipped.rows}: {skipped.reason}, for example {examples}")
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Draw a table, or print it tab-separated for another program; a cell cannot pose as structure in either."""
+    lines = [[shown_line(cell) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        _draw_table(headings, lines)
+    else:
+        for cells in (headings, *lines):
+            typer.echo("\t".join(cells))
+
+
+def _draw_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*headings, box=None, padding=(0, 2, 0, 0))
+    for column in table.columns[:-1]:
+        column.no_wrap = True
+    for row in rows:
+        table.add_row(*map(Text, row))  # a Text is no markup
+    Console().print(table)
+
+
+def _explained(memory: ExplainedMemory, stages: Sequence[str]) -> tuple[str, ...]:
+    given = {stage.name: f"{stage.score:.4f}" for stage in memory.stages}
+    return (
+        memory.kind,
+        str(memory.rank),
+        str(memory.dense_rank or "-"),
+        str(memory.bm25_rank or "-"),
+        *(given.get(name, "-") for name in stages),
+        f"{memory.fused_score:.6f}",
+        str(memory.rank_before_forgetting),
+        f"{memory.retrievability:.4f}",
+        f"{memory.score:.4f}",
+        memory.text,
+    )
+
+
+def _stages(memory: ExplainedMemory) -> list[tuple[str, ...]]:
+    """Table rows with a memory's stages other than 0; only the first names the memory."""
+    given = [(stage.name, str(stage.rank), f"{stage.score:.4f}") for stage in memory.stages if stage.score]
+    names = [(memory.kind, str(memory.rank), memory.text), *[("", "", "")] * len(given)]
+    return [(kind, rank, *each, text) for (kind, rank, text), each in zip(names, given, strict=False)]
+
+
+def _headline(memory: AnyMemory) -> str:
+    return memory.fact if isinstance(memory, SemanticMemory) else memory.title or memory.summary
+
+
+@contextmanager
+def progress_bar(doing: str) -> Iterator[Progress]:
+    """Draw a bar on a terminal until the block ends, and nothing elsewhere.
+
+    Args:
+        doing: What takes its time, for example ``exporting``.
+
+    Yields:
+        A function to be told how much is done and of how much; until it is called the bar only shows that work goes on.
+    """
+    if not sys.stderr.isatty():
+        yield _ignored
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(shown_line(doing), total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _ignored(done: int, total: int) -> None:
+    """Progress callback that does nothing."""

@@ -1,0 +1,306 @@
+"""Commands that read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from memory_retrievers.backends.files import new_file
+from memory_retrievers.cli import inspect as inspection
+from memory_retrievers.cli.app import (
+    DEFAULT_STORE,
+    AsJson,
+    Category,
+    ChildScopes,
+    Embedder,
+    EmbedderId,
+    EpisodicLimit,
+    Profile,
+    Scope,
+    SemanticLimit,
+    Store,
+)
+from memory_retrievers.cli.output import (
+    print_explained,
+    print_json,
+    print_memories,
+    print_memory,
+    print_statistics,
+    print_text,
+)
+from memory_retrievers.cli.stores import profile_named, to_look_into, to_search
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.models import scopes as scope_paths
+from memory_retrievers.retrieval.markdown import NO_MEMORIES
+from memory_retrievers.retrieval.request import SearchOptions
+from memory_retrievers.retrieval.results import parse_detail
+
+
+def retrieve(
+    *,
+    query: Annotated[str, typer.Argument(help="What to look for, in plain words.")],
+    scope: Scope,
+    store: Store = DEFAULT_STORE,
+    episodic_limit: EpisodicLimit = 5,
+    semantic_limit: SemanticLimit = 20,
+    category: Category = None,
+    include_child_scopes: ChildScopes = False,
+    profile: Profile = "default",
+    detail: Annotated[
+        str,
+        typer.Option(help="Which episodes show their messages: auto, none, low or high; excerpts shows what matches."),
+    ] = "auto",
+    max_tokens: Annotated[
+        int | None, typer.Option(min=0, help="Print at most so many tokens, four characters each.")
+    ] = None,
+    as_json: AsJson = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show why each memory stands where it stands; with --json in full.")
+    ] = False,
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Print the memories that answer a question.
+    \f
+
+    Args:
+        query: Text to search for.
+        scope: Scope of the memories.
+        store: Place of the store.
+        episodic_limit: Largest number of episodes, 0 or more.
+        semantic_limit: Largest number of facts, 0 or more.
+        category: Only facts of this category; None is any.
+        include_child_scopes: Also search every scope below.
+        profile: Name of a ranking profile.
+        detail: Level of detail of episodes.
+        max_tokens: Largest number of tokens to print, of four characters each; None is no limit.
+        as_json: Print JSON.
+        explain: Print the explanation of the ranking instead.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+    """  # noqa: D205, D301, D415
+    level, settings = parse_detail(detail), profile_named(profile)
+    options = SearchOptions(
+        episodic_limit=episodic_limit,
+        semantic_limit=semantic_limit,
+        category=category,
+        include_child_scopes=include_child_scopes,
+    )
+    with to_search(store, embedder=embedder, embedder_id=embedder_id, retrieval=settings) as memory:
+        if explain:
+            explained = memory.explain(
+                query,
+                scope=scope,
+                **options,
+            )
+            if as_json:
+                print_json(explained.to_dict())
+            else:
+                print_explained(explained)
+            return
+        result = memory.retrieve(
+            query,
+            scope=scope,
+            **options,
+            record=False,
+        )
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        print_text(result.to_markdown(level, max_tokens=max_tokens) or NO_MEMORIES)
+
+
+def explain_missing(
+    *,
+    id: Annotated[str, typer.Argument(help="The id of the memory.")],
+    query: Annotated[str, typer.Argument(help="What it should answer.")],
+    scope: Scope,
+    store: Store = DEFAULT_STORE,
+    episodic_limit: EpisodicLimit = 5,
+    semantic_limit: SemanticLimit = 20,
+    category: Category = None,
+    include_child_scopes: ChildScopes = False,
+    profile: Profile = "default",
+    as_json: AsJson = False,
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Tell which stage of a retrieval drops a memory, or that none does.
+    \f
+
+    Args:
+        id: Id of the memory.
+        query: Query that the memory should answer.
+        scope: Scope of the memories.
+        store: Place of the store.
+        episodic_limit: Largest number of episodes, 0 or more.
+        semantic_limit: Largest number of facts, 0 or more.
+        category: Only facts of this category; None is any.
+        include_child_scopes: Also search every scope below.
+        profile: Name of a ranking profile.
+        as_json: Print JSON.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+    """  # noqa: D205, D301, D415
+    settings = profile_named(profile)
+    with to_search(store, embedder=embedder, embedder_id=embedder_id, retrieval=settings) as memory:
+        explained = memory.explain_missing(
+            id,
+            query=query,
+            scope=scope,
+            episodic_limit=episodic_limit,
+            semantic_limit=semantic_limit,
+            category=category,
+            include_child_scopes=include_child_scopes,
+        )
+    if as_json:
+        print_json(explained.to_dict())
+    else:
+        print_text(explained.to_text())
+
+
+def recent(
+    scope: Scope,
+    store: Store = DEFAULT_STORE,
+    limit: Annotated[int, typer.Option(help="At most this many episodes, 1 to 100.")] = 10,
+    days: Annotated[float | None, typer.Option(help="Only episodes of the last so many days.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the newest episodes.
+    \f
+
+    Args:
+        scope: Scope of the memories.
+        store: Place of the store.
+        limit: Largest number of episodes, 1 to 100.
+        days: Only episodes stored in the last so many days; None is any age.
+        as_json: Print JSON.
+    """  # noqa: D205, D301, D415
+    with to_look_into(store) as memory:
+        result = memory.recent(scope, limit=limit, days_limit=days)
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        print_text(result.to_markdown())
+
+
+def list_memories(
+    scope: Scope,
+    store: Store = DEFAULT_STORE,
+    kind: Annotated[str | None, typer.Option(help="Only episodic, or only semantic memories.")] = None,
+    limit: Annotated[int, typer.Option(help="At most this many, 1 to 1000.")] = 50,
+    cursor: Annotated[str | None, typer.Option(help="Where the page before ended, as it said.")] = None,
+) -> None:
+    """List what a scope holds, newest first; where more follows, standard error says how to go on.
+    \f
+
+    Args:
+        scope: Scope of the memories.
+        store: Place of the store.
+        kind: ``episodic`` or ``semantic``; None lists both.
+        limit: Largest number of memories, 1 to 1000.
+        cursor: Cursor of the page before; None is the first page.
+    """  # noqa: D205, D301, D415
+    with to_look_into(store) as memory:
+        page = memory.list(scope, kind=kind, cursor=cursor, limit=limit)
+    print_memories(page.memories)
+    if page.cursor is not None:
+        print_text(f"--cursor {page.cursor}", err=True)
+
+
+def get(
+    id: Annotated[str, typer.Argument(help="The id of the memory.")], scope: Scope, store: Store = DEFAULT_STORE
+) -> None:
+    """Print all of one memory as JSON.
+    \f
+
+    Args:
+        id: Id of the memory.
+        scope: Scope of the memories.
+        store: Place of the store.
+    """  # noqa: D205, D301, D415
+    with to_look_into(store) as memory:
+        found = memory.get(id, scope=scope)
+    print_memory(found)
+
+
+def scopes(
+    store: Store = DEFAULT_STORE,
+    scope: Annotated[str | None, typer.Option("--scope", help="Only this scope and those below it.")] = None,
+) -> None:
+    """List the scopes that hold memories, one a line."""
+    with to_look_into(store) as memory:
+        found = memory.scopes()
+    if scope is not None:
+        first, behind = scope_paths.child_range(scope_paths.parse(scope))
+        found = [name for name in found if name == scope or first <= name < behind]
+    for name in found:
+        print_text(name)
+
+
+def stats(
+    store: Store = DEFAULT_STORE,
+    scope: Annotated[str | None, typer.Option("--scope", help="Count in this scope only.")] = None,
+) -> None:
+    """Count what the store, or one scope, holds."""
+    with to_look_into(store) as memory:
+        statistics = memory.stats(scope)
+    print_statistics(statistics)
+
+
+def inspect(
+    *,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="A file that does not exist yet.")],
+    store: Store = DEFAULT_STORE,
+    scope: Annotated[str | None, typer.Option("--scope", help="Only this scope and those below it.")] = None,
+    query: Annotated[
+        str | None, typer.Option("--query", help="Also show why this question is answered as it is, in --scope.")
+    ] = None,
+    episodic_limit: EpisodicLimit = 5,
+    semantic_limit: SemanticLimit = 20,
+    include_child_scopes: ChildScopes = False,
+    limit: Annotated[
+        int, typer.Option(help="Show at most this many memories of each scope, the newest; 1 to 1000.")
+    ] = inspection.DEFAULT_LIMIT,
+    profile: Profile = "default",
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Write one HTML file to look at: memories with search, forgetting curves, what waits, and why an answer.
+    \f
+
+    Args:
+        out: File to write; it must not exist.
+        store: Place of the store.
+        scope: Only this scope and those below it; None shows all.
+        query: Query to explain in ``scope``; None explains none.
+        episodic_limit: Largest number of episodes, 0 or more.
+        semantic_limit: Largest number of facts, 0 or more.
+        include_child_scopes: Also search every scope below.
+        limit: Largest number of memories shown of each scope, 1 to 1000.
+        profile: Name of a ranking profile.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+    """  # noqa: D205, D301, D415
+    settings, question = profile_named(profile), None
+    if query is not None:
+        if scope is None:
+            raise ValidationError("--query needs --scope: a question is asked of one scope, for example user/alice")
+        question = inspection.Question(
+            text=query,
+            scope=scope,
+            include_child_scopes=include_child_scopes,
+            episodic_limit=episodic_limit,
+            semantic_limit=semantic_limit,
+        )
+    with (
+        new_file(out) as file,
+        to_look_into(store)
+        if question is None
+        else to_search(store, embedder=embedder, embedder_id=embedder_id, retrieval=settings) as memory,
+    ):
+        survey = inspection.survey_of(memory, within=scope, limit=limit, question=question)
+        file.write(inspection.page_of(survey, title=store.name).encode())
+    print_text(out)

@@ -1,0 +1,157 @@
+"""Commands that serve, over HTTP and MCP."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from memory_retrievers.cli.app import DEFAULT_STORE, Embedder, EmbedderId, Scope, Store
+from memory_retrievers.cli.output import print_text
+from memory_retrievers.cli.stores import to_fill
+from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.tools.tool import ToolPolicy
+
+if TYPE_CHECKING:
+    from memory_retrievers.server.access import AccessToken
+
+
+TOKENS: Final = "MEMORY_RETRIEVERS_TOKENS"
+
+
+def serve(
+    *,
+    store: Store = DEFAULT_STORE,
+    port: Annotated[int, typer.Option(help="The port; 0 is any that is free.", min=0, max=65_535)] = 8_000,
+    host: Annotated[str, typer.Option(help="The address; another than this machine's own needs tokens.")] = "127.0.0.1",
+    tokens: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"A file of tokens, one a line: SECRET of at least 16 characters, read or read-write, the root scope "
+            f"(* is all). {TOKENS} may hold the same lines."
+        ),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="A name this server is known by; may be repeated.")
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None, typer.Option(help="A web page that may ask, https://…; may be repeated.")
+    ] = None,
+    max_body_bytes: Annotated[int, typer.Option(help="Larger requests are refused.", min=1)] = 8_000_000,
+    requests_per_minute: Annotated[float, typer.Option(help="Of each token, or each address.", min=1)] = 6_000,
+    allow_scopes: Annotated[bool, typer.Option("--allow-scopes", help="Offer the tools' scope arguments.")] = False,
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Serve a store over HTTP until Ctrl-C: what is under way is finished, then the store is closed.
+    \f
+
+    Args:
+        store: Place of the store.
+        port: Port to listen on, 0 to 65535; 0 takes a free one.
+        host: Address to listen on; other than loopback needs tokens.
+        tokens: File of tokens, one a line.
+        allow_host: Host names of this server.
+        allow_origin: Origins of web pages that may call.
+        max_body_bytes: Largest size of a request in bytes, 1 or more.
+        requests_per_minute: Largest rate of each token, or each address.
+        allow_scopes: Offer the tools' scope arguments.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+    """  # noqa: D205, D301, D415
+    from memory_retrievers import server
+
+    settings = server.ServerSettings(
+        host=host,
+        port=port,
+        tokens=_tokens(tokens),
+        allowed_hosts=tuple(allow_host or ()),
+        allowed_origins=tuple(allow_origin or ()),
+        max_body_bytes=max_body_bytes,
+        requests_per_minute=requests_per_minute,
+        allow_scopes=allow_scopes,
+    )
+    settings.require_safe_address()  # before a store is made
+    memory = to_fill(store, embedder=embedder, embedder_id=embedder_id)
+    server.serve(memory, settings=settings, announce=lambda address: print_text(f"serving {store} at {address}"))
+
+
+def _tokens(file: Path | None) -> tuple[AccessToken, ...]:
+    from memory_retrievers.server.access import parse_tokens
+
+    lines, origins = [], []
+    if file is not None:
+        try:
+            lines += file.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"the file of tokens {file} cannot be read: {type(error).__name__}") from error
+        origins.append(str(file))
+    if TOKENS in os.environ:
+        lines += os.environ[TOKENS].splitlines()
+        origins.append(TOKENS)
+    found = parse_tokens(lines, origin=" and ".join(origins))
+    if origins and not found:
+        raise ConfigurationError(f"{' and '.join(origins)} holds no token: leave it away to let this machine in")
+    return found
+
+
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+def mcp(
+    *,
+    scope: Scope,
+    root: Annotated[str | None, typer.Option(help="The scope no client can leave; --scope if left out.")] = None,
+    allow_scopes: Annotated[
+        bool, typer.Option("--allow-scopes", help="Offer the arguments and tools that name scopes within the root.")
+    ] = False,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Only look: no tool that changes anything, also beside a writer.")
+    ] = False,
+    http: Annotated[bool, typer.Option("--http", help="Streamable HTTP at /mcp; standard input and output else.")] = (
+        False
+    ),
+    host: Annotated[str, typer.Option(help="Where to listen with --http.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Where to listen with --http.")] = 8766,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="MEMORY_RETRIEVERS_MCP_TOKEN", help="The bearer token that --http asks of clients."),
+    ] = None,
+    sync_directory: Annotated[Path | None, typer.Option(help="Where memory_sync keeps its files.")] = None,
+    store: Store = DEFAULT_STORE,
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Serve a memory to MCP clients: its tools, its newest memories, and a prompt on how to use them.
+
+    Whose memory it is, is fixed here; clients cannot leave it.
+    \f
+
+    Args:
+        scope: Scope of the memories.
+        root: Scope that no client can leave; None is ``scope``.
+        allow_scopes: Offer the tools' scope arguments.
+        read_only: Offer no tool that writes.
+        http: Serve streamable HTTP; standard input and output otherwise.
+        host: Address to listen on with ``http``.
+        port: Port to listen on with ``http``.
+        token: Bearer token that HTTP clients must send; None needs none, on loopback only.
+        sync_directory: Directory of ``memory_sync``; None lets no tool touch a file.
+        store: Place of the store.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+    """  # noqa: D301
+    if http and not token and host not in _LOOPBACK:
+        raise ConfigurationError(f"whoever reaches {host} could read the memory: give --token, or a loopback host")
+    from memory_retrievers.server.mcp import McpOffer
+    from memory_retrievers.server.mcp_sdk import serve_http, serve_stdio
+
+    rules = ToolPolicy(root=root, allow_scopes=allow_scopes, sync_directory=sync_directory)
+    with to_fill(store, embedder=embedder, embedder_id=embedder_id, read_only=read_only) as memory:
+        offer = McpOffer(memory, scope=scope, rules=rules, read_only=read_only)
+        if http:
+            serve_http(offer, host=host, port=port, token=token)
+        else:
+            serve_stdio(offer)

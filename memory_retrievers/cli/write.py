@@ -1,0 +1,146 @@
+"""Commands that write, and the demo."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+import typer
+
+from memory_retrievers.cli.app import DEFAULT_STORE, PLACE, Embedder, EmbedderId, Scope, Store, Yes
+from memory_retrievers.cli.output import print_text
+from memory_retrievers.cli.stores import Place, to_change, to_fill
+from memory_retrievers.errors import NotFoundError, ValidationError
+from memory_retrievers.evaluation import samples
+from memory_retrievers.memory import AgentMemory
+from memory_retrievers.models import Category, Draft, EpisodicMemory, SemanticMemory
+from memory_retrievers.models import scopes as scope_paths
+from memory_retrievers.retrieval.markdown import NO_MEMORIES
+
+
+def remember(
+    *,
+    scope: Scope,
+    store: Store = DEFAULT_STORE,
+    fact: Annotated[str | None, typer.Option(help="One sentence to remember as a fact.")] = None,
+    category: Annotated[str | None, typer.Option(help="What the fact is about; note if left out.")] = None,
+    keyword: Annotated[list[str] | None, typer.Option(help="Helps to find the fact; may be repeated.")] = None,
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Store a fact, or an episode given as JSON on standard input, and print its id.
+
+    An episode has a summary and may have a title, messages (role, content, timestamp), surprise (0 to 1), start_at,
+    end_at and the other fields of EpisodicMemory.new.
+    \f
+
+    Args:
+        scope: Scope of the memories.
+        store: Place of the store.
+        fact: Sentence to store as a fact; None reads an episode from standard input.
+        category: Category of the fact; None is ``note``.
+        keyword: Keywords of the fact.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+    """  # noqa: D301
+    scope_paths.parse(scope)
+    draft: Draft
+    if fact is not None:
+        draft = SemanticMemory.new(scope=scope, fact=fact, category=category or Category.NOTE, keywords=keyword or ())
+    elif category or keyword:
+        raise ValidationError("--category and --keyword belong to a fact: give --fact as well")
+    else:
+        draft = _episode_from_standard_input(scope)
+    with to_fill(store, embedder=embedder, embedder_id=embedder_id) as memory:
+        (stored,) = memory.remember_many([draft])
+    print_text(stored.id)
+
+
+def forget(
+    id: Annotated[str, typer.Argument(help="The id of the memory.")], scope: Scope, store: Store = DEFAULT_STORE
+) -> None:
+    """Remove a memory for good, with every trace of it.
+    \f
+
+    Args:
+        id: Id of the memory.
+        scope: Scope of the memories.
+        store: Place of the store.
+    """  # noqa: D205, D301, D415
+    with to_change(store) as memory:
+        memory.forget(id, scope=scope)
+
+
+def forget_scope(
+    scope: Annotated[str, typer.Argument(help="Whose memories, with all scopes below.")],
+    store: Store = DEFAULT_STORE,
+    yes: Yes = False,
+) -> None:
+    """Remove everything that a scope and the scopes below it hold, and print how many memories went.
+    \f
+
+    Args:
+        scope: Scope to remove, with all scopes below.
+        store: Place of the store.
+        yes: Confirms the change; without it nothing is changed.
+    """  # noqa: D205, D301, D415
+    scope_paths.parse(scope)
+    if not yes:
+        raise ValidationError(f"this removes all memories in {scope!r} and below for good: give --yes to do it")
+    with to_change(store) as memory:
+        print_text(memory.forget_scope(scope))
+
+
+def _episode_from_standard_input(scope: str) -> Draft:
+    if sys.stdin is None or sys.stdin.isatty():
+        raise ValidationError("nothing to remember: give --fact TEXT, or an episode as JSON on standard input")
+    try:
+        given = json.loads(sys.stdin.buffer.read())
+    except (ValueError, RecursionError) as error:
+        raise ValidationError(f"without --fact an episode is read from standard input as JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise ValidationError("an episode is a JSON object with at least a summary")
+    if "scope" in given:
+        raise ValidationError("the scope of an episode is given by --scope, not in its JSON")
+    return EpisodicMemory.new.model_validate(given | {"scope": scope})
+
+
+DEMO_STORE: Final = Place.named(".demo-memory")
+
+
+def demo(
+    store: Annotated[
+        Place, typer.Option("--store", parser=Place.named, metavar=PLACE, help="Where to keep the sample history.")
+    ] = DEMO_STORE,
+    scope: Annotated[str, typer.Option("--scope", help="Whose memories the sample history becomes.")] = samples.SCOPE,
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Ask a sample history three questions; it is loaded on the first run.
+    \f
+
+    Args:
+        store: Place of the sample history.
+        scope: Scope of the sample history.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+    """  # noqa: D205, D301, D415
+    scope_paths.parse(scope)
+    with to_fill(store, embedder=embedder, embedder_id=embedder_id) as memory:
+        _load_samples_once(memory, scope)
+        for question in samples.QUESTIONS:
+            result = memory.retrieve(question.text, scope=scope, episodic_limit=2, semantic_limit=2, record=False)
+            print_text(f"# {question.text}\n\n{question.shows}\n\n{result.to_markdown() or NO_MEMORIES}\n")
+    place = f"--store {shlex.quote(str(store))} --scope {shlex.quote(scope)}"
+    print_text(f'The memories are in {store}. Try: memory-retrievers retrieve "{samples.NEXT}" {place}')
+
+
+def _load_samples_once(memory: AgentMemory, scope: str) -> None:
+    history = samples.load_history(scope=scope, now=datetime.now(UTC))
+    try:
+        memory.get(str(history[0].id), scope=scope)  # loaded all at once, so the first stands for the rest
+    except NotFoundError:
+        memory.remember_many(history)

@@ -1,1 +1,0 @@
-"""Embedders: the bundled model, and the adapter that brings any other into the package's shape."""

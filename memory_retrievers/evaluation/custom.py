@@ -1,0 +1,220 @@
+"""Evaluation on a user's own questions: half of them choose the settings, the other half tests the choice."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field
+
+from memory_retrievers.errors import NotFoundError, ValidationError
+from memory_retrievers.evaluation import metrics
+from memory_retrievers.evaluation.conversations import read_text
+from memory_retrievers.evaluation.measure import Figures, Score, figures
+from memory_retrievers.memory import AgentMemory
+from memory_retrievers.models.contents import Progress
+from memory_retrievers.models.fields import NonBlankText
+from memory_retrievers.retrieval.request import MAX_EPISODES
+from memory_retrievers.settings import RetrievalSettings
+
+if TYPE_CHECKING:
+    from memory_retrievers.protocols import Embedder
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    scope: str
+    query: NonBlankText
+    memory_ids: Annotated[list[str], Field(min_length=1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """A question, and the memories that answer it.
+
+    Attributes:
+        line: Where in the file it stands, from 1.
+        scope: Whose memories are searched.
+        query: The question.
+        memory_ids: The ids of the right memories; at least one.
+    """
+
+    line: int
+    scope: str
+    query: str
+    memory_ids: frozenset[str]
+
+    def is_held_out(self, seed: int) -> bool:
+        """True if it is kept for the test: about every second pair is, and the same ones for the same seed."""
+        key = f"{seed}\n{self.scope}\n{self.query}".encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(key, digest_size=1).digest()[0] % 2 == 1
+
+
+def load(path: Path) -> list[Pair]:
+    """The pairs of a file, one JSON object a line; blank lines are passed over.
+
+    Raises:
+        ConfigurationError: The file cannot be read.
+        ValidationError: A line is no pair, which the message names, or there is none; or the file is longer than
+            ``files.MAX_BYTES``.
+    """
+    content = read_text(path)
+    pairs = [_pair(line, number) for number, line in enumerate(content.split("\n"), start=1) if line.strip()]
+    if not pairs:
+        raise ValidationError(
+            f'{path} holds no question: give each a line {{"scope": "…", "query": "…", "memory_ids": ["…"]}}'
+        )
+    return pairs
+
+
+def check(pairs: Sequence[Pair], memory: AgentMemory) -> None:
+    """Refuse pairs whose memories are not there: what cannot be found would count as not found.
+
+    Raises:
+        ValidationError: A memory is not in the scope of its question, or the scope is malformed; the line is named.
+    """
+    for pair in pairs:
+        for right in sorted(pair.memory_ids):
+            try:
+                memory.get(right, scope=pair.scope)
+            except NotFoundError:
+                raise ValidationError(
+                    f"line {pair.line}: there is no memory {right!r} in the scope {pair.scope!r}"
+                ) from None
+            except ValidationError as error:
+                raise ValidationError(f"line {pair.line}: {error}") from error
+
+
+def _pair(line: str, number: int) -> Pair:
+    try:
+        parsed = _Line.model_validate_json(line)
+    except pydantic.ValidationError as error:
+        raise ValidationError(f"line {number}: {ValidationError.from_pydantic(error)}") from error
+    return Pair(line=number, scope=parsed.scope, query=parsed.query, memory_ids=frozenset(parsed.memory_ids))
+
+
+TUNE: Final = "tune"
+HELD_OUT: Final = "held-out"
+DEFAULT: Final = "default"
+
+MOST_FACTS: Final = 100
+"""Number of facts that are ranked: as many as episodes can be."""
+
+_DEPTH: Final = 10
+_CHOSEN_BY: Final = f"nDCG@{_DEPTH}"
+"""Measure that chooses the settings: it is graded by rank, where the share of questions knows right and wrong only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suggestion:
+    """The setting that was best on one half, and what it is worth on the other.
+
+    Attributes:
+        name: Its name.
+        settings: The setting.
+        held_out: Its figures on the questions that it was not chosen by.
+        gain: By how much its nDCG@10 there is above the default's, with 95 % confidence.
+    """
+
+    name: str
+    settings: RetrievalSettings
+    held_out: Figures
+    gain: metrics.Interval
+
+    @property
+    def is_within_noise(self) -> bool:
+        """True if the default may be as good: nothing is gained by leaving it."""
+        return self.gain.low <= 0 or self.name == DEFAULT
+
+
+def measure_own(
+    pairs: Sequence[Pair],
+    compared: Mapping[str, RetrievalSettings],
+    *,
+    open_store: Callable[[RetrievalSettings], AgentMemory],
+    embedder: Embedder,
+    seed: int,
+    progress: Progress,
+) -> dict[str, list[Score]]:
+    """Score every setting; the category of a score is the half of the questions it belongs to.
+
+    Args:
+        pairs: The questions.
+        compared: The settings by their names.
+        open_store: Opens the store with a setting, to look into it.
+        embedder: The store's, remembering vectors, so that embedding is no part of the time.
+        seed: Splits the questions.
+        progress: Told how many settings have been measured, and of how many.
+
+    Raises:
+        ValidationError: A question names a memory that is not there, or one half of the questions is empty.
+        ConfigurationError: The store cannot be opened so.
+    """
+    _check_halves(pairs, seed)
+    measured: dict[str, list[Score]] = {}
+    for name, settings in compared.items():
+        with open_store(settings) as memory:
+            if not measured:
+                check(pairs, memory)
+            measured[name] = [_score(pair, memory, embedder=embedder, seed=seed) for pair in pairs]
+        progress(len(measured), len(compared))
+    return measured
+
+
+def suggest(measured: Mapping[str, Sequence[Score]], compared: Mapping[str, RetrievalSettings]) -> Suggestion:
+    """The setting with the best nDCG@10 on the one half, the first of several, and its figures on the other.
+
+    Args:
+        measured: What :func:`measure_own` gave.
+        compared: The settings, the default among them under the name ``default``.
+    """
+    halves = {name: _halves(scores) for name, scores in measured.items()}
+    best = max(halves, key=lambda name: figures(halves[name][TUNE]).means[_CHOSEN_BY])
+    gains = [
+        mine.values[_CHOSEN_BY] - default.values[_CHOSEN_BY]
+        for mine, default in zip(halves[best][HELD_OUT], halves[DEFAULT][HELD_OUT], strict=True)
+    ]
+    return Suggestion(
+        name=best,
+        settings=compared[best],
+        held_out=figures(halves[best][HELD_OUT]),
+        gain=metrics.bootstrap(gains),
+    )
+
+
+def _halves(scores: Sequence[Score]) -> dict[str, list[Score]]:
+    return {half: [score for score in scores if score.category == half] for half in (TUNE, HELD_OUT)}
+
+
+def _check_halves(pairs: Sequence[Pair], seed: int) -> None:
+    held_out = sum(pair.is_held_out(seed) for pair in pairs)
+    if held_out in {0, len(pairs)}:
+        raise ValidationError(
+            f"{len(pairs)} questions are too few to choose a setting by some and test it on the others: add questions, "
+            "a hundred tell something"
+        )
+
+
+def _score(pair: Pair, memory: AgentMemory, *, embedder: Embedder, seed: int) -> Score:
+    # 1. The vector is known before the time is taken.
+    embedder.embed_query(pair.query)
+    started = time.perf_counter()
+    result = memory.retrieve(
+        pair.query, scope=pair.scope, episodic_limit=MAX_EPISODES, semantic_limit=MOST_FACTS, record=False
+    )
+    seconds = time.perf_counter() - started
+    # 2. Both kinds in one ranking, facts first among equals, as a joint limit cuts them.
+    scored = [(hit.score, hit.memory.id) for hit in result.semantic]
+    scored += [(hit.score, hit.memory.id) for hit in result.episodic]
+    ranked = [found for _, found in sorted(scored, key=lambda each: -each[0])]
+    values = {f"any@{k}": metrics.any_at(ranked, pair.memory_ids, k) for k in (1, 5, _DEPTH)}
+    values["frac@5"] = metrics.recall_at(ranked, pair.memory_ids, 5)
+    values["MRR"] = metrics.reciprocal_rank(ranked, pair.memory_ids)
+    values[_CHOSEN_BY] = metrics.ndcg_at(ranked, pair.memory_ids, _DEPTH)
+    return Score(category=HELD_OUT if pair.is_held_out(seed) else TUNE, values=values, seconds=seconds)

@@ -1,0 +1,294 @@
+"""Measurement of a memory on questions with gold evidence: answers, scores and their figures."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import importlib.metadata
+import importlib.util
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from memory_retrievers.evaluation.conversations import Conversation, Question
+from memory_retrievers.evaluation.metrics import Interval, all_at, any_at, ndcg_at, recall_at, reciprocal_rank, wilson
+from memory_retrievers.evaluation.stores import FilledStores
+from memory_retrievers.memory import AgentMemory
+from memory_retrievers.models import DetailLevel
+from memory_retrievers.models.contents import Progress
+from memory_retrievers.retrieval.results import RetrievalResult
+from memory_retrievers.settings import RetrievalSettings
+from memory_retrievers.text import one_line, quote
+
+EPISODE_DEPTHS: Final = (1, 5, 10)
+TURN_DEPTHS: Final = (5, 10, 20)
+NDCG_DEPTH: Final = 10
+BUDGETS: Final = (500, 1_000, 2_000, 4_000)
+"""Tokens of rendered context within which the evidence is looked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Result of a system for a question.
+
+    Attributes:
+        sessions: The ids of sessions, best first.
+        turns: The ids of turns, best first; None for a system that ranks no turns.
+        evidence: By number of tokens, the right turns whose whole text is within so many tokens of what is read.
+        seconds: How long the search took, without embedding the question.
+    """
+
+    sessions: Sequence[str]
+    turns: Sequence[str] | None
+    evidence: Mapping[int, frozenset[str]]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """Measures of the answer to one question.
+
+    Attributes:
+        category: The sort of question.
+        values: Each measure by its name, 0 to 1; what was not measured is left out.
+        seconds: As in :class:`Answer`.
+    """
+
+    category: str
+    values: Mapping[str, float]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """Aggregates of the scores of several questions.
+
+    Attributes:
+        questions: How many.
+        means: The mean of each measure over the questions.
+        intervals: The 95 % Wilson interval of each measure that is a share of questions.
+        median_seconds: How long a search takes.
+        slow_seconds: What 95 of 100 searches stay below.
+    """
+
+    questions: int
+    means: Mapping[str, float]
+    intervals: Mapping[str, Interval]
+    median_seconds: float
+    slow_seconds: float
+
+
+def score(conversation: Conversation, question: Question, answer: Answer) -> Score:
+    """Score an answer by every measure.
+
+    Args:
+        conversation: Conversation of the question.
+        question: The question with its gold turns, one or more.
+        answer: Ranked sessions and turns, and the evidence within each budget.
+    """
+    sessions = {conversation.session_of[turn] for turn in question.gold}
+    values: dict[str, float] = {}
+    for k in EPISODE_DEPTHS:
+        values[f"any@{k}"] = any_at(answer.sessions, sessions, k)
+        values[f"frac@{k}"] = recall_at(answer.sessions, sessions, k)
+        values[f"all@{k}"] = all_at(answer.sessions, sessions, k)
+    values["MRR"] = reciprocal_rank(answer.sessions, sessions)
+    if answer.turns is not None:
+        values |= {f"R@{k}": recall_at(answer.turns, question.gold, k) for k in TURN_DEPTHS}
+        values[f"nDCG@{NDCG_DEPTH}"] = ndcg_at(answer.turns, question.gold, NDCG_DEPTH)
+    for tokens, found in answer.evidence.items():
+        values[f"T{tokens}"] = len(found & question.gold) / len(question.gold)
+    return Score(category=question.category, values=values, seconds=answer.seconds)
+
+
+def figures(scores: Sequence[Score]) -> Figures:
+    """The means of at least one score; a measure that a score lacks is not averaged."""
+    names = [name for name in scores[0].values if all(name in score.values for score in scores)]
+    means = {name: statistics.fmean(score.values[name] for score in scores) for name in names}
+    seconds = sorted(score.seconds for score in scores)
+    return Figures(
+        questions=len(scores),
+        means=means,
+        intervals={
+            name: wilson(mean, len(scores)) for name, mean in means.items() if name.startswith(("any@", "all@"))
+        },
+        median_seconds=statistics.median(seconds),
+        slow_seconds=seconds[min(len(seconds) - 1, len(seconds) * 95 // 100)],
+    )
+
+
+def by_category(scores: Sequence[Score]) -> dict[str, Figures]:
+    """The figures of each category, in the order of their names."""
+    categories = sorted({score.category for score in scores})
+    return {category: figures([score for score in scores if score.category == category]) for category in categories}
+
+
+_TABLE: Final = "llama_index/core/_static/tiktoken_cache/9b5ad71b2ce5302211f9c61530b329a4922fc6a4"
+_CL100K_TOKENS: Final = 100_256
+_CL100K_PATTERN: Final = (
+    r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|"""
+    r"""\s++$|\s*[\r\n]|\s+(?!\S)|\s"""
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenCounter:
+    """Counts tokens.
+
+    Attributes:
+        name: How it counts, for the heading of a table.
+        count: The number of tokens of a text.
+    """
+
+    name: str
+    count: Callable[[str], int]
+
+
+@functools.cache
+def token_counter() -> TokenCounter:
+    """cl100k, or a quarter of the characters where tiktoken or its table is not installed."""
+    table = _table()
+    if table is None or importlib.util.find_spec("tiktoken") is None:
+        return TokenCounter(name="characters / 4", count=lambda text: -(-len(text) // 4))
+    import tiktoken
+
+    lines = (line.split() for line in table.read_bytes().splitlines() if line)
+    encoding = tiktoken.Encoding(
+        "cl100k",
+        pat_str=_CL100K_PATTERN,
+        mergeable_ranks={base64.b64decode(token): int(rank) for token, rank in lines},
+        special_tokens={},
+        explicit_n_vocab=_CL100K_TOKENS,
+    )
+    return TokenCounter(name="cl100k", count=lambda text: len(encoding.encode_ordinary(text)))
+
+
+def _table() -> Path | None:
+    try:
+        installed = importlib.metadata.distribution("llama-index-core")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    table = Path(str(installed.locate_file(_TABLE)))
+    return table if table.is_file() else None
+
+
+ALL_EPISODES: Final = 100
+
+
+def measure(
+    stores: FilledStores, settings: RetrievalSettings, *, tokens: TokenCounter | None, progress: Progress
+) -> list[Score]:
+    """Score every question under one setting, asked a day after the last session. Nothing is recorded.
+
+    Args:
+        stores: What is asked about. That their embedder remembers vectors keeps embedding out of the times.
+        settings: The setting.
+        tokens: Counts what is read; None leaves out what a reader would find.
+        progress: Told how many questions have been asked, and of how many.
+
+    Raises:
+        EmbeddingError: The embedder failed.
+    """
+    number = sum(len(conversation.questions) for conversation in stores.conversations)
+    scores: list[Score] = []
+    with stores.opened(settings) as (memory, clock):
+        for conversation in stores.conversations:
+            clock.moment = conversation.asked_at
+            for question in conversation.questions:
+                stores.embedder.embed_query(question.text)  # from here on its vector is known
+                answer = _ask(memory, conversation, question, tokens=tokens)
+                scores.append(score(conversation, question, answer))
+                progress(len(scores), number)
+    return scores
+
+
+def _ask(memory: AgentMemory, conversation: Conversation, question: Question, *, tokens: TokenCounter | None) -> Answer:
+    # 1. The question as an agent asks it, for the time it takes.
+    started = time.perf_counter()
+    memory.retrieve(question.text, scope=conversation.scope, record=False)
+    seconds = time.perf_counter() - started
+    # 2. The whole ranking.
+    result = memory.retrieve(
+        question.text, scope=conversation.scope, episodic_limit=ALL_EPISODES, semantic_limit=0, record=False
+    )
+    return Answer(
+        sessions=[hit.memory.id for hit in result.episodic],
+        turns=ranked_turns(conversation, result),
+        evidence={} if tokens is None else evidence(conversation, question, result, tokens=tokens),
+        seconds=seconds,
+    )
+
+
+def ranked_turns(conversation: Conversation, result: RetrievalResult) -> list[str] | None:
+    """All turns that matched, over all episodes, best first; None if the setting searches summaries only."""
+    ids = {session.id: [turn.id for turn in session.turns] for session in conversation.sessions}
+    scored = [
+        (match.score, ids[hit.memory.id][message])
+        for hit in result.episodic
+        for match in hit.matches
+        for message in match.messages
+    ]
+    if not scored:
+        return None
+    return list(dict.fromkeys(turn for _, turn in sorted(scored, key=lambda each: -each[0])))
+
+
+def evidence(
+    conversation: Conversation, question: Question, result: RetrievalResult, *, tokens: TokenCounter
+) -> dict[int, frozenset[str]]:
+    """Find for each budget the gold turns whose whole text a reader of the rendered result sees.
+
+    Results with matches are rendered as excerpts within the budget; others with all their messages, and cut.
+
+    Args:
+        conversation: Conversation of the question.
+        question: The question with its gold turns.
+        result: Retrieved memories.
+        tokens: Counts tokens.
+
+    Returns:
+        Ids of turns by budget in tokens.
+    """
+    if any(hit.matches for hit in result.episodic):
+        return {
+            budget: turns_within(
+                conversation,
+                question.gold,
+                result.to_markdown(DetailLevel.EXCERPTS, max_tokens=budget, token_counter=tokens.count),
+                budgets=(budget,),
+                tokens=tokens,
+            )[budget]
+            for budget in BUDGETS
+        }
+    return turns_within(
+        conversation, question.gold, result.to_markdown(DetailLevel.HIGH), budgets=BUDGETS, tokens=tokens
+    )
+
+
+def turns_within(
+    conversation: Conversation, gold: Iterable[str], rendered: str, *, budgets: Sequence[int], tokens: TokenCounter
+) -> dict[int, frozenset[str]]:
+    """Find for each budget the turns whose whole text is in the first so many tokens of a text.
+
+    Args:
+        conversation: Conversation of the turns.
+        gold: Ids of the turns.
+        rendered: The rendered text.
+        budgets: Numbers of tokens.
+        tokens: Counts tokens.
+
+    Returns:
+        Ids of turns by budget.
+    """
+    ends = {turn: _end(rendered, conversation.turns[turn].text) for turn in gold}
+    needed = {turn: tokens.count(rendered[:end]) for turn, end in ends.items() if end is not None}
+    return {budget: frozenset(turn for turn, number in needed.items() if number <= budget) for budget in budgets}
+
+
+def _end(rendered: str, text: str) -> int | None:
+    """End of the first occurrence of a turn's text, on a line of its own or as a JSON literal; None without one."""
+    ends = [rendered.index(form) + len(form) for form in (one_line(text), quote(text)) if form in rendered]
+    return min(ends, default=None)

@@ -1,0 +1,208 @@
+"""Stores filled with conversations for an evaluation, and an embedder that caches vectors."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.evaluation.conversations import Conversation
+from memory_retrievers.memory import AgentMemory
+from memory_retrievers.models import Rating
+from memory_retrievers.settings import RetrievalSettings
+
+if TYPE_CHECKING:
+    from memory_retrievers.models.selection import Vector, Vectors
+    from memory_retrievers.protocols import Embedder
+
+
+class RememberedVectors:
+    """An embedder that caches the vectors of another, under its id.
+
+    Args:
+        embedder: What embeds.
+        file: Where vectors are kept from one run to the next, an ``.npz`` file; None keeps them for this run.
+
+    Raises:
+        ConfigurationError: The file is there and holds no vectors of this embedder.
+    """
+
+    def __init__(self, embedder: Embedder, *, file: Path | None = None) -> None:
+        self._embedder = embedder
+        self._file = file
+        self._lock = threading.Lock()
+        self._documents: dict[str, Vector] = {}
+        self._queries: dict[str, Vector] = {}
+        if file is not None and file.exists():
+            self._load(file)
+
+    @property
+    def id(self) -> str:
+        """The name of the embedder that is asked."""
+        return self._embedder.id
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Embed texts; each distinct text is embedded once.
+
+        Args:
+            texts: n texts.
+
+        Returns:
+            A unit vector per text, shape (n, d).
+
+        Raises:
+            EmbeddingError: The embedder failed.
+        """
+        import numpy as np
+
+        keys = [_key(text) for text in texts]
+        with self._lock:
+            new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._documents}
+            if new or not keys:
+                vectors = self._embedder.embed_documents(list(new.values()))
+                self._documents.update(zip(new, vectors, strict=True))
+                if not keys:
+                    return vectors
+            return np.array([self._documents[key] for key in keys])
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed a query, once; shape (d,).
+
+        Raises:
+            EmbeddingError: The embedder failed.
+        """
+        key = _key(text)
+        with self._lock:
+            if key not in self._queries:
+                self._queries[key] = self._embedder.embed_query(text)
+            return self._queries[key]
+
+    def save(self) -> None:
+        """Keep the vectors in the file, if there is one, whole or not at all.
+
+        Raises:
+            ConfigurationError: It cannot be written.
+        """
+        import numpy as np
+
+        if self._file is None or not (self._documents and self._queries):
+            return
+        unfinished = self._file.with_name(f"{self._file.name}.unfinished")
+        try:
+            with unfinished.open("wb") as opened:
+                np.savez(
+                    opened,
+                    embedder=np.array(self.id),
+                    document_keys=np.array(list(self._documents)),
+                    documents=np.array(list(self._documents.values())),
+                    query_keys=np.array(list(self._queries)),
+                    queries=np.array(list(self._queries.values())),
+                )
+            unfinished.replace(self._file)
+        except OSError as error:
+            raise ConfigurationError(f"{self._file} cannot be written: {error.strerror}") from error
+
+    def _load(self, file: Path) -> None:
+        import numpy as np
+
+        try:
+            with np.load(file, allow_pickle=False) as kept:
+                embedder = str(kept["embedder"])
+                documents = dict(zip(kept["document_keys"].tolist(), kept["documents"], strict=True))
+                queries = dict(zip(kept["query_keys"].tolist(), kept["queries"], strict=True))
+        except Exception as error:
+            raise ConfigurationError(f"{file} holds no vectors of an evaluation: remove it") from error
+        if embedder != self.id:
+            raise ConfigurationError(f"{file} holds vectors of {embedder}, not of {self.id}: name another file")
+        self._documents, self._queries = documents, queries
+
+
+def _key(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+class MovableClock:
+    """A clock that is set by hand."""
+
+    def __init__(self, moment: datetime) -> None:
+        self.moment = moment
+
+    def now(self) -> datetime:
+        """The moment it is set to."""
+        return self.moment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """A memory proved useful.
+
+    Attributes:
+        scope: The scope of the memory.
+        session: The session it is of.
+        at: When.
+    """
+
+    scope: str
+    session: str
+    at: datetime
+
+
+class Opened(NamedTuple):
+    """An open store, and the clock it goes by."""
+
+    memory: AgentMemory
+    clock: MovableClock
+
+
+class FilledStores:
+    """Conversations as stores in a directory of their own, until the end of a ``with`` statement.
+
+    One session is one episode and one conversation a scope of a store that holds all of them.
+
+    Args:
+        conversations: What the stores hold.
+        embedder: What embeds.
+        uses: Which memories prove useful before anything is asked, in the order of time.
+    """
+
+    def __init__(self, conversations: Sequence[Conversation], *, embedder: Embedder, uses: Sequence[Use] = ()) -> None:
+        self.conversations = tuple(conversations)
+        self.embedder = embedder
+        self._uses = tuple(uses)
+        self._directory = tempfile.TemporaryDirectory(prefix="memory-retrievers-")
+        self._filled: set[str] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._directory.cleanup()
+
+    @contextmanager
+    def opened(self, settings: RetrievalSettings) -> Iterator[Opened]:
+        """The store that is indexed as the settings ask for, with these settings.
+
+        Raises:
+            EmbeddingError: The embedder failed.
+        """
+        clock = MovableClock(max(conversation.asked_at for conversation in self.conversations))
+        place = Path(self._directory.name) / settings.passages
+        with AgentMemory.open(place, embedder=self.embedder, retrieval=settings, clock=clock) as memory:
+            if settings.passages not in self._filled:
+                self._fill(memory, clock)
+                self._filled.add(settings.passages)
+            yield Opened(memory, clock)
+
+    def _fill(self, memory: AgentMemory, clock: MovableClock) -> None:
+        for conversation in self.conversations:
+            memory.remember_many(conversation.drafts())
+        for use in self._uses:
+            clock.moment = use.at
+            memory.review(use.session, scope=use.scope, rating=Rating.GOOD)

@@ -1,0 +1,183 @@
+"""Methods that a memory in this process and one on a server share: one memory by its fields, facts for a prompt."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from types import TracebackType
+from typing import Self, Unpack
+
+import pydantic
+
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.models import AnyMemory, Category, Draft, EpisodicMemory, JsonObject, SemanticMemory
+from memory_retrievers.models.messages import Message
+from memory_retrievers.retrieval.request import SearchOptions
+from memory_retrievers.retrieval.results import RetrievalResult
+
+
+class BaseMemory(ABC):
+    """A memory that stores drafts and answers questions, wherever it is."""
+
+    @abstractmethod
+    def remember_many(self, drafts: Sequence[Draft]) -> list[AnyMemory]:
+        """Store drafts, and give the memories; what is held back is not among them."""
+
+    @abstractmethod
+    def retrieve(
+        self, query: str, *, scope: str, record: bool = True, **options: Unpack[SearchOptions]
+    ) -> RetrievalResult:
+        """The memories that answer a question, facts and episodes, best first."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release everything; a second call does nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def remember_episode(
+        self,
+        *,
+        scope: str,
+        summary: str,
+        messages: Sequence[Message] = (),
+        title: str = "",
+        surprise: float = 0.0,
+        id: str | None = None,
+        tags: Sequence[str] = (),
+        metadata: JsonObject | None = None,
+        importance: float = 0.5,
+        expires_at: datetime | None = None,
+        start_at: datetime | None = None,
+        end_at: datetime | None = None,
+        created_at: datetime | None = None,
+        last_reviewed_at: datetime | None = None,
+        stability: float | None = None,
+        difficulty: float | None = None,
+    ) -> EpisodicMemory:
+        """Store one episode; what is left out is filled in. See ``EpisodicMemory`` for the fields.
+
+        Raises:
+            ValidationError: A field breaks a rule, or the id is taken in this scope; nothing was stored.
+            EmbeddingError: The embedder failed; nothing was stored.
+        """
+        with _our_errors():
+            draft = EpisodicMemory.new(
+                scope=scope,
+                summary=summary,
+                messages=tuple(messages),
+                title=title,
+                surprise=surprise,
+                id=id,
+                tags=tuple(tags),
+                metadata=metadata or {},
+                importance=importance,
+                expires_at=expires_at,
+                start_at=start_at,
+                end_at=end_at,
+                created_at=created_at,
+                last_reviewed_at=last_reviewed_at,
+                stability=stability,
+                difficulty=difficulty,
+            )
+        memory = _only(self.remember_many([draft]))
+        assert isinstance(memory, EpisodicMemory)  # noqa: S101 - an episode's draft becomes an episode
+        return memory
+
+    def remember_fact(
+        self,
+        *,
+        scope: str,
+        fact: str,
+        category: Category | str = Category.NOTE,
+        keywords: Sequence[str] = (),
+        source_episodic_ids: Sequence[str] = (),
+        id: str | None = None,
+        tags: Sequence[str] = (),
+        metadata: JsonObject | None = None,
+        importance: float = 0.5,
+        expires_at: datetime | None = None,
+        created_at: datetime | None = None,
+        valid_at: datetime | None = None,
+        invalid_at: datetime | None = None,
+    ) -> SemanticMemory:
+        """Store one fact; what is left out is filled in. See ``SemanticMemory`` for the fields.
+
+        Raises:
+            ValidationError: A field breaks a rule, or the id is taken in this scope; nothing was stored.
+            EmbeddingError: The embedder failed; nothing was stored.
+        """
+        with _our_errors():
+            draft = SemanticMemory.new(
+                scope=scope,
+                fact=fact,
+                category=category,
+                keywords=tuple(keywords),
+                source_episodic_ids=tuple(source_episodic_ids),
+                id=id,
+                tags=tuple(tags),
+                metadata=metadata or {},
+                importance=importance,
+                expires_at=expires_at,
+                created_at=created_at,
+                valid_at=valid_at,
+                invalid_at=invalid_at,
+            )
+        memory = _only(self.remember_many([draft]))
+        assert isinstance(memory, SemanticMemory)  # noqa: S101 - a fact's draft becomes a fact
+        return memory
+
+    def context(
+        self,
+        query: str,
+        *,
+        scope: str,
+        semantic_limit: int = 20,
+        category: Category | str | None = None,
+        include_child_scopes: bool = False,
+    ) -> RetrievalResult:
+        """The facts that answer a question, for the system prompt before a model is called; no side effects.
+
+        Args:
+            query: The question, in plain words.
+            scope: The scope to search.
+            semantic_limit: The most facts to return, 0 to 1,000.
+            category: Only facts of this category; None means all.
+            include_child_scopes: Also search every scope below ``scope``.
+
+        Raises:
+            ValidationError: An argument breaks a rule.
+            EmbeddingError: The embedder failed.
+        """
+        return self.retrieve(
+            query,
+            scope=scope,
+            episodic_limit=0,
+            semantic_limit=semantic_limit,
+            category=category,
+            include_child_scopes=include_child_scopes,
+            record=False,
+        )
+
+
+@contextmanager
+def _our_errors() -> Iterator[None]:
+    """Turn pydantic's complaint about a record into ours."""
+    try:
+        yield
+    except pydantic.ValidationError as error:
+        raise ValidationError.from_pydantic(error) from error
+
+
+def _only(stored: list[AnyMemory]) -> AnyMemory:
+    if not stored:
+        raise ValidationError("before_store has held this back; nothing was stored")
+    return stored[0]

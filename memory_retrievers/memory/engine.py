@@ -1,0 +1,136 @@
+"""The engine: the parts of a memory, wired together."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.retrieval.retriever import HybridRetriever, PendingReviewBuffer
+from memory_retrievers.storage.options import ResolvedOptions
+from memory_retrievers.storage.store import MemoryStore
+
+if TYPE_CHECKING:
+    from memory_retrievers.backends.files import Access
+    from memory_retrievers.ingestion.pipeline import IngestionPipeline
+    from memory_retrievers.ingestion.worker import Worker
+    from memory_retrievers.storage.opening import Storage
+    from memory_retrievers.tools.manager.manager import MemoryManager
+
+
+class Engine:
+    """A store, the reading of it, and what waits to be reviewed.
+
+    Args:
+        parts: What it is made of.
+        storage: Where the memories are.
+        read_only: Only look: nothing is written, and nothing noted for review.
+
+    Raises:
+        ConfigurationError: The store cannot be opened in this way.
+        EmbeddingMismatchError: The store was filled with another embedder.
+        BackendError: The store cannot be read or written.
+    """
+
+    def __init__(self, parts: ResolvedOptions, storage: Storage, *, read_only: bool = False) -> None:
+        try:
+            self.store = MemoryStore(
+                storage.ledger,
+                keyword=storage.keyword,
+                dense=storage.dense,
+                embedder=parts.embedder,
+                clock=parts.clock,
+                before_store=parts.before_store,
+                searched=parts.retrieval.passages,
+            )
+            if storage.sole_writer:
+                storage.ledger.conversations.release_stale_leases()
+        except BaseException:
+            storage.ledger.close()
+            raise
+        self._parts = parts
+        self.read_only = read_only
+        self.adopted = storage.adopted
+        self.after_write: Callable[[], None] | None = None
+        self.pending = PendingReviewBuffer(self.store)
+        self.retriever = HybridRetriever(self.store, settings=parts.retrieval, pending=self.pending)
+        self._worker: Worker | None = None
+        self._worker_lock = threading.Lock()
+
+    @property
+    def access(self) -> Access:
+        """The modes of the files that are made."""
+        return self._parts.access
+
+    @functools.cached_property
+    def pipeline(self) -> IngestionPipeline:
+        """The write path; made at its first use."""
+        from memory_retrievers.ingestion.pipeline import pipeline_of
+
+        return pipeline_of(
+            self.store,
+            self.retriever,
+            language_model=self._parts.language_model,
+            segmenter=self._parts.segmenter,
+            judge=self._parts.judge,
+            settings=self._parts.ingestion,
+            review_settings=self._parts.review,
+        )
+
+    @functools.cached_property
+    def manager(self) -> MemoryManager:
+        """What the memory tools use; made at its first use."""
+        from memory_retrievers.tools.manager.manager import MemoryManager
+
+        return MemoryManager(
+            self.store,
+            settings=self._parts.tools,
+            ingestion=self._parts.ingestion,
+            query_characters=self._parts.retrieval.query_characters,
+            read_only=self.read_only,
+            after_write=self.notify_written,
+        )
+
+    def notify_written(self) -> None:
+        """Call the listener for changes of this store, if there is one."""
+        if self.after_write is not None:
+            self.after_write()
+
+    def start_worker(self) -> None:
+        """Let a thread do what is due from now on; one is enough.
+
+        Raises:
+            ConfigurationError: The store is only looked into.
+        """
+        from memory_retrievers.ingestion.worker import Worker
+
+        if self.read_only:
+            raise ConfigurationError("this memory was opened read-only: open it without read_only=True to process it")
+        with self._worker_lock:
+            if self._worker is None:
+                self._worker = Worker(
+                    self.pipeline, conversations=self.store.ledger.conversations, clock=self._parts.clock
+                )
+                self._worker.start()
+
+    def wake_worker(self) -> None:
+        """Tell the worker, if there is one, that something has arrived."""
+        if self._worker is not None:
+            self._worker.wake()
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """What another holder of this store must ask for, see :attr:`ResolvedOptions.settings`."""
+        return self._parts.settings_with(self.store.embedder.id)
+
+    def close(self) -> None:
+        """Write what is waiting and release everything, which is done even if the writing fails."""
+        try:
+            if self._worker is not None:
+                self._worker.stop()
+            self.pending.flush()
+            self.notify_written()
+        finally:
+            self.store.close()

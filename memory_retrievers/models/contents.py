@@ -1,0 +1,182 @@
+"""Records of whole stores: their contents for export and migration, and the reports of verification and import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, TypeAlias
+
+from memory_retrievers.models.management import Association, AuditEntry
+from memory_retrievers.models.memories import AnyMemory
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.results import PendingReview
+from memory_retrievers.models.scenes import CharacterState
+from memory_retrievers.models.selection import NewPassage
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Told now and then how many memories are done, and of how many."""
+
+MAX_PROBLEMS: Final = 1_000
+"""So many problems are listed one by one; the rest are counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredMemory:
+    """A memory with its passages, in the order in which they were stored."""
+
+    memory: AnyMemory
+    passages: tuple[NewPassage, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredQueue:
+    """The queued messages of a scope, in order of arrival, each with its id.
+
+    Attributes:
+        scope: The scope.
+        messages: Pairs of id and message.
+        window_doubled: Whether the last look at them saw a single topic.
+        previous_summary: The summary of the episode they go on from.
+    """
+
+    scope: str
+    messages: tuple[tuple[str, Message], ...]
+    window_doubled: bool
+    previous_summary: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCharacter:
+    """A character of a scope's story, as of its last event."""
+
+    scope: str
+    state: CharacterState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """Everything that some scopes hold, as of one point in time. Each iterator reads page by page, once.
+
+    Attributes:
+        notes: What the store remembers about itself.
+        memory_count: How many memories there are.
+        review_count: How many pending reviews there are.
+        memories: The memories by scope, ``created_at`` and id.
+        reviews: The pending reviews by scope and ``created_at``.
+        queue_count: In how many scopes messages wait.
+        queues: The messages that wait, by scope.
+        association_count: How many pairs of these memories are associated.
+        associations: Their associations, by scope and id.
+        audit_count: How many entries the audit has of these memories.
+        audit: These entries, by scope, id and time.
+        character_count: How many characters their stories have.
+        characters: The characters, by scope, in the order in which they appeared.
+    """
+
+    notes: Mapping[str, str]
+    memory_count: int
+    review_count: int
+    memories: Iterator[StoredMemory]
+    reviews: Iterator[PendingReview]
+    queue_count: int
+    queues: Iterator[StoredQueue]
+    association_count: int
+    associations: Iterator[Association]
+    audit_count: int
+    audit: Iterator[AuditEntry]
+    character_count: int
+    characters: Iterator[StoredCharacter]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerificationReport:
+    """Result of a verification: what was checked, and the problems found.
+
+    Attributes:
+        memories: How many memories were looked at.
+        passages: How many passages were looked at.
+        postings: How many postings of the keyword index were looked at; 0 for an engine that stores none.
+        projected: How many passages were compared with a vector index outside the file; 0 if there is none.
+        problems: One sentence each; beyond the first 1,000 of a part, how many more there are. Empty: all is well.
+        notes: What is no damage and yet worth a look, one sentence each: files that others may read.
+    """
+
+    memories: int = 0
+    passages: int = 0
+    postings: int = 0
+    projected: int = 0
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """True if no problem was found."""
+        return not self.problems
+
+    def joined(self, other: VerificationReport) -> VerificationReport:
+        """Combine two reports."""
+        return VerificationReport(
+            memories=self.memories + other.memories,
+            passages=self.passages + other.passages,
+            postings=self.postings + other.postings,
+            projected=self.projected + other.projected,
+            problems=self.problems + other.problems,
+            notes=self.notes + other.notes,
+        )
+
+
+class Problems:
+    """Collects problems in bounded memory, however many there are."""
+
+    def __init__(self) -> None:
+        self._listed: list[str] = []
+        self._unlisted = 0
+
+    def add(self, problems: Iterable[str]) -> None:
+        """Add problems."""
+        problems = iter(problems)
+        self._listed += islice(problems, MAX_PROBLEMS - len(self._listed))
+        self._unlisted += sum(1 for _ in problems)
+
+    def listed(self) -> tuple[str, ...]:
+        """List the problems; the last entry counts those that are not listed."""
+        more = (f"and {self._unlisted:,} more problems like these",) if self._unlisted else ()
+        return (*self._listed, *more)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkippedRows:
+    """Rows of a collection that could not become memories.
+
+    Attributes:
+        reason: Why: ``no_text``, ``zero_vector``, ``non_finite_vector``, ``no_scope`` (the key is missing, or neither
+            text nor a whole number), ``invalid_scope``, ``id_taken`` (by a memory that is not from the collection),
+            ``invalid_record`` (a text, an id or metadata that no memory can hold) or ``held_back`` (by
+            ``before_store``).
+        rows: How many.
+        examples: The ids of the first few.
+    """
+
+    reason: str
+    rows: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptionReport:
+    """Outcome of importing the rows of a collection.
+
+    Attributes:
+        adopted: New memories.
+        updated: Memories that follow a change of their row.
+        forgotten: Memories whose row is gone, or of no use any more.
+        unchanged: Memories that were there already, as they are.
+        skipped: The rows that are no memories, by reason.
+    """
+
+    adopted: int = 0
+    updated: int = 0
+    forgotten: int = 0
+    unchanged: int = 0
+    skipped: tuple[SkippedRows, ...] = ()

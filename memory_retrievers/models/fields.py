@@ -1,0 +1,137 @@
+"""Building blocks of records: their base class, types that normalise or reject values, and bounds of unread JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final, NamedTuple
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+
+MAX_CONTENT_LENGTH = 1_000_000
+"""Characters in one message, summary, fact or title (specification §3.1)."""
+
+_SCANNED: Final = 2**20
+"""Bytes of JSON that are looked at in one piece."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def microseconds(value: datetime) -> int:
+    """Convert a time to microseconds since 1970, exactly.
+
+    >>> microseconds(datetime(1970, 1, 2, tzinfo=UTC))
+    86400000000
+    """
+    return (value - _EPOCH) // _MICROSECOND
+
+
+def moment(value: int) -> datetime:
+    """Convert microseconds since 1970 to a time in UTC.
+
+    >>> moment(86400000000).isoformat()
+    '1970-01-02T00:00:00+00:00'
+    """
+    return _EPOCH + timedelta(microseconds=value)
+
+
+def _as_utc(value: datetime) -> datetime:
+    try:
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("lies outside the years 1 to 9999 in UTC") from error
+
+
+def _not_blank(value: str) -> str:
+    if not value.strip():
+        raise ValueError("must not be blank")
+    return value
+
+
+def storable(value: str) -> str:
+    """Replace lone surrogates, which UTF-8 cannot store, by U+FFFD (specification §1.4)."""
+    if value.isascii():
+        return value
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _storable_if_text(value: object) -> object:
+    return storable(value) if isinstance(value, str) else value
+
+
+def _clamp_to_unit(value: object) -> object:
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf:
+        return float(min(1, max(0, value)))
+    return value
+
+
+def _stripped_and_distinct(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(stripped for value in values if (stripped := value.strip())))
+
+
+def _json_only(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    try:
+        literal = json.dumps(value, allow_nan=False, ensure_ascii=False)
+    except ValueError as error:
+        raise ValueError("must be JSON: NaN and infinity are not") from error
+    mended = storable(literal)
+    return value if mended == literal else json.loads(mended)
+
+
+class JsonExtent(NamedTuple):
+    """Size that a JSON text would have when parsed.
+
+    Attributes:
+        values: How many values it has at most: one for each comma, bracket or brace that opens.
+        depth: How deep they are nested.
+    """
+
+    values: int
+    depth: int
+
+
+def json_extent(text: bytes) -> JsonExtent:
+    r"""Measure how large a JSON text would be when parsed, without the memory that parsing takes.
+
+    Of what is no JSON it counts at least what a parser would have read when it stops.
+
+    >>> json_extent(rb'{"a": [1, "[[,]]", "\"["]}')
+    JsonExtent(values=5, depth=2)
+    """
+    import numpy as np  # here, so that importing the package loads no numpy
+
+    if b"\\" in text:  # what is escaped ends no string; pairs first, from the left, as a parser takes them
+        text = text.replace(rb"\\", b"").replace(rb"\"", b"")
+    values, depth, deepest, inside = 1, 0, 0, False
+    for start in range(0, len(text), _SCANNED):
+        piece = np.frombuffer(text, np.uint8, count=min(_SCANNED, len(text) - start), offset=start)
+        in_string = np.logical_xor.accumulate(piece == ord('"')) ^ inside
+        inside = bool(in_string[-1])
+        signs = piece[~in_string]
+        opens, closes = (signs | 0x20) == ord("{"), (signs | 0x20) == ord("}")  # a bracket differs in this bit alone
+        values += int(np.count_nonzero(opens)) + int(np.count_nonzero(signs == ord(",")))
+        nested = depth + np.cumsum(opens.astype(np.int8) - closes.astype(np.int8), dtype=np.int32)
+        if len(nested):
+            deepest, depth = max(deepest, int(nested.max())), int(nested[-1])
+    return JsonExtent(values, deepest)
+
+
+UTCDateTime = Annotated[datetime, AfterValidator(_as_utc)]
+"""A moment in UTC. Given without a zone it is taken as UTC; ISO-8601 text and dates alone are accepted too."""
+
+Text = Annotated[str, Field(max_length=MAX_CONTENT_LENGTH), BeforeValidator(_storable_if_text)]
+NonBlankText = Annotated[Text, AfterValidator(_not_blank)]
+ShortText = Annotated[
+    str, Field(min_length=1, max_length=1_000), BeforeValidator(_storable_if_text), AfterValidator(_not_blank)
+]
+DistinctTexts = Annotated[tuple[Text, ...], AfterValidator(_stripped_and_distinct)]
+UnitInterval = Annotated[float, BeforeValidator(_clamp_to_unit), Field(ge=0, le=1, allow_inf_nan=False)]
+Metadata = Annotated[dict[str, JsonValue], AfterValidator(_json_only)]
+
+
+class Value(BaseModel):
+    """Base class of all records: immutable, and without fields other than its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")

@@ -1,0 +1,337 @@
+"""The records of a memory, as immutable values independent of storage and ranking, and changes of their fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum, StrEnum
+from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar
+
+import pydantic
+from pydantic import Field
+
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.models.fields import (
+    DistinctTexts,
+    Metadata,
+    NonBlankText,
+    ShortText,
+    Text,
+    UnitInterval,
+    UTCDateTime,
+    Value,
+)
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.scenes import SceneDetails
+
+KEY_MOMENT_SURPRISE = 0.7
+"""From this surprise on an episode counts as a key moment (specification §2.6)."""
+
+
+class Kind(StrEnum):
+    """The two kinds of memory."""
+
+    EPISODIC = "episodic"
+    SEMANTIC = "semantic"
+
+
+class Category(StrEnum):
+    """Topic of a fact."""
+
+    IDENTITY = "identity"
+    PREFERENCE = "preference"
+    INTEREST = "interest"
+    PERSONALITY = "personality"
+    RELATIONSHIP = "relationship"
+    EXPERIENCE = "experience"
+    GOAL = "goal"
+    GUIDELINE = "guideline"
+    NOTE = "note"
+
+
+class Rating(StrEnum):
+    """Usefulness of a retrieved memory, on the scale of FSRS."""
+
+    AGAIN = "again"
+    HARD = "hard"
+    GOOD = "good"
+    EASY = "easy"
+
+
+class DetailLevel(StrEnum):
+    """Amount of detail with which each episode is rendered in markdown."""
+
+    AUTO = "auto"
+    NONE = "none"
+    LOW = "low"
+    HIGH = "high"
+    EXCERPTS = "excerpts"
+
+
+class ResponseLevel(StrEnum):
+    """Amount of detail in a tool's answer; each level includes the one before."""
+
+    MINIMAL = "minimal"
+    STANDARD = "standard"
+    FULL = "full"
+
+
+class Tier(StrEnum):
+    """Intended lifetime of a memory."""
+
+    SHORT_TERM = "short_term"
+    LONG_TERM = "long_term"
+    WORKING = "working"
+
+
+class ContentType(StrEnum):
+    """Type of a memory's text."""
+
+    TEXT = "text"
+    IMAGE = "image"
+    CODE = "code"
+    JSON = "json"
+    YAML = "yaml"
+
+
+class Origin(StrEnum):
+    """Source of a memory."""
+
+    TOOL = "tool"
+    API = "api"
+    CONVERSATION = "conversation"
+    CONSOLIDATION = "consolidation"
+    IMPORT = "import"
+    STORE = "store"
+
+
+class MemoryDraft(Value):
+    """Base of both kinds of memory: the fields that the memory tools use.
+
+    Attributes:
+        scope: The path of isolation this memory belongs to, for example ``user/alice``.
+        id: Unique within the scope; None lets the store make a UUIDv7.
+        created_at: When the memory was made; None means now.
+        updated_at: When its content last changed; None means ``created_at``.
+        expires_at: From this moment on the memory is invisible; None means never.
+        tier: How long the memory is meant to live.
+        tags: Labels, stripped and distinct, in the order given.
+        metadata: Any JSON object; never interpreted.
+        content_type: What the text is.
+        agent_id: The agent that wrote it.
+        origin: Where it came from.
+        importance: 0 to 1.
+        importance_pinned: Set by hand, so accesses no longer change it.
+        access_count: How often the tools have handed it out.
+        last_accessed_at: When they last did.
+        consolidated_from: The ids this memory was merged from.
+    """
+
+    scope: str
+    id: ShortText | None = None
+    created_at: UTCDateTime | None = None
+    updated_at: UTCDateTime | None = None
+    expires_at: UTCDateTime | None = None
+    tier: Tier = Tier.LONG_TERM
+    tags: DistinctTexts = ()
+    metadata: Metadata = Field(default_factory=dict)
+    content_type: ContentType = ContentType.TEXT
+    agent_id: ShortText | None = None
+    origin: Origin = Origin.API
+    importance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.5
+    importance_pinned: bool = False
+    access_count: Annotated[int, Field(ge=0)] = 0
+    last_accessed_at: UTCDateTime | None = None
+    consolidated_from: tuple[ShortText, ...] = ()
+
+    @property
+    def is_searchable(self) -> bool:
+        """True if searches find it: all but JSON values that a LangGraph store was asked not to index."""
+        return not (self.origin is Origin.STORE and self.content_type is ContentType.JSON)
+
+    def has_expired(self, now: datetime) -> bool:
+        """Return True if the memory is invisible at this moment, since it has expired."""
+        return self.expires_at is not None and self.expires_at <= now
+
+
+class EpisodicDraft(MemoryDraft):
+    """An episode before it is stored.
+
+    Attributes:
+        summary: What happened, in a sentence or two; the text that is searched.
+        title: A headline; may be empty.
+        messages: The source excerpt, kept whole.
+        surprise: How unexpected the episode was, 0 to 1 (clamped); from 0.7 on it is a key moment.
+        start_at: The first message's time; None takes it from the messages, or ``created_at``.
+        end_at: The last message's time; None takes it from the messages, or ``created_at``.
+        stability: FSRS stability in days; None takes the state of a fresh memory, raised by surprise.
+        difficulty: FSRS difficulty, 1 to 10; None likewise.
+        last_reviewed_at: When it last proved useful; None means ``created_at``.
+        consolidated_at: When it was turned into facts; None means not yet.
+        is_flashbulb: It never fades and is not reviewed (specification §2.16).
+        scene: What makes it a scene of a story; None for a conversation.
+    """
+
+    kind: ClassVar[Kind] = Kind.EPISODIC
+
+    summary: NonBlankText
+    title: Text = ""
+    messages: tuple[Message, ...] = ()
+    surprise: UnitInterval = 0.0
+    start_at: UTCDateTime | None = None
+    end_at: UTCDateTime | None = None
+    stability: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    difficulty: Annotated[float, Field(ge=1, le=10, allow_inf_nan=False)] | None = None
+    last_reviewed_at: UTCDateTime | None = None
+    consolidated_at: UTCDateTime | None = None
+    is_flashbulb: bool = False
+    scene: SceneDetails | None = None
+
+    @property
+    def embedding_text(self) -> str:
+        """The text whose vector is stored: the summary; the title is not indexed (specification §2.1)."""
+        return self.summary
+
+    @property
+    def search_text(self) -> str:
+        """The text BM25 indexes: the summary."""
+        return self.summary
+
+
+class SemanticDraft(MemoryDraft):
+    """A fact before it is stored.
+
+    Attributes:
+        fact: One sentence in natural language.
+        category: What it is about.
+        keywords: Names and nouns that help to find it.
+        source_episodic_ids: The episodes it was learned from, distinct.
+        valid_at: When it was learned; None means ``created_at``.
+        invalid_at: From when it no longer holds; None means it still does.
+        replaced_by: The id of the fact that holds instead.
+    """
+
+    kind: ClassVar[Kind] = Kind.SEMANTIC
+
+    fact: NonBlankText
+    category: Category = Category.NOTE
+    keywords: DistinctTexts = ()
+    source_episodic_ids: DistinctTexts = ()
+    valid_at: UTCDateTime | None = None
+    invalid_at: UTCDateTime | None = None
+    replaced_by: ShortText | None = None
+
+    @property
+    def embedding_text(self) -> str:
+        """The text whose vector is stored: category, fact and keywords (specification §2.1)."""
+        return f"{self.category}: {self.search_text}"
+
+    @property
+    def search_text(self) -> str:
+        """The text BM25 indexes: fact and keywords (specification §2.1)."""
+        return " ".join((self.fact, *self.keywords))
+
+
+class EpisodicMemory(EpisodicDraft):
+    """A stored episode: every id, time and forgetting state is set."""
+
+    new: ClassVar[type[EpisodicDraft]] = EpisodicDraft
+
+    id: ShortText
+    created_at: UTCDateTime
+    updated_at: UTCDateTime
+    start_at: UTCDateTime
+    end_at: UTCDateTime
+    stability: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    difficulty: Annotated[float, Field(ge=1, le=10, allow_inf_nan=False)]
+    last_reviewed_at: UTCDateTime
+
+    @property
+    def key(self) -> MemoryKey:
+        """Identity of the memory: its scope and id."""
+        return MemoryKey(scope=self.scope, id=self.id)
+
+    @property
+    def is_key_moment(self) -> bool:
+        """True if the episode was surprising enough to be rendered in detail."""
+        return self.surprise >= KEY_MOMENT_SURPRISE
+
+
+class SemanticMemory(SemanticDraft):
+    """A stored fact: every id and time is set. Facts do not decay."""
+
+    new: ClassVar[type[SemanticDraft]] = SemanticDraft
+
+    id: ShortText
+    created_at: UTCDateTime
+    updated_at: UTCDateTime
+    valid_at: UTCDateTime
+
+    @property
+    def key(self) -> MemoryKey:
+        """Identity of the memory: its scope and id."""
+        return MemoryKey(scope=self.scope, id=self.id)
+
+
+Draft: TypeAlias = EpisodicDraft | SemanticDraft
+AnyMemory: TypeAlias = EpisodicMemory | SemanticMemory
+MemoryT = TypeVar("MemoryT", EpisodicMemory, SemanticMemory)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryKey:
+    """The identity of a memory: the same id in two scopes is two memories."""
+
+    scope: str
+    id: str
+
+
+class ScopeStatistics(Value):
+    """Counts of the contents of a scope, or of a whole store."""
+
+    episodes: int = 0
+    facts: int = 0
+    invalidated_facts: int = 0
+    pending_reviews: int = 0
+    queued_messages: int = 0
+
+
+JsonObject: TypeAlias = dict[str, Any]
+"""A JSON-ready object on its way out: raw results, tool answers."""
+
+
+class NotGiven(Enum):
+    """Type of a field that is left as it is; None is a value."""
+
+    NOT_GIVEN = "not given"
+
+
+NOT_GIVEN: Final = NotGiven.NOT_GIVEN
+
+
+def changed(memory: AnyMemory, fields: Mapping[str, object], *, now: datetime) -> AnyMemory:
+    """Return the memory with some fields changed and validated; ``memory`` itself if nothing differs.
+
+    Args:
+        memory: The memory.
+        fields: New values by field; ``NOT_GIVEN`` leaves a field as it is.
+        now: Time to set as ``updated_at``.
+
+    Raises:
+        ValidationError: A field is not one of this kind of memory, or breaks a rule.
+    """
+    given = {name: value for name, value in fields.items() if value is not NOT_GIVEN}
+    if foreign := sorted(given.keys() - type(memory).model_fields.keys()):
+        kind = "an episode" if isinstance(memory, EpisodicMemory) else "a fact"
+        raise ValidationError(f"{memory.id} is {kind}, which has no {' and no '.join(foreign)}")
+    if not given:
+        return memory
+    if given.get("tier") == Tier.LONG_TERM and memory.tier is not Tier.LONG_TERM:
+        given.setdefault("expires_at", None)  # what is promoted stays
+    kept = {name: getattr(memory, name) for name in type(memory).model_fields}
+    try:
+        candidate = type(memory)(**kept | given)
+    except pydantic.ValidationError as error:
+        raise ValidationError.from_pydantic(error) from error
+    return memory if candidate == memory else candidate.model_copy(update={"updated_at": now})

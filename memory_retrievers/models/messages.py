@@ -1,0 +1,176 @@
+"""Messages of conversations and episodes, and their conversion from LangChain and LlamaIndex."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol, Self
+
+from memory_retrievers.models.fields import NonBlankText, ShortText, UTCDateTime, Value
+
+IMAGE = "[image]"
+
+_ROLES = {"human": "user", "ai": "assistant", "function": "tool", "chatbot": "assistant", "model": "assistant"}
+_TIME_KEYS = ("timestamp", "created_at")
+
+
+class LangChainMessage(Protocol):
+    """Structural type of ``langchain_core.messages.BaseMessage``."""
+
+    @property
+    def type(self) -> str:
+        """The kind of message: ``human``, ``ai``, ``system``, ``tool`` …; ``chat`` has a ``role`` of its own."""
+        ...
+
+    @property
+    def content_blocks(self) -> Sequence[Mapping[str, object]]:
+        """The content in standard blocks, tool calls included."""
+        ...
+
+    @property
+    def additional_kwargs(self) -> Mapping[str, object]:
+        """Further fields."""
+        ...
+
+    @property
+    def response_metadata(self) -> Mapping[str, object]:
+        """The provider's metadata of its answer."""
+        ...
+
+
+class LlamaIndexMessage(Protocol):
+    """Structural type of ``llama_index.core.llms.ChatMessage``."""
+
+    @property
+    def role(self) -> str:
+        """Role of the speaker."""
+        ...
+
+    @property
+    def blocks(self) -> Sequence[object]:
+        """The content, as blocks with a ``block_type``."""
+        ...
+
+    @property
+    def additional_kwargs(self) -> Mapping[str, object]:
+        """Further fields."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The parts of a foreign message that are kept.
+
+    Attributes:
+        role: Who speaks.
+        content: What was said; not blank.
+        timestamp: When, if the message says so.
+    """
+
+    role: str
+    content: str
+    timestamp: datetime | None
+
+
+def read_langchain(message: LangChainMessage, *, include_tools: bool) -> Reading | None:
+    """Read a LangChain message; None if it has no content."""
+    kind = message.type.removesuffix("MessageChunk").lower()
+    role = str(getattr(message, "role", kind)) if kind == "chat" else kind
+    parts = [_of_dictionary(block, include_tools=include_tools) for block in message.content_blocks]
+    times = _times(message.additional_kwargs, message.response_metadata)
+    return _reading(role, parts, times, include_tools=include_tools)
+
+
+def read_llama_index(message: LlamaIndexMessage, *, include_tools: bool) -> Reading | None:
+    """Read a LlamaIndex message; None if it has no content."""
+    role = str(getattr(message.role, "value", message.role))
+    parts = [_of_object(block, include_tools=include_tools) for block in message.blocks]
+    return _reading(role, parts, _times(message.additional_kwargs), include_tools=include_tools)
+
+
+def _reading(role: str, parts: Iterable[str], times: Iterable[datetime], *, include_tools: bool) -> Reading | None:
+    name = _ROLES.get(role, role)
+    content = "\n".join(part for part in parts if part.strip())
+    if not content or not name.strip() or (name == "tool" and not include_tools):
+        return None
+    return Reading(role=name, content=content, timestamp=next(iter(times), None))
+
+
+def _of_dictionary(block: Mapping[str, object], *, include_tools: bool) -> str:
+    match block.get("type"):
+        case "text":
+            return str(block.get("text", ""))
+        case "image":
+            return IMAGE
+        case "tool_call" if include_tools:
+            return _called(block.get("name"), block.get("args"))
+        case _:
+            return ""
+
+
+def _of_object(block: object, *, include_tools: bool) -> str:
+    match getattr(block, "block_type", None):
+        case "text":
+            return str(getattr(block, "text", ""))
+        case "image":
+            return IMAGE
+        case "tool_call" if include_tools:
+            return _called(getattr(block, "tool_name", None), getattr(block, "tool_kwargs", None))
+        case _:
+            return ""
+
+
+def _called(name: object, arguments: object) -> str:
+    told = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
+    return f"[tool call: {name} {told}]"
+
+
+def _times(*sources: Mapping[str, object]) -> list[datetime]:
+    """The moments that are plainly given, as a datetime or as ISO-8601 text."""
+    given = [source.get(key) for source in sources for key in _TIME_KEYS]
+    return [moment for value in given if (moment := _time(value)) is not None]
+
+
+def _time(value: object) -> datetime | None:
+    if isinstance(value, datetime):
+        return value
+    if not isinstance(value, str):
+        return None
+    try:
+        return datetime.fromisoformat(value)
+    except ValueError:
+        return None
+
+
+class Message(Value):
+    """One turn of a conversation.
+
+    Attributes:
+        role: Who speaks: ``user``, ``assistant``, or any other name; kept as given, shown in lower case.
+        content: What was said; not blank.
+        timestamp: When; None is filled with the current time where the message is stored.
+    """
+
+    role: ShortText
+    content: NonBlankText
+    timestamp: UTCDateTime | None = None
+
+    @classmethod
+    def from_langchain(cls, message: LangChainMessage, *, include_tools: bool = False) -> Self | None:
+        """Convert a LangChain message: texts joined by newlines, ``[image]`` for an image; None if empty.
+
+        Args:
+            message: Any ``BaseMessage``; ``human`` becomes ``user``, ``ai`` becomes ``assistant``. Its time is
+                ``timestamp`` or ``created_at`` in its metadata, if that is a datetime or ISO-8601 text.
+            include_tools: Also tell the tools that are called, and what they answer.
+        """
+        said = read_langchain(message, include_tools=include_tools)
+        return None if said is None else cls(role=said.role, content=said.content, timestamp=said.timestamp)
+
+    @classmethod
+    def from_llama_index(cls, message: LlamaIndexMessage, *, include_tools: bool = False) -> Self | None:
+        """Convert a LlamaIndex ``ChatMessage``, as :meth:`from_langchain` does; None if it is empty."""
+        said = read_llama_index(message, include_tools=include_tools)
+        return None if said is None else cls(role=said.role, content=said.content, timestamp=said.timestamp)

@@ -1,0 +1,243 @@
+"""Results: retrieved memories with explanations, pages of memories, and reports of the write path."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Final, Generic, NamedTuple, Self, TypeVar, cast
+
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.models.fields import microseconds
+from memory_retrievers.models.memories import (
+    AnyMemory,
+    EpisodicMemory,
+    Kind,
+    MemoryKey,
+    MemoryT,
+    Rating,
+    SemanticMemory,
+)
+
+ValueT = TypeVar("ValueT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Reasons for the rank of a memory.
+
+    Attributes:
+        dense_rank: Its place among the nearest vectors, from 1; None if it was not among the candidates.
+        bm25_rank: Its place by BM25, from 1; None likewise.
+        fused_score: The sum of what each list gave it (specification §2.3), with every boost.
+        retrievability: How well it is remembered, 0 to 1 (FSRS); 1 for facts.
+        score: The final score, 0 to 1.
+        stages: What each list and each boost gave its best passage, by name; together they are the score before
+            forgetting. Empty where ranks are fused.
+    """
+
+    dense_rank: int | None
+    bm25_rank: int | None
+    fused_score: float
+    retrievability: float
+    score: float
+    stages: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """A matching passage of a memory, and its messages.
+
+    Attributes:
+        part: Which passage: ``turn`` for a message of an episode.
+        messages: The places of its messages in ``EpisodicMemory.messages``, from 0.
+        score: How well it answers, 0 to 1, on one scale for all memories of a result.
+    """
+
+    part: str
+    messages: tuple[int, ...]
+    score: float
+
+
+class OnDemand(Generic[ValueT]):
+    """A field of a dataclass that may be given as a function, which is called when the field is first read."""
+
+    def __init__(self, *default: ValueT) -> None:
+        self._default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object | None, owner: type) -> ValueT:
+        if instance is None:  # what a dataclass takes for the default of the field
+            if not self._default:
+                raise AttributeError(self._name)
+            return self._default[0]
+        value = instance.__dict__[self._name]
+        if callable(value):
+            value = instance.__dict__[self._name] = value()
+        return cast("ValueT", value)
+
+    def __set__(self, instance: object, value: ValueT | Callable[[], ValueT]) -> None:
+        instance.__dict__[self._name] = value
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrievedMemory(Generic[MemoryT]):
+    """A retrieved memory.
+
+    Attributes:
+        memory: The memory.
+        rank: Its place among its kind, from 1.
+        score: In (0, 1].
+        explanation: Why it stands there; worked out when it is first read.
+        matches: Its passages by how well they answer, best first; none where only summaries are searched. Worked out
+            when they are first read.
+    """
+
+    memory: MemoryT
+    rank: int
+    score: float
+    explanation: OnDemand[Explanation] = OnDemand()
+    matches: OnDemand[tuple[Match, ...]] = OnDemand(())
+
+    def __getstate__(self) -> dict[str, object]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # a copy is taken of values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingReview:
+    """A retrieval that has not been rated yet.
+
+    Attributes:
+        scope: The scope that was searched.
+        query: What was asked.
+        memories: The episodes that were returned, in rank order.
+        created_at: When.
+    """
+
+    scope: str
+    query: str
+    memories: tuple[MemoryKey, ...]
+    created_at: datetime
+
+
+MAX_PAGE: Final = 1_000
+
+_LARGEST: Final = 2**63
+
+
+class Position(NamedTuple):
+    """End of a page: the last memory's ``created_at`` in microseconds since 1970, and its id."""
+
+    created_at: int
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page of a scope's memories.
+
+    Attributes:
+        memories: Newest first by ``created_at``, then by id.
+        cursor: Give it back to get the page that follows; None when there is none.
+    """
+
+    memories: tuple[AnyMemory, ...]
+    cursor: str | None
+
+
+def page_of(memories: Sequence[AnyMemory], *, limit: int) -> Page:
+    """Build a page of the first ``limit`` memories; one more shows that there is a next page."""
+    shown = tuple(memories[:limit])
+    if len(memories) <= limit:
+        return Page(memories=shown, cursor=None)
+    position = (microseconds(shown[-1].created_at), shown[-1].id)
+    literal = json.dumps(position, separators=(",", ":"))
+    return Page(memories=shown, cursor=base64.urlsafe_b64encode(literal.encode()).decode())
+
+
+def parse_cursor(cursor: object) -> Position | None:
+    """Decode a cursor to a position; None is the beginning.
+
+    Raises:
+        ValidationError: It is not one that a page gave out.
+    """
+    if cursor is None:
+        return None
+    try:
+        match json.loads(base64.b64decode(str(cursor), altchars="-_", validate=True)):
+            case [int(created_at), str(id)] if not isinstance(created_at, bool) and abs(created_at) < _LARGEST:
+                id.encode()
+                return Position(created_at, id)
+    except (ValueError, binascii.Error, RecursionError):
+        pass
+    raise ValidationError("cursor must be one that an earlier page gave, unchanged, or None for the first page")
+
+
+def parse_page_size(limit: object) -> int:
+    """Check that the size of a page is an integer from 1 to 1000.
+
+    Raises:
+        ValidationError: It is not.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_PAGE:
+        raise ValidationError(f"limit must be an integer from 1 to {MAX_PAGE}, not {limit!r}")
+    return limit
+
+
+def parse_kinds(kind: object) -> tuple[Kind, ...]:
+    """Check the requested kinds; None requests both.
+
+    Raises:
+        ValidationError: It is not a kind of memory.
+    """
+    if kind is None:
+        return tuple(Kind)
+    try:
+        return (Kind(str(kind)),)
+    except ValueError:
+        raise ValidationError(f"unknown kind {kind!r}; one of: {', '.join(Kind)}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queued:
+    """Outcome of adding messages to a queue.
+
+    Attributes:
+        accepted: How many were queued; what ``before_store`` held back is not among them.
+        queued: How many messages the scope's queue holds now.
+        due: Whether ``process_due`` would do something for this scope.
+    """
+
+    accepted: int
+    queued: int
+    due: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Outcome of processing: new episodes, facts and reviews, oldest first.
+
+    Attributes:
+        episodes: The episodes that were made.
+        facts: The facts that are new, those that replace another included.
+        reinforced: The facts that were learned again.
+        invalidated: The facts that no longer hold, replaced or not, as they were before.
+        reviews: The episodes whose forgetting state was reviewed, with the rating of each.
+        waiting: How many messages are still queued in the scopes that were looked at.
+    """
+
+    episodes: tuple[EpisodicMemory, ...] = ()
+    facts: tuple[SemanticMemory, ...] = ()
+    reinforced: tuple[SemanticMemory, ...] = ()
+    invalidated: tuple[SemanticMemory, ...] = ()
+    reviews: tuple[tuple[MemoryKey, Rating], ...] = ()
+    waiting: int = 0
+
+    def joined(self, other: Self) -> Self:
+        """Combine two reports."""
+        return type(self)(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})

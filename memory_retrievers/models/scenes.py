@@ -1,0 +1,115 @@
+"""The records of scene memory: events of a story, and the emotions of its characters (specification §5.1)."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import BeforeValidator, Field
+
+from memory_retrievers.models.fields import DistinctTexts, Metadata, NonBlankText, ShortText, Value
+
+NEUTRAL: Final = "neutral"
+"""The emotion of a character of whom nothing else is known; it is never told."""
+
+MOST_STARS: Final = 5
+MOST_SHIFTS: Final = 10
+"""So many changes of a character's emotion are kept."""
+
+SEQUENCE_STEP: Final = 1_000
+"""So many numbers are between the sequences of events that one message of a story and the next tell of."""
+
+
+class EventType(StrEnum):
+    """Type of an event."""
+
+    ACTION = "action"
+    REVELATION = "revelation"
+    EMOTION_SHIFT = "emotion_shift"
+    RELATIONSHIP_CHANGE = "relationship_change"
+
+
+def _clamp_to_stars(value: object) -> object:
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return int(min(MOST_STARS, max(1, value)))
+    return value
+
+
+Stars = Annotated[int, BeforeValidator(_clamp_to_stars), Field(ge=1, le=MOST_STARS)]
+MessageNumber = Annotated[int, Field(ge=0, lt=2**53)]
+
+
+class SceneDetails(Value):
+    """Details of an episode that is a scene of a story.
+
+    Attributes:
+        importance: 1 to 5 stars (clamped).
+        message_ids: The numbers of the chat's messages it is told in, counted from 0 or 1 as the chat does.
+        sequence: Its place in the story; None makes it of the lowest message number (times 1,000) and the place in
+            the batch.
+        is_secret: Whether only its witnesses know of it.
+        witnesses: Who saw it; none takes the characters involved.
+        characters_involved: Who took part.
+        emotional_impact: What it made each character feel.
+        relationship_impact: What it changed between characters.
+        location: Where it happened.
+        event_type: What kind of thing happened.
+    """
+
+    importance: Stars = 3
+    message_ids: tuple[MessageNumber, ...] = ()
+    sequence: MessageNumber | None = None
+    is_secret: bool = False
+    witnesses: DistinctTexts = ()
+    characters_involved: DistinctTexts = ()
+    emotional_impact: dict[ShortText, ShortText] = Field(default_factory=dict)
+    relationship_impact: Metadata = Field(default_factory=dict)
+    location: ShortText | None = None
+    event_type: EventType = EventType.ACTION
+
+
+class SceneEvent(SceneDetails):
+    """Something that happened in a story, on its way into the memory.
+
+    Attributes:
+        summary: What happened: one sentence of 8 to 18 words in the past tense.
+        id: Unique within the scope; None lets the store make one.
+    """
+
+    summary: NonBlankText
+    id: ShortText | None = None
+
+
+class MessageSpan(Value):
+    """A range of messages of the chat, both ends included."""
+
+    min: MessageNumber
+    max: MessageNumber
+
+
+class EmotionShift(Value):
+    """A change of a character's emotion, and the message in which it happened."""
+
+    emotion: ShortText
+    message_id: MessageNumber | None = None
+
+
+class CharacterState(Value):
+    """A character of a story, as of its last event.
+
+    Attributes:
+        name: As the events name it.
+        current_emotion: What it feels; ``neutral`` if nothing is known.
+        emotion_intensity: 1 to 10.
+        known_events: The ids of the events it has witnessed, in the order in which they were narrated.
+        emotion_from_messages: The messages of the event that the emotion is from.
+        shifts: What it felt, oldest first; the last ten changes.
+    """
+
+    name: ShortText
+    current_emotion: ShortText = NEUTRAL
+    emotion_intensity: Annotated[int, Field(ge=1, le=10)] = 5
+    known_events: tuple[ShortText, ...] = ()
+    emotion_from_messages: MessageSpan | None = None
+    shifts: Annotated[tuple[EmotionShift, ...], Field(max_length=MOST_SHIFTS)] = ()

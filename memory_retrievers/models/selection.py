@@ -1,0 +1,231 @@
+"""Passages, the searchable texts of memories: selections of them, and results of searching them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from memory_retrievers.models.memories import Category, ContentType, Kind, Origin, Tier
+
+if TYPE_CHECKING:  # importing the package loads no numpy
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vector: TypeAlias = NDArray[np.float32]
+    Vectors: TypeAlias = NDArray[np.float32]
+
+TURN: Final = "turn"
+"""The field of passages that are a message of an episode; ``turn 3`` is the part of its fourth."""
+
+MAX_LENGTH_ERROR: Final = 1e-3
+"""How far a vector may be from unit length; single precision is off by a millionth."""
+
+WHOLE: Final = -1
+"""The place of a passage that stands for its memory as a whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Conditions that passages must meet to be searched. They are applied before ranking.
+
+    Attributes:
+        scope: The scope searched, exactly as given.
+        kind: Which kind of memory.
+        now: Memories that expired by then are invisible.
+        include_child_scopes: Also search every scope below ``scope``.
+        every_passage: Also search the messages of episodes, where they are indexed, and not only what stands for a
+            memory as a whole.
+        category: Only facts of this category.
+        as_of: What held at that moment: facts that were valid then, and episodes that had begun. None is what holds
+            now.
+        tier: Only memories of this tier.
+        tags: Only memories that have all of these.
+        content_type: Only memories whose text is this.
+        origins: Only memories that came from one of these; none is from anywhere.
+        created_after: Only memories made then or later.
+        created_before: Only memories made then or earlier.
+        ids: Only memories of these ids.
+    """
+
+    scope: str
+    kind: Kind
+    now: datetime
+    include_child_scopes: bool = False
+    every_passage: bool = False
+    category: Category | None = None
+    as_of: datetime | None = None
+    tier: Tier | None = None
+    tags: tuple[str, ...] = ()
+    content_type: ContentType | None = None
+    origins: tuple[Origin, ...] = ()
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    ids: tuple[str, ...] | None = None
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Fields that are searched; word statistics are separate for each."""
+        return (self.kind, TURN) if self.every_passage and self.kind is Kind.EPISODIC else (self.kind,)
+
+    @property
+    def is_narrow(self) -> bool:
+        """True for conditions beyond scope, kind and category, which rarely repeat; only the ledger checks them."""
+        moments = (self.as_of, self.created_after, self.created_before)
+        labels = (self.tier, self.content_type, self.ids)
+        return bool(self.tags or self.origins) or any(asked is not None for asked in (*moments, *labels))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPassage:
+    """A passage with its vector, before it is stored.
+
+    Attributes:
+        part: Which text of the memory it is: its kind, for the whole of it, or ``turn 3``.
+        text: Text that is searched.
+        vector: Its unit vector, shape (d,).
+        speaker: Speaker of a message; None for the whole of a memory.
+        tells_time: Whether it is a message with a time expression.
+    """
+
+    part: str
+    text: str
+    vector: Vector
+    speaker: str | None = None
+    tells_time: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """A stored passage. Its id is never reused, and its text and vector never change.
+
+    Attributes:
+        id: Its number in the ledger.
+        memory: The ledger's number of the memory it belongs to.
+        scope: The memory's scope.
+        kind: The memory's kind.
+        part: Which text of the memory it is.
+        text: What is searched.
+    """
+
+    id: int
+    memory: int
+    scope: str
+    kind: Kind
+    part: str
+    text: str
+
+    @property
+    def field(self) -> str:
+        """Field in which it is searched; word statistics are separate for each."""
+        return self.kind if self.part == self.kind else TURN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectedPassage:
+    """A passage with all data that a vector index outside the ledger needs to filter by itself.
+
+    Attributes:
+        id: Its number in the ledger.
+        memory_id: The id of its memory within the scope.
+        scope: The memory's scope.
+        kind: The memory's kind.
+        part: Which text of the memory it is.
+        origin: Where the memory came from.
+        created_at: When the memory was made, in microseconds since 1970.
+        category: What a fact is about; None for an episode.
+        tier: How long the memory is meant to live.
+        expires_at: From when on it is invisible, in microseconds since 1970; None means never.
+        text: What is searched.
+        vector: Its unit vector.
+    """
+
+    id: int
+    memory_id: str
+    scope: str
+    kind: str
+    part: str
+    origin: str
+    created_at: int
+    category: str | None
+    tier: str
+    expires_at: int | None
+    text: str
+    vector: Vector
+
+
+class Hits(NamedTuple):
+    """Result of one search, best first, as parallel lists of ids; records are read later.
+
+    Attributes:
+        passages: Ids of the passages.
+        memories: Rows of their memories; a memory with several passages may occur repeatedly.
+        scores: Scores of the search, descending.
+    """
+
+    passages: list[int]
+    memories: list[int]
+    scores: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Grouping of n passages by memory, as parallel arrays of shape (n,), ordered by memory and by place within it.
+
+    Attributes:
+        passages: Their ids.
+        memories: Rows of their memories; equal ones are adjacent.
+        places: Index of the message within the episode, from 0, or ``WHOLE``.
+        speakers: Index of the speaker in ``names``; -1 for none.
+        tells_time: Whether each is a message with a time expression.
+        began: Start of each episode in microseconds since 1970; 0 for facts.
+        names: Names of the speakers, as the messages give them.
+    """
+
+    passages: NDArray[np.int64]
+    memories: NDArray[np.int64]
+    places: NDArray[np.int64]
+    speakers: NDArray[np.int64]
+    tells_time: NDArray[np.bool_]
+    began: NDArray[np.int64]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TermStatistics:
+    """Statistics of the searched passages for BM25.
+
+    Attributes:
+        passages: Number of passages.
+        average_length: Mean number of terms per passage; 1 if there are none.
+        frequencies: Document frequency of each query term; 0 for a term that occurs in none.
+    """
+
+    passages: int
+    average_length: float
+    frequencies: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TermCounts:
+    """Term frequencies of t terms in n passages.
+
+    Attributes:
+        lengths: Number of terms of each passage, in the order asked for, shape (n,); 0 for a deleted one.
+        counts: Occurrences of each term in each passage, in the order asked for, shape (t, n).
+    """
+
+    lengths: NDArray[np.float64]
+    counts: NDArray[np.float64]
+
+
+class ForgettingState(NamedTuple):
+    """State of the forgetting curve of an episode.
+
+    Attributes:
+        stability: FSRS stability in days.
+        last_reviewed_at: In microseconds since 1970.
+    """
+
+    stability: float
+    last_reviewed_at: int

@@ -1,0 +1,140 @@
+"""Values that the storage gives out: queued messages, review jobs, the outbox, and rows of adopted collections."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.results import PendingReview
+from memory_retrievers.models.selection import ProjectedPassage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedMessage:
+    """A message in the queue.
+
+    Attributes:
+        id: Given on arrival, never used again.
+        message: The message, with its time.
+    """
+
+    id: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueState:
+    """State of a scope's message queue.
+
+    Attributes:
+        messages: Number of queued messages.
+        first_at: Time of the first of them; None if there is none.
+        leased_at: Time at which the current lease was taken; None if there is none.
+        window_doubled: Whether the last look saw a single topic.
+        previous_summary: Summary of the last episode, if the queue continues it.
+    """
+
+    messages: int = 0
+    first_at: datetime | None = None
+    leased_at: datetime | None = None
+    window_doubled: bool = False
+    previous_summary: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewJob:
+    """Retrievals to be rated by the conversation around them.
+
+    Attributes:
+        id: Its number in the ledger.
+        scope: The scope.
+        reviewed_at: The moment the review counts from.
+        conversation: The messages.
+        reviews: The retrievals, oldest first.
+    """
+
+    id: int
+    scope: str
+    reviewed_at: datetime
+    conversation: tuple[Message, ...]
+    reviews: tuple[PendingReview, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectionState:
+    """Progress of a projection.
+
+    Attributes:
+        generation: The name of the projection that is fed; None if there is none.
+        projected: How many passages it should hold, when nothing is listed as changed.
+        changed: How many changes of passages it holds are waiting.
+    """
+
+    generation: str | None
+    projected: int
+    changed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxBatch:
+    """Operations to carry out next. They are idempotent and may be applied in any order.
+
+    Attributes:
+        generation: The projection it is for.
+        put: Passages to write, as they are now.
+        remove: Ids of passages to take out, whether they are there or not.
+        mark: The last new passage that is part of this batch.
+        last_change: The last listed change that is part of it.
+    """
+
+    generation: str | None
+    put: tuple[ProjectedPassage, ...]
+    remove: tuple[int, ...]
+    mark: int
+    last_change: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnembeddedPassage:
+    """A passage that has no new vector yet.
+
+    Attributes:
+        id: Its number in the ledger.
+        memory: The ledger's number of the memory it belongs to.
+        part: Which text of the memory it is.
+        text: What is searched.
+    """
+
+    id: int
+    memory: int
+    part: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptedRow:
+    """A memory that is also a row of the collection.
+
+    Attributes:
+        memory: Row of the memory in the ledger.
+        digest: Digest of the row when it was last read; empty before that.
+    """
+
+    memory: int
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unwritten:
+    """Changes that have not been written to the collection yet.
+
+    Attributes:
+        last: The number of the last change among them.
+        memories: The ledger's numbers of the memories that are new or changed; some may be gone again.
+        gone: The ids in the collection of memories that are gone.
+    """
+
+    last: int
+    memories: tuple[int, ...]
+    gone: tuple[str, ...]

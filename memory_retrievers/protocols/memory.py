@@ -1,0 +1,189 @@
+"""Protocols of a memory, as the adapters and tools use it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Protocol, cast
+
+from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.models import Category, DetailLevel, EpisodicMemory, JsonObject, SemanticMemory
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.results import Queued, Report, RetrievedMemory
+from memory_retrievers.models.scenes import CharacterState
+from memory_retrievers.settings import SceneSettings
+
+
+class Memory(Protocol):
+    """The methods of a memory that the adapters and tools call; ``AgentMemory`` implements it."""
+
+    def retrieve(
+        self,
+        query: str,
+        *,
+        scope: str,
+        episodic_limit: int = 5,
+        semantic_limit: int = 20,
+        category: Category | str | None = None,
+        include_child_scopes: bool = False,
+        limit: int | None = None,
+        record: bool = True,
+        as_of: datetime | None = None,
+    ) -> Retrieved:
+        """Search episodes and facts for the memories that answer a query.
+
+        Args:
+            query: Text to search for.
+            scope: Path of the scope to search.
+            episodic_limit: Maximum number of episodes, 0 to 100.
+            semantic_limit: Maximum number of facts, 0 to 1,000.
+            category: Return only facts of this category; None returns all.
+            include_child_scopes: Also search the scopes below ``scope``.
+            limit: Maximum number of memories of both kinds together; None sets no further limit.
+            record: Record the returned episodes for review, so that useful ones fade more slowly.
+            as_of: Search what held at this time; None means now.
+        """
+        ...
+
+    def context(
+        self,
+        query: str,
+        *,
+        scope: str,
+        semantic_limit: int = 20,
+        category: Category | str | None = None,
+        include_child_scopes: bool = False,
+    ) -> Retrieved:
+        """Search the facts that answer a query, without side effects.
+
+        Args:
+            query: Text to search for.
+            scope: Path of the scope to search.
+            semantic_limit: Maximum number of facts.
+            category: Return only facts of this category; None returns all.
+            include_child_scopes: Also search the scopes below ``scope``.
+        """
+        ...
+
+    def add_messages(self, scope: str, messages: Sequence[Message]) -> Queued:
+        """Queue messages of a conversation. Fast: no model is called."""
+        ...
+
+    def process_due(self, scope: str | None = None) -> Report:
+        """Turn queued messages that are due into memories, in one scope or in all."""
+        ...
+
+    def flush(self, scope: str) -> Report:
+        """Turn all queued messages of a scope into episodes."""
+        ...
+
+    def forget_scope(self, scope: str, *, include_child_scopes: bool = True) -> int:
+        """Delete everything in a scope and the scopes below it; returns the number of memories."""
+        ...
+
+    def recent(self, scope: str, *, limit: int = 10, days_limit: float | None = None) -> Recent:
+        """Return the newest episodes of a scope.
+
+        Args:
+            scope: Path of the scope.
+            limit: Maximum number of episodes.
+            days_limit: Maximum age in days; None sets no limit.
+        """
+        ...
+
+
+class Retrieved(Protocol):
+    """The result of a search."""
+
+    @property
+    def semantic(self) -> tuple[RetrievedMemory[SemanticMemory], ...]:
+        """The facts, best first."""
+        ...
+
+    @property
+    def episodic(self) -> tuple[RetrievedMemory[EpisodicMemory], ...]:
+        """The episodes, best first."""
+        ...
+
+    def to_markdown(
+        self,
+        detail: DetailLevel | str = DetailLevel.AUTO,
+        *,
+        max_tokens: int | None = None,
+        token_counter: Callable[[str], int] = ...,
+    ) -> str:
+        """Render a markdown block for a model's prompt; an empty string if nothing was found.
+
+        Args:
+            detail: How much of each episode to show.
+            max_tokens: Maximum length of the block in tokens; None sets no limit.
+            token_counter: Counts the tokens of a text.
+        """
+        ...
+
+    def to_dict(self) -> JsonObject:
+        """Return the result as a JSON-ready dictionary."""
+        ...
+
+
+class Recent(Protocol):
+    """The newest episodes of a scope."""
+
+    @property
+    def episodic(self) -> tuple[EpisodicMemory, ...]:
+        """The episodes, newest first."""
+        ...
+
+    def to_markdown(self, *, messages: bool = False) -> str:
+        """Render a markdown block for a model's prompt, optionally with the messages of each episode."""
+        ...
+
+    def to_dict(self) -> JsonObject:
+        """Return the episodes as a JSON-ready dictionary."""
+        ...
+
+
+class SceneMemory(Protocol):
+    """The methods of a memory that stores a story; ``AgentMemory`` implements it, ``RemoteMemory`` does not."""
+
+    def scene(
+        self,
+        scope: str,
+        *,
+        chat_length: int,
+        present: Sequence[str] = (),
+        pov: Sequence[str] = (),
+        budget: int = 10_000,
+        query: str | None = None,
+        settings: SceneSettings | None = None,
+    ) -> str:
+        """Render the ``<scene_memory>`` block of a story.
+
+        Args:
+            scope: Path of the story's scope.
+            chat_length: Number of messages in the chat, counted like the ``message_ids`` of its events.
+            present: Names of the characters who are there.
+            pov: Names of the characters whose knowledge limits the block; empty sets no limit.
+            budget: Maximum length of the block in tokens; its frame is always rendered.
+            query: Current topic of the chat, which decides what is kept if not all fits; None leaves it to the
+                settings.
+            settings: What to show and what to leave out first; None uses the defaults.
+        """
+        ...
+
+    def characters(self, scope: str, *, pov: Sequence[str] = ()) -> list[CharacterState]:
+        """List the characters of the story as of their last event, or as far as a point of view knows."""
+        ...
+
+
+def scene_memory_of(memory: Memory) -> SceneMemory:
+    """Return the memory itself if it has the methods of :class:`SceneMemory`.
+
+    Raises:
+        ConfigurationError: It does not have them.
+    """
+    if not callable(getattr(memory, "scene", None)):
+        raise ConfigurationError(
+            f"{type(memory).__name__} does not tell scenes: give an AgentMemory, or ask a server with its scene tool"
+        )
+    return cast("SceneMemory", memory)

@@ -1,1 +1,0 @@
-"""How memories look from outside: markdown for a model to read, JSON for programs. Plain records in, text out."""

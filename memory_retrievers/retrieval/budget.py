@@ -1,0 +1,205 @@
+"""Selection within a token budget: as much expected evidence as fits.
+
+What could be rendered is a list of steps: a fact, the summary of an episode, one of its messages, all of its messages.
+Each has a value, the evidence that a line of it is expected to bring, and the best are taken first:
+
+- a fact, its score;
+- a message, the score of the passage that matched, a little less for every better one of the same episode; a message
+  that is in no passage comes last;
+- the summary of an episode, half of what its best message has, or half of the episode's score where none matched;
+- all the messages of an episode where none is known to match, the other half, spread over their lines.
+
+Lines are weighed as lines, not by their length: on conversations, long turns hold more of what is asked for, so
+dividing by the cost finds less. The tokens are those of the whole text, counted by whoever asks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.models import DetailLevel, EpisodicMemory, SemanticMemory
+from memory_retrievers.models.results import RetrievedMemory
+from memory_retrievers.retrieval.excerpts import MatchedTurn
+from memory_retrievers.retrieval.markdown import RenderPlan, detailed_messages
+
+SUMMARY_SHARE: Final = 0.5
+"""Share of the evidence in an episode that its summary is expected to contain."""
+
+FURTHER_STEPS: Final = 64
+"""After the first step that does not fit, so many more are looked at for one that does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Text that can be added to the block.
+
+    Attributes:
+        value: The evidence that a line of it is expected to bring.
+        text: What it is about to add, without any framing.
+        fact: The place of the fact that it renders.
+        episode: The place of the episode that it is about.
+        messages: The messages of the episode; with none of them the step is the episode's summary.
+    """
+
+    value: float
+    text: str
+    fact: int | None = None
+    episode: int | None = None
+    messages: frozenset[int] = frozenset()
+
+
+def parse_budget(max_tokens: object) -> int | None:
+    """The budget that a caller has set; None where there is none.
+
+    Raises:
+        ValidationError: It is not a whole number from 0 on.
+    """
+    if max_tokens is None:
+        return None
+    if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 0:
+        raise ValidationError(f"max_tokens must be a whole number from 0 on, or None for no budget: not {max_tokens!r}")
+    return max_tokens
+
+
+def steps(
+    facts: Sequence[RetrievedMemory[SemanticMemory]],
+    episodes: Sequence[RetrievedMemory[EpisodicMemory]],
+    *,
+    detail: DetailLevel,
+    turns: Sequence[MatchedTurn],
+) -> list[Step]:
+    """List everything a level of detail may render, most valuable first; equal values in the order of the result.
+
+    Args:
+        facts: In rank order.
+        episodes: In rank order.
+        detail: How deep an episode may be rendered.
+        turns: Those of the episodes, as :func:`~memory_retrievers.retrieval.excerpts.matched_turns` gives
+            them.
+    """
+    of_episodes: list[list[MatchedTurn]] = [[] for _ in episodes]
+    for turn in turns:
+        of_episodes[turn.episode].append(turn)
+    steps_of = _excerpt_steps if detail is DetailLevel.EXCERPTS else _level_steps
+    every = [*_fact_steps(facts)]
+    for place, (episode, matched) in enumerate(zip(episodes, of_episodes, strict=True)):
+        every += steps_of(episode, place, matched, detail)
+    return sorted(every, key=lambda step: -step.value)
+
+
+def fitted(
+    all_steps: Sequence[Step],
+    *,
+    block: Callable[[RenderPlan], str],
+    token_counter: Callable[[str], int],
+    max_tokens: int,
+) -> str:
+    """The block of the best steps that fit; never more tokens than ``max_tokens``, nothing at all where none fits.
+
+    Args:
+        all_steps: Most valuable first.
+        block: Makes the text of a render plan.
+        token_counter: How many tokens a text is; of an empty text it is not asked.
+        max_tokens: The budget.
+    """
+
+    def beginning(count: int) -> str:
+        return block(_plan(all_steps[:count]))
+
+    # 1. the longest beginning of the list that fits
+    count = _longest(len(all_steps), lambda count: token_counter(beginning(count)) <= max_tokens)
+    plan, text = _plan(all_steps[:count]), beginning(count)
+    room = max_tokens - (token_counter(text) if text else 0)
+    # 2. of what comes next, whatever still fits
+    for step in all_steps[count : count + FURTHER_STEPS]:
+        if _is_included(step, plan) or token_counter(step.text) > room:
+            continue
+        longer = _with(plan, [step])
+        longer_text = block(longer)
+        tokens = token_counter(longer_text)
+        if tokens <= max_tokens:
+            plan, text, room = longer, longer_text, max_tokens - tokens
+    return text
+
+
+def _fact_steps(facts: Sequence[RetrievedMemory[SemanticMemory]]) -> Iterator[Step]:
+    value = math.inf
+    for place, fact in enumerate(facts):
+        value = min(value, fact.score)  # a fact never goes before one of a better rank
+        yield Step(value=value, text=fact.memory.fact, fact=place)
+
+
+def _excerpt_steps(
+    episode: RetrievedMemory[EpisodicMemory], place: int, matched: Sequence[MatchedTurn], detail: DetailLevel
+) -> list[Step]:
+    """The turns that matched, and the summary: in their place where there are none, or where the best does not fit."""
+    del detail  # excerpts are no matter of rank
+    value = matched[0].value if matched else SUMMARY_SHARE * episode.score
+    turns = [*_turn_steps(episode, matched)]
+    return [*turns[:1], Step(value=value, text=episode.memory.summary, episode=place), *turns[1:]]
+
+
+def _level_steps(
+    episode: RetrievedMemory[EpisodicMemory], place: int, matched: Sequence[MatchedTurn], detail: DetailLevel
+) -> list[Step]:
+    """The summary, which comes before any message, and the messages that the level renders."""
+    memory = episode.memory
+    value = SUMMARY_SHARE * (matched[0].value if matched else episode.score)
+    summary = Step(value=value, text=memory.summary, episode=place)
+    messages = detailed_messages(episode, detail=detail)
+    if not messages:
+        return [summary]
+    if not matched:
+        share = (1 - SUMMARY_SHARE) * episode.score / len(messages)
+        text = "\n".join(message.content for message in memory.messages)
+        return [summary, Step(value=share, text=text, episode=place, messages=messages)]
+    others = sorted(messages - {turn.message for turn in matched})
+    rest = (MatchedTurn(episode=place, message=message, value=0.0) for message in others)
+    return [summary, *_turn_steps(episode, [*matched, *rest])]
+
+
+def _turn_steps(episode: RetrievedMemory[EpisodicMemory], turns: Iterable[MatchedTurn]) -> Iterator[Step]:
+    for turn in turns:
+        text = episode.memory.messages[turn.message].content
+        yield Step(value=turn.value, text=text, episode=turn.episode, messages=frozenset({turn.message}))
+
+
+def _longest(length: int, fits: Callable[[int], bool]) -> int:
+    """The longest beginning that fits, by doubling and halving, so that no text much longer than the budget is made."""
+    fitting, tried = 0, 1
+    while tried <= length and fits(tried):
+        fitting, tried = tried, 2 * tried
+    too_long = min(tried, length + 1)
+    while too_long - fitting > 1:
+        middle = (fitting + too_long) // 2
+        if fits(middle):
+            fitting = middle
+        else:
+            too_long = middle
+    return fitting
+
+
+def _plan(taken: Iterable[Step]) -> RenderPlan:
+    return _with(RenderPlan(), taken)
+
+
+def _with(plan: RenderPlan, taken: Iterable[Step]) -> RenderPlan:
+    facts, episodes = set(plan.facts), {place: set(messages) for place, messages in plan.episodes.items()}
+    for step in taken:
+        if step.fact is not None:
+            facts.add(step.fact)
+        if step.episode is not None:
+            episodes.setdefault(step.episode, set()).update(step.messages)
+    return RenderPlan(
+        facts=frozenset(facts), episodes={place: frozenset(messages) for place, messages in episodes.items()}
+    )
+
+
+def _is_included(step: Step, plan: RenderPlan) -> bool:
+    if step.episode is None:
+        return step.fact in plan.facts
+    return step.episode in plan.episodes and step.messages <= plan.episodes[step.episode]

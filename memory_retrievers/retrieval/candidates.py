@@ -1,0 +1,212 @@
+"""Candidate passages as parallel arrays of length n (cosines, term counts, token lengths), and ranked hit lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memory_retrievers.models.selection import WHOLE, Layout, Selection, TermStatistics
+from memory_retrievers.storage.tracing import BM25, DENSE, span
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memory_retrievers.models import Kind
+    from memory_retrievers.models.selection import Vector
+    from memory_retrievers.retrieval.request import Question, RetrievalPlan
+    from memory_retrievers.settings import RetrievalSettings
+    from memory_retrievers.storage.store import MemoryStore
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Candidate passages as parallel arrays; messages of one episode are adjacent, in the order they were said.
+
+    Attributes:
+        layout: The passages and the memories they belong to.
+        similarities: The cosine of each passage and the question.
+        repeats: How often each distinct term stands in the question.
+        counts: How often each of these terms (rows) stands in each passage (columns).
+        lengths: How many terms each passage has.
+        statistics: What the terms are weighed by.
+        is_whole: Whether these are all passages that may be found.
+    """
+
+    layout: Layout
+    similarities: Floats
+    repeats: Floats
+    counts: Floats
+    lengths: Floats
+    statistics: TermStatistics
+    is_whole: bool
+
+    def __len__(self) -> int:
+        return len(self.layout.passages)
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """Index of each memory's first passage, shape (m,) for m memories."""
+        memories = self.layout.memories
+        return np.flatnonzero(np.concatenate(([True], memories[1:] != memories[:-1])))
+
+    @cached_property
+    def groups(self) -> NDArray[np.int64]:
+        """Index of the memory that each passage belongs to, in the order of ``starts``, from 0; shape (n,)."""
+        sizes = np.diff(np.append(self.starts, len(self)))
+        return np.repeat(np.arange(len(self.starts)), sizes)
+
+    @cached_property
+    def is_message(self) -> NDArray[np.bool_]:
+        """Mask of the passages that are a single message, shape (n,)."""
+        is_message: NDArray[np.bool_] = self.layout.places != WHOLE
+        return is_message
+
+    @cached_property
+    def has_messages(self) -> bool:
+        """True if any passage is a single message."""
+        return bool(self.is_message.any())
+
+    @cached_property
+    def _is_next(self) -> NDArray[np.bool_]:
+        """Mask of the passages, but for the first, that were said right after the one before them; shape (n - 1,)."""
+        memories, places = self.layout.memories, self.layout.places
+        same_memory, in_row = memories[1:] == memories[:-1], places[1:] == places[:-1] + 1
+        is_next: NDArray[np.bool_] = same_memory & in_row & (places[:-1] != WHOLE)
+        return is_next
+
+    def before(self, values: Floats) -> Floats:
+        """The value of the message said before each passage, 0 where there is none.
+
+        Args:
+            values: Shape (n,), or (t, n) for a value per term.
+
+        Returns:
+            The shape of ``values``.
+        """
+        moved = np.zeros_like(values)
+        moved[..., 1:] = values[..., :-1] * self._is_next
+        return moved
+
+    def after(self, values: Floats) -> Floats:
+        """The value of the message said after each passage, 0 where there is none.
+
+        Args:
+            values: Shape (n,), or (t, n) for a value per term.
+
+        Returns:
+            The shape of ``values``.
+        """
+        moved = np.zeros_like(values)
+        moved[..., :-1] = values[..., 1:] * self._is_next
+        return moved
+
+
+def read_candidates(
+    store: MemoryStore, plan: RetrievalPlan, *, vector: Vector, settings: RetrievalSettings
+) -> dict[Kind, Candidates | RankedLists]:
+    """Read the candidates of each kind that is searched: the one place where a search reads a scope's arrays.
+
+    Args:
+        store: Store to search.
+        plan: The search plan: query, and a selection per kind.
+        vector: Embedding of the query, shape (d,).
+        settings: ``fusion`` decides between arrays and ranked lists; ``exact_limit`` is the scope size above which not
+            every passage is scored, and ``candidate_depth`` the number of passages that each index contributes then.
+    """
+    if settings.fusion == "rrf":
+        depth = settings.candidate_depth
+        return {
+            kind: ranked_lists(store, selection, vector=vector, terms=plan.question.terms, depth=depth)
+            for kind, selection in plan.selections.items()
+        }
+    return {kind: _arrays(store, plan, kind, vector=vector, settings=settings) for kind in plan.selections}
+
+
+def _arrays(
+    store: MemoryStore, plan: RetrievalPlan, kind: Kind, *, vector: Vector, settings: RetrievalSettings
+) -> Candidates:
+    selection, question, depth = plan.selections[kind], plan.question, settings.candidate_depth
+    is_large = store.ledger.size(selection, at_most=settings.exact_limit) > settings.exact_limit
+    is_whole = not is_large and not store.dense.is_approximate(selection)
+    memories: list[int] | None = None
+    if not is_whole:
+        with span(DENSE):
+            near = store.dense.search(vector, selection, limit=depth).memories
+        with span(BM25):
+            fitting = store.keyword.search(question.terms, selection, limit=depth).memories
+        memories = list(dict.fromkeys([*near, *fitting]))
+    statistics = plan.statistics.get(kind)
+    return candidates_of(store, selection, question, vector=vector, memories=memories, statistics=statistics)
+
+
+def candidates_of(
+    store: MemoryStore,
+    selection: Selection,
+    question: Question,
+    *,
+    vector: Vector,
+    memories: Sequence[int] | None,
+    statistics: TermStatistics | None = None,
+) -> Candidates:
+    """Read the arrays of the passages that a selection lets through.
+
+    Args:
+        store: Store to read from.
+        selection: Scope, kind and filters.
+        question: The parsed query.
+        vector: Embedding of the query, shape (d,).
+        memories: Restrict to the passages of these memories, as rows of the ledger; None reads all.
+        statistics: Statistics of the query's terms; None looks them up.
+    """
+    terms = list(dict.fromkeys(question.terms))
+    layout = store.ledger.layout(selection, memories=memories)
+    with span(DENSE):
+        similarities = store.dense.similarities(vector, selection, layout.passages)
+    with span(BM25):
+        known = statistics or store.keyword.statistics(terms, selection)
+        counted = store.keyword.counts(terms, selection, layout.passages)
+    return Candidates(
+        layout=layout,
+        similarities=similarities.astype(np.float64),
+        repeats=np.array([question.terms.count(term) for term in terms], np.float64),
+        counts=counted.counts,
+        lengths=counted.lengths,
+        statistics=known,
+        is_whole=memories is None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RankedLists:
+    """Ranked lists of memories from both indexes, as rows of the ledger; each list names a memory once."""
+
+    dense: list[int]
+    bm25: list[int]
+
+
+def ranked_lists(
+    store: MemoryStore, selection: Selection, *, vector: Vector, terms: Sequence[str], depth: int
+) -> RankedLists:
+    """Search both indexes among the passages the selection lets through.
+
+    A memory takes the rank of its best passage in each list. The searches run in turn: at once, in two threads, they
+    were not faster (``benchmarks/parallel_search.py``).
+
+    Args:
+        store: Store to search.
+        selection: Scope, kind and filters; they are applied before ranking in both lists.
+        vector: Embedding of the query, shape (d,).
+        terms: The query's terms; an empty sequence leaves the BM25 list empty.
+        depth: Number of passages that each list contributes, 1 or more.
+    """
+    with span(DENSE):
+        dense = store.dense.search(vector, selection, limit=depth)
+    with span(BM25):
+        bm25 = store.keyword.search(terms, selection, limit=depth)
+    return RankedLists(list(dict.fromkeys(dense.memories)), list(dict.fromkeys(bm25.memories)))

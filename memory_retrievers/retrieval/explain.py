@@ -1,0 +1,334 @@
+"""Explanations of a ranking: its trace, formatted for each memory returned, or the stage that dropped another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from memory_retrievers.errors import NotFoundError
+from memory_retrievers.models import AnyMemory, Kind, SemanticMemory, scopes
+from memory_retrievers.retrieval.candidates import Candidates, candidates_of, read_candidates
+from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedMemory, ExplainedRetrieval, Outcome
+from memory_retrievers.retrieval.ranking import Ranking, rank
+from memory_retrievers.retrieval.request import RetrievalPlan, RetrievalRequest, holds, is_visible
+from memory_retrievers.settings import RetrievalSettings
+from memory_retrievers.text.dates import iso
+
+if TYPE_CHECKING:
+    from memory_retrievers.models.selection import Vector
+    from memory_retrievers.storage.store import MemoryStore
+
+
+class Evidence(NamedTuple):
+    """Match of a memory with the query: best cosine over its passages, and the terms it shares."""
+
+    cosine: float
+    words: tuple[str, ...]
+
+
+NO_EVIDENCE = Evidence(-1.0, ())
+"""Evidence of a memory that has been deleted meanwhile."""
+
+
+class Trace(NamedTuple):
+    """Trace of one search.
+
+    Attributes:
+        plan: The search plan.
+        rankings: The ranking of each kind, every candidate weighed by its retrievability.
+        evidence: Match with the query, by row, of the memories to explain.
+    """
+
+    plan: RetrievalPlan
+    rankings: Mapping[Kind, Ranking]
+    evidence: Mapping[int, Evidence]
+
+    def returned(self, kind: Kind) -> list[int]:
+        """Memories of a kind that are returned, as rows of the ledger, best first."""
+        return [each.row for each in self.rankings[kind].returned] if kind in self.rankings else []
+
+    def explain(self, row: int, memory: AnyMemory) -> ExplainedMemory | None:
+        """Explain the rank and score of a memory at every stage; None if it is not a candidate."""
+        ranking = self.rankings.get(memory.kind)
+        order = [] if ranking is None else [each.row for each in ranking.final]
+        if ranking is None or row not in order:
+            return None
+        place, evidence = order.index(row), self.evidence.get(row, NO_EVIDENCE)
+        why = ranking.fused.explanation(ranking.final[place])
+        return ExplainedMemory(
+            id=memory.id,
+            scope=memory.scope,
+            kind=memory.kind.value,
+            text=memory.fact if isinstance(memory, SemanticMemory) else memory.title or memory.summary,
+            cosine=evidence.cosine,
+            words=evidence.words,
+            dense_rank=why.dense_rank,
+            bm25_rank=why.bm25_rank,
+            stages=ranking.fused.stages(row),
+            fused_score=why.fused_score,
+            rank_before_forgetting=ranking.fused.rows.index(row) + 1,
+            score_before_forgetting=ranking.fused.scores[row],
+            retrievability=why.retrievability,
+            rank=place + 1,
+            score=why.score,
+        )
+
+
+class ExplainedOutcome(NamedTuple):
+    """Outcome of a retrieval for one memory, and the reason as a sentence."""
+
+    outcome: Outcome
+    reason: str
+
+
+class Cutoffs(NamedTuple):
+    """Limits that applied to a memory that was a candidate.
+
+    Attributes:
+        competing: Number of candidates of its kind.
+        limit: Number of memories of its kind that the request asks for.
+        last: Final score of the last of these.
+        joint_limit: Number of memories of both kinds together that the request asks for; None is no joint limit.
+    """
+
+    competing: int
+    limit: int
+    last: float
+    joint_limit: int | None
+
+
+def before_search(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -> ExplainedOutcome | None:
+    """Decide from the record alone whether a memory is excluded.
+
+    Args:
+        memory: The record.
+        request: The request.
+        now: The moment of the retrieval, for expiry.
+
+    Returns:
+        The reason for the exclusion; None if the record is no obstacle.
+    """
+    if memory.has_expired(now):
+        assert memory.expires_at is not None  # noqa: S101 - else it had not
+        return ExplainedOutcome(Outcome.EXPIRED, f"It expired at {iso(memory.expires_at)}.")
+    if not holds(memory, as_of=request.as_of):
+        return _invalid(memory, request.as_of)
+    if isinstance(memory, SemanticMemory) and request.category not in {None, memory.category}:
+        return ExplainedOutcome(
+            Outcome.OTHER_CATEGORY, f"It is of category {memory.category}; only {request.category} was asked for."
+        )
+    is_fact = memory.kind is Kind.SEMANTIC
+    if not (request.semantic_limit if is_fact else request.episodic_limit):
+        unwanted = "No facts were asked for" if is_fact else "No episodes were asked for"
+        return ExplainedOutcome(Outcome.NOT_ASKED_FOR, f"{unwanted}: the limit is 0.")
+    return None
+
+
+def unindexed(memory: AnyMemory) -> ExplainedOutcome:
+    """Explain that a memory has no passages to be found by."""
+    if memory.is_searchable:
+        return ExplainedOutcome(
+            Outcome.NOT_INDEXED, "It has no searchable text in the store; verify() tells what is wrong."
+        )
+    return ExplainedOutcome(Outcome.NOT_INDEXED, "It was stored as a value that is not to be indexed.")
+
+
+def not_a_candidate(*, cosine: float, words: Sequence[str], depth: int) -> ExplainedOutcome:
+    """Explain that a searchable memory is not among the candidates.
+
+    Args:
+        cosine: Best cosine of its passages with the query, -1 to 1.
+        words: Terms that it shares with the query.
+        depth: Number of candidates that each index contributes.
+    """
+    shared = f"shares {', '.join(words)}" if words else "shares no word"
+    return ExplainedOutcome(
+        Outcome.NOT_A_CANDIDATE,
+        f"It is not among the candidates, which are the {depth} nearest and the {depth} best by words: "
+        f"its cosine is {cosine:.3f}, and it {shared}.",
+    )
+
+
+def after_search(memory: ExplainedMemory, cutoffs: Cutoffs, *, is_returned: bool) -> ExplainedOutcome:
+    """Explain the outcome for a candidate.
+
+    Args:
+        memory: Its rank and score at every stage.
+        cutoffs: The limits that applied.
+        is_returned: True if the retrieval returns it.
+    """
+    place = f"place {memory.rank} of {cutoffs.competing}"
+    if is_returned:
+        return ExplainedOutcome(Outcome.RETURNED, f"It is returned, at place {memory.rank} of its kind.")
+    if memory.rank <= cutoffs.limit:
+        return ExplainedOutcome(
+            Outcome.JOINT_LIMIT,
+            f"It comes to {place} of its kind, with {memory.score:.4f}; "
+            f"the best {cutoffs.joint_limit} of both kinds together were asked for.",
+        )
+    wanted = f"the best {cutoffs.limit} were asked for, and the last of them has {cutoffs.last:.4f}"
+    if memory.rank_before_forgetting <= cutoffs.limit:
+        return ExplainedOutcome(
+            Outcome.FORGOTTEN,
+            f"It is half forgotten: its retrievability of {memory.retrievability:.4f} brings it from place "
+            f"{memory.rank_before_forgetting} to {place}, with {memory.score:.4f}; {wanted}.",
+        )
+    return ExplainedOutcome(Outcome.RANKED_TOO_LOW, f"It comes to {place}, with {memory.score:.4f}; {wanted}.")
+
+
+def _invalid(memory: AnyMemory, as_of: datetime | None) -> ExplainedOutcome:
+    if not isinstance(memory, SemanticMemory):
+        return ExplainedOutcome(Outcome.NOT_VALID_THEN, f"It only began at {iso(memory.start_at)}.")
+    instead = f"; {memory.replaced_by} holds instead" if memory.replaced_by else ""
+    until = "" if memory.invalid_at is None else f" until {iso(memory.invalid_at)}"
+    if as_of is None:
+        return ExplainedOutcome(Outcome.INVALIDATED, f"It held{until}{instead}.")
+    return ExplainedOutcome(
+        Outcome.NOT_VALID_THEN, f"It did not hold at {iso(as_of)}, but from {iso(memory.valid_at)}{until}."
+    )
+
+
+class Explainer:
+    """Explains why a retrieval returns what it returns. An explanation is never recorded as a use of a memory.
+
+    Args:
+        store: Where to search.
+        settings: How memories are ranked there.
+    """
+
+    def __init__(self, store: MemoryStore, *, settings: RetrievalSettings) -> None:
+        self._store = store
+        self._settings = settings
+
+    def explain(self, request: RetrievalRequest) -> ExplainedRetrieval:
+        """Explain every stage of what a request returns."""
+        now = self._store.now()
+        trace = self._trace(RetrievalPlan.of(request, store=self._store, now=now, settings=self._settings))
+        memories = self._store.ledger.load([row for kind in trace.rankings for row in trace.returned(kind)])
+        visible = {row: memory for row, memory in memories.items() if is_visible(memory, request, now=now)}
+        explained = {
+            kind: tuple(
+                filter(None, (trace.explain(row, visible[row]) for row in trace.returned(kind) if row in visible))
+            )
+            for kind in Kind
+        }
+        return ExplainedRetrieval(
+            query=request.query,
+            embedded=trace.plan.embedded,
+            scope=request.scope,
+            now=now,
+            semantic=explained[Kind.SEMANTIC],
+            episodic=explained[Kind.EPISODIC],
+        )
+
+    def explain_missing(self, id: str, request: RetrievalRequest) -> ExplainedAbsence:
+        """Name the stage that drops a memory, or describe all its stages if none does.
+
+        Raises:
+            NotFoundError: There is no such memory in this scope; other scopes make no difference.
+        """
+        now = self._store.now()
+        memory = self._found(id, request)
+        # 1. excluded by its record
+        outcome = before_search(memory, request, now=now)
+        if outcome is not None:
+            return _absence(memory, request, outcome)
+        # 2. excluded for want of passages
+        plan = RetrievalPlan.of(request, store=self._store, now=now, settings=self._settings)
+        row = self._row(memory, plan)
+        if row is None:
+            return _absence(memory, request, unindexed(memory))
+        # 3. dropped by a stage of the search
+        trace = self._trace(plan, about=(memory.kind, row))
+        evidence, explained = trace.evidence.get(row, NO_EVIDENCE), trace.explain(row, memory)
+        if explained is None:
+            depth = self._settings.candidate_depth
+            outcome = not_a_candidate(cosine=evidence.cosine, words=evidence.words, depth=depth)
+        else:
+            cutoffs = _cutoffs(trace.rankings[memory.kind], plan, plan.limits[memory.kind])
+            outcome = after_search(explained, cutoffs, is_returned=row in trace.returned(memory.kind))
+        absence = _absence(memory, request, outcome)
+        return replace(absence, cosine=evidence.cosine, words=evidence.words, memory=explained)
+
+    def _trace(self, plan: RetrievalPlan, *, about: tuple[Kind, int] | None = None) -> Trace:
+        """Search as a retrieval does, and keep what every stage gave.
+
+        Args:
+            plan: The search plan.
+            about: A kind and a row: also gather the evidence of this memory, whether it is returned or not.
+        """
+        store, settings = self._store, self._settings
+
+        def find(vector: Vector) -> Trace:
+            candidates = read_candidates(store, plan, vector=vector, settings=settings)
+            states = store.ledger.forgetting_states
+            rankings = rank(candidates, plan, states=states, settings=settings, is_traced=True)
+            trace = Trace(plan, rankings, {})
+            evidence: dict[int, Evidence] = {}
+            for kind, known in candidates.items():
+                rows = [*trace.returned(kind), *([about[1]] if about is not None and about[0] is kind else [])]
+                if not rows:
+                    continue
+                if isinstance(known, Candidates) and np.isin(rows, known.layout.memories).all():
+                    evidence |= evidence_of(known, plan, rows)
+                else:  # ranked lists have no arrays, and not every memory is a candidate
+                    selection = plan.selections[kind]
+                    named = candidates_of(store, selection, plan.question, vector=vector, memories=rows)
+                    evidence |= evidence_of(named, plan, rows)
+            return trace._replace(evidence=evidence)
+
+        return store.search(plan.embedded, find)
+
+    def _found(self, id: str, request: RetrievalRequest) -> AnyMemory:
+        """Load the memory with this id from the scope, or else from the first scope below it that is searched too."""
+        inside = [request.scope]
+        if request.include_child_scopes:
+            first, behind = scopes.child_range(request.scope)
+            inside += [scope for scope in self._store.ledger.scopes() if first <= scope < behind]
+        for scope in inside:
+            memory = self._store.ledger.get(scope=scope, id=id)
+            if memory is not None:
+                return memory
+        raise NotFoundError(f"Memory not found: {id}")
+
+    def _row(self, memory: AnyMemory, plan: RetrievalPlan) -> int | None:
+        """The row of a memory in the ledger; None if it has no passage that the plan lets through."""
+        layout = self._store.ledger.layout(replace(plan.selections[memory.kind], ids=(memory.id,)))
+        namesakes = self._store.ledger.load(np.unique(layout.memories).tolist())
+        return next((row for row, namesake in namesakes.items() if namesake.scope == memory.scope), None)
+
+
+def evidence_of(candidates: Candidates, plan: RetrievalPlan, rows: Sequence[int]) -> dict[int, Evidence]:
+    """Match some candidates with the query, by row; those that are not among the candidates are left out.
+
+    Args:
+        candidates: The candidates of one kind.
+        plan: The search plan, with the query.
+        rows: The memories, as rows of the ledger.
+    """
+    if not len(candidates):
+        return {}
+    terms = list(dict.fromkeys(plan.question.terms))
+    wanted = np.flatnonzero(np.isin(candidates.layout.memories[candidates.starts], rows))
+    cosines = np.maximum.reduceat(candidates.similarities, candidates.starts)[wanted].tolist()
+    shares = np.logical_or.reduceat(candidates.counts > 0, candidates.starts, axis=1).T[wanted].tolist()
+    found = candidates.layout.memories[candidates.starts][wanted].tolist()
+    return {
+        row: Evidence(cosine, tuple(term for term, shared in zip(terms, its_shares, strict=True) if shared))
+        for row, cosine, its_shares in zip(found, cosines, shares, strict=True)
+    }
+
+
+def _cutoffs(ranking: Ranking, plan: RetrievalPlan, limit: int) -> Cutoffs:
+    last = ranking.final[:limit][-1].score
+    return Cutoffs(competing=len(ranking.final), limit=limit, last=last, joint_limit=plan.joint_limit)
+
+
+def _absence(memory: AnyMemory, request: RetrievalRequest, outcome: ExplainedOutcome) -> ExplainedAbsence:
+    return ExplainedAbsence(
+        id=memory.id, scope=memory.scope, query=request.query, outcome=outcome.outcome, reason=outcome.reason
+    )

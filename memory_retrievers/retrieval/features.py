@@ -1,0 +1,339 @@
+"""Features of candidate passages: cosine, BM25, neighbouring messages, boosts, and how they are scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from memory_retrievers.retrieval.candidates import Candidates
+from memory_retrievers.retrieval.request import AskedDate, Question
+from memory_retrievers.settings import RetrievalSettings
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+
+_EQUAL: Final = 1e-9
+"""Values that differ by no more are equal: what roundings leave of a difference must not be scaled up to a whole."""
+
+
+def min_max(values: Floats, *, floor: float | None = None) -> Floats:
+    """Scale values so that the best is 1 and the worst nearly 0: by the share of one of them above it.
+
+    Among many values that is the usual scaling by minimum and maximum; among few, the worst keeps something, since
+    being second of two says little. Values that are all equal are all 1, or 0 if they are at the floor.
+
+    Args:
+        values: Shape (n,), n at least 1.
+        floor: Value that is scaled to 0 in place of the smallest one; None takes the smallest as described.
+
+    Returns:
+        Shape (n,), 0 to 1.
+
+    >>> min_max(np.array([0.2, 0.6])).tolist()
+    [0.3333333333333333, 1.0]
+    >>> min_max(np.array([0.0, 2.0, 4.0]), floor=0.0).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    highest, lowest = float(values.max()), float(values.min())
+    if floor is not None:
+        lowest = floor
+    else:
+        lowest -= (highest - lowest) / len(values)
+    if highest - lowest <= _EQUAL:
+        return np.full(len(values), 1.0 if floor is None else 0.0)
+    scaled: Floats = (values - lowest) / (highest - lowest)
+    return scaled
+
+
+def cosine(candidates: Candidates) -> Floats:
+    """Cosine of each passage with the query, shape (n,)."""
+    return candidates.similarities
+
+
+def window_cosine(candidates: Candidates) -> Floats:
+    """Mean cosine of each passage and the messages around it, shape (n,)."""
+    around = np.ones(len(candidates))
+    around = around + candidates.before(around) + candidates.after(around)
+    cosines = candidates.similarities
+    mean: Floats = (cosines + candidates.before(cosines) + candidates.after(cosines)) / around
+    return mean
+
+
+def bm25(candidates: Candidates, *, k1: float, b: float) -> Floats:
+    """BM25 of each passage, with the statistics of the searched scope.
+
+    Args:
+        candidates: Candidates, n passages.
+        k1: Saturation of term counts, above 0.
+        b: Length normalisation, 0 to 1.
+
+    Returns:
+        Shape (n,), 0 or more.
+    """
+    statistics = candidates.statistics
+    frequencies = np.array(list(statistics.frequencies.values()), np.float64)
+    weights = candidates.repeats * idf(frequencies, statistics.passages)
+    return score_bm25(
+        candidates.counts, candidates.lengths, weights, average_length=statistics.average_length, k1=k1, b=b
+    )
+
+
+def window_bm25(candidates: Candidates, *, k1: float, b: float) -> Floats:
+    """BM25 of each passage and the messages around it, as one text.
+
+    Args:
+        candidates: Candidates, n passages.
+        k1: Saturation of term counts, above 0.
+        b: Length normalisation, 0 to 1.
+
+    Returns:
+        Shape (n,), 0 or more.
+    """
+    counts = candidates.counts + candidates.before(candidates.counts) + candidates.after(candidates.counts)
+    lengths = candidates.lengths + candidates.before(candidates.lengths) + candidates.after(candidates.lengths)
+    return score_bm25(counts, lengths, _weights(candidates, counts), average_length=_mean(lengths), k1=k1, b=b)
+
+
+def memory_bm25(candidates: Candidates, *, k1: float, b: float) -> Floats:
+    """BM25 of each memory as one text: of all its messages, or of its other passages where it has none.
+
+    Args:
+        candidates: Candidates of m memories.
+        k1: Saturation of term counts, above 0.
+        b: Length normalisation, 0 to 1.
+
+    Returns:
+        Shape (m,), 0 or more.
+    """
+    has_messages = np.maximum.reduceat(candidates.is_message, candidates.starts)[candidates.groups]
+    is_counted = candidates.is_message | ~has_messages
+    counts = np.add.reduceat(candidates.counts * is_counted, candidates.starts, axis=1)
+    lengths = np.add.reduceat(candidates.lengths * is_counted, candidates.starts)
+    return score_bm25(counts, lengths, _weights(candidates, counts), average_length=_mean(lengths), k1=k1, b=b)
+
+
+def idf(frequencies: Floats, total: int) -> Floats:
+    """Inverse document frequency of terms as in Lucene; 0 for a term that is in no text.
+
+    Args:
+        frequencies: Number of texts that contain each term, shape (t,).
+        total: Number of texts.
+
+    Returns:
+        Shape (t,), 0 or more.
+    """
+    weights: Floats = np.log1p((total - frequencies + 0.5) / (frequencies + 0.5))
+    return np.where(frequencies > 0, weights, 0.0)
+
+
+def score_bm25(
+    counts: Floats, lengths: Floats, weights: Floats, *, average_length: float, k1: float, b: float
+) -> Floats:
+    """Score texts by BM25 as in Lucene.
+
+    Args:
+        counts: Occurrences of each term in each text, shape (t, n).
+        lengths: Tokens of each text, shape (n,).
+        weights: Weight of each term, shape (t,).
+        average_length: Mean number of tokens of a text.
+        k1: Saturation of term counts, above 0.
+        b: Length normalisation, 0 to 1.
+
+    Returns:
+        Shape (n,), 0 or more.
+    """
+    norms = k1 * (1 - b + b * lengths / max(average_length, 1e-9))
+    gains: Floats = counts / np.where(counts > 0, counts + norms, 1.0)
+    scores: Floats = weights @ gains
+    return scores
+
+
+def _weights(candidates: Candidates, counts: Floats) -> Floats:
+    """Weight of each term among texts that are combined here, shape (t,).
+
+    Candidates from a wide search were chosen because they share terms with the question, so counting among them would
+    take the rarest terms for common ones: the statistics of single passages stand in.
+    """
+    if candidates.is_whole:
+        return candidates.repeats * idf(np.count_nonzero(counts, axis=1).astype(np.float64), counts.shape[1])
+    frequencies = np.array(list(candidates.statistics.frequencies.values()), np.float64)
+    return candidates.repeats * idf(frequencies, candidates.statistics.passages)
+
+
+def _mean(lengths: Floats) -> float:
+    return float(lengths.mean()) if len(lengths) else 1.0
+
+
+_BEST_PASSAGES: Final = 3
+"""Number of passages that score an episode as a whole."""
+
+_NEXT_MONTH: Final = 0.5
+"""Boost of an episode in the month after the queried one: many things are talked about later."""
+
+
+def neighbour(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
+    """The better score of the two messages around a passage: answers are next to their questions.
+
+    Args:
+        candidates: Candidates, n passages.
+        fused: Weighted sum of the lists for each passage, shape (n,).
+        question: Not used.
+        settings: Not used.
+
+    Returns:
+        Shape (n,), 0 to 1.
+    """
+    better: Floats = np.maximum(candidates.before(fused), candidates.after(fused))
+    return better
+
+
+def episode(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
+    """Sum over the three best passages of the passage's episode, scaled over all episodes.
+
+    Args:
+        candidates: Candidates, n passages.
+        fused: Weighted sum of the lists for each passage, shape (n,).
+        question: Not used.
+        settings: Not used.
+
+    Returns:
+        Shape (n,), 0 to 1.
+    """
+    place = np.arange(len(candidates)) - candidates.starts[candidates.groups]
+    together: Floats = np.add.reduceat(
+        np.where(place < _BEST_PASSAGES, _best_first(candidates, fused), 0.0), candidates.starts
+    )
+    return min_max(together)[candidates.groups]
+
+
+def episode_words(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
+    """BM25 of the passage's whole episode, scaled over all episodes.
+
+    Args:
+        candidates: Candidates, n passages.
+        fused: Not used; shape (n,).
+        question: Not used.
+        settings: BM25 parameters.
+
+    Returns:
+        Shape (n,), 0 to 1.
+    """
+    scores = memory_bm25(candidates, k1=settings.bm25_k1, b=settings.bm25_b)
+    return min_max(scores, floor=0.0)[candidates.groups]
+
+
+def speaker(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
+    """1 for a passage said by the one speaker whom the query names, else 0.
+
+    Args:
+        candidates: Candidates, n passages.
+        fused: Not used; shape (n,).
+        question: Query that may name a speaker; naming several gives 0 everywhere.
+        settings: Not used.
+
+    Returns:
+        Shape (n,), 0 or 1.
+    """
+    named = [number for number, name in enumerate(candidates.layout.names) if question.names(name)]
+    if len(named) != 1:
+        return np.zeros(len(candidates))
+    return np.where(candidates.layout.speakers == named[0], 1.0, 0.0)
+
+
+def length(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
+    """Scaled log length of the passage: of two that match equally well, the longer one holds more of the answer.
+
+    Args:
+        candidates: Candidates, n passages.
+        fused: Not used; shape (n,).
+        question: Not used.
+        settings: Not used.
+
+    Returns:
+        Shape (n,), 0 to 1.
+    """
+    return min_max(np.log1p(candidates.lengths))
+
+
+def date(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
+    """1 for a passage whose episode began at a date that the query names, 0.5 for the month after it, else 0.
+
+    Args:
+        candidates: Candidates, n passages.
+        fused: Not used; shape (n,).
+        question: Query with its dates.
+        settings: Not used.
+
+    Returns:
+        Shape (n,), 0 to 1.
+    """
+    months = candidates.layout.began.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64)
+    found = np.zeros(len(candidates))
+    for asked in question.dates:
+        found = np.maximum(found, _fits(asked, months))
+    return found
+
+
+def time_expression(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
+    """1 for a passage that contains a time expression, if the query asks when; else 0.
+
+    Args:
+        candidates: Candidates, n passages.
+        fused: Not used; shape (n,).
+        question: Query that may ask when.
+        settings: Not used.
+
+    Returns:
+        Shape (n,), 0 or 1.
+    """
+    return candidates.layout.tells_time.astype(np.float64) if question.asks_when else np.zeros(len(candidates))
+
+
+def _best_first(candidates: Candidates, fused: Floats) -> Floats:
+    """The values of each memory's passages, best first; scores are at most 1, so one plain sort keeps them together."""
+    keys = np.sort(candidates.groups - fused / 2)
+    best_first: Floats = (candidates.groups - keys) * 2
+    return best_first
+
+
+def _fits(asked: AskedDate, months: NDArray[np.int64]) -> Floats:
+    """Match of months since 1970 with a date, 0 to 1; shape (n,) in and out."""
+    years, of_year = months // 12 + 1970, months % 12 + 1
+    if asked.month is None:
+        return np.where(years == asked.year, 1.0, 0.0)
+    after = months - 1
+
+    def right_year(given: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return np.full(len(given), True) if asked.year is None else given == asked.year
+
+    is_month = (of_year == asked.month) & right_year(years)
+    is_next = (after % 12 + 1 == asked.month) & right_year(after // 12 + 1970)
+    return np.where(is_month, 1.0, np.where(is_next, _NEXT_MONTH, 0.0))
+
+
+Boost = Callable[[Candidates, "Floats", Question, RetrievalSettings], "Floats"]
+
+
+class NamedBoost(NamedTuple):
+    """A boost, the setting with its weight, and a predicate for the queries it can apply to."""
+
+    name: str
+    setting: str
+    add: Boost
+    concerns: Callable[[Question], bool] = lambda _: True
+
+
+BOOSTS: Final = (
+    NamedBoost("neighbour", "neighbour_weight", neighbour),
+    NamedBoost("episode", "episode_weight", episode),
+    NamedBoost("episode_words", "episode_words_weight", episode_words),
+    NamedBoost("speaker", "speaker_weight", speaker),
+    NamedBoost("length", "length_weight", length),
+    NamedBoost("date", "date_weight", date, lambda question: bool(question.dates)),
+    NamedBoost("time", "time_weight", time_expression, lambda question: question.asks_when),
+)

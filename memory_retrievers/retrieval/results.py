@@ -1,0 +1,269 @@
+"""Results of retrievals: memories with their scores, and their forms as markdown, JSON and documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from functools import partial
+
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.models import DetailLevel, EpisodicMemory, JsonObject, SemanticMemory
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.results import RetrievedMemory
+from memory_retrievers.retrieval.budget import fitted, parse_budget, steps
+from memory_retrievers.retrieval.excerpts import best_excerpts, excerpt_block, matched_turns
+from memory_retrievers.retrieval.markdown import RenderPlan, markdown_block, plan_of_level, recent_block
+from memory_retrievers.text.analysis import estimate_tokens
+from memory_retrievers.text.dates import iso
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrievalResult:
+    """The answer to a question.
+
+    Attributes:
+        query: What was asked, stripped.
+        scope: Where.
+        now: When; relative times count from here.
+        semantic: The facts, best first.
+        episodic: The episodes, best first.
+        fact_display_length: Longer facts are cut in markdown; None shows them as specified, whole and counting their
+            sources even if there are none.
+    """
+
+    query: str
+    scope: str
+    now: datetime
+    semantic: tuple[RetrievedMemory[SemanticMemory], ...] = ()
+    episodic: tuple[RetrievedMemory[EpisodicMemory], ...] = ()
+    fact_display_length: int | None = None
+
+    def to_markdown(
+        self,
+        detail: DetailLevel | str = DetailLevel.AUTO,
+        *,
+        max_tokens: int | None = None,
+        token_counter: Callable[[str], int] = estimate_tokens,
+    ) -> str:
+        """The block for a model to read (specification §2.6); empty when nothing was found.
+
+        Args:
+            detail: ``auto`` renders the messages of the first two episodes if they were surprising, ``low`` of the
+                first, ``high`` of all, ``none`` of none. ``excerpts`` renders in place of summaries the turns that
+                answer the question, dated, under their episode; without a budget at most about 30 of them. Where an
+                episode has no such turn, since only summaries were searched, it renders the summary.
+            max_tokens: Render no more than this, at any level: of facts, summaries and messages those that are expected
+                to hold most of what was asked for. What does not fit is left out, or rendered by its summary.
+            token_counter: How many tokens a text is; by default a token is four characters. Only for ``max_tokens``.
+
+        Raises:
+            ValidationError: The detail level is unknown, or ``max_tokens`` is not a whole number from 0 on.
+        """
+        return retrieved_block(
+            self.semantic,
+            self.episodic,
+            now=self.now,
+            detail=parse_detail(detail),
+            fact_display_length=self.fact_display_length,
+            max_tokens=parse_budget(max_tokens),
+            token_counter=token_counter,
+        )
+
+    def to_dict(self, *, explain: bool = False) -> JsonObject:
+        """The raw form (specification §2.8): complete records; facts carry the fused score, episodes the final one.
+
+        Args:
+            explain: Also give each memory's explanation, scope, metadata and tags, and when it was asked.
+        """
+        if explain:
+            return explained_memories(
+                self.semantic, self.episodic, now=self.now, fact_display_length=self.fact_display_length
+            )
+        return raw_memories(self.semantic, self.episodic)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecentResult:
+    """A scope's newest episodes, newest first.
+
+    Attributes:
+        now: When it was asked; relative times count from here.
+        episodic: The episodes.
+    """
+
+    now: datetime
+    episodic: tuple[EpisodicMemory, ...] = ()
+
+    def to_markdown(self, *, messages: bool = False) -> str:
+        """The block for a model to read (specification §2.17).
+
+        Args:
+            messages: Also render the messages of every episode.
+        """
+        return recent_block(self.episodic, now=self.now, messages=messages)
+
+    def to_dict(self, *, explain: bool = False) -> JsonObject:
+        """The raw form: complete records, without scores.
+
+        Args:
+            explain: Also give each episode's scope, metadata and tags, and when it was asked.
+        """
+        return explained_recent(self.episodic, now=self.now) if explain else raw_recent(self.episodic)
+
+
+def parse_detail(detail: DetailLevel | str) -> DetailLevel:
+    """The level a caller, perhaps a language model, has named in any case of letters.
+
+    Raises:
+        ValidationError: There is no such level.
+    """
+    try:
+        return DetailLevel(str(detail).strip().lower())
+    except ValueError:
+        raise ValidationError(f"unknown detail {str(detail)[:80]!r}; one of: {', '.join(DetailLevel)}") from None
+
+
+def retrieved_block(
+    facts: Sequence[RetrievedMemory[SemanticMemory]],
+    episodes: Sequence[RetrievedMemory[EpisodicMemory]],
+    *,
+    now: datetime,
+    detail: DetailLevel = DetailLevel.AUTO,
+    fact_display_length: int | None = None,
+    max_tokens: int | None = None,
+    token_counter: Callable[[str], int] = estimate_tokens,
+) -> str:
+    """Render retrieved memories for a model to read; empty if there are none, or if nothing fits.
+
+    Args:
+        facts: In rank order.
+        episodes: In rank order.
+        now: The moment from which "2 days ago" is counted.
+        detail: How deep each episode is rendered, at most where there is a budget.
+        fact_display_length: Longer facts are cut to this many characters, the last being ``…``; None renders facts as
+            specified: whole, and with the number of their sources even if that is 0.
+        max_tokens: The text has no more tokens than this; None is no budget.
+        token_counter: How many tokens a text is.
+    """
+    if max_tokens is None and detail is not DetailLevel.EXCERPTS:
+        plan = plan_of_level(facts, episodes, detail=detail)
+        return markdown_block(facts, episodes, plan, now=now, fact_display_length=fact_display_length)
+    # 1. the layout
+    turns = matched_turns(episodes)
+    block: Callable[[RenderPlan], str]
+    if detail is DetailLevel.EXCERPTS:
+        block = partial(excerpt_block, facts, episodes, turns=turns, fact_display_length=fact_display_length)
+    else:
+        block = partial(markdown_block, facts, episodes, now=now, fact_display_length=fact_display_length)
+    # 2. as much as fits
+    if max_tokens is not None:
+        every = steps(facts, episodes, detail=detail, turns=turns)
+        return fitted(every, block=block, token_counter=token_counter, max_tokens=max_tokens)
+    # 3. or the best excerpts
+    return block(best_excerpts(facts, episodes, turns=turns))
+
+
+_DECIMALS = 6
+
+
+def raw_memories(
+    facts: Sequence[RetrievedMemory[SemanticMemory]], episodes: Sequence[RetrievedMemory[EpisodicMemory]]
+) -> JsonObject:
+    """Retrieved memories as JSON, in rank order, messages always complete.
+
+    A fact's score is the fused score as it is, at most 0.0328 with two lists; an episode's is the final one, up to 1.
+    """
+    return {
+        "semantic": [_fact(fact.memory) | {"score": _rounded(fact.explanation.fused_score)} for fact in facts],
+        "episodic": [_episode(episode.memory) | {"score": _rounded(episode.score)} for episode in episodes],
+    }
+
+
+def explained_memories(
+    facts: Sequence[RetrievedMemory[SemanticMemory]],
+    episodes: Sequence[RetrievedMemory[EpisodicMemory]],
+    *,
+    now: datetime,
+    fact_display_length: int | None,
+) -> JsonObject:
+    """Retrieved memories as JSON with everything that a remote client needs to rebuild the result.
+
+    That adds each memory's explanation and matching messages, in full precision.
+
+    Args:
+        facts: In rank order.
+        episodes: In rank order.
+        now: The moment of the retrieval.
+        fact_display_length: Length that facts are cut to when rendered, in characters; None renders as specified.
+    """
+    raw = raw_memories(facts, episodes)
+    return {
+        "semantic": [_explained(*pair) for pair in zip(raw["semantic"], facts, strict=True)],
+        "episodic": [_explained(*pair) for pair in zip(raw["episodic"], episodes, strict=True)],
+        "now": iso(now),
+        "fact_display_length": fact_display_length,
+    }
+
+
+def explained_recent(episodes: Sequence[EpisodicMemory], *, now: datetime) -> JsonObject:
+    """Newest episodes as JSON with their surrounding metadata, and the moment of the request."""
+    return {"episodic": [_episode(episode) | _belongings(episode) for episode in episodes], "now": iso(now)}
+
+
+def raw_recent(episodes: Sequence[EpisodicMemory]) -> JsonObject:
+    """Episodes in the order given, without scores."""
+    return {"episodic": [_episode(episode) for episode in episodes]}
+
+
+def _explained(raw: JsonObject, hit: RetrievedMemory[SemanticMemory] | RetrievedMemory[EpisodicMemory]) -> JsonObject:
+    matches = [{"part": match.part, "messages": list(match.messages), "score": match.score} for match in hit.matches]
+    return raw | _belongings(hit.memory) | {"explanation": asdict(hit.explanation), "matches": matches}
+
+
+def _belongings(memory: SemanticMemory | EpisodicMemory) -> JsonObject:
+    return {"scope": memory.scope, "metadata": memory.metadata, "tags": list(memory.tags)}
+
+
+def _fact(memory: SemanticMemory) -> JsonObject:
+    return {
+        "id": memory.id,
+        "conversation_id": memory.scope,
+        "category": str(memory.category),
+        "fact": memory.fact,
+        "keywords": list(memory.keywords),
+        "source_episodic_ids": list(memory.source_episodic_ids),
+        "valid_at": iso(memory.valid_at),
+        "invalid_at": _iso_or_none(memory.invalid_at),
+    }
+
+
+def _episode(memory: EpisodicMemory) -> JsonObject:
+    return {
+        "id": memory.id,
+        "conversation_id": memory.scope,
+        "messages": [_message(message) for message in memory.messages],
+        "title": memory.title,
+        "summary": memory.summary,
+        "stability": _rounded(memory.stability),
+        "difficulty": _rounded(memory.difficulty),
+        "surprise": _rounded(memory.surprise),
+        "start_at": iso(memory.start_at),
+        "end_at": iso(memory.end_at),
+        "created_at": iso(memory.created_at),
+        "last_reviewed_at": iso(memory.last_reviewed_at),
+        "consolidated_at": _iso_or_none(memory.consolidated_at),
+    }
+
+
+def _message(message: Message) -> JsonObject:
+    when = {} if message.timestamp is None else {"timestamp": iso(message.timestamp)}
+    return {"role": message.role, "content": message.content} | when
+
+
+def _iso_or_none(moment: datetime | None) -> str | None:
+    return None if moment is None else iso(moment)
+
+
+def _rounded(number: float) -> float:
+    return round(number, _DECIMALS)

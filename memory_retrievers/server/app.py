@@ -1,0 +1,183 @@
+"""The FastAPI application: routes, guard, idempotency, error handlers, the lifespan of the memory, and ``serve``."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import uvicorn
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from memory_retrievers import __version__
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.memory import AgentMemory
+from memory_retrievers.server import routes
+from memory_retrievers.server.connections import configuration, ended_by_signals, listening
+from memory_retrievers.server.guard import Guard
+from memory_retrievers.server.idempotency import Idempotency
+from memory_retrievers.server.intake import SharedCheck
+from memory_retrievers.server.requests import CONTENT_TYPE, AppState, CurrentRequest, Metrics
+from memory_retrievers.server.responses import ERRORS, HTTPError, UTF8JSONResponse, failure
+from memory_retrievers.server.settings import ServerSettings
+from memory_retrievers.tools.tool import FAILURES
+
+watching = APIRouter(tags=["Watch"])
+
+_making_document: Final = threading.Lock()
+_READY_SECONDS: Final = 1.0
+_ANY_SCOPE: Final = "readiness"
+
+
+class Health(BaseModel):
+    """Whether all is well."""
+
+    status: str
+
+
+def create_app(memory: AgentMemory, *, settings: ServerSettings | None = None) -> FastAPI:
+    """The web application that serves a memory.
+
+    It owns the memory: it starts the worker when it starts up, and closes the memory when it has shut down.
+
+    Args:
+        memory: What to serve.
+        settings: To whom and how much; None is everybody on this machine.
+
+    Raises:
+        ConfigurationError: Other machines could reach it without a token.
+    """
+    chosen = settings or ServerSettings()
+    chosen.require_safe_address()
+    metrics = Metrics()
+    app = FastAPI(
+        title="memory-retrievers",
+        version=__version__,
+        description="Long-term memory for agents. Scopes are called conversation_id here.",
+        responses=ERRORS,
+        openapi_url=None,  # it is made in the event loop; see below
+        docs_url=None,  # these pages load scripts from elsewhere
+        redoc_url=None,
+        lifespan=_lifespan,
+    )
+    readiness = SharedCheck(seconds=_READY_SECONDS, clock=time.monotonic)
+    app.state.shared = AppState(memory=memory, settings=chosen, metrics=metrics, readiness=readiness)
+    routers = (routes.read_routes, routes.write_routes, routes.tool_routes(allow_scopes=chosen.allow_scopes), watching)
+    for router in routers:
+        app.include_router(router)
+    takes_body = frozenset(
+        route.path for router in routers for route in router.routes if isinstance(route, APIRoute) and route.body_field
+    ).__contains__
+    app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(HTTPException, _no_such_route)
+    for kind in FAILURES:
+        app.add_exception_handler(kind, _failed)
+    app.add_exception_handler(HTTPError, _refused)
+    # the last one added stands outermost
+    app.add_middleware(Idempotency, is_write=lambda path: path in routes.PATHS or routes.is_write(path))
+    app.add_middleware(Guard, settings=chosen, metrics=metrics, takes_body=takes_body)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    shared: AppState = app.state.shared
+    if shared.settings.worker:
+        await run_in_threadpool(shared.memory.start_worker)
+    try:
+        yield
+    finally:
+        await run_in_threadpool(shared.memory.close)  # the worker ends its piece of work first
+
+
+@watching.get("/healthz")
+async def healthz() -> Health:
+    """Whether the server runs."""
+    return Health(status="ok")
+
+
+@watching.get("/openapi.json", include_in_schema=False)
+def document(request: Request) -> Response:
+    """The description of all routes: made once, in a thread, for it takes a second or so."""
+    with _making_document:
+        return UTF8JSONResponse(request.app.openapi())
+
+
+@watching.get("/readyz")
+async def readyz(request: CurrentRequest) -> Health:
+    """Whether the store can be read, as of at most a second ago."""
+    # No token is asked for, so it must cost next to nothing: one memory of a scope, and no count of anything.
+    await request.readiness.ask(lambda: request.run(lambda: request.memory.list(_ANY_SCOPE, limit=1)))
+    return Health(status="ready")
+
+
+@watching.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "For Prometheus."}},
+)
+async def metrics(request: CurrentRequest) -> Response:
+    """Numbers for Prometheus about the whole store, so only for a token that reaches all of it."""
+    request.access.require_everything()
+    held = await request.run(request.memory.stats)
+    return request.make(lambda: Response(request.metrics.exposition(held), media_type=CONTENT_TYPE))
+
+
+async def _failed(_request: Request, error: Exception) -> Response:
+    return failure(error)
+
+
+async def _refused(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPError)  # noqa: S101 - registered for nothing else
+    return error.response()
+
+
+async def _malformed(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for nothing else
+    return failure(ValidationError.of_complaints(error.errors(), without="body"))
+
+
+async def _no_such_route(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for nothing else
+    names = {404: "NotFoundError", 405: "MethodNotAllowed"}
+    refusal = HTTPError(
+        error.status_code, names.get(error.status_code, "BadRequest"), error.detail, headers=error.headers
+    )
+    return refusal.response()
+
+
+def serve(
+    memory: AgentMemory, *, settings: ServerSettings | None = None, announce: Callable[[str], None] | None = None
+) -> None:
+    """Serve a memory until SIGTERM or Ctrl-C, then close it.
+
+    Args:
+        memory: What to serve; it is closed in any case.
+        settings: Where, to whom and how much.
+        announce: Called with the address once it is listened at.
+
+    Raises:
+        ConfigurationError: The address cannot be had, or other machines could reach it without a token.
+    """
+    chosen = settings or ServerSettings()
+    with memory:
+        app = create_app(memory, settings=chosen)
+        server = uvicorn.Server(configuration(app, chosen, shutdown_seconds=chosen.shutdown_seconds))
+        with listening(chosen.host, chosen.port) as listener, ended_by_signals(server):
+            if announce is not None:
+                announce(_address(chosen.host, listener))
+            server.run(sockets=[listener])
+
+
+def _address(host: str, listener: socket.socket) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{listener.getsockname()[1]}"

@@ -1,0 +1,264 @@
+"""A memory on a server, used like one in this process, and its memory tools, called by name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Final, Self, Unpack
+
+from memory_retrievers.errors import ConfigurationError, ValidationError
+from memory_retrievers.memory.base import BaseMemory
+from memory_retrievers.models import (
+    AnyMemory,
+    Draft,
+    EpisodicDraft,
+    EpisodicMemory,
+    JsonObject,
+    SemanticMemory,
+    scopes,
+)
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.results import Queued, Report
+from memory_retrievers.retrieval.request import RetrievalRequest, SearchOptions
+from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
+from memory_retrievers.server.client.transport import (
+    DEFAULT_TIMEOUT,
+    Transport,
+    read_episode,
+    read_fact,
+    read_queued,
+    read_recent,
+    read_report,
+    read_retrieved,
+    understood,
+)
+from memory_retrievers.text.dates import iso
+from memory_retrievers.tools.registry import LocalToolbox
+from memory_retrievers.tools.tool import ToolContext, ToolOutput
+
+MAX_REMEMBERED: Final = 256
+"""Memories that a server takes in one request. More are not split up here: requests are done one by one, and one
+that fails would leave those before it stored.
+"""
+
+
+_EXPLAINED: Final[Mapping[str, str]] = {"explain": "true"}
+
+
+class RemoteMemory(BaseMemory):
+    """A memory on a server: ``RemoteMemory("http://127.0.0.1:8000", token)``.
+
+    It goes wherever an ``AgentMemory`` goes in the LangChain and LlamaIndex classes, except ``MemoryStoreAdapter``.
+    Each method does and raises what the method of ``AgentMemory`` does and raises; besides, every method raises
+    BackendError where the server does not answer, and ConfigurationError where it does not let the token do this.
+    A request that failed on the way is tried again, and is done once as long as the server lives. May be used from
+    several threads.
+
+    Args:
+        url: Where the server is.
+        token: The bearer token; None sends none.
+        timeout: Seconds to connect, to send, and between two pieces of an answer.
+        processing_timeout: The same for ``process_due`` and ``flush``, in which language models are called; None is
+            ``timeout``.
+        retries: How often a request is tried again at most.
+        sleep: Waits between attempts.
+
+    Raises:
+        ConfigurationError: The URL is not one, or a number is not positive.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        timeout: float = DEFAULT_TIMEOUT,
+        processing_timeout: float | None = None,
+        retries: int = 3,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        if processing_timeout is not None and not processing_timeout > 0:
+            raise ConfigurationError("processing_timeout must be more than 0 seconds, or None")
+        self._transport = Transport(url, token=token, timeout=timeout, retries=retries, sleep=sleep)
+        self._processing_timeout = processing_timeout
+
+    def retrieve(
+        self, query: str, *, scope: str, record: bool = True, **options: Unpack[SearchOptions]
+    ) -> RetrievalResult:
+        """The memories that answer a question, best first; see ``AgentMemory.retrieve``.
+
+        Args:
+            query: The question, in plain words.
+            scope: The scope to search.
+            record: File the returned episodes for review; a token that may only read files none.
+            options: See :class:`SearchOptions`.
+
+        Raises:
+            ValidationError: An argument breaks a rule.
+            EmbeddingError: The embedder of the server failed.
+        """
+        request = RetrievalRequest.parse(query, scope=scope, **options)
+        body = {
+            "query": request.query,
+            "conversation_id": request.scope,
+            "episodic_limit": request.episodic_limit,
+            "semantic_limit": request.semantic_limit,
+            "category": request.category,
+            "include_child_scopes": request.include_child_scopes,
+            "joint_limit": request.limit,
+            "record": bool(record),
+            "as_of": None if request.as_of is None else iso(request.as_of),
+        }
+        # read again, the same is filed for review once: a minute long the server takes it for one retrieval
+        answer = self._transport.read("/retrieve_memory/raw", body, parameters=_EXPLAINED)
+        return read_retrieved(answer, query=request.query, scope=request.scope)
+
+    def remember_many(self, drafts: Sequence[Draft]) -> list[AnyMemory]:
+        """Store many memories of one scope, at most 256: all of them or none.
+
+        Args:
+            drafts: From ``EpisodicMemory.new(...)`` and ``SemanticMemory.new(...)``.
+
+        Returns:
+            The stored memories, complete, in the order given; where some were held back, episodes come first.
+
+        Raises:
+            ValidationError: There are more than 256 drafts, they are of several scopes, a scope is malformed, or an id
+                is taken; nothing was stored.
+        """
+        if not drafts:
+            return []
+        episodes, facts = self._remember(drafts)
+        if len(episodes) + len(facts) < len(drafts):
+            return [*episodes, *facts]
+        left: dict[bool, Iterator[AnyMemory]] = {True: iter(episodes), False: iter(facts)}
+        return [next(left[isinstance(draft, EpisodicDraft)]) for draft in drafts]
+
+    def _remember(self, drafts: Sequence[Draft]) -> tuple[list[EpisodicMemory], list[SemanticMemory]]:
+        if len(drafts) > MAX_REMEMBERED:
+            raise ValidationError(
+                f"a server stores at most {MAX_REMEMBERED} memories at once, all of them or none, and these are "
+                f"{len(drafts)}: call it for every {MAX_REMEMBERED} of them"
+            )
+        named = {draft.scope for draft in drafts}
+        if len(named) > 1:
+            raise ValidationError("a server stores the memories of one scope at once: call it for each scope")
+        body: JsonObject = {"conversation_id": scopes.parse(named.pop())}
+        body["episodes"] = [_sent(draft) for draft in drafts if isinstance(draft, EpisodicDraft)]
+        body["facts"] = [_sent(draft) for draft in drafts if not isinstance(draft, EpisodicDraft)]
+        answer = self._transport.write("/remember", body)
+        with understood():
+            return [read_episode(each) for each in answer["episodes"]], [read_fact(each) for each in answer["facts"]]
+
+    def recent(self, scope: str, *, limit: int = 10, days_limit: float | None = None) -> RecentResult:
+        """The newest episodes; see ``AgentMemory.recent``.
+
+        Args:
+            scope: The scope of the episodes.
+            limit: The most to return; brought into 1 to 100.
+            days_limit: Only those of the last so many days; None means all.
+
+        Raises:
+            ValidationError: An argument breaks a rule.
+        """
+        body = {"conversation_id": scopes.parse(scope), "limit": limit, "days_limit": days_limit}
+        return read_recent(self._transport.read("/recent_memory/raw", body, parameters=_EXPLAINED))
+
+    def add_messages(self, scope: str, messages: Sequence[Message]) -> Queued:
+        """Queue messages of a conversation; see ``AgentMemory.add_messages``."""
+        sent = [message.model_dump(mode="json", exclude_none=True) for message in messages]
+        body = {"conversation_id": scopes.parse(scope), "messages": sent}
+        return read_queued(self._transport.write("/add_messages", body))
+
+    def process_due(self, scope: str | None = None) -> Report:
+        """Turn what is due into memories; see ``AgentMemory.process_due``."""
+        return self._process({"conversation_id": None if scope is None else scopes.parse(scope), "flush": False})
+
+    def flush(self, scope: str) -> Report:
+        """Make episodes of everything that is queued; see ``AgentMemory.flush``."""
+        return self._process({"conversation_id": scopes.parse(scope), "flush": True})
+
+    def forget_scope(self, scope: str, *, include_child_scopes: bool = True) -> int:
+        """Remove everything that a scope holds, and give the number of memories; see ``AgentMemory.forget_scope``."""
+        body = {"conversation_id": scopes.parse(scope), "include_child_scopes": include_child_scopes}
+        answer = self._transport.write("/forget_scope", body)
+        with understood():
+            return int(answer["forgotten"])
+
+    def run_tool(self, name: str, arguments: Mapping[str, object], *, scope: str) -> JsonObject:
+        """Run a memory tool there, and give its data; what ``MemoryToolkit`` and ``MemoryToolSpec`` use.
+
+        Args:
+            name: The name of the tool.
+            arguments: Its arguments, as a model gives them.
+            scope: The scope that the tool works in and cannot leave.
+
+        Raises:
+            MemoryRetrieversError: What the tool raised there.
+        """
+        body = {"conversation_id": scopes.parse(scope), "arguments": dict(arguments)}
+        return self._transport.write(f"/tools/{name}", body)
+
+    def close(self) -> None:
+        """Close the connections; the memory on the server stays as it is."""
+        self._transport.close()
+
+    def _process(self, body: JsonObject) -> Report:
+        return read_report(self._transport.write("/process", body, timeout=self._processing_timeout))
+
+
+def _sent(draft: Draft) -> JsonObject:
+    return draft.model_dump(mode="json", exclude={"scope"}, exclude_none=True)
+
+
+class RemoteToolbox:
+    """All tools of the registry, on the memory of a server; answers as a ``LocalToolbox`` does.
+
+    Args:
+        url: Where the server is.
+        token: The bearer token; None sends none.
+        scope: Whose memory the tools work on; nothing a model says can leave it.
+        allow_scopes: Whether models may name scopes below it; the server has to allow that too.
+        timeout: Seconds to connect, to send, and between two pieces of an answer.
+        retries: How often a request is tried again at most.
+        sleep: Waits between attempts.
+
+    Attributes:
+        memory: The memory of the server.
+
+    Raises:
+        ConfigurationError: The URL is not one, or a number is not positive.
+        ValidationError: The scope is malformed.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        scope: str,
+        allow_scopes: bool = False,
+        timeout: float = DEFAULT_TIMEOUT,
+        retries: int = 3,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        scopes.parse(scope)
+        self.memory = RemoteMemory(url, token, timeout=timeout, retries=retries, sleep=sleep)
+        self._tools = LocalToolbox(ToolContext(memory=self.memory, root=scope, allow_scopes=allow_scopes))
+
+    def call(self, name: str, arguments: Mapping[str, object]) -> ToolOutput:
+        """Run a tool. Errors, and a server that does not answer, are answered with the error object."""
+        return self._tools.call(name, arguments)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.memory.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()

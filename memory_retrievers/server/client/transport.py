@@ -1,0 +1,337 @@
+"""Requests to a server, retried where that is safe; answers as records, failures as errors of the package."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, Final
+
+import httpx
+import pydantic
+import uuid_utils
+
+from memory_retrievers import errors
+from memory_retrievers.errors import (
+    BackendError,
+    ConfigurationError,
+    MemoryRetrieversError,
+    MissingExtraError,
+    NotFoundError,
+    ValidationError,
+)
+from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, MemoryKey, MemoryT, Rating, SemanticMemory
+from memory_retrievers.models.fields import UTCDateTime
+from memory_retrievers.models.results import Explanation, Match, Queued, Report, RetrievedMemory
+from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
+
+_BY_NAME: Final[Mapping[str, type[MemoryRetrieversError]]] = {
+    name: getattr(errors, name) for name in errors.__all__ if name != MissingExtraError.__name__
+}
+_BY_STATUS: Final[Mapping[int, type[MemoryRetrieversError]]] = {
+    400: ValidationError,
+    401: ConfigurationError,
+    403: ConfigurationError,
+    404: NotFoundError,
+    413: ValidationError,
+    422: ValidationError,
+    501: ConfigurationError,
+}
+"""Errors by status, for an ``error_type`` that the package does not have; any other status is a BackendError."""
+
+
+def failure_of(answer: httpx.Response) -> MemoryRetrieversError:
+    """The error that an answer reports, by its ``error_type``, or else by its status."""
+    try:
+        sent = answer.json()
+    except ValueError:
+        sent = None
+    if not isinstance(sent, dict) or sent.get("error") is not True:
+        return BackendError(f"the memory server answered with status {answer.status_code} and no word of ours")
+    kind = _BY_NAME.get(str(sent.get("error_type"))) or _BY_STATUS.get(answer.status_code, BackendError)
+    message = str(sent.get("message", ""))
+    error = kind(message)
+    details = sent.get("details")
+    error.details = details if isinstance(details, dict) else None
+    return error
+
+
+DEFAULT_TIMEOUT: Final = 10.0
+"""Seconds to connect, to send, and between two pieces of an answer."""
+
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+
+_PREFIX: Final = "/api/v0"
+_PASSING: Final = frozenset({408, 429, 502, 503, 504})
+"""Statuses after which the same request may succeed."""
+
+_FIRST_PAUSE: Final = 0.2
+_LONGEST_PAUSE: Final = 5.0
+
+
+class Transport:
+    """Asks a server, and asks again where that is safe.
+
+    Every request carries an idempotency key of its own, the same in each attempt, unless it only reads: a server that
+    has done the work already gives the answer it gave then. It knows the keys as long as it lives: one that is killed
+    after the work and before the answer, and started again between two attempts, does it again.
+
+    Args:
+        url: Where the server is, for example ``http://127.0.0.1:8000``; a path in it stands before ``/api/v0``.
+        token: The bearer token; None sends none.
+        timeout: Seconds to connect, to send, and between two pieces of an answer.
+        retries: How often a request is tried again at most.
+        sleep: Waits between attempts.
+        client: What sends; None makes one, which :meth:`close` closes.
+
+    Raises:
+        ConfigurationError: The URL is not one, or a number is not positive.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+        retries: int = 3,
+        sleep: Callable[[float], None] = time.sleep,
+        client: httpx.Client | None = None,
+    ) -> None:
+        if not _is_address(url):
+            raise ConfigurationError(
+                f"{url!r} is no address of a server: it begins with http:// or https://, as http://127.0.0.1:8000"
+            )
+        if not timeout > 0 or retries < 0:  # a NaN is not more than 0 either
+            raise ConfigurationError("timeout must be more than 0 seconds, and retries 0 or more")
+        if token is not None and not (token.isascii() and token.isprintable()):
+            raise ConfigurationError("a token is printable ASCII")
+        self.url = url.rstrip("/")
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._timeout = timeout
+        self._retries = retries
+        self._sleep = sleep
+        self._client = client or httpx.Client()
+
+    def close(self) -> None:
+        """Close the connections; a second call does nothing."""
+        self._client.close()
+
+    def read(self, path: str, body: JsonObject, *, parameters: Mapping[str, str] | None = None) -> JsonObject:
+        """Send a request that may be done twice without harm.
+
+        Args:
+            path: The path below ``/api/v0``.
+            body: The JSON object to send.
+            parameters: The query parameters; None sends none.
+
+        Raises:
+            MemoryRetrieversError: The server's error, or BackendError if there is no answer.
+        """
+        return self._send(path, body, parameters=parameters or {}, headers={}, timeout=self._timeout)
+
+    def write(
+        self,
+        path: str,
+        body: JsonObject,
+        *,
+        parameters: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> JsonObject:
+        """Send a request for a change, under a new idempotency key.
+
+        Args:
+            path: The path below ``/api/v0``.
+            body: The JSON object to send.
+            parameters: The query parameters; None sends none.
+            timeout: Seconds to connect, to send, and between two pieces of an answer; None takes the usual ones.
+
+        Raises:
+            MemoryRetrieversError: The server's error, or BackendError if there is no answer.
+        """
+        return self._send(
+            path,
+            body,
+            parameters=parameters or {},
+            headers={IDEMPOTENCY_KEY: str(uuid_utils.uuid7())},
+            timeout=timeout or self._timeout,
+        )
+
+    def _send(
+        self, path: str, body: JsonObject, *, parameters: Mapping[str, str], headers: Mapping[str, str], timeout: float
+    ) -> JsonObject:
+        if self._client.is_closed:
+            raise ConfigurationError("this connection to a memory server has been closed: make a new one")
+        content = _encoded(body)
+        sent_along = {**self._headers, **headers, "Content-Type": "application/json", "Accept": "application/json"}
+        attempt = 0
+        while True:
+            last = attempt >= self._retries
+            try:
+                answer = self._client.post(
+                    f"{self.url}{_PREFIX}{path}",
+                    content=content,
+                    params=dict(parameters),
+                    headers=sent_along,
+                    timeout=timeout,
+                )
+            except httpx.HTTPError as error:
+                if last or not isinstance(error, httpx.TransportError):
+                    raise BackendError(f"the memory server at {self.url} does not answer: {_kind(error)}") from error
+                asked_to_wait = 0.0
+            else:
+                if answer.is_success:
+                    return self._decoded(answer)
+                if last or not _is_passing(answer, has_key=IDEMPOTENCY_KEY in headers):
+                    raise failure_of(answer)
+                asked_to_wait = _retry_after(answer)
+            self._sleep(min(_LONGEST_PAUSE, max(asked_to_wait, _FIRST_PAUSE * 2**attempt)))
+            attempt += 1
+
+    def _decoded(self, answer: httpx.Response) -> JsonObject:
+        try:
+            decoded = answer.json()
+        except ValueError as error:
+            raise BackendError(f"what answers at {self.url} is no memory server: it did not send JSON") from error
+        if not isinstance(decoded, dict):
+            raise BackendError(f"what answers at {self.url} is no memory server: it did not send a JSON object")
+        return decoded
+
+
+def _is_address(url: str) -> bool:
+    try:
+        address = httpx.URL(url)
+    except httpx.InvalidURL:
+        return False
+    return address.scheme in {"http", "https"} and bool(address.host)
+
+
+def _encoded(body: JsonObject) -> bytes:
+    try:
+        return json.dumps(body, allow_nan=False).encode()  # escapes whatever is not ASCII, lone surrogates too
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValidationError(f"this cannot be sent as JSON: {error}") from error
+
+
+def _kind(error: httpx.HTTPError) -> str:
+    return "timed out" if isinstance(error, httpx.TimeoutException) else type(error).__name__
+
+
+def _is_passing(answer: httpx.Response, *, has_key: bool) -> bool:
+    """True if it is worth trying again: the server is busy, or still at the same request of an earlier attempt."""
+    under_way = answer.status_code == httpx.codes.CONFLICT and "retry-after" in answer.headers
+    return answer.status_code in _PASSING or (has_key and under_way)
+
+
+def _retry_after(answer: httpx.Response) -> float:
+    given = answer.headers.get("retry-after", "")
+    return float(given) if given.isdecimal() else 0.0
+
+
+_MOMENT: pydantic.TypeAdapter[datetime] = pydantic.TypeAdapter(UTCDateTime)
+
+
+@contextmanager
+def understood() -> Iterator[None]:
+    """Turn missing or malformed parts of an answer into one error.
+
+    Raises:
+        BackendError: The answer is not what a server of this package sends.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BackendError(
+            "the server's answer is not understood: it may be of another version of memory-retrievers"
+        ) from error
+
+
+def read_retrieved(answer: JsonObject, *, query: str, scope: str) -> RetrievalResult:
+    """The raw form with explanations (specification §2.8) as the result it was made of.
+
+    Args:
+        answer: The JSON object of the answer.
+        query: The query that was sent, which the answer does not repeat.
+        scope: The scope that was searched, likewise.
+
+    Raises:
+        BackendError: The answer is not what a server of this package sends.
+    """
+    with understood():
+        return RetrievalResult(
+            query=query,
+            scope=scope,
+            now=_MOMENT.validate_python(answer["now"]),
+            semantic=_hits(answer["semantic"], read_fact),
+            episodic=_hits(answer["episodic"], read_episode),
+            fact_display_length=answer.get("fact_display_length"),
+        )
+
+
+def read_recent(answer: JsonObject) -> RecentResult:
+    """The newest episodes."""
+    with understood():
+        episodes = tuple(map(read_episode, answer["episodic"]))
+        return RecentResult(now=_MOMENT.validate_python(answer["now"]), episodic=episodes)
+
+
+def read_queued(answer: JsonObject) -> Queued:
+    """The counts of messages that were accepted and that wait, and whether something is due."""
+    with understood():
+        return Queued(accepted=answer["accepted"], queued=answer["queued"], due=answer["due"])
+
+
+def read_report(answer: JsonObject) -> Report:
+    """The report of what was processed."""
+    with understood():
+        return Report(
+            episodes=tuple(map(read_episode, answer["episodes"])),
+            facts=tuple(map(read_fact, answer["facts"])),
+            reinforced=tuple(map(read_fact, answer["reinforced"])),
+            invalidated=tuple(map(read_fact, answer["invalidated"])),
+            reviews=tuple(map(_review, answer["reviews"])),
+            waiting=answer["waiting"],
+        )
+
+
+def read_fact(sent: JsonObject) -> SemanticMemory:
+    """A fact: of the raw form, which leaves out what only the store needs, or whole."""
+    return SemanticMemory(**_fields(sent, SemanticMemory, made=str(sent.get("created_at", sent["valid_at"]))))
+
+
+def read_episode(sent: JsonObject) -> EpisodicMemory:
+    """An episode, likewise."""
+    return EpisodicMemory(**_fields(sent, EpisodicMemory, made=sent["created_at"]))
+
+
+def _fields(sent: JsonObject, kind: type[AnyMemory], *, made: str) -> dict[str, Any]:
+    filled = {"scope": sent.get("conversation_id"), "created_at": made, "updated_at": made} | sent
+    return {name: value for name, value in filled.items() if name in kind.model_fields}
+
+
+def _hits(sent: list[JsonObject], read: Callable[[JsonObject], MemoryT]) -> tuple[RetrievedMemory[MemoryT], ...]:
+    return tuple(_hit(item, read(item), rank=rank) for rank, item in enumerate(sent, start=1))
+
+
+def _hit(item: JsonObject, memory: MemoryT, *, rank: int) -> RetrievedMemory[MemoryT]:
+    why = item["explanation"]
+    explanation = Explanation(
+        dense_rank=why["dense_rank"],
+        bm25_rank=why["bm25_rank"],
+        fused_score=why["fused_score"],
+        retrievability=why["retrievability"],
+        score=why["score"],
+        stages=why.get("stages", {}),  # a server of an older version tells none, and no matches
+    )
+    matches = tuple(_match(match) for match in item.get("matches", ()))
+    return RetrievedMemory(memory=memory, rank=rank, score=explanation.score, explanation=explanation, matches=matches)
+
+
+def _match(sent: JsonObject) -> Match:
+    return Match(part=sent["part"], messages=tuple(sent["messages"]), score=sent["score"])
+
+
+def _review(sent: JsonObject) -> tuple[MemoryKey, Rating]:
+    return MemoryKey(scope=sent["scope"], id=sent["id"]), Rating(sent["rating"])

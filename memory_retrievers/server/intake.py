@@ -1,0 +1,257 @@
+"""Limits on request bodies and rates: size, nesting, time of arrival, total memory, and requests a minute."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.types import Message, Receive
+
+from memory_retrievers.server.responses import RETRY_AFTER_SECONDS, HTTPError
+from memory_retrievers.server.settings import TrafficSettings
+
+_MAX_SENDERS: Final = 10_000
+"""Senders that are remembered; the one idle longest is forgotten first, and has a full allowance again."""
+
+_MAX_DIGITS: Final = 18
+"""Of a ``Content-Length``: Python itself refuses to read a number of thousands of digits."""
+
+
+class RateLimit:
+    """A bucket for each sender: it holds ``burst`` requests, and fills up steadily.
+
+    Args:
+        per_minute: How many requests a minute it is filled with; None is no limit.
+        burst: How many it holds.
+        clock: Seconds that only rise.
+    """
+
+    def __init__(self, *, per_minute: float | None, burst: int, clock: Callable[[], float]) -> None:
+        self._per_second = None if per_minute is None else per_minute / 60
+        self._burst = burst
+        self._clock = clock
+        self._senders: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, sender: str) -> None:
+        """Count one request; called from the event loop only.
+
+        Raises:
+            HTTPError: It is one too many (429); ``Retry-After`` says in how many seconds there is room.
+        """
+        if self._per_second is None:
+            return
+        now = self._clock()
+        left, since = self._senders.pop(sender, (float(self._burst), now))
+        left = min(self._burst, left + (now - since) * self._per_second)
+        self._senders[sender] = (left - 1 if left >= 1 else left, now)
+        if len(self._senders) > _MAX_SENDERS:
+            self._senders.popitem(last=False)
+        if left < 1:
+            wait = max(1, math.ceil((1 - left) / self._per_second))
+            raise HTTPError(429, "RateLimited", f"too many requests: wait {wait} s", headers={"Retry-After": str(wait)})
+
+
+class SharedCheck:
+    """A check that is made at most once in a while, however many ask for it; all of them get what it found.
+
+    Args:
+        seconds: How long what it found holds.
+        clock: Seconds that only rise.
+    """
+
+    def __init__(self, *, seconds: float, clock: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._turn = asyncio.Lock()
+        self._made: float | None = None
+        self._failure: Exception | None = None
+
+    async def ask(self, check: Callable[[], Awaitable[object]]) -> None:
+        """Raise what the last check raised, after a new one if it is too old."""
+        async with self._turn:
+            if self._made is None or self._clock() - self._made >= self._seconds:
+                await self._make(check)
+        if self._failure is not None:
+            raise self._failure
+
+    async def _make(self, check: Callable[[], Awaitable[object]]) -> None:
+        self._failure = None
+        try:
+            await check()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others are told as well
+            self._failure = error
+        self._made = self._clock()
+
+
+async def read_body(
+    receive: Receive, *, announced: bytes | None, most: int, seconds: float, grown: Callable[[int], None] | None = None
+) -> bytes:
+    """The whole body, if it is neither too large nor too slow.
+
+    Args:
+        receive: Gives the pieces.
+        announced: The ``Content-Length``, if there is one.
+        most: Bytes.
+        seconds: For all of it.
+        grown: Called after every piece with the number of bytes so far; may refuse them.
+
+    Raises:
+        HTTPError: It is larger than ``most`` bytes (413), or took longer than ``seconds`` (408).
+    """
+    too_large = HTTPError(413, "TooLarge", f"the body is larger than {most} bytes: send less at once")
+    if announced is not None and announced.isdigit() and (len(announced) > _MAX_DIGITS or int(announced) > most):
+        raise too_large
+    body = bytearray()
+    try:
+        async with asyncio.timeout(seconds):
+            more = True
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise HTTPError(400, "BadRequest", "the connection ended before the body did")
+                body += message.get("body", b"")
+                more = message.get("more_body", False)
+                if len(body) > most:
+                    raise too_large
+                if grown is not None:
+                    grown(len(body))
+    except TimeoutError as error:
+        raise HTTPError(408, "Timeout", f"the body took longer than {seconds:g} s") from error
+    return bytes(body)
+
+
+def replaying(body: bytes, receive: Receive) -> Receive:
+    """A body that was read already, once more; what comes after it is received as before."""
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive_again() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return receive_again
+
+
+_STRING: Final = re.compile(rb'"[^"]*"?')
+"""A string or its unfinished rest, once escapes are out: a pattern that knew them would take memory for each."""
+
+_BRACKET: Final = re.compile(rb"[\[{\]}]")
+_QUOTES_OF_AN_ELEMENT: Final = 4
+"""At most, in what is JSON: a name and a string."""
+
+
+def check_shape(text: bytes, *, max_depth: int, max_elements: int) -> None:
+    """Refuse a text that would take too much to read.
+
+    Args:
+        text: What may be JSON in UTF-8.
+        max_depth: Objects and lists within each other.
+        max_elements: Values, objects and lists together.
+
+    Raises:
+        HTTPError: It is deeper, holds more, or is in another encoding (422).
+    """
+    if b"\0" in text:  # in UTF-16 and UTF-32 every sign of JSON has one; in UTF-8 it is allowed nowhere
+        raise _refusal("the body is not JSON in UTF-8")
+    too_much = _refusal(f"the body holds more than {max_elements} values: send less at once")
+    bare = text.replace(rb"\\", b"").replace(rb"\"", b"")
+    if bare.count(b'"') > _QUOTES_OF_AN_ELEMENT * (max_elements + 1):
+        raise too_much
+    signs = _STRING.sub(b"", bare)
+    if sum(map(signs.count, (b"[", b"{", b","))) > max_elements:
+        raise too_much
+    if _is_deeper(signs, max_depth):
+        raise _refusal(f"the body holds objects or lists more than {max_depth} deep: send it flatter")
+
+
+def _is_deeper(signs: bytes, most: int) -> bool:
+    depth = 0
+    for bracket in _BRACKET.finditer(signs):
+        depth += 1 if bracket.group() in b"[{" else -1
+        if depth > most:
+            return True
+        if depth < 0:  # the reader goes no further either
+            return False
+    return False
+
+
+def _refusal(message: str) -> HTTPError:
+    return HTTPError(422, "ValidationError", message)
+
+
+SMALL_BODY: Final = 65_536
+"""Bytes. Bodies up to this are taken however much is held of others, so that large ones keep nobody else out: those of
+all connections together are 32 MB at most."""
+
+_WIDE: Final = re.compile(rb"[\xf0-\xf4]|\\u[dD][89abAB]")
+"""The beginning of an emoji, say, in UTF-8 or escaped."""
+
+
+class BodyLimiter:
+    """Takes in the bodies of all requests; for one event loop.
+
+    Args:
+        settings: How much.
+    """
+
+    def __init__(self, settings: TrafficSettings) -> None:
+        self._settings = settings
+        self._held = 0
+
+    @asynccontextmanager
+    async def body(self, headers: Headers, receive: Receive) -> AsyncIterator[Receive]:
+        """Read a body, and give how it is received from here on; it counts as held until the block ends.
+
+        Raises:
+            HTTPError: It is too large (413), too slow (408), holds too much or is not UTF-8 (422), or too much is held
+                of others (503).
+        """
+        own = 0
+
+        def grown(size: int) -> None:
+            nonlocal own
+            if size <= SMALL_BODY:
+                return
+            others = self._held - own
+            if others and others + size > self._settings.max_bodies_bytes:
+                raise HTTPError(
+                    503,
+                    "Busy",
+                    "too many large bodies are being read: come back, or send less at once",
+                    headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
+                )
+            self._held, own = others + size, size
+
+        try:
+            body = await read_body(
+                receive,
+                announced=headers.get("content-length", "").encode() or None,
+                most=self._settings.max_body_bytes,
+                seconds=self._settings.body_seconds,
+                grown=grown,
+            )
+            _check_width(body, most=self._settings.max_body_bytes // 2)
+            check_shape(body, max_depth=self._settings.max_json_depth, max_elements=self._settings.max_json_elements)
+            once_more = replaying(body, receive)
+            del body  # whoever reads it keeps a copy: it is not held twice for as long as the work takes
+            yield once_more
+        finally:
+            self._held -= own
+
+
+def _check_width(body: bytes, *, most: int) -> None:
+    """Refuse a large body with a character beyond U+FFFF, which makes its whole text take four bytes a character.
+
+    Raises:
+        HTTPError: The body has such a character, and is larger than ``most`` bytes (413).
+    """
+    if len(body) > most and _WIDE.search(body):
+        raise HTTPError(
+            413,
+            "TooLarge",
+            f"the body is larger than {most} bytes and has characters beyond U+FFFF, such as emoji: send less at once",
+        )

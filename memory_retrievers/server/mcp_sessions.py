@@ -1,0 +1,239 @@
+"""Access and sessions of MCP over HTTP: a token, bounded bodies, and sessions bounded in number that end when idle."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import AsyncIterator, Callable, MutableMapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memory_retrievers.server.intake import BodyLimiter
+from memory_retrievers.server.responses import HTTPError
+from memory_retrievers.server.settings import McpSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class McpEndpoint:
+    """Passes requests on that carry the token, with bodies that are bounded.
+
+    Args:
+        app: What is behind it.
+        settings: How much.
+        token: What is asked for; None accepts every request.
+    """
+
+    def __init__(self, app: ASGIApp, *, settings: McpSettings, token: str | None) -> None:
+        self._app = app
+        self._bodies = BodyLimiter(settings)
+        self._expected = None if token is None else f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        answered = False
+
+        async def noting_send(message: Message) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
+
+        try:
+            await self._let_through(scope, receive, noting_send)
+        except HTTPError as refusal:
+            if not answered:
+                await refusal.response()(scope, receive, send)
+
+    async def _let_through(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        self._check_token(headers)
+        if scope["method"] != "POST":
+            await self._app(scope, _empty(receive), send)
+            return
+        async with self._bodies.body(headers, receive) as read:
+            await self._app(scope, read, send)
+
+    def _check_token(self, headers: Headers) -> None:
+        given = headers.get("authorization", "").encode("latin-1")
+        if self._expected is not None and not hmac.compare_digest(given, self._expected):
+            raise HTTPError(
+                401,
+                "AuthenticationError",
+                "send the bearer token of this server",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+
+
+def _empty(receive: Receive) -> Receive:
+    """Replace the body by an empty one, then pass on what comes after it, so that a disconnect is still noticed."""
+    begun = False
+
+    async def receive_nothing() -> Message:
+        nonlocal begun
+        if not begun:
+            begun = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        while (message := await receive())["type"] == "http.request":
+            pass
+        return message
+
+    return receive_nothing
+
+
+HEADER: Final = "mcp-session-id"
+VERSION_HEADER: Final = "mcp-protocol-version"
+LAST_WITH_SESSIONS: Final = "2025-11-25"
+"""The last version of the protocol in which clients begin a session; in those after it each request stands alone."""
+
+_LOOKS_PER_PERIOD: Final = 4
+_RETRY_AFTER_SECONDS: Final = 60
+
+
+@dataclass(slots=True)
+class _Session:
+    """State of one session; ``scope`` is that of a request that was accepted."""
+
+    scope: Scope
+    used: float
+    under_way: int = 0
+
+
+class Sessions:
+    """Counts the sessions that the application behind it begins, and ends those that are idle.
+
+    Args:
+        app: The SDK.
+        settings: How many, and for how long.
+        clock: Seconds that only rise.
+        kept: Where the SDK keeps its sessions: the first major version leaves those that have ended there.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, settings: McpSettings, clock: Callable[[], float], kept: MutableMapping[str, Any]
+    ) -> None:
+        self._app = app
+        self._settings = settings
+        self._clock = clock
+        self._kept = kept
+        self._sessions: dict[str, _Session] = {}
+        self._beginning = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on to its session, or to begin one, if there may be one more.
+
+        Raises:
+            HTTPError: There are as many sessions as there may be (503).
+        """
+        headers = Headers(scope=scope)
+        id_ = headers.get(HEADER)
+        if id_ is None and headers.get(VERSION_HEADER, LAST_WITH_SESSIONS) <= LAST_WITH_SESSIONS:
+            await self._begin(scope, receive, send)
+        elif id_ is not None and id_ in self._sessions:
+            await self._go_on(id_, scope, receive, send)
+        else:
+            await self._app(scope, receive, send)  # which begins no session, or says that it knows none of that name
+
+    @asynccontextmanager
+    async def ending(self) -> AsyncIterator[None]:
+        """End idle sessions in the background."""
+        task = asyncio.create_task(self._watch())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def end_idle(self) -> None:
+        """End the sessions that are idle for too long."""
+        latest = self._clock() - self._settings.session_seconds
+        for id_, session in list(self._sessions.items()):
+            if not session.under_way and session.used <= latest:
+                await self._end(id_)
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.session_seconds / _LOOKS_PER_PERIOD)
+            await self.end_idle()
+
+    async def _begin(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if len(self._sessions) + self._beginning >= self._settings.max_sessions:
+            raise HTTPError(
+                503,
+                "Busy",
+                f"{self._settings.max_sessions} sessions are open, as many as there may be: end one, or come back",
+                headers={"Retry-After": str(_RETRY_AFTER_SECONDS)},
+            )
+        begun: list[tuple[str, int]] = []
+
+        async def noting_send(message: Message) -> None:
+            if message["type"] == "http.response.start" and not begun:
+                id_ = MutableHeaders(raw=list(message["headers"])).get(HEADER)
+                if id_ is not None:
+                    begun.append((id_, message["status"]))
+                    self._beginning -= 1
+                    self._sessions[id_] = _Session(scope, self._clock(), under_way=1)
+            await send(message)
+
+        self._beginning += 1
+        try:
+            await self._app(scope, receive, noting_send)
+        finally:
+            self._beginning -= not begun
+            for id_, status in begun:
+                self._used(id_)
+                if status >= 400:  # noqa: PLR2004 - no success, as HTTP has it
+                    await self._end(id_)
+
+    async def _go_on(self, id_: str, scope: Scope, receive: Receive, send: Send) -> None:
+        statuses: list[int] = []
+
+        async def noting_send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                statuses.append(message["status"])
+            await send(message)
+
+        with self._in_use(id_):
+            await self._app(scope, receive, noting_send)
+        if statuses[:1] == [404] or (scope["method"] == "DELETE" and statuses[:1] == [200]):
+            self._forget(id_)
+
+    @contextmanager
+    def _in_use(self, id_: str) -> Iterator[None]:
+        self._sessions[id_].under_way += 1
+        try:
+            yield
+        finally:
+            self._used(id_)
+
+    def _used(self, id_: str) -> None:
+        if (session := self._sessions.get(id_)) is not None:
+            session.under_way -= 1
+            session.used = self._clock()
+
+    def _forget(self, id_: str) -> None:
+        self._sessions.pop(id_, None)
+        self._kept.pop(id_, None)
+
+    async def _end(self, id_: str) -> None:
+        """As its client would; whatever is answered, it is no more afterwards."""
+        begun = self._sessions[id_].scope
+        named = [(name, value) for name, value in begun["headers"] if name in {b"host", b"authorization"}]
+        headers = [*named, (HEADER.encode("ascii"), id_.encode("latin-1"))]
+        try:
+            await self._app({**begun, "method": "DELETE", "headers": headers}, _nothing_more, _unheard)
+        finally:
+            self._forget(id_)
+
+
+async def _nothing_more() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def _unheard(_message: Message) -> None:
+    pass

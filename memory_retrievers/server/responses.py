@@ -1,0 +1,133 @@
+"""Responses of the HTTP server: markdown, JSON and errors, with the status of each kind of error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel
+from starlette.responses import JSONResponse, Response
+
+from memory_retrievers.errors import (
+    BackendError,
+    BatchOperationError,
+    ConfigurationError,
+    EmbeddingError,
+    EmbeddingMismatchError,
+    LanguageModelError,
+    MemoryRetrieversError,
+    MissingExtraError,
+    NotFoundError,
+    StoreLockedError,
+    ValidationError,
+    error_object,
+)
+from memory_retrievers.models import JsonObject
+
+RETRY_AFTER_SECONDS: Final = 1
+
+_STATUS: Final[Mapping[type[Exception], int]] = {
+    ValidationError: 422,
+    BatchOperationError: 422,
+    NotFoundError: 404,
+    ConfigurationError: 409,
+    StoreLockedError: 503,
+    LanguageModelError: 502,
+    EmbeddingError: 502,
+    EmbeddingMismatchError: 503,
+    BackendError: 503,
+    MissingExtraError: 501,
+    NotImplementedError: 501,
+    MemoryRetrieversError: 500,
+}
+
+_MEANING: Final[Mapping[int, str]] = {
+    400: "The request cannot be read.",
+    401: "No token, or an unknown one.",
+    403: "The token does not reach this, or the Host or Origin is not one of this server's.",
+    404: "No such memory, tool or address.",
+    405: "Another method is needed.",
+    408: "The body did not arrive in time.",
+    409: "A request with this Idempotency-Key is under way, or this server is not set up for what was asked.",
+    413: "The body is too large.",
+    422: "The request breaks a rule; nothing was changed.",
+    429: "Too many requests; Retry-After says when to come back.",
+    500: "A mistake of this server.",
+    501: "Not available here.",
+    502: "A language model or an embedder failed.",
+    503: "The store is locked or busy; Retry-After says when to come back.",
+}
+
+
+class ErrorObject(BaseModel):
+    """What every failure looks like."""
+
+    error: Literal[True] = True
+    error_type: str
+    message: str
+    success: bool | None = None
+    details: dict[str, Any] | None = None
+
+
+ERRORS: Final[dict[int | str, dict[str, Any]]] = {
+    status: {"model": ErrorObject, "description": meaning} for status, meaning in _MEANING.items()
+}
+"""Every status that is not a success, for OpenAPI."""
+
+
+class HTTPError(Exception):
+    """Error for a request that is refused before it reaches the memory.
+
+    Args:
+        status: The HTTP status.
+        error_type: The name of the error.
+        message: What to do about it.
+        headers: Sent along.
+    """
+
+    def __init__(self, status: int, error_type: str, message: str, *, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.error_type = error_type
+        self.headers = dict(headers or {})
+
+    def response(self) -> Response:
+        """The answer."""
+        content = {"error": True, "error_type": self.error_type, "message": str(self)}
+        return UTF8JSONResponse(content, status_code=self.status, headers=self.headers)
+
+
+class UTF8JSONResponse(JSONResponse):
+    """JSON in its own script; what UTF-8 cannot hold becomes a question mark instead of a failure."""
+
+    def render(self, content: object) -> bytes:
+        """The bytes."""
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def markdown(text: str) -> Response:
+    """A block of markdown; an empty one is an empty body."""
+    return Response(text.encode("utf-8", "replace"), media_type="text/markdown; charset=utf-8")
+
+
+def status_of(error: Exception) -> int:
+    """The HTTP status of an error of this package."""
+    return next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)
+
+
+def failure(error: Exception, content: JsonObject | None = None) -> Response:
+    """An error of this package as an answer.
+
+    Args:
+        error: What was raised.
+        content: The error object, where it is more than the usual.
+    """
+    status = status_of(error)
+    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if status == 503 else {}  # noqa: PLR2004 - as HTTP has it
+    return UTF8JSONResponse(content or error_object(error), status_code=status, headers=headers)
+
+
+def unexpected() -> Response:
+    """The answer to an internal error: it reveals nothing of what went wrong."""
+    return HTTPError(500, "InternalError", "the server made a mistake; its log says where").response()

@@ -1,0 +1,278 @@
+"""Routes of the HTTP server: reading, writing and tools."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import cache, partial
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from memory_retrievers.errors import NotFoundError
+from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, SemanticMemory
+from memory_retrievers.models.results import Queued, Report
+from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
+from memory_retrievers.server.bodies import (
+    AddMessageBody,
+    AddMessagesBody,
+    ContextBody,
+    ForgetScopeBody,
+    MessageBody,
+    ProcessBody,
+    RecentBody,
+    RememberBody,
+    RetrieveBody,
+    ToolBody,
+    tool_body,
+)
+from memory_retrievers.server.requests import CurrentRequest, RequestContext
+from memory_retrievers.server.responses import UTF8JSONResponse, failure, markdown
+from memory_retrievers.tools.registry import REGISTRY, find_tool, offered_tools
+from memory_retrievers.tools.tool import FAILURES, AnyTool, ToolContext
+from memory_retrievers.tools.tool import failure as tool_failure
+
+read_routes = APIRouter(prefix="/api/v0", tags=["Read"])
+
+MARKDOWN: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"content": {"text/markdown": {"schema": {"type": "string"}}}, "description": "The block; empty if nothing."}
+}
+JSON: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"content": {"application/json": {"schema": {"type": "object"}}}, "description": "The raw memories."}
+}
+
+Explain = Annotated[bool, Query(description="Also tell explanation, scope, metadata and tags of each, and now.")]
+
+
+@read_routes.post("/retrieve_memory", response_class=Response, responses=MARKDOWN)
+async def retrieve_memory(body: RetrieveBody, request: CurrentRequest) -> Response:
+    """The facts and episodes that answer a question, as markdown for a model to read."""
+    result = await _retrieved(body, request)
+    return request.make(lambda: markdown(result.to_markdown(body.detail, max_tokens=body.max_tokens)))
+
+
+@read_routes.post("/retrieve_memory/raw", response_class=UTF8JSONResponse, responses=JSON)
+async def retrieve_memory_raw(body: RetrieveBody, request: CurrentRequest, *, explain: Explain = False) -> Response:
+    """The same as JSON: complete records, without their vectors."""
+    result = await _retrieved(body, request)
+    return request.make(lambda: UTF8JSONResponse(result.to_dict(explain=explain)))
+
+
+@read_routes.post("/context_pre_retrieve", response_class=Response, responses=MARKDOWN)
+async def context_pre_retrieve(body: ContextBody, request: CurrentRequest) -> Response:
+    """The facts to put before a turn, as markdown; nothing is recorded."""
+    work = partial(
+        request.memory.context,
+        body.query,
+        scope=request.access.scope(body.conversation_id),
+        semantic_limit=body.semantic_limit,
+        category=body.category,
+        include_child_scopes=body.include_child_scopes,
+    )
+    result = await request.run(work)
+    return request.make(lambda: markdown(result.to_markdown()))
+
+
+@read_routes.post("/recent_memory", response_class=Response, responses=MARKDOWN)
+async def recent_memory(body: RecentBody, request: CurrentRequest) -> Response:
+    """The newest episodes, as markdown; if there are none, a sentence that says so."""
+    result = await _recent(body, request)
+    return request.make(lambda: markdown(result.to_markdown()))
+
+
+@read_routes.post("/recent_memory/raw", response_class=UTF8JSONResponse, responses=JSON)
+async def recent_memory_raw(body: RecentBody, request: CurrentRequest, *, explain: Explain = False) -> Response:
+    """The newest episodes as JSON."""
+    result = await _recent(body, request)
+    return request.make(lambda: UTF8JSONResponse(result.to_dict(explain=explain)))
+
+
+async def _retrieved(body: RetrieveBody, request: RequestContext) -> RetrievalResult:
+    work = partial(
+        request.memory.retrieve,
+        body.query,
+        scope=request.access.scope(body.conversation_id),
+        episodic_limit=body.episodes,
+        semantic_limit=body.semantic_limit,
+        category=body.category,
+        include_child_scopes=body.include_child_scopes,
+        limit=body.joint_limit,
+        record=body.record and request.access.writes,
+        as_of=body.as_of,
+    )
+    return await request.run(work)
+
+
+async def _recent(body: RecentBody, request: RequestContext) -> RecentResult:
+    scope = request.access.scope(body.conversation_id)
+    return await request.run(partial(request.memory.recent, scope, limit=body.limit, days_limit=body.days_limit))
+
+
+write_routes = APIRouter(prefix="/api/v0", tags=["Write"])
+
+PATHS: Final = frozenset(
+    f"/api/v0/{name}" for name in ("add_message", "add_messages", "process", "remember", "forget_scope")
+)
+"""All of them, for ``Idempotency-Key``."""
+
+
+class QueuedAnswer(BaseModel):
+    """How many messages were accepted, how many wait, and whether something is due."""
+
+    accepted: int
+    queued: int
+    due: bool
+
+
+class ForgottenAnswer(BaseModel):
+    """How many memories were forgotten."""
+
+    forgotten: int
+
+
+@write_routes.post("/add_message")
+async def add_message(body: AddMessageBody, request: CurrentRequest) -> QueuedAnswer:
+    """Put one message of a conversation into the queue."""
+    return await _queued(request, body.conversation_id, [body.message])
+
+
+@write_routes.post("/add_messages")
+async def add_messages(body: AddMessagesBody, request: CurrentRequest) -> QueuedAnswer:
+    """Put messages of a conversation into the queue, in order."""
+    return await _queued(request, body.conversation_id, body.messages)
+
+
+@write_routes.post("/process", response_class=UTF8JSONResponse, responses=JSON)
+async def process(body: ProcessBody, request: CurrentRequest) -> Response:
+    """Turn what is due, or all that waits, into memories now; gives the report of what was made."""
+    memory, access = request.memory, request.access
+    if body.conversation_id is None:
+        access.require_writing()
+        work = partial(memory.process_due, access.root, include_child_scopes=access.root is not None)
+    else:
+        scope = access.scope(body.conversation_id, writes=True)
+        work = partial(memory.flush if body.flush else memory.process_due, scope)
+    report = await request.run(work)
+    return request.make(lambda: UTF8JSONResponse(_report(report)))
+
+
+@write_routes.post("/remember", response_class=UTF8JSONResponse, responses=JSON)
+async def remember(body: RememberBody, request: CurrentRequest) -> Response:
+    """Store episodes and facts, all of them or none; gives them complete, in the order given."""
+    scope = request.access.scope(body.conversation_id, writes=True)
+    stored = await request.run(lambda: request.memory.remember_many(body.drafts(scope)))
+    return request.make(
+        lambda: UTF8JSONResponse(
+            {
+                "episodes": [_record(each) for each in stored if isinstance(each, EpisodicMemory)],
+                "facts": [_record(each) for each in stored if isinstance(each, SemanticMemory)],
+            }
+        )
+    )
+
+
+@write_routes.post("/forget_scope")
+async def forget_scope(body: ForgetScopeBody, request: CurrentRequest) -> ForgottenAnswer:
+    """Forget everything of a conversation for good, with every trace."""
+    scope = request.access.scope(body.conversation_id, writes=True)
+    work = partial(request.memory.forget_scope, scope, include_child_scopes=body.include_child_scopes)
+    return ForgottenAnswer(forgotten=await request.run(work))
+
+
+async def _queued(request: RequestContext, conversation_id: str, bodies: list[MessageBody]) -> QueuedAnswer:
+    scope = request.access.scope(conversation_id, writes=True)
+
+    def work() -> Queued:
+        return request.memory.add_messages(scope, [body.message() for body in bodies])
+
+    queued = await request.run(work)
+    return QueuedAnswer(accepted=queued.accepted, queued=queued.queued, due=queued.due)
+
+
+def _report(report: Report) -> JsonObject:
+    return {
+        "episodes": list(map(_record, report.episodes)),
+        "facts": list(map(_record, report.facts)),
+        "reinforced": list(map(_record, report.reinforced)),
+        "invalidated": list(map(_record, report.invalidated)),
+        "reviews": [{"scope": key.scope, "id": key.id, "rating": str(rating)} for key, rating in report.reviews],
+        "waiting": report.waiting,
+    }
+
+
+def _record(memory: AnyMemory) -> JsonObject:
+    return memory.model_dump(mode="json")
+
+
+PREFIX: Final = "/api/v0/tools/"
+
+WithContent = Annotated[
+    bool, Query(description="Give {content, artifact}: also the text that a model is to read, beside the object.")
+]
+
+
+def tool_routes(*, allow_scopes: bool) -> APIRouter:
+    """A route for each tool.
+
+    Args:
+        allow_scopes: Whether arguments may name scopes within the conversation.
+    """
+    tool_routes = APIRouter(prefix=PREFIX.removesuffix("/"), tags=["Tools"])
+    offered = {tool.name: tool for tool in offered_tools(allow_scopes=allow_scopes)}
+    for tool in offered.values():
+        tool_routes.add_api_route(
+            f"/{tool.name}",
+            _route(tool, allow_scopes=allow_scopes),
+            methods=["POST"],
+            name=tool.name,
+            description=tool.description,
+            response_class=UTF8JSONResponse,
+            responses=JSON,
+        )
+
+    @tool_routes.post("/{name}", include_in_schema=False)
+    async def unknown(name: str) -> Response:
+        try:
+            find_tool(name, among=offered)
+        except NotFoundError as error:
+            return failure(error)
+        raise AssertionError(name)  # pragma: no cover - what is offered has a route of its own
+
+    return tool_routes
+
+
+def is_write(path: str) -> bool:
+    """True if the path is that of a tool that writes."""
+    tool = REGISTRY.get(path.removeprefix(PREFIX)) if path.startswith(PREFIX) else None
+    return tool is not None and tool.writes
+
+
+def _route(tool: AnyTool, *, allow_scopes: bool) -> Callable[..., Awaitable[Response]]:
+    async def call_tool(body: ToolBody, request: CurrentRequest, *, with_content: WithContent = False) -> Response:
+        context = ToolContext(
+            memory=request.memory,
+            root=request.access.scope(body.conversation_id, writes=tool.writes),
+            allow_scopes=allow_scopes,
+            read_only=not request.access.writes,
+        )
+        try:
+            output = await request.run(partial(tool.call, context, body.arguments))
+        except FAILURES as error:
+            return failure(error, tool_failure(tool, context, body.arguments, error).artifact)
+        answer = {"content": output.content, "artifact": output.artifact} if with_content else output.artifact
+        return request.make(lambda: UTF8JSONResponse(answer))
+
+    call_tool.__annotations__ |= {
+        "body": _body(tool.name, allow_scopes=allow_scopes),
+        "request": CurrentRequest,
+        "with_content": WithContent,
+        "return": Response,
+    }
+    return call_tool
+
+
+@cache
+def _body(name: str, *, allow_scopes: bool) -> type[ToolBody]:
+    """The body of a tool's calls, made once: to make those of all tools takes a tenth of a second."""
+    return tool_body(name, REGISTRY[name].offered_arguments(allow_scopes=allow_scopes).model_json_schema())

@@ -1,0 +1,304 @@
+"""Reads a Chroma collection in pages, through the methods of Chroma's client."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
+
+import numpy as np
+
+from memory_retrievers.errors import BackendError, ConfigurationError, MemoryRetrieversError, ValidationError
+from memory_retrievers.storage.chroma_sync.nodes import is_node
+
+if TYPE_CHECKING:
+    from memory_retrievers.backends.embeddings.adapt import AnyEmbedder, LangChainEmbeddings
+    from memory_retrievers.models.selection import Vector
+
+
+PAGE: Final = 1_000
+"""Rows that are asked for at once; a page is one transaction of the store."""
+
+_MAX_PROBLEM: Final = 200
+_MAX_WHERE: Final = 10_000
+_MAX_CONDITIONS: Final = 100
+"""Chroma evaluates them for every row; nobody writes so many by hand."""
+
+Metadata: TypeAlias = Mapping[str, object]
+Where: TypeAlias = dict[str, Any]
+"""Which rows, as Chroma's ``get`` takes it."""
+Include: TypeAlias = "list[Literal['documents', 'embeddings', 'metadatas', 'distances', 'uris', 'data']]"
+
+_EVERYTHING: Final[Include] = ["documents", "metadatas", "embeddings"]
+
+
+class Collection(Protocol):
+    """Structural type of ``chromadb.Collection``, embedded or remote; only write-through uses the last two methods."""
+
+    @property
+    def id(self) -> object:
+        """Unique id."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Human-readable name."""
+        ...
+
+    def count(self) -> int:
+        """Count the rows."""
+        ...
+
+    def get(
+        self,
+        ids: list[str] | None = None,
+        where: Where | None = None,
+        *,
+        limit: int | None = None,
+        offset: int | None = None,
+        include: Include = ...,
+    ) -> Mapping[str, Any]:
+        """Read rows in the order in which they were inserted.
+
+        Args:
+            ids: Ids of the rows to read; None reads all.
+            where: Filter by metadata; None filters nothing.
+            limit: Maximum number of rows; None sets no limit.
+            offset: Number of rows to skip; None skips none.
+            include: Columns to read.
+        """
+        ...
+
+    def upsert(
+        self,
+        ids: list[str],
+        embeddings: list[Sequence[float] | Sequence[int]],
+        metadatas: list[Mapping[str, Any]],
+        documents: list[str] | None,
+    ) -> None:
+        """Write rows, replacing those of the same ids.
+
+        Args:
+            ids: Ids of the n rows.
+            embeddings: Their vectors, shape (n, d).
+            metadatas: Their metadata, merged into what is stored; None as a value deletes a key.
+            documents: Their texts; None leaves them as they are.
+        """
+        ...
+
+    def delete(self, ids: list[str]) -> object:
+        """Delete rows; ids that do not exist are ignored."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRow:
+    """A row of the collection."""
+
+    id: str
+    document: str | None
+    metadata: Metadata
+    vector: Vector
+
+    @property
+    def digest(self) -> bytes:
+        """Hash that changes with anything in the row."""
+        return self._digest(b"node" if is_node(self.metadata) else b"")
+
+    @property
+    def unread_digest(self) -> bytes:
+        """The digest of older versions, which took LlamaIndex's metadata for the user's."""
+        return self._digest(b"")
+
+    def _digest(self, read_as: bytes) -> bytes:
+        text = json.dumps([self.document, self.metadata], sort_keys=True, default=str)
+        return hashlib.blake2b(text.encode() + self.vector.tobytes(), digest_size=16, person=read_as).digest()
+
+
+def check_collection(collection: Collection, *, writable: bool) -> None:
+    """Check that an object has the methods of a collection.
+
+    Raises:
+        ConfigurationError: It is something else.
+    """
+    needed = ("get", "count", "upsert", "delete") if writable else ("get", "count")
+    methods = [getattr(collection, name, None) for name in needed]
+    if not all(map(callable, methods)) or not hasattr(collection, "id") or not hasattr(collection, "name"):
+        raise ConfigurationError(
+            f"{type(collection).__qualname__} is no Chroma collection: give what client.get_collection(...) returns, a "
+            "LangChain Chroma, or a LlamaIndex ChromaVectorStore"
+        )
+    if any(map(inspect.iscoroutinefunction, methods)):
+        raise ConfigurationError("the collection is of an asynchronous client: get it from chromadb.HttpClient(...)")
+
+
+def check_where(collection: Collection, where: object) -> None:
+    """Check that Chroma accepts a filter, by asking for one row.
+
+    Raises:
+        ValidationError: It is none.
+        BackendError: The collection could not be read.
+    """
+    if where is None:
+        return
+    if not _is_bounded(where):
+        raise ValidationError(
+            "where= is a filter as Chroma's get takes it, for example {'team': 'a'}, of at most "
+            f"{_MAX_WHERE} characters of JSON and {_MAX_CONDITIONS} conditions"
+        )
+    try:
+        collection.get(where=cast("Where", where), limit=1, include=[])
+    except Exception as error:
+        with reached(collection):
+            collection.get(limit=1, include=[])  # what fails too is no matter of the filter
+        raise ValidationError(f"Chroma does not take this where=: {str(error)[:_MAX_PROBLEM]}") from error
+
+
+def _is_bounded(where: object) -> bool:
+    """Return True if it is a JSON object that is not too large; Chroma recurses into it without limit."""
+    if not isinstance(where, dict) or not where:
+        return False
+    try:
+        text = json.dumps(where, allow_nan=False)
+        return len(text) <= _MAX_WHERE and text.count("{") <= _MAX_CONDITIONS and json.loads(text) == where
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
+def both(one: Where | None, other: Where | None) -> Where | None:
+    """Combine two filters: rows must match both."""
+    if one is None or other is None or one == other:
+        return one or other
+    return {"$and": [one, other]}
+
+
+def pages(collection: Collection, where: Where | None = None) -> Iterator[list[SourceRow]]:
+    """Yield the matching rows in pages; a row that moves meanwhile may be missed until the next reading."""
+    offset = 0
+    while page := read(collection, where=where, limit=PAGE, offset=offset):
+        yield page
+        offset += len(page)
+
+
+def read(
+    collection: Collection,
+    *,
+    ids: Sequence[str] | None = None,
+    where: Where | None = None,
+    limit: int | None = None,
+    offset: int | None = None,
+) -> list[SourceRow]:
+    """Read rows by id, or a page of them, that match a filter.
+
+    Args:
+        collection: The collection.
+        ids: Ids of the rows to read; None reads all.
+        where: Filter by metadata; None filters nothing.
+        limit: Maximum number of rows; None sets no limit.
+        offset: Number of rows to skip; None skips none.
+    """
+    with reached(collection):
+        found = collection.get(
+            ids=None if ids is None else list(ids),
+            where=where,
+            limit=limit,
+            offset=offset,
+            include=list(_EVERYTHING),
+        )
+        return [
+            SourceRow(id=row, document=document, metadata=metadata or {}, vector=np.asarray(vector, dtype="<f4"))
+            for row, document, metadata, vector in zip(
+                found["ids"], found["documents"], found["metadatas"], found["embeddings"], strict=True
+            )
+        ]
+
+
+def count(collection: Collection, where: Where | None) -> int:
+    """Count the rows that match a filter; Chroma itself counts only all."""
+    with reached(collection):
+        return collection.count() if where is None else len(collection.get(where=where, include=[])["ids"])
+
+
+def metadata_of(collection: Collection, ids: Sequence[str]) -> dict[str, Metadata]:
+    """Read the metadata of those of the given ids that exist."""
+    with reached(collection):
+        found = collection.get(ids=list(ids), include=["metadatas"])
+        return {row: metadata or {} for row, metadata in zip(found["ids"], found["metadatas"], strict=True)}
+
+
+def missing(collection: Collection, ids: Sequence[str], where: Where | None = None) -> list[str]:
+    """Return the given ids that do not exist or do not match a filter.
+
+    Args:
+        collection: The collection.
+        ids: Ids to look for.
+        where: Filter by metadata; None filters nothing.
+    """
+    with reached(collection):
+        present = set(cast("list[str]", collection.get(ids=list(ids), where=where, include=[])["ids"]))
+    return [row for row in ids if row not in present]
+
+
+@contextmanager
+def reached(collection: Collection) -> Iterator[None]:
+    """Raise the client's exceptions as errors of this package."""
+    try:
+        yield
+    except MemoryRetrieversError:
+        raise
+    except Exception as error:
+        # cut short: Chroma repeats what it was given, however long that is
+        problem = f"{type(error).__name__}: {error}"[:_MAX_PROBLEM]
+        raise BackendError(f"the Chroma collection {collection.name!r} failed: {problem}") from error
+
+
+class LangChainChroma(Protocol):
+    """Structural type of LangChain's ``Chroma``, by its public part."""
+
+    @property
+    def embeddings(self) -> LangChainEmbeddings | None:
+        """The embedder it was created with."""
+        ...
+
+    def similarity_search(self, query: str, k: int = ...) -> list[Any]:
+        """Search documents."""
+        ...
+
+
+class LlamaIndexChroma(Protocol):
+    """Structural type of LlamaIndex's ``ChromaVectorStore``, by its public part."""
+
+    @property
+    def client(self) -> Any:  # noqa: ANN401 - what LlamaIndex says
+        """The collection."""
+        ...
+
+
+AnyCollection: TypeAlias = "Collection | LangChainChroma | LlamaIndexChroma"
+"""A ``chromadb.Collection``, a LangChain ``Chroma``, or a LlamaIndex ``ChromaVectorStore``."""
+
+
+def collection_in(given: AnyCollection) -> Collection:
+    """Return the collection; an object without one is returned as is, for ``check_collection`` to reject.
+
+    Raises:
+        ConfigurationError: LangChain's store has none: it was deleted.
+    """
+    if hasattr(given, "count"):
+        return cast("Collection", given)
+    try:
+        return cast("Collection", getattr(given, "_collection", given))
+    except ValueError as error:
+        raise ConfigurationError(
+            f"this {type(given).__qualname__} has no collection any more: make it anew, with the name of one that "
+            "exists"
+        ) from error
+
+
+def embedder_in(given: AnyCollection) -> AnyEmbedder | None:
+    """Return the embedder of a LangChain store; no other object carries one reliably."""
+    return cast("AnyEmbedder | None", getattr(given, "embeddings", None))

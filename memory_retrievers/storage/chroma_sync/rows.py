@@ -1,0 +1,171 @@
+"""Converts rows of a Chroma collection to memories, and checks the embedder of their vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pydantic
+
+from memory_retrievers.errors import EmbeddingMismatchError, ValidationError
+from memory_retrievers.models import AnyMemory, Category, Origin, SemanticMemory, scopes
+from memory_retrievers.models.contents import StoredMemory
+from memory_retrievers.models.selection import NewPassage
+from memory_retrievers.storage.chroma_sync.collection import PAGE, Collection, SourceRow, read
+from memory_retrievers.storage.chroma_sync.nodes import embedded_text, node_text, without_own_fields
+from memory_retrievers.storage.chroma_sync.settings import Adoption
+from memory_retrievers.storage.drafts import complete
+from memory_retrievers.storage.store import MemoryStore
+
+if TYPE_CHECKING:
+    from memory_retrievers.models.selection import Vector, Vectors
+
+
+class Skip(StrEnum):
+    """Reason why a row becomes no memory."""
+
+    NO_TEXT = "no_text"
+    ZERO_VECTOR = "zero_vector"
+    NON_FINITE_VECTOR = "non_finite_vector"
+    NO_SCOPE = "no_scope"
+    INVALID_SCOPE = "invalid_scope"
+    ID_TAKEN = "id_taken"
+    INVALID_RECORD = "invalid_record"
+    HELD_BACK = "held_back"
+
+
+def memory_of(row: SourceRow, adoption: Adoption, store: MemoryStore) -> StoredMemory | Skip:
+    """Convert a row to a fact with its passage, as the store admits it.
+
+    Args:
+        row: The row.
+        adoption: How rows become memories.
+        store: The store it is for.
+
+    Returns:
+        The fact with its passage, or why the row becomes none.
+
+    Raises:
+        EmbeddingError: ``before_store`` has changed the text, and the embedder failed.
+    """
+    text = text_of(row, adoption)
+    scope = _scope_of(row, adoption)
+    vector = unit(row.vector)
+    if isinstance(text, Skip):
+        return text
+    if isinstance(scope, Skip):
+        return scope
+    if isinstance(vector, Skip):
+        return vector
+    try:
+        draft = SemanticMemory.new(
+            id=row.id,
+            scope=scope,
+            fact=text,
+            category=adoption.category,
+            metadata=without_own_fields(row.metadata),
+            origin=Origin.IMPORT,
+        )
+    except pydantic.ValidationError:
+        return Skip.INVALID_RECORD
+    admitted = store.admitted(draft)
+    if admitted is None:
+        return Skip.HELD_BACK
+    memory = complete(admitted, now=store.now())
+    if memory.search_text != draft.fact:
+        (vector,) = store.embedder.current().embed_documents([memory.embedding_text])
+    return StoredMemory(memory=memory, passages=(passage_of(memory, vector),))
+
+
+def passage_of(memory: AnyMemory, vector: Vector) -> NewPassage:
+    """Build the passage of a memory as the store would, with its unit vector of shape (d,)."""
+    return NewPassage(part=memory.kind, text=memory.search_text, vector=vector)
+
+
+def text_of(row: SourceRow, adoption: Adoption) -> str | Skip:
+    """Return the text of a row."""
+    text = row.document if adoption.text_key is None else row.metadata.get(adoption.text_key)
+    if text is None and adoption.text_key is None:
+        text = node_text(row.metadata)
+    return text if isinstance(text, str) and text.strip() else Skip.NO_TEXT
+
+
+def _scope_of(row: SourceRow, adoption: Adoption) -> str | Skip:
+    if adoption.scope_key is None:
+        assert adoption.scope is not None  # noqa: S101 - there is exactly one of them
+        return adoption.scope
+    named = row.metadata.get(adoption.scope_key)
+    if isinstance(named, bool) or not isinstance(named, str | int):
+        return Skip.NO_SCOPE
+    try:
+        return scopes.parse(str(named))
+    except ValidationError:
+        return Skip.INVALID_SCOPE
+
+
+def unit(vector: Vector) -> Vector | Skip:
+    """Normalise a vector of shape (d,) to unit length, since Chroma returns vectors as they were given."""
+    length = np.linalg.norm(vector.astype(np.float64))
+    if not np.isfinite(length):
+        return Skip.NON_FINITE_VECTOR
+    return (vector / length).astype(np.float32) if length else Skip.ZERO_VECTOR
+
+
+_SAMPLES: Final = 5
+_MIN_COSINE: Final = 0.90
+"""Quantised or newer builds of a model stay above it; another model is nowhere near."""
+
+
+def check_embedder(collection: Collection, adoption: Adoption, embed: Callable[[Sequence[str]], Vectors]) -> None:
+    """Check that a collection's vectors are from an embedder, by up to five texts of the first page.
+
+    Args:
+        collection: The collection.
+        adoption: How rows become memories, and which rows do.
+        embed: Returns the unit vectors of n texts, shape (n, d).
+
+    Raises:
+        EmbeddingMismatchError: The vectors have another length, or point elsewhere.
+        EmbeddingError: The embedder failed.
+        BackendError: The collection could not be read.
+    """
+    cosines = []
+    for row, text, stored in _samples(read(collection, where=adoption.where, limit=PAGE, offset=0), adoption):
+        alike = _cosine(collection, stored, embed([text]))
+        if alike < _MIN_COSINE:
+            alike = max(alike, _cosine(collection, stored, embed(_other_forms(row, text))))
+        cosines.append(alike)
+    if cosines and (middle := median(cosines)) < _MIN_COSINE:
+        raise _mismatch(collection, f"gives other vectors than the ones in it (median cosine {middle:.2f})")
+
+
+def _cosine(collection: Collection, stored: Vector, embedded: Vectors) -> float:
+    if embedded.shape[1] != stored.size:
+        raise _mismatch(collection, f"gives vectors of {embedded.shape[1]} numbers, and it holds {stored.size}")
+    return float((embedded @ stored).max())
+
+
+def _mismatch(collection: Collection, problem: str) -> EmbeddingMismatchError:
+    return EmbeddingMismatchError(
+        f"this embedder is not the one the collection {collection.name!r} was filled with: it {problem}. Give that one "
+        "with embedder=; nothing was changed"
+    )
+
+
+def _samples(page: list[SourceRow], adoption: Adoption) -> list[tuple[SourceRow, str, Vector]]:
+    usable = []
+    for row in page:
+        text, vector = text_of(row, adoption), unit(row.vector)
+        if not isinstance(text, Skip) and not isinstance(vector, Skip):
+            usable.append((row, text, vector))
+    return usable[:: max(1, len(usable) // _SAMPLES)][:_SAMPLES]
+
+
+def _other_forms(row: SourceRow, text: str) -> list[str]:
+    """Other texts that may have been embedded for a row: the form of our own facts and of LlamaIndex's nodes."""
+    facts = [f"{category}: {text}" for category in Category]
+    of_node = embedded_text(row.metadata, text)
+    return facts if of_node is None else [*facts, of_node]

@@ -1,0 +1,334 @@
+"""The embedder of a store, identified by its name and a probe vector, and never mixed with another."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from memory_retrievers.errors import EmbeddingMismatchError, ZeroVectorError
+
+if TYPE_CHECKING:
+    from memory_retrievers.backends.sql.ledger import SQLLedger
+    from memory_retrievers.models.selection import Vector, Vectors
+    from memory_retrievers.protocols import Embedder
+
+_PROBE: Final = "The quick brown fox jumps over the lazy dog."
+_FIRST: Final = 16
+"""So many numbers of the vector are all that older stores and exports know; of a sparse vector they may all be 0."""
+_SUMS: Final = 64
+"""A power of two, and not 16. The cosine of two lists of sums is that of the vectors within (1 - cosine²) / 8, one
+standard deviation; the list takes 0.6 kB, and a whole vector of 4,096 numbers would take 50 kB at every search."""
+_PROBE_MIN_COSINE: Final = 0.95
+"""Quantised models vary a little between processors; another model is nowhere near."""
+
+EMBEDDED_TEXTS: Final = 128
+"""Texts that an embedder gets at once: enough for a batch of a model or for one request over a network. The bundled
+model cuts them up further."""
+
+EMBEDDED_CHARACTERS: Final = 250_000
+"""The same for long texts, of which an embedder holds copies and lists of words; one text may be longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Identifies an embedder by its name and its vector of a fixed sentence.
+
+    Attributes:
+        embedder_id: Its name.
+        dimension: How many numbers its vectors have.
+        sums: What is noted of the vector: sums of all its numbers, each time with other signs, or the vector itself
+            where it is short; None if an older version took the fingerprint.
+        first: Its first numbers, which older versions noted instead; None if only ``sums`` are known.
+    """
+
+    embedder_id: str
+    dimension: int
+    sums: tuple[float, ...] | None
+    first: tuple[float, ...] | None
+
+    @classmethod
+    def of(cls, embedder_id: str, vector: Vector) -> Fingerprint:
+        """Compute the fingerprint of an embedder.
+
+        Args:
+            embedder_id: Name of the embedder.
+            vector: Its vector of the fixed sentence, shape (d,).
+        """
+        first = tuple(float(number) for number in vector[:_FIRST])
+        return cls(embedder_id, len(vector), first if len(vector) <= _FIRST else _signed_sums(vector), first)
+
+    @classmethod
+    def noted(cls, notes: Mapping[str, str]) -> Fingerprint | None:
+        """Read the fingerprint from the metadata of a store; None if there is none."""
+        if "embedder_id" not in notes:
+            return None
+        dimension, probe = int(notes["dimension"]), tuple(json.loads(notes["probe"]))
+        if dimension <= _FIRST:
+            return cls(notes["embedder_id"], dimension, probe, probe)
+        is_old = len(probe) <= _FIRST
+        return cls(notes["embedder_id"], dimension, None if is_old else probe, probe if is_old else None)
+
+    def notes(self) -> dict[str, str]:
+        """Return the fingerprint as metadata of a store."""
+        return {
+            "embedder_id": self.embedder_id,
+            "dimension": str(self.dimension),
+            "probe": json.dumps(self.first if self.sums is None else self.sums),
+        }
+
+    def has_vectors_like(self, other: Fingerprint) -> bool:
+        """Return True if the vectors of both can be compared, whatever their names.
+
+        An old note and a new one have nothing to be compared by; the first embedding will tell.
+        """
+        if self.dimension != other.dimension:
+            return False
+        for ours, theirs in ((self.sums, other.sums), (self.first, other.first)):
+            if ours is not None and theirs is not None:
+                return _cosine(ours, theirs) >= _PROBE_MIN_COSINE
+        return True
+
+
+class _State(NamedTuple):
+    """Version of a store's vectors: how often all were recreated, and the probe of their embedder."""
+
+    reembedded: int
+    probe: str | None
+
+    @classmethod
+    def noted(cls, notes: Mapping[str, str]) -> _State:
+        return cls(int(notes.get("reembedded", 0)), notes.get("probe"))
+
+
+@dataclass(frozen=True, slots=True)
+class ProbedEmbedder:
+    """An embedder with its fingerprint; all its vectors have the probe's dimension."""
+
+    embedder: Embedder
+    fingerprint: Fingerprint
+    state: _State | None = None
+
+    @classmethod
+    def probed(cls, embedder: Embedder) -> ProbedEmbedder:
+        """Compute the fingerprint of an embedder, by its first embedding.
+
+        Raises:
+            EmbeddingError: It failed, or gave the zero vector, by which nothing can be told from it.
+        """
+        try:
+            probe = embedder.embed_query(_PROBE)
+        except ZeroVectorError as error:
+            raise _unknowable(embedder.id) from error
+        if not any(probe):
+            raise _unknowable(embedder.id)
+        return cls(embedder, Fingerprint.of(embedder.id, probe))
+
+    def embed_query(self, query: str) -> Vector:
+        """Embed a question as a unit vector: shape (d,).
+
+        Raises:
+            EmbeddingError: The embedder failed.
+            EmbeddingMismatchError: The vector has another dimension than the probe's.
+        """
+        vector = self.embedder.embed_query(query)
+        self._require_dimension(len(vector))
+        return vector
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Embed texts in batches: shape (number of texts, d); errors as for :meth:`embed_query`."""
+        made = [self._embedded(batch) for batch in _batches(texts)]
+        if len(made) == 1:
+            return made[0]
+        import numpy as np  # here, so that importing the package loads no numpy
+
+        return np.concatenate(made)
+
+    def _embedded(self, batch: Sequence[str]) -> Vectors:
+        time.sleep(0)  # other threads may want the interpreter for a question: a batch can take as long as hundreds
+        vectors = self.embedder.embed_documents(batch)
+        self._require_dimension(vectors.shape[1])
+        return vectors
+
+    def _require_dimension(self, dimension: int) -> None:
+        if dimension != self.fingerprint.dimension:
+            raise EmbeddingMismatchError(
+                f"the embedder {self.embedder.id!r} gave a vector of {dimension} numbers, and before "
+                f"{self.fingerprint.dimension}: use a model whose vectors all have the same length"
+            )
+
+
+class StoreEmbedder:
+    """The embedder a store is filled with and searched by.
+
+    Whoever embeds takes :meth:`current`, and asks :meth:`holds` or :meth:`admits` once the vectors have been used:
+    all vectors of the store may have been made anew meanwhile, here or by the process that writes it.
+
+    Args:
+        ledger: Whose notes say what the store was filled with.
+        embedder: Must be that one.
+        forget_vectors: Drops what indexes remember of vectors.
+
+    Raises:
+        EmbeddingMismatchError: The store was filled with an embedder of another id.
+    """
+
+    def __init__(self, ledger: SQLLedger, embedder: Embedder, *, forget_vectors: Callable[[], None]) -> None:
+        self._ledger = ledger
+        self._embedder = embedder
+        self._forget_vectors = forget_vectors
+        self._known: ProbedEmbedder | None = None
+        self._lock = threading.Lock()
+        # Not set while the ledger's vectors may already be the new ones, and the embedder still the old one.
+        self._settled = threading.Event()
+        self._settled.set()
+        self.being_replaced = threading.Lock()
+        _refuse_other_name(Fingerprint.noted(ledger.notes()), embedder.id)
+
+    @property
+    def id(self) -> str:
+        """Name of the embedder."""
+        return self._embedder.id
+
+    def current(self) -> ProbedEmbedder:
+        """Return the embedder, compared with the vectors the store holds now.
+
+        Its name is known when the store is opened; its vectors only now, so that opening loads no model.
+
+        Raises:
+            EmbeddingError: The embedder failed.
+            EmbeddingMismatchError: The store holds vectors of another one.
+        """
+        while True:
+            known, notes = self._known, self._ledger.notes()
+            if known is not None and known.state == _State.noted(notes):
+                return known
+            self._settled.wait()
+            with self._lock:
+                if self._known is known:  # else it changed since the notes were read
+                    self._known = self._checked(notes)
+
+    def holds(self, embedder: ProbedEmbedder) -> bool:
+        """Return True if the store's vectors are those it had when :meth:`current` returned this embedder."""
+        return embedder.state == _State.noted(self._ledger.notes())
+
+    def admits(self, embedder: ProbedEmbedder) -> bool:
+        """Like :meth:`holds`, inside a write transaction; records the fingerprint if the store has none."""
+        notes = self._ledger.notes()
+        if embedder.state != _State.noted(notes):
+            return False
+        if "embedder_id" in notes:
+            return True
+        own = embedder.fingerprint.notes()
+        self._ledger.write_notes(own, replace=False)  # another process may store its first vectors elsewhere
+        return own.items() <= self._ledger.notes().items()
+
+    def replace(self, embedder: ProbedEmbedder, take_over: Callable[[], bool]) -> bool:
+        """Make another embedder the store's, in one transaction with its vectors.
+
+        Args:
+            embedder: The new one.
+            take_over: Puts its vectors in the place of the old ones; False if that cannot be done yet.
+
+        Returns:
+            What ``take_over`` gave.
+        """
+        self._settled.clear()
+        try:
+            with self._ledger.transaction():
+                if not take_over():
+                    return False
+                reembedded = _State.noted(self._ledger.notes()).reembedded + 1
+                notes = {**embedder.fingerprint.notes(), "reembedded": str(reembedded)}
+                self._ledger.write_notes(notes)
+            try:
+                self._forget_vectors()
+            finally:
+                with self._lock:
+                    self._embedder = embedder.embedder
+                    self._known = ProbedEmbedder(embedder.embedder, embedder.fingerprint, _State.noted(notes))
+        finally:
+            self._settled.set()
+        return True
+
+    def _checked(self, notes: Mapping[str, str]) -> ProbedEmbedder:
+        noted, state = Fingerprint.noted(notes), _State.noted(notes)
+        _refuse_other_name(noted, self._embedder.id)
+        probed = self._known or ProbedEmbedder.probed(self._embedder)
+        _refuse_other_vectors(noted, probed.fingerprint)
+        if probed.state is not None and probed.state.reembedded != state.reembedded:
+            self._forget_vectors()  # the process that writes the store has made all vectors anew
+        return ProbedEmbedder(probed.embedder, probed.fingerprint, state)
+
+
+def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Split texts into batches for an embedder, in order; no texts give one empty batch."""
+    begun = size = 0
+    for place, text in enumerate(texts):
+        if place - begun == EMBEDDED_TEXTS or (place > begun and size + len(text) > EMBEDDED_CHARACTERS):
+            yield texts[begun:place]
+            begun, size = place, 0
+        size += len(text)
+    yield texts[begun:]
+
+
+def _unknowable(embedder_id: str) -> ZeroVectorError:
+    return ZeroVectorError(
+        f"the embedder {embedder_id!r} gives the zero vector for {_PROBE!r}, the sentence that embedders are told "
+        "apart by: let it have a number for the words it does not know, which it needs for questions too"
+    )
+
+
+def _refuse_other_name(noted: Fingerprint | None, embedder_id: str) -> None:
+    if noted is not None and noted.embedder_id != embedder_id:
+        raise EmbeddingMismatchError(
+            f"this store was filled with the embedder {noted.embedder_id!r}, not {embedder_id!r}: open it with that "
+            f"one (or, if it is the same model under another name, with embedder_id={noted.embedder_id!r}). "
+            f"{_way_to_another(noted)}"
+        )
+
+
+def _refuse_other_vectors(noted: Fingerprint | None, given: Fingerprint) -> None:
+    if noted is None or noted.has_vectors_like(given):
+        return
+    problem = (
+        f"vectors of {given.dimension} numbers, and this store holds {noted.dimension}"
+        if given.dimension != noted.dimension
+        else "other vectors than the ones this store was filled with"
+    )
+    raise EmbeddingMismatchError(
+        f"the embedder {given.embedder_id!r} gives {problem}: open the store with the embedder it was filled with. "
+        f"{_way_to_another(noted)}"
+    )
+
+
+def _way_to_another(noted: Fingerprint) -> str:
+    return (
+        f"To move it to another embedder, even without the old one: AgentMemory.open(path, embedder=new, "
+        f"embedder_id={noted.embedder_id!r}), then memory.reembed(new)"
+    )
+
+
+def _signed_sums(vector: Vector) -> tuple[float, ...]:
+    """Project a vector by signs from the bits of a hash, which are the same on every machine and version."""
+    import numpy as np  # here, so that importing the package loads no numpy
+
+    numbers = np.asarray(vector, dtype=np.float64)
+    bits = hashlib.shake_256(b"memory-retrievers probe").digest(len(numbers) * _SUMS // 8)
+    signs = np.unpackbits(np.frombuffer(bits, dtype=np.uint8)).reshape(len(numbers), _SUMS) * 2.0 - 1.0
+    return tuple(round(float(each), 5) for each in numbers @ signs / (np.linalg.norm(numbers) or 1.0))
+
+
+def _cosine(left: Sequence[float], right: Sequence[float]) -> float:
+    """Cosine of two vectors; two zero vectors, as old stores have of sparse embedders, count as equal."""
+    if len(left) != len(right):
+        return 0.0
+    if not any(left) and not any(right):
+        return 1.0
+    product = sum(a * b for a, b in zip(left, right, strict=True))
+    return product / (math.hypot(*left) * math.hypot(*right) or 1.0)

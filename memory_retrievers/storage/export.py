@@ -1,0 +1,290 @@
+"""Exports a store to a file of JSON lines, and creates a store from such a file, without loss.
+
+Memories are ordered by scope, ``created_at`` and id, so equal stores give equal files; ``export_format`` defines the
+lines.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+import pydantic
+
+from memory_retrievers.backends.files import PRIVATE, Access, new_directory, new_file
+from memory_retrievers.errors import BackendError, ConfigurationError, EmbeddingMismatchError, ValidationError
+from memory_retrievers.models import JsonObject
+from memory_retrievers.models.contents import Contents, Progress, StoredCharacter, StoredMemory, StoredQueue
+from memory_retrievers.models.management import Association, AuditEntry
+from memory_retrievers.models.results import PendingReview
+from memory_retrievers.storage import export_format
+from memory_retrievers.storage.export_format import Header, Record
+from memory_retrievers.storage.store import MemoryStore
+
+if TYPE_CHECKING:
+    from memory_retrievers.backends.sql.ledger import SQLLedger
+
+
+PAGE: Final = 256
+"""Lines that are stored in one transaction."""
+
+PAGE_BYTES: Final = 16 * 2**20
+"""Bytes of such lines from which on no more are read first: 256 long episodes could be gigabytes."""
+
+LARGEST_LINE: Final = 256 * 2**20
+"""Bytes: the messages that wait in a scope are one line, and so is a long episode with the vectors of its messages."""
+
+_MAX_HEADER: Final = 1_000_000
+"""Bytes; a first line that is longer belongs to another kind of file."""
+
+
+def export(
+    ledger: SQLLedger,
+    target: Path,
+    *,
+    scope: str | None = None,
+    progress: Progress | None = None,
+    access: Access = PRIVATE,
+) -> int:
+    """Write what a scope and those below it hold, or everything, as of one moment, into a new file.
+
+    Args:
+        ledger: What holds it.
+        target: The file.
+        scope: This scope and those below it; None is everything.
+        progress: Told now and then how many memories are written, and of how many.
+        access: The mode of the file.
+
+    Returns:
+        How many memories were written.
+
+    Raises:
+        ConfigurationError: The target exists, or cannot be written.
+        BackendError: A memory is damaged, or has a vector that no import takes; there is no target then.
+    """
+    with new_file(target, access) as file, ledger.contents(scope) as contents, closing(records_of(contents)) as records:
+        header = export_format.header_of(contents)
+        file.write(export_format.encode(header.model_dump(mode="json")))
+        for number, record in enumerate(records, start=1):
+            if isinstance(record, StoredMemory):
+                export_format.require_whole(record, header.dimension)
+            file.write(export_format.encode(line_of(record)))
+            if progress is not None and (
+                number == header.memories or (number % PAGE == 0 and number < header.memories)
+            ):
+                progress(number, header.memories)
+    return header.memories
+
+
+def records_of(contents: Contents) -> Generator[Record, None, None]:
+    """Yield all records in the order of an export: nothing comes before what it refers to.
+
+    A caller that stops early must close the generator before the contents are released.
+    """
+    yield from contents.memories
+    yield from contents.reviews
+    yield from contents.queues
+    yield from contents.associations
+    yield from contents.audit
+    yield from contents.characters
+
+
+def line_of(record: Record) -> JsonObject:
+    """Encode a record as a line, without loss.
+
+    Raises:
+        BackendError: It is a memory with a field of another type.
+    """
+    match record:
+        case StoredMemory():
+            return export_format.memory_line(record)
+        case PendingReview():
+            return export_format.review_line(record)
+        case StoredQueue():
+            return export_format.queue_line(record)
+        case Association():
+            return export_format.association_line(record)
+        case AuditEntry():
+            return export_format.audit_line(record)
+        case StoredCharacter():
+            return export_format.character_line(record)
+
+
+def require_importable(record: Record, dimension: int | None) -> None:
+    """Reject a record that an import would reject.
+
+    Args:
+        record: As the store holds it.
+        dimension: How many numbers every vector of the store has.
+
+    Raises:
+        BackendError: An import would not take it, nor would :func:`export` write it; the message names it.
+    """
+    try:
+        export_format.parse_record(line_of(record), dimension)
+    except pydantic.ValidationError as error:
+        raise _damaged(record, ValidationError.from_pydantic(error)) from error
+    except ValidationError as error:
+        raise _damaged(record, error) from error
+
+
+def _damaged(record: Record, problem: ValidationError) -> BackendError:
+    return BackendError(
+        f"{name_of(record)} is damaged ({problem}): run verify on the store that holds it, which names damage, "
+        "and mend it there. reindex makes anew what episodes are found by, and reembed all vectors; what else is "
+        "damaged has to be forgotten, or to come from a backup"
+    )
+
+
+def name_of(record: Record) -> str:
+    """Return the name of a record in messages."""
+    match record:
+        case StoredMemory(memory=memory):
+            return f"memory {memory.id!r} in scope {memory.scope!r}"
+        case Association(source=memory):
+            return f"an association of memory {memory.id!r} in scope {memory.scope!r}"
+        case AuditEntry(memory=memory):
+            return f"an audit entry of memory {memory.id!r} in scope {memory.scope!r}"
+        case PendingReview(scope=scope):
+            return f"a pending review in scope {scope!r}"
+        case _:
+            kind = "a character" if isinstance(record, StoredCharacter) else "the queue"
+            return f"{kind} in scope {record.scope!r}"
+
+
+def import_(
+    source: Path,
+    *,
+    into: Path,
+    build: Callable[[Path], MemoryStore],
+    progress: Progress | None = None,
+    access: Access = PRIVATE,
+) -> None:
+    """Create a store from a file; its directory appears once everything is imported.
+
+    Args:
+        source: What :func:`export` wrote.
+        into: The store's directory: missing, or empty.
+        build: Makes an empty store in a directory.
+        progress: Told of every page.
+        access: The modes of the directories that are made.
+
+    Raises:
+        ValidationError: The file is not one that :func:`export` wrote, or not whole; the message names the line.
+        ConfigurationError: The file cannot be read, a newer version wrote it, or the directory is in use.
+        EmbeddingMismatchError: The embedder is not the one the vectors are from.
+    """
+    with _opened(source) as file:
+        with _line(source, 1):
+            header = export_format.parse_header(file.readline(_MAX_HEADER))
+        with new_directory(into, becoming="a store", access=access) as directory:
+            store = build(directory)
+            try:
+                with _line(source, 1):
+                    _check_embedder(store, header)
+                _take_in(store, source, file, header, progress)
+            finally:
+                store.close()
+
+
+def _check_embedder(store: MemoryStore, header: Header) -> None:
+    """Adopt the export's embedder for the store; the first embedding verifies it."""
+    if notes := header.notes():
+        store.ledger.write_notes(notes)
+        store.embed_query("Is this the embedder?")
+
+
+def _take_in(store: MemoryStore, source: Path, file: IO[bytes], header: Header, progress: Progress | None) -> None:
+    numbered = enumerate(_lines(source, file), start=2)
+    taken: Counter[str] = Counter()
+    while page := list(_page(numbered)):
+        with store.ledger.transaction():
+            for number, text in page:
+                with _line(source, number):
+                    taken[restore(store, export_format.parse_line(text, header.dimension))] += 1
+        if progress is not None:
+            progress(taken["memories"], header.memories)
+    promised = header.counts()
+    if any(taken[name] != count for name, count in promised.items()):
+        found = ", ".join(f"{taken[name]} {name.replace('_', ' ')}" for name in promised)
+        raise ValidationError(
+            f"{source}, line {taken.total() + 1}: here the file ends with {found}, and its header says "
+            f"{', '.join(map(str, promised.values()))}: it is not whole"
+        )
+
+
+def _page(numbered: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Read the next lines, up to the number stored together and at most one beyond the size held in memory."""
+    held = 0
+    for number, text in itertools.islice(numbered, PAGE):
+        yield number, text
+        held += len(text)
+        if held >= PAGE_BYTES:
+            return
+
+
+def _lines(source: Path, file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines after the header, each of bounded size."""
+    for number in itertools.count(2):
+        line = file.readline(LARGEST_LINE + 1)
+        if len(line) > LARGEST_LINE:
+            raise ValidationError(
+                f"{source}, line {number}: the line is larger than {LARGEST_LINE >> 20} MB, which is more "
+                "than one record has: this is another file, or a damaged one"
+            )
+        if not line:
+            return
+        yield line
+
+
+def restore(store: MemoryStore, record: Record) -> str:
+    """Store a record unchanged, inside a transaction, and return the header's name for its type.
+
+    Raises:
+        ValidationError: It is there already, or refers to a memory that is not.
+    """
+    match record:
+        case StoredMemory():
+            store.add([record.memory], [record.passages])
+            return "memories"
+        case StoredQueue():
+            store.ledger.conversations.restore(record)
+            return "queues"
+        case PendingReview():
+            store.ledger.add_pending_reviews([record], merge=False)
+            return "pending_reviews"
+        case Association():
+            if not store.ledger.management.associate([record]):
+                raise ValidationError("this associates a pair again, or a memory that no line before has told of")
+            return "associations"
+        case AuditEntry():
+            store.ledger.management.note([record])
+            return "audit"
+        case StoredCharacter():
+            store.ledger.characters.put(record.scope, [record.state])
+            return "characters"
+
+
+@contextmanager
+def _line(source: Path, number: int) -> Iterator[None]:
+    """Add the line number to errors."""
+    try:
+        yield
+    except pydantic.ValidationError as error:
+        raise ValidationError(f"{source}, line {number}: {ValidationError.from_pydantic(error)}") from error
+    except (ValidationError, ConfigurationError, EmbeddingMismatchError) as error:
+        raise type(error)(f"{source}, line {number}: {error}") from error
+
+
+@contextmanager
+def _opened(source: Path) -> Iterator[IO[bytes]]:
+    try:
+        file = source.open("rb")
+    except OSError as error:
+        raise ConfigurationError(f"{source} cannot be read: {error.strerror}") from error
+    with file:
+        yield file

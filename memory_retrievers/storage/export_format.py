@@ -1,0 +1,451 @@
+"""The line formats of an export, version by version."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter
+
+from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
+from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, MemoryKey, SemanticMemory, scopes
+from memory_retrievers.models.contents import Contents, StoredCharacter, StoredMemory, StoredQueue
+from memory_retrievers.models.fields import NonBlankText, ShortText, Text, UTCDateTime, json_extent
+from memory_retrievers.models.management import Association, AssociationType, AuditEntry, AuditType
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.results import PendingReview
+from memory_retrievers.models.scenes import CharacterState
+from memory_retrievers.models.selection import MAX_LENGTH_ERROR, NewPassage
+from memory_retrievers.text.passages import passage_text, passage_texts, turn_place
+
+if TYPE_CHECKING:
+    from memory_retrievers.models.selection import Vector
+
+
+class Line(BaseModel):
+    """A line with a fixed set of fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Key(Line):
+    """Reference to a memory."""
+
+    scope: str
+    id: str
+
+
+class _Association(Line):
+    source: Key
+    target: Key
+    association_type: AssociationType
+    strength: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+    auto_generated: bool
+    created_at: UTCDateTime
+
+
+class _AuditEntry(Line):
+    memory: Key
+    action: AuditType
+    at: UTCDateTime
+    old: FiniteFloat
+    new: FiniteFloat
+    reason: Text | None
+
+
+def association_line(association: Association) -> JsonObject:
+    """Encode an association as a line."""
+    line = _Association(
+        source=named(association.source),
+        target=named(association.target),
+        association_type=association.type,
+        strength=association.strength,
+        auto_generated=association.auto_generated,
+        created_at=association.created_at,
+    )
+    return {"type": "association", **line.model_dump(mode="json")}
+
+
+def audit_line(entry: AuditEntry) -> JsonObject:
+    """Encode an audit entry as a line."""
+    line = _AuditEntry(
+        memory=named(entry.memory), action=entry.type, at=entry.at, old=entry.old, new=entry.new, reason=entry.reason
+    )
+    return {"type": "audit", **line.model_dump(mode="json")}
+
+
+def named(key: MemoryKey) -> Key:
+    """Encode the identity of a memory."""
+    return Key(scope=key.scope, id=key.id)
+
+
+def key_of(named: Key) -> MemoryKey:
+    """Decode the identity of a memory.
+
+    Raises:
+        ValidationError: The scope is malformed.
+    """
+    return MemoryKey(scope=scopes.parse(named.scope), id=named.id)
+
+
+def parse_association(line: JsonObject) -> Association:
+    """Read an association's line, without its type.
+
+    Raises:
+        ValidationError: A scope is malformed; pydantic's own error where a field is wrong.
+    """
+    read = _Association.model_validate(line)
+    return Association(
+        source=key_of(read.source),
+        target=key_of(read.target),
+        type=read.association_type,
+        strength=read.strength,
+        auto_generated=read.auto_generated,
+        created_at=read.created_at,
+    )
+
+
+def parse_audit(line: JsonObject) -> AuditEntry:
+    """Read an audit entry's line, without its type; errors as for :func:`parse_association`."""
+    read = _AuditEntry.model_validate(line)
+    return AuditEntry(
+        memory=key_of(read.memory), type=read.action, at=read.at, old=read.old, new=read.new, reason=read.reason
+    )
+
+
+FORMAT: Final = "memory-retrievers export"
+VERSION: Final = 4
+
+MOST_VALUES: Final = 5_000_000
+"""Values in one line: the 5 of each message that waits in a scope, for a million messages; half a gigabyte, read."""
+
+DEEPEST: Final = 300
+"""How deep they may be nested: the metadata of a memory may be 255 deep."""
+
+_MOST_SHOWN: Final = 60  # characters of what is wrong
+
+Record: TypeAlias = StoredMemory | PendingReview | StoredQueue | Association | AuditEntry | StoredCharacter
+"""What a line behind the header holds."""
+
+
+class Header(Line):
+    """The first line."""
+
+    format: Literal["memory-retrievers export"] = FORMAT
+    version: Literal[1, 2, 3, 4] = VERSION
+    embedder_id: str | None
+    dimension: Annotated[int, Field(ge=1)] | None
+    probe: tuple[FiniteFloat, ...] | None
+    memories: Annotated[int, Field(ge=0)]
+    pending_reviews: Annotated[int, Field(ge=0)]
+    queues: Annotated[int, Field(ge=0)] = 0
+    associations: Annotated[int, Field(ge=0)] = 0
+    audit: Annotated[int, Field(ge=0)] = 0
+    characters: Annotated[int, Field(ge=0)] = 0
+
+    def counts(self) -> dict[str, int]:
+        """Number of lines that follow, by type."""
+        return {
+            "memories": self.memories,
+            "pending_reviews": self.pending_reviews,
+            "queues": self.queues,
+            "associations": self.associations,
+            "audit": self.audit,
+            "characters": self.characters,
+        }
+
+    def notes(self) -> dict[str, str]:
+        """Metadata of the store about its embedder; empty if it never had one."""
+        if self.embedder_id is None or self.dimension is None or self.probe is None:
+            return {}
+        return {
+            "embedder_id": self.embedder_id,
+            "dimension": str(self.dimension),
+            "probe": json.dumps(self.probe),
+        }
+
+
+class _Passage(Line):
+    part: Text
+    text: Text
+    vector: str
+    speaker: ShortText | None = None
+    tells_time: bool | None = None
+
+
+class _QueuedMessage(Line):
+    id: ShortText
+    role: ShortText
+    content: NonBlankText
+    timestamp: UTCDateTime
+
+
+class _Queue(Line):
+    scope: str
+    messages: tuple[_QueuedMessage, ...]
+    window_doubled: bool
+    previous_summary: Text | None
+
+
+class _Character(CharacterState):
+    scope: str
+
+
+class _Review(Line):
+    scope: str
+    query: Text
+    memories: tuple[Key, ...]
+    created_at: UTCDateTime
+
+
+_PASSAGES: Final = TypeAdapter(tuple[_Passage, ...])
+_MODELS: Final[dict[object, type[EpisodicMemory | SemanticMemory]]] = {
+    str(model.kind): model for model in (EpisodicMemory, SemanticMemory)
+}
+
+
+def header_of(contents: Contents) -> Header:
+    """Build the header for these contents."""
+    notes = contents.notes
+    return Header(
+        embedder_id=notes.get("embedder_id"),
+        dimension=int(notes["dimension"]) if "dimension" in notes else None,
+        probe=json.loads(notes["probe"]) if "probe" in notes else None,
+        memories=contents.memory_count,
+        pending_reviews=contents.review_count,
+        queues=contents.queue_count,
+        associations=contents.association_count,
+        audit=contents.audit_count,
+        characters=contents.character_count,
+    )
+
+
+def memory_line(stored: StoredMemory) -> JsonObject:
+    """Encode a memory as a line.
+
+    Raises:
+        BackendError: A field has a value of another type, which no import would take.
+    """
+    memory, passages = stored.memory, list(map(_passage_line, stored.passages))
+    try:
+        fields = memory.model_dump(mode="json", warnings="error")
+    except ValueError as error:  # which tells the value, and that is nobody's business here
+        raise BackendError(
+            f"memory {memory.id!r} in scope {memory.scope!r} is damaged: a field has a value of another type. "
+            "Restore a backup, or forget this memory"
+        ) from error
+    return {"type": "memory", "kind": memory.kind, **fields, "passages": passages}
+
+
+def require_whole(stored: StoredMemory, dimension: int | None) -> None:
+    """Reject a memory with a vector that no import accepts.
+
+    Args:
+        stored: The memory.
+        dimension: How many numbers every vector has.
+
+    Raises:
+        BackendError: A vector has another number of them, or is not finite or not of unit length.
+    """
+    try:
+        for passage in stored.passages:
+            _check_vector(passage.vector, dimension)
+    except ValidationError as error:
+        memory = stored.memory
+        raise BackendError(
+            f"memory {memory.id!r} in scope {memory.scope!r} has a damaged vector ({error}): verify() tells more, "
+            "and reembed makes all vectors anew"
+        ) from error
+
+
+def _passage_line(passage: NewPassage) -> JsonObject:
+    line = {
+        "part": passage.part,
+        "text": passage.text,
+        "vector": base64.b64encode(passage.vector.astype("<f4").tobytes()).decode(),
+    }
+    return line if passage.speaker is None else {**line, "speaker": passage.speaker, "tells_time": passage.tells_time}
+
+
+def review_line(review: PendingReview) -> JsonObject:
+    """Encode a pending review as a line."""
+    keys = tuple(map(named, review.memories))
+    line = _Review(scope=review.scope, query=review.query, memories=keys, created_at=review.created_at)
+    return {"type": "pending_review", **line.model_dump(mode="json")}
+
+
+def queue_line(queue: StoredQueue) -> JsonObject:
+    """Encode a queue as a line."""
+    messages = [{"id": its_id, **message.model_dump(mode="json")} for its_id, message in queue.messages]
+    return {
+        "type": "queue",
+        "scope": queue.scope,
+        "messages": messages,
+        "window_doubled": queue.window_doubled,
+        "previous_summary": queue.previous_summary,
+    }
+
+
+def character_line(character: StoredCharacter) -> JsonObject:
+    """Encode a character as a line."""
+    return {"type": "character", "scope": character.scope, **character.state.model_dump(mode="json")}
+
+
+def encode(line: JsonObject) -> bytes:
+    """Encode a line as UTF-8 with its line break."""
+    return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _parse_json(text: bytes) -> JsonObject:
+    extent = json_extent(text)
+    if extent.values > MOST_VALUES or extent.depth > DEEPEST:
+        raise ValidationError(
+            f"this line has {extent.values} values, nested {extent.depth} deep, and a record has at most "
+            f"{MOST_VALUES}, {DEEPEST} deep: the file is damaged, or made to take memory"
+        )
+    try:
+        line = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValidationError(f"this is no whole line of JSON: {error}") from error
+    if not isinstance(line, dict):
+        raise ValidationError("this is no JSON object")
+    return line
+
+
+def parse_header(text: bytes) -> Header:
+    """Read the first line.
+
+    Raises:
+        ValidationError: It is no header; pydantic's own error where only a field is wrong.
+        ConfigurationError: A newer version wrote it.
+    """
+    try:
+        line = _parse_json(text)
+    except ValidationError:
+        line = {}
+    if line.get("format") != FORMAT:
+        raise ValidationError("this is not a file that export wrote")
+    version = line.get("version")
+    if isinstance(version, int) and version > VERSION:
+        raise ConfigurationError(
+            f"a newer version of memory-retrievers wrote this file (format {version}, this one reads {VERSION}): "
+            "upgrade the package"
+        )
+    return Header.model_validate(line)
+
+
+def parse_line(text: bytes, dimension: int | None) -> Record:
+    """Read any other line.
+
+    Raises:
+        ValidationError: It is not one; pydantic's own error where only a field is wrong.
+    """
+    return parse_record(_parse_json(text), dimension)
+
+
+def parse_record(line: JsonObject, dimension: int | None) -> Record:
+    """Decode what a line holds, consuming it.
+
+    Raises:
+        ValidationError: It is no record that verify would pass; pydantic's own error where only a field is wrong.
+    """
+    match line.pop("type", None):
+        case "memory":
+            return _parse_memory(line, dimension)
+        case "pending_review":
+            review = _Review.model_validate(line)
+            keys = tuple(map(key_of, review.memories))
+            return PendingReview(
+                scope=scopes.parse(review.scope), query=review.query, memories=keys, created_at=review.created_at
+            )
+        case "queue":
+            queue = _Queue.model_validate(line)
+            return StoredQueue(
+                scope=scopes.parse(queue.scope),
+                messages=tuple(
+                    (each.id, Message(role=each.role, content=each.content, timestamp=each.timestamp))
+                    for each in queue.messages
+                ),
+                window_doubled=queue.window_doubled,
+                previous_summary=queue.previous_summary,
+            )
+        case "association":
+            return parse_association(line)
+        case "audit":
+            return parse_audit(line)
+        case "character":
+            character = _Character.model_validate(line)
+            state = CharacterState(**character.model_dump(exclude={"scope"}))
+            return StoredCharacter(scope=scopes.parse(character.scope), state=state)
+        case other:
+            raise ValidationError(f"unknown type of line: {other!r}")
+
+
+def _parse_memory(line: JsonObject, dimension: int | None) -> StoredMemory:
+    kind = line.pop("kind", None)
+    model = _MODELS.get(kind) if isinstance(kind, str) else None
+    if model is None:
+        raise ValidationError("kind: must be episodic or semantic")
+    passages = _PASSAGES.validate_python(line.pop("passages", ()))
+    memory = model.model_validate(line)
+    scopes.parse(memory.scope)
+    read = tuple(_parse_passage(passage, memory, dimension) for passage in passages)
+    _check_passages(memory, passages)
+    return StoredMemory(memory=memory, passages=read)
+
+
+def _check_passages(memory: AnyMemory, passages: Sequence[_Passage]) -> None:
+    """Reject passages that ``verify`` would report: of another memory, or incomplete."""
+    parts = [passage.part for passage in passages]
+    if len(set(parts)) < len(parts):
+        raise ValidationError("passages: a part of the memory stands there twice")
+    for passage in passages:
+        told = passage_text(memory, passage.part)
+        if told is None or told.part != passage.part:
+            raise ValidationError(f"passages: {passage.part[:_MOST_SHOWN]!r} is no part of this memory")
+        if told.text != passage.text or passage.speaker not in {None, told.speaker}:
+            raise ValidationError(f"passages: {passage.part!r} has another text or speaker than its memory")
+    if memory.is_searchable and memory.kind not in parts:
+        raise ValidationError(f"passages: {str(memory.kind)!r} is missing, so that no search would find the memory")
+    if any(turn_place(part) is not None for part in parts) and not {
+        text.part for text in passage_texts(memory, searched="turns")
+    } <= set(parts):
+        raise ValidationError("passages: some messages of the memory have one, and others have none")
+
+
+def _parse_passage(line: _Passage, memory: AnyMemory, dimension: int | None) -> NewPassage:
+    """Decode a passage; what a line leaves out for a message is taken from the memory."""
+    told = None if line.speaker is not None or line.part == memory.kind else passage_text(memory, line.part)
+    return NewPassage(
+        part=line.part,
+        text=line.text,
+        vector=_parse_vector(line.vector, dimension),
+        speaker=line.speaker if told is None else told.speaker,
+        tells_time=bool(line.tells_time) if told is None else told.tells_time,
+    )
+
+
+def _parse_vector(text: str, dimension: int | None) -> Vector:
+    import numpy as np  # here, so that importing the package loads no numpy
+
+    try:
+        vector = np.frombuffer(base64.b64decode(text, validate=True), dtype="<f4")
+    except ValueError as error:
+        raise ValidationError(f"vector: is no base64 of float32: {error}") from error
+    _check_vector(vector, dimension)
+    return vector
+
+
+def _check_vector(vector: Vector, dimension: int | None) -> None:
+    """Reject a vector that ``verify`` would report."""
+    import numpy as np
+
+    if len(vector) != dimension:
+        raise ValidationError(f"vector: has {len(vector)} numbers instead of {dimension}")
+    if not np.isfinite(vector).all():
+        raise ValidationError("vector: has NaN or infinity in it")
+    length = float(np.linalg.norm(vector.astype(np.float64)))
+    if abs(length - 1) > MAX_LENGTH_ERROR:
+        raise ValidationError(f"vector: has the length {length:.4g} instead of 1")

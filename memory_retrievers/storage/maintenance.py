@@ -1,0 +1,215 @@
+"""Maintenance of a store: rebuild indexes, recreate passages, change the embedder, verify."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Literal, TypeAlias, get_args
+
+from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
+from memory_retrievers.models import EpisodicMemory
+from memory_retrievers.models.contents import Progress, VerificationReport
+from memory_retrievers.models.selection import NewPassage
+from memory_retrievers.models.storage import UnembeddedPassage
+from memory_retrievers.protocols import Embedder
+from memory_retrievers.storage.embedder import EMBEDDED_TEXTS, Fingerprint, ProbedEmbedder
+from memory_retrievers.storage.store import MemoryStore
+from memory_retrievers.text.passages import PassageText, passage_text, passage_texts, turn_place
+
+_logger = logging.getLogger("memory_retrievers")
+
+PASSAGES_AT_ONCE: Final = EMBEDDED_TEXTS
+"""Passages that are embedded and kept at a time: what a crash can lose."""
+
+LAST: Final = 32
+"""So many passages may be embedded while nobody else can write; twice as many with every further attempt."""
+
+_ALREADY: Final = "this store is being re-embedded already: wait until that is done"
+
+
+def reembed(store: MemoryStore, embedder: Embedder, *, progress: Progress | None = None) -> None:
+    """Recompute the vector of every passage, then replace all old ones at once.
+
+    What is done is kept: after a crash or an error, the same embedder goes on where it was, and another starts over.
+
+    Args:
+        store: What to move; it may be written and searched meanwhile.
+        embedder: Makes the vectors, and is the store's from then on.
+        progress: Told of every page.
+
+    Raises:
+        ConfigurationError: Another thread or process is re-embedding this store, or it is read-only.
+        EmbeddingError: The embedder failed; the store is as it was.
+    """
+    if not store.embedder.being_replaced.acquire(blocking=False):
+        raise ConfigurationError(_ALREADY)
+    try:
+        with store.ledger.new_vectors.moving() as is_alone:
+            if not is_alone:
+                raise ConfigurationError(_ALREADY)
+            _move(store, ProbedEmbedder.probed(embedder), progress)
+        _rebuild(store)
+    finally:
+        store.embedder.being_replaced.release()
+
+
+def _move(store: MemoryStore, new: ProbedEmbedder, progress: Progress | None) -> None:
+    _begin_or_go_on(store, new)
+    for most in (LAST << attempt for attempt in itertools.count()):  # so that it ends, however much is written
+        _embed_missing(store, new, progress)
+        if store.embedder.replace(new, partial(_take_over, store, new, most=most)):
+            return
+
+
+def _begin_or_go_on(store: MemoryStore, new: ProbedEmbedder) -> None:
+    new_vectors = store.ledger.new_vectors
+    with store.ledger.transaction():
+        label = new_vectors.label()
+        before = None if label is None else Fingerprint.noted(json.loads(label))
+        if before is None or before.embedder_id != new.embedder.id or not before.has_vectors_like(new.fingerprint):
+            new_vectors.begin(json.dumps(new.fingerprint.notes()))
+
+
+def _embed_missing(store: MemoryStore, new: ProbedEmbedder, progress: Progress | None) -> None:
+    new_vectors, last = store.ledger.new_vectors, 0
+    while page := new_vectors.missing(after=last, limit=PASSAGES_AT_ONCE):
+        if texts := _texts(store, page):
+            new_vectors.keep(list(texts), new.embed_documents(list(texts.values())))
+        last = page[-1].id
+        if progress is not None:
+            progress(*new_vectors.counts())
+        if len(page) < PASSAGES_AT_ONCE:
+            return  # what is missing now was stored meanwhile, and there may always be more of it
+
+
+def _texts(store: MemoryStore, page: Sequence[UnembeddedPassage]) -> dict[int, str]:
+    """Texts to embed, by passage, without those of memories deleted meanwhile."""
+    memories = store.ledger.load([passage.memory for passage in page])
+    return {
+        passage.id: passage.text if (known := passage_text(memory, passage.part)) is None else known.embedded
+        for passage in page
+        if (memory := memories.get(passage.memory)) is not None
+    }
+
+
+def _take_over(store: MemoryStore, new: ProbedEmbedder, *, most: int) -> bool:
+    """Start using the new vectors unless more than ``most`` are missing; True if it did. Inside a transaction.
+
+    What was stored while the last page was embedded is embedded while everybody waits: writers that never rest would
+    otherwise always be ahead.
+    """
+    if len(store.ledger.new_vectors.missing(limit=most + 1)) > most:
+        return False
+    _embed_missing(store, new, None)
+    store.ledger.new_vectors.take_over()
+    store.ledger.outbox.begin(None)  # an index outside the ledger has to be fed anew
+    return True
+
+
+def _rebuild(store: MemoryStore) -> None:
+    """Rebuild an index after a change of vectors; one outside the ledger that fails now recovers later."""
+    try:
+        store.dense.rebuild()
+    except BackendError as error:
+        _logger.warning("the vector index could not be made anew and will be later: %s", error)
+
+
+EPISODES_AT_ONCE: Final = 16
+"""Episodes that are embedded and written at a time: what a crash can lose."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gap:
+    """Passages that an episode is missing, and those it should not have or that have other texts now."""
+
+    episode: EpisodicMemory
+    missing: tuple[PassageText, ...]
+    wrong: frozenset[str]
+
+
+def reindex(store: MemoryStore, *, progress: Progress | None = None) -> int:
+    """Give every episode exactly the passages that the store's settings ask for.
+
+    What is done is kept: after a crash or an error, another call goes on where it was.
+
+    Args:
+        store: What to bring up to date; it may be written and searched meanwhile.
+        progress: Told after every page how many episodes have been looked at, and of how many.
+
+    Returns:
+        How many episodes were changed.
+
+    Raises:
+        EmbeddingError: The embedder failed; what was done before stays.
+        BackendError: The store cannot be written; likewise.
+    """
+    total, done, changed, last = store.ledger.statistics(None).episodes, 0, 0, 0
+    while rows := store.ledger.episode_rows(after=last, limit=EPISODES_AT_ONCE):
+        changed += _brought_up_to_date(store, rows)
+        done, last = done + len(rows), rows[-1]
+        if progress is not None:
+            progress(done, max(done, total))
+    return changed
+
+
+def _brought_up_to_date(store: MemoryStore, rows: Sequence[int]) -> int:
+    """Close the gaps of some episodes in one transaction; returns how many had any."""
+    while (closed := _closed(store, rows, _gaps(store, rows))) is None:
+        pass  # an episode has changed meanwhile
+    return closed
+
+
+def _closed(store: MemoryStore, rows: Sequence[int], gaps: Sequence[_Gap]) -> int | None:
+    """Close the gaps of episodes and return how many there are; None if they are no longer the same."""
+    if not gaps:
+        return 0
+
+    def change(passages: list[list[NewPassage]]) -> int | None:
+        if _gaps(store, rows) != gaps:
+            return None
+        for gap, its_passages in zip(gaps, passages, strict=True):
+            store.put_passages(gap.episode, its_passages, outdated=gap.wrong)
+        return len(gaps)
+
+    return store.write([gap.missing for gap in gaps], change, within={gap.episode.scope for gap in gaps})
+
+
+def _gaps(store: MemoryStore, rows: Sequence[int]) -> list[_Gap]:
+    memories = store.ledger.load(rows)
+    found = (_gap(store, memory) for memory in memories.values() if isinstance(memory, EpisodicMemory))
+    return [gap for gap in found if gap is not None]
+
+
+def _gap(store: MemoryStore, episode: EpisodicMemory) -> _Gap | None:
+    wanted = {text.part: text for text in passage_texts(episode, searched=store.searched)}
+    stored = {passage.part: passage for passage in store.ledger.passages_of(episode.scope, id=episode.id)}
+    right = {part for part, passage in stored.items() if part in wanted and passage.text == wanted[part].text}
+    ours = {part for part in stored if part == episode.kind or turn_place(part) is not None}
+    missing, wrong = tuple(text for part, text in wanted.items() if part not in right), frozenset(ours - right)
+    return _Gap(episode=episode, missing=missing, wrong=wrong) if missing or wrong else None
+
+
+Index: TypeAlias = Literal["sparse", "dense", "all"]
+
+
+def verify(store: MemoryStore) -> VerificationReport:
+    """Check the ledger, and compare both indexes with it."""
+    return store.ledger.verify().joined(store.keyword.verify()).joined(store.dense.verify())
+
+
+def rebuild(store: MemoryStore, what: Index) -> None:
+    """Rebuild one index, or all, from the ledger.
+
+    Raises:
+        ValidationError: There is no such index; nothing was done.
+    """
+    if what not in get_args(Index):
+        raise ValidationError(f"unknown index {what!r}; one of: {', '.join(get_args(Index))}")
+    if what != "dense":
+        store.keyword.rebuild()
+    if what != "sparse":
+        store.dense.rebuild()

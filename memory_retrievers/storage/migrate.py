@@ -1,0 +1,249 @@
+"""Copies a store into another, of any backend: without loss, and resumable at any point.
+
+Before anything is written, the whole source is checked as an import checks a file.
+
+A note in the target records the progress. Memories are copied in pages; those that already exist are recognised by
+scope and id. Records without such a name (reviews, queues, associations, the audit log) are written with the characters
+in one transaction that also updates the note, and so are complete or absent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import chain, islice, zip_longest
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from memory_retrievers.errors import ConfigurationError, EmbeddingMismatchError
+from memory_retrievers.models.contents import Contents, Problems, Progress, StoredMemory, VerificationReport
+from memory_retrievers.models.results import PendingReview
+from memory_retrievers.models.storage import ReviewJob
+from memory_retrievers.storage import export as transfer
+from memory_retrievers.storage import export_format, maintenance
+from memory_retrievers.storage.embedder import Fingerprint
+from memory_retrievers.storage.export_format import Record
+from memory_retrievers.storage.store import MemoryStore
+
+if TYPE_CHECKING:
+    from memory_retrievers.backends.sql.ledger import SQLLedger
+
+
+NOTE: Final = "moving"
+"""The name of the note; its values follow. Once the move is verified it is blank."""
+
+BEGUN: Final = "begun"
+COPIED: Final = "copied"
+
+
+def move(source: SQLLedger, target: MemoryStore, *, progress: Progress | None = None) -> None:
+    """Copy everything, or continue an interrupted copy; :func:`check` ends the migration.
+
+    Args:
+        source: Store to read, as of one point in time; it must not be written until the migration has ended.
+        target: An empty store, or one that such a move was begun into.
+        progress: Told of every page, first while the source is looked through and then of what is in.
+
+    Raises:
+        ConfigurationError: The target holds something else, or a move into the source has not ended.
+        EmbeddingMismatchError: The target's embedder is not the source's.
+        BackendError: Something in the source is damaged, so that an import would not take it; this call has
+            written nothing.
+    """
+    if not _is_copied(source, target.ledger):
+        _require_importable(source, progress)
+    with source.contents() as contents, closing(transfer.records_of(contents)) as records:
+        state = _begin_or_go_on(target.ledger, contents)
+        if state == COPIED:
+            return
+        _move_memories(contents, records, target, going_on=state == BEGUN, progress=progress)
+        with target.ledger.transaction():
+            if target.ledger.notes()[NOTE] == BEGUN:  # nobody else has ended it
+                _move_the_rest(source, records, target)
+                target.ledger.write_notes({NOTE: COPIED})
+
+
+def check(source: SQLLedger, target: MemoryStore, *, progress: Progress | None = None) -> VerificationReport:
+    """Compare the contents of the two stores, verify the target, and end the migration if both agree.
+
+    Args:
+        source: Where it was moved from.
+        target: Where it is now.
+        progress: Told now and then how many memories are compared, and of how many.
+
+    Returns:
+        What was looked at in the target, and what is wrong, every difference being a problem.
+    """
+    differences = Problems()
+    differences.add(_differences(source, target.ledger, progress))
+    report = maintenance.verify(target).joined(VerificationReport(problems=differences.listed()))
+    if report.ok:
+        target.ledger.write_notes({NOTE: ""})
+    return report
+
+
+def _is_copied(source: SQLLedger, target: SQLLedger) -> bool:
+    """Reject unsuitable stores before they are read; True if everything is already copied."""
+    with source.contents() as contents:
+        if contents.notes.get(NOTE):
+            raise ConfigurationError("the store to move from is not whole: end the move into it first")
+        return _state(target, contents) == COPIED
+
+
+def _require_importable(source: SQLLedger, progress: Progress | None) -> None:
+    """Check everything as strictly as an import does."""
+    with source.contents() as contents, closing(transfer.records_of(contents)) as records:
+        dimension, total = export_format.header_of(contents).dimension, contents.memory_count
+        for number, record in enumerate(records, start=1):
+            transfer.require_importable(record, dimension)
+            if progress is not None and number <= total and number % transfer.PAGE == 0:
+                progress(number, total)
+
+
+def _begin_or_go_on(target: SQLLedger, contents: Contents) -> str:
+    """Reject an unsuitable target, or record the migration in it; returns the note that was there."""
+    with target.transaction():
+        state = _state(target, contents)
+        if not state:
+            embedder = Fingerprint.noted(contents.notes)
+            target.write_notes({**({} if embedder is None else embedder.notes()), NOTE: BEGUN})
+        return state
+
+
+def _state(target: SQLLedger, contents: Contents) -> str:
+    """Read the note of a suitable target."""
+    notes = target.notes()
+    state = notes.get(NOTE, "")
+    if not state:
+        _require_empty(target)
+    _require_embedder(Fingerprint.noted(notes), Fingerprint.noted(contents.notes))
+    return state
+
+
+def _require_empty(target: SQLLedger) -> None:
+    with target.contents() as there:
+        if any(export_format.header_of(there).counts().values()):
+            raise ConfigurationError(
+                "the store to move into holds something already: name one that is empty, or not made yet. "
+                "Nothing was changed."
+            )
+
+
+def _require_embedder(there: Fingerprint | None, here: Fingerprint | None) -> None:
+    if there is None or here is None:
+        return
+    if there.embedder_id != here.embedder_id or not there.has_vectors_like(here):
+        raise EmbeddingMismatchError(
+            f"the store to move into is one of the embedder {there.embedder_id!r}, and the vectors are from "
+            f"{here.embedder_id!r}: move into a new store, or reembed one of them first. Nothing was changed."
+        )
+
+
+def _move_memories(
+    contents: Contents, records: Iterator[Record], target: MemoryStore, *, going_on: bool, progress: Progress | None
+) -> None:
+    """Copy the memories, which are the bulk and come first."""
+    dimension = export_format.header_of(contents).dimension
+    memories = (record for record in islice(records, contents.memory_count) if isinstance(record, StoredMemory))
+    done = 0
+    while page := list(islice(memories, transfer.PAGE)):
+        for stored in page:
+            export_format.require_whole(stored, dimension)
+        with target.ledger.transaction():
+            new = [stored for stored in page if not (going_on and _is_there(target.ledger, stored))]
+            # a page at once: a database far away is asked less often
+            target.add([stored.memory for stored in new], [stored.passages for stored in new])
+        done += len(page)
+        if progress is not None:
+            progress(done, contents.memory_count)
+
+
+def _is_there(target: SQLLedger, stored: StoredMemory) -> bool:
+    """Return True if an earlier call copied it; its vectors are compared with all others at the end."""
+    memory = stored.memory
+    found = target.get(scope=memory.scope, id=memory.id)
+    if found is not None and found != memory:
+        raise ConfigurationError(
+            f"{transfer.name_of(stored)} is not what it was when this move was begun: one of the stores was changed "
+            "meanwhile. Move into a new store"
+        )
+    return found is not None
+
+
+def _move_the_rest(source: SQLLedger, records: Iterator[Record], target: MemoryStore) -> None:
+    """Copy the other records; reviews that belong to a job become one job again."""
+    in_jobs: Counter[PendingReview] = Counter()
+    for job in _review_jobs(source):
+        target.ledger.add_pending_reviews(job.reviews, merge=False)
+        target.ledger.conversations.take_reviews(job.scope, conversation=job.conversation, at=job.reviewed_at)
+        in_jobs.update(job.reviews)
+    for record in records:
+        if isinstance(record, PendingReview) and in_jobs[record]:
+            in_jobs[record] -= 1
+        else:
+            transfer.restore(target, record)
+
+
+def _review_jobs(ledger: SQLLedger) -> Iterator[ReviewJob]:
+    for scope in ledger.conversations.scopes():
+        yield from ledger.conversations.review_jobs(scope)
+
+
+class _DigestedRecord(NamedTuple):
+    """A stored record: its name in messages, and a digest of its content."""
+
+    name: str
+    digest: bytes
+
+
+def _differences(source: SQLLedger, target: SQLLedger, progress: Progress | None) -> Iterator[str]:
+    """Compare two streams of records in any order, keeping only those not matched yet."""
+    unmatched: Counter[_DigestedRecord] = Counter()
+    with (
+        source.contents() as here,
+        target.contents() as there,
+        closing(transfer.records_of(here)) as ours,
+        closing(transfer.records_of(there)) as theirs,
+    ):
+        both = zip_longest(_digests(source, ours), _digests(target, theirs))
+        for number, sides in enumerate(both, start=1):
+            for told, count in zip(sides, (1, -1), strict=True):
+                if told is not None:
+                    unmatched[told] += count
+                    if not unmatched[told]:
+                        del unmatched[told]
+            if progress is not None and number <= here.memory_count and number % transfer.PAGE == 0:
+                progress(number, here.memory_count)
+    yield from _sentences(unmatched)
+
+
+def _sentences(unmatched: Counter[_DigestedRecord]) -> Iterator[str]:
+    missing = {told.name for told, count in unmatched.items() if count > 0}
+    surplus = {told.name for told, count in unmatched.items() if count < 0}
+    for name in sorted(missing | surplus):
+        if name in missing and name in surplus:
+            yield f"{name} is not the same in both stores"
+        else:
+            yield f"{name} is {'missing in the store moved to' if name in missing else 'not in the store moved from'}"
+
+
+def _digests(ledger: SQLLedger, records: Iterator[Record]) -> Iterator[_DigestedRecord]:
+    told = (
+        _DigestedRecord(transfer.name_of(record), _digest([export_format.encode(transfer.line_of(record))]))
+        for record in records
+    )
+    jobs = (
+        _DigestedRecord(f"a review under way in scope {job.scope!r}", _digest(_job_lines(job)))
+        for job in _review_jobs(ledger)
+    )
+    return chain(told, jobs)
+
+
+def _job_lines(job: ReviewJob) -> list[bytes]:
+    said = {"at": job.reviewed_at.isoformat(), "said": [each.model_dump(mode="json") for each in job.conversation]}
+    return [export_format.encode(line) for line in (said, *map(export_format.review_line, job.reviews))]
+
+
+def _digest(lines: Sequence[bytes]) -> bytes:
+    return hashlib.blake2b(b"".join(lines), digest_size=16).digest()

@@ -1,0 +1,330 @@
+"""Opens the storage of a place, and records its owner."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+
+import filelock
+
+from memory_retrievers.backends.files import PRIVATE, Access, Folder
+from memory_retrievers.errors import ConfigurationError, Extra, StoreLockedError, required
+from memory_retrievers.settings import POOL_SIZE
+from memory_retrievers.storage.options import ResolvedOptions
+
+if TYPE_CHECKING:
+    from memory_retrievers.backends.sql.ledger import SQLLedger
+    from memory_retrievers.backends.sql.sync import SQLAdoptedRows
+    from memory_retrievers.protocols import KeywordIndex, VectorIndex
+
+
+STORE_FILE: Final = "memory.db"
+"""The file in a store's directory that holds everything."""
+
+CHROMA_DIRECTORY: Final = "chroma"
+"""Beside it, what Chroma keeps: a projection of the file, which can be thrown away at any time."""
+
+_PSYCOPG: Final = Extra(package="psycopg", module="psycopg", name="postgres")
+_POOL: Final = Extra(package="psycopg-pool", module="psycopg_pool", name="postgres")
+_SERVERS: Final = ("postgresql://", "postgres://")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """A ledger, its indexes, and the known rows of a collection it was filled from.
+
+    Attributes:
+        ledger: Stores the memories.
+        keyword: The BM25 index.
+        dense: The vector index.
+        adopted: The known rows of a collection of the user's.
+        sole_writer: Whether no other process can write, so that all leases found are stale.
+    """
+
+    ledger: SQLLedger
+    keyword: KeywordIndex
+    dense: VectorIndex
+    adopted: SQLAdoptedRows
+    sole_writer: bool
+
+
+def in_file(parts: ResolvedOptions, file: Path | None, *, read_only: bool = False) -> Storage:
+    """Open a SQLite file with Chroma beside it.
+
+    Args:
+        parts: Options of the store.
+        file: The file, created if it is missing; None keeps everything in memory.
+        read_only: Open it for reading only.
+
+    Raises:
+        ConfigurationError: A newer version of the package wrote the file.
+        BackendError: It cannot be opened.
+    """
+    from memory_retrievers.backends.sqlite import SQLiteLedger
+    from memory_retrievers.backends.vectors import ExactVectorIndex
+
+    ledger = SQLiteLedger(file, read_only=read_only, access=parts.access)
+    try:
+        exact = ExactVectorIndex(ledger)
+        folder = None if file is None else file.parent / CHROMA_DIRECTORY
+        dense = exact if read_only else _projected(parts, ledger, exact=exact, folder=folder)
+        return _storage(ledger, _keyword(parts, ledger), dense, sole_writer=file is not None and not read_only)
+    except BaseException:
+        ledger.close()
+        raise
+
+
+def on_server(
+    parts: ResolvedOptions, url: str, *, pool_size: int = POOL_SIZE, within: str | None = None, read_only: bool = False
+) -> Storage:
+    """Open a PostgreSQL database.
+
+    Args:
+        parts: Options of the store.
+        url: Address of the database; missing tables are created.
+        pool_size: Maximum number of connections.
+        within: Confine every connection to this scope and those below it; None does not confine it.
+        read_only: Open it for reading only, without Chroma.
+
+    Raises:
+        MissingExtraError: psycopg is not installed.
+        ConfigurationError: A newer version of the package made the tables, or they cannot be made.
+        StoreLockedError: The server takes no writes.
+        BackendError: The database cannot be reached.
+    """
+    from memory_retrievers.backends.vectors import ExactVectorIndex
+
+    with required(_PSYCOPG, _POOL):
+        from memory_retrievers.backends.postgres import PostgresLedger
+        from memory_retrievers.backends.postgres.vectors import HNSWVectorIndex
+
+    ledger = PostgresLedger(url, pool_size=pool_size, within=within, read_only=read_only)
+    try:
+        exact = ExactVectorIndex(ledger)
+        if read_only or isinstance(parts.dense, str):
+            exact_limit = None if parts.dense == "exact" else parts.retrieval.exact_limit
+            dense: VectorIndex = HNSWVectorIndex(ledger, exact=exact, exact_limit=exact_limit)
+        else:
+            dense = _projected(parts, ledger, exact=exact, folder=None)
+        return _storage(ledger, _keyword(parts, ledger), dense, sole_writer=False)
+    except BaseException:
+        ledger.close()
+        raise
+
+
+def is_server(place: str | Path) -> bool:
+    """Return True if the place of a store is the address of a PostgreSQL database."""
+    return isinstance(place, str) and place.startswith(_SERVERS)
+
+
+def is_made(place: str | Path) -> bool:
+    """Return True if a store exists; checking creates none.
+
+    Args:
+        place: The store's directory, or the address of its database.
+
+    Raises:
+        BackendError: The database cannot be reached.
+    """
+    if isinstance(place, str) and is_server(place):
+        with required(_PSYCOPG, _POOL):
+            from memory_retrievers.backends.postgres import migrations
+        return migrations.is_made(place)
+    return (Path(place) / STORE_FILE).is_file()
+
+
+def noted_embedder(place: str | Path) -> str | None:
+    """Id of the embedder that filled a store; None if it has embedded nothing yet.
+
+    It only looks, also beside a process that writes the store; the store need not be of this version's schema.
+
+    Args:
+        place: The store's directory, or the address of its database.
+
+    Raises:
+        ConfigurationError: A newer version of the package wrote the store.
+        BackendError: The store cannot be read.
+    """
+    if isinstance(place, str) and is_server(place):
+        with required(_PSYCOPG, _POOL):
+            from memory_retrievers.backends.postgres import migrations
+        return migrations.read_note(place, "embedder_id")
+    from memory_retrievers.backends.sqlite.database import read_note
+
+    return read_note(Path(place) / STORE_FILE, "embedder_id")
+
+
+def _storage(ledger: SQLLedger, keyword: KeywordIndex, dense: VectorIndex, *, sole_writer: bool) -> Storage:
+    from memory_retrievers.backends.sql.sync import SQLAdoptedRows
+
+    adopted = SQLAdoptedRows(ledger.database)
+    return Storage(ledger=ledger, keyword=keyword, dense=dense, adopted=adopted, sole_writer=sole_writer)
+
+
+def _projected(parts: ResolvedOptions, ledger: SQLLedger, *, exact: VectorIndex, folder: Path | None) -> VectorIndex:
+    from memory_retrievers.backends.chroma.collection import ChromaProjection
+    from memory_retrievers.backends.chroma.index import ProjectedVectorIndex
+
+    client = None if isinstance(parts.dense, str) else parts.dense
+    return ProjectedVectorIndex(
+        ledger,
+        exact=exact,
+        projection=ChromaProjection(None if client else folder, client=client, access=parts.access),
+        exact_limit={"chroma": 0, "exact": None}.get(str(parts.dense), parts.retrieval.exact_limit),
+        at_once=parts.dense == "chroma",
+    )
+
+
+def _keyword(parts: ResolvedOptions, ledger: SQLLedger) -> KeywordIndex:
+    from memory_retrievers.backends.rank_bm25 import RankBM25KeywordIndex
+    from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
+
+    k1, b = parts.retrieval.bm25_k1, parts.retrieval.bm25_b
+    postings = PostingsKeywordIndex(ledger, k1=k1, b=b)
+    if parts.keyword == "sqlite_bm25":
+        return postings
+    # The postings are kept up all the same, so that the store, or a copy of it, can be opened with either engine.
+    return RankBM25KeywordIndex(ledger, k1=k1, b=b, postings=postings)
+
+
+LOCK_FILE: Final = "LOCK"
+OWNER_FILE: Final = "OWNER"
+"""Holds the process id of the owner; beside the lock, since a contender empties the lock file."""
+
+
+class Shareable(Protocol):
+    """An open store that several holders in a process may share."""
+
+    @property
+    def settings(self) -> Hashable:
+        """Settings that a holder must ask for; they may change while the store is open."""
+        ...
+
+    def close(self) -> None:
+        """Release all resources."""
+        ...
+
+
+SharedT = TypeVar("SharedT", bound=Shareable)
+
+
+@dataclass(eq=False)
+class _Live(Generic[SharedT]):
+    shared: SharedT
+    lock: filelock.BaseFileLock
+    process: int = field(default_factory=os.getpid)
+    holders: int = 1
+    closed: threading.Event = field(default_factory=threading.Event)
+
+
+_live: dict[Path, _Live[Shareable]] = {}
+# Reentrant: a handle that is garbage collected while another is being opened lets go of its share right then.
+_registry = threading.RLock()
+if hasattr(os, "register_at_fork"):  # a child must not inherit it from a thread that it does not have
+    os.register_at_fork(before=_registry.acquire, after_in_parent=_registry.release, after_in_child=_registry.release)
+
+
+def share(
+    directory: Path, *, settings: Hashable, build: Callable[[], SharedT], access: Access = PRIVATE
+) -> tuple[SharedT, Callable[[], None]]:
+    """Return the open store of a directory and a function to release it; the last release closes it.
+
+    Args:
+        directory: The store's directory, which exists.
+        settings: What this holder asks for; the store that is open already must have the same.
+        build: Opens the store; called by the first holder, once the directory is locked.
+        access: The modes of the files that are made.
+
+    Raises:
+        StoreLockedError: Another process writes this store, or nothing can be written there.
+        ConfigurationError: This process has it open with other settings, or a link stands in the place of a file.
+    """
+    place = directory.resolve()
+    while True:
+        with _registry:
+            live = _live.get(place)
+            if live is None or live.process != os.getpid():
+                live = _live[place] = _opened(place, build, access)
+                break
+            if live.holders:
+                if live.shared.settings != settings:
+                    raise ConfigurationError(
+                        f"{directory} is open in this process with other settings: close it first, or open it the "
+                        "same way"
+                    )
+                live.holders += 1
+                break
+        live.closed.wait()  # its last holder is letting go of it
+    return live.shared, lambda: _let_go(place, live)  # type: ignore[return-value]  # built by `build`
+
+
+def _opened(place: Path, build: Callable[[], SharedT], access: Access) -> _Live[Shareable]:
+    try:
+        with Folder(place) as folder:
+            lock = _locked(folder, access)
+            try:
+                folder.overwrite(OWNER_FILE, str(os.getpid()).encode(), access)
+            except BaseException:
+                lock.release()
+                raise
+    except OSError as error:
+        raise _unlockable(place, error) from error
+    try:
+        return _Live(build(), lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _locked(folder: Folder, access: Access) -> filelock.BaseFileLock:
+    # The lock file is made, or seen to be one, in the directory that is held; the mode of one that is there is kept.
+    mode = folder.settle(LOCK_FILE, access)
+    lock = filelock.FileLock(folder.path / LOCK_FILE, timeout=0, thread_local=False, mode=mode)
+    try:
+        lock.acquire()
+    except filelock.Timeout as error:
+        raise StoreLockedError(
+            f"{folder.path} is being written by {_owner(folder)}: close it there, or look into it with "
+            "AgentMemory.open(path, read_only=True)"
+        ) from error
+    return lock
+
+
+def _unlockable(place: Path, error: OSError) -> StoreLockedError | ConfigurationError:
+    if error.errno in {errno.EROFS, errno.EACCES, errno.EPERM}:
+        return StoreLockedError(
+            f"{place} cannot be locked for writing: {error.strerror}; look into it with "
+            "AgentMemory.open(path, read_only=True)"
+        )
+    return ConfigurationError(f"{place} cannot be locked for writing: {error.strerror}")
+
+
+def _owner(folder: Folder) -> str:
+    with contextlib.suppress(OSError, ConfigurationError):
+        process = folder.read(OWNER_FILE, 20).decode("ascii", errors="replace").strip()
+        if process.isdigit():
+            return f"process {process}"
+    return "another process"
+
+
+def _let_go(place: Path, live: _Live[Shareable]) -> None:
+    if live.process != os.getpid():
+        return  # a forked child holds nothing: the store is its parent's
+    with _registry:
+        live.holders -= 1
+        if live.holders:
+            return
+    # outside the registry: a worker may take long to end, and nobody else has to wait for that
+    try:
+        live.shared.close()
+    finally:
+        live.lock.release()
+        with _registry:
+            del _live[place]
+        live.closed.set()

@@ -1,0 +1,213 @@
+"""Options of a store: embedder, engines, settings and clock, with all defaults resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
+
+from memory_retrievers.backends.files import PRIVATE, SHARED_GROUP, Access
+from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.models import AnyMemory, Draft
+from memory_retrievers.models.messages import Message
+from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings, ToolSettings
+
+if TYPE_CHECKING:
+    from memory_retrievers.backends.chroma.collection import ChromaClient
+    from memory_retrievers.backends.embeddings.adapt import AnyEmbedder
+    from memory_retrievers.backends.language_models import AnyLanguageModel
+    from memory_retrievers.protocols import Clock, Embedder, Judge, LanguageModel, Segmenter
+
+BeforeStore: TypeAlias = "Callable[[Message | Draft | AnyMemory], Message | Draft | AnyMemory | None]"
+"""Sees every message before it is queued and every memory before it is stored; gives it, changed or not, or None."""
+
+DenseEngine: TypeAlias = "Literal['auto', 'exact', 'chroma'] | ChromaClient"
+"""How vectors are searched: ``exact``: by comparing with every one. ``auto``: exactly in small scopes, by Chroma's HNSW
+in wide ones, once it has been filled in the background. ``chroma``: always by Chroma, filled before each search. A
+client of a Chroma server or of Chroma Cloud: as ``auto``, with the collection there."""
+
+KeywordEngine: TypeAlias = Literal["sqlite_bm25", "rank_bm25"]
+
+
+class StoreOptions(TypedDict, total=False):
+    """Options of a store: whatever opens or makes an ``AgentMemory`` takes each of them by its name.
+
+    What is left out, or None, is the default.
+
+    Attributes:
+        embedder: What turns text into vectors: a LangChain, LlamaIndex or Chroma embedder, or a function from a list
+            of texts to a list of vectors. Default: the bundled all-MiniLM-L6-v2, which needs no network.
+        embedder_id: The name the store remembers the embedder by. Default: derived from the embedder.
+        retrieval: How to rank and show. Default: ``RetrievalSettings()``; ``RetrievalSettings.reference()`` is the
+            specification.
+        clock: What tells the time. Default: the system's clock.
+        dense: How vectors are searched: ``auto`` exactly in small scopes and by Chroma in wide ones (see
+            ``RetrievalSettings.exact_limit``), ``exact``, ``chroma``, or the client of a Chroma server or of Chroma
+            Cloud, which then answers in wide scopes. Default: ``auto``; with PostgreSQL, pgvector's HNSW answers in
+            wide scopes instead, and ``chroma`` is not to be had.
+        language_model: What cuts conversations into episodes, learns facts from them and judges what was used: a
+            LangChain chat model, a LlamaIndex LLM, or an object with ``generate(system, user, schema)``. Default:
+            none; episodes and reviews are made by rules, and no facts are learned.
+        segmenter: What cuts conversations into episodes: an object with ``segment(messages, context)``, see
+            ``protocols.Segmenter``. Default: the language model, or rules where there is none.
+        judge: What rates retrieved memories: an object with ``rate(conversation, memories, embed=...)``, see
+            ``protocols.Judge``. Default: the language model, or rules where there is none.
+        ingestion: How messages become episodes, and episodes facts. Default: ``IngestionSettings()``.
+        review: How retrieved memories are reviewed. Default: ``ReviewSettings()``.
+        before_store: Sees every message before it is queued and every memory before it is stored; gives it back,
+            changed or not, or None to keep it out. For redaction and consent. Default: everything is stored as it is.
+        tools: What the memory tools keep to. Default: ``ToolSettings.from_environment()``.
+    """
+
+    embedder: AnyEmbedder | None
+    embedder_id: str | None
+    retrieval: RetrievalSettings | None
+    clock: Clock | None
+    dense: DenseEngine | None
+    language_model: AnyLanguageModel | None
+    segmenter: Segmenter | None
+    judge: Judge | None
+    ingestion: IngestionSettings | None
+    review: ReviewSettings | None
+    before_store: BeforeStore | None
+    tools: ToolSettings | None
+
+
+class SystemClock:
+    """The system clock; all instances are equal."""
+
+    def now(self) -> datetime:
+        """Return the current time in UTC."""
+        return datetime.now(UTC)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SystemClock)
+
+    def __hash__(self) -> int:
+        return hash(SystemClock)
+
+
+def chosen_embedder(embedder: AnyEmbedder | None, *, embedder_id: str | None) -> Embedder:
+    """Adapt the embedder a caller has given; None gives the bundled one.
+
+    Raises:
+        ConfigurationError: It embeds in no known way, or the id is blank.
+    """
+    # imported here, so that importing the package loads no numpy
+    from memory_retrievers.backends.embeddings.adapt import adapt
+    from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
+
+    return adapt(MiniLMEmbedder() if embedder is None else embedder, embedder_id=embedder_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedOptions:
+    """Options of a store with every default filled in.
+
+    ``language_model`` is ``given_language_model`` in the package's shape, which is made anew each time and so is equal
+    to nothing; two holders are compared by what they gave.
+    """
+
+    embedder: Embedder
+    retrieval: RetrievalSettings
+    clock: Clock
+    keyword: KeywordEngine
+    dense: DenseEngine
+    language_model: LanguageModel | None
+    given_language_model: AnyLanguageModel | None
+    segmenter: Segmenter | None
+    judge: Judge | None
+    ingestion: IngestionSettings
+    review: ReviewSettings
+    before_store: BeforeStore | None
+    tools: ToolSettings
+    shared_group: bool = False
+
+    @classmethod
+    def chosen(cls, options: StoreOptions, *, keyword: KeywordEngine, shared_group: bool = False) -> ResolvedOptions:
+        """Fill in the defaults of what a caller has asked for.
+
+        Args:
+            options: What was given by name.
+            keyword: The BM25 engine.
+            shared_group: Whether the files are for all users of the directory's group.
+
+        Raises:
+            TypeError: There is no option of such a name.
+            ConfigurationError: The embedder, language model, segmenter or judge works in no known way, there is no
+                such engine, or an environment variable is wrong.
+        """
+        if unknown := sorted(options.keys() - StoreOptions.__optional_keys__):
+            raise TypeError(
+                f"unexpected keyword argument {unknown[0]!r}; the options of a store are "
+                f"{', '.join(sorted(StoreOptions.__optional_keys__))}"
+            )
+        dense = options.get("dense")
+        if keyword not in {"sqlite_bm25", "rank_bm25"}:
+            raise ConfigurationError(f"unknown keyword engine {keyword!r}; one of: sqlite_bm25, rank_bm25")
+        if isinstance(dense, str) and dense not in {"auto", "exact", "chroma"}:
+            raise ConfigurationError(f"unknown dense engine {dense!r}; one of: auto, exact, chroma, or a Chroma client")
+        _check_method("segmenter", options.get("segmenter"), method="segment")
+        _check_method("judge", options.get("judge"), method="rate")
+        clock, language_model, tools = options.get("clock"), options.get("language_model"), options.get("tools")
+        return cls(
+            embedder=chosen_embedder(options.get("embedder"), embedder_id=options.get("embedder_id")),
+            retrieval=options.get("retrieval") or RetrievalSettings(),
+            clock=SystemClock() if clock is None else clock,
+            keyword=keyword,
+            dense="auto" if dense is None else dense,
+            language_model=None if language_model is None else _adapted(language_model),
+            given_language_model=language_model,
+            segmenter=options.get("segmenter"),
+            judge=options.get("judge"),
+            ingestion=options.get("ingestion") or IngestionSettings(),
+            review=options.get("review") or ReviewSettings(),
+            before_store=options.get("before_store"),
+            tools=ToolSettings.from_environment() if tools is None else tools,
+            shared_group=shared_group,
+        )
+
+    @property
+    def access(self) -> Access:
+        """Modes of the files that are created."""
+        return SHARED_GROUP if self.shared_group else PRIVATE
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """Options on which two holders of one store must agree: the embedder by name, the rest by equality."""
+        return self.settings_with(self.embedder.id)
+
+    def settings_with(self, embedder_id: str) -> tuple[object, ...]:
+        """Return :attr:`settings` for an embedder of this name, after the store has changed its embedder."""
+        return (
+            embedder_id,
+            self.retrieval,
+            self.keyword,
+            self.dense,
+            self.clock,
+            self.given_language_model,
+            self.segmenter,
+            self.judge,
+            self.ingestion,
+            self.review,
+            self.before_store,
+            self.tools,
+            self.shared_group,
+        )
+
+
+def _adapted(language_model: AnyLanguageModel) -> LanguageModel:
+    from memory_retrievers.backends.language_models import adapt
+
+    return adapt(language_model)
+
+
+def _check_method(option: str, given: object, *, method: str) -> None:
+    if given is None or (callable(getattr(given, method, None)) and not isinstance(given, type)):
+        return
+    kind = f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
+    raise ConfigurationError(
+        f"{option}= takes an object with the method {method}, as memory_retrievers.protocols.{option.capitalize()} "
+        f"describes it, not {kind}"
+    )

@@ -1,0 +1,527 @@
+"""The store: memories, passages, vectors and indexes, kept consistent by one transaction."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
+from memory_retrievers.models import AnyMemory, Draft, MemoryKey, SemanticMemory, scopes
+from memory_retrievers.models.memories import changed
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.results import PendingReview
+from memory_retrievers.models.selection import TURN, NewPassage, Passage
+from memory_retrievers.protocols import Clock, Embedder, KeywordIndex, VectorIndex
+from memory_retrievers.storage.drafts import complete
+from memory_retrievers.storage.embedder import StoreEmbedder
+from memory_retrievers.storage.tracing import EMBED, span
+from memory_retrievers.text.passages import PassageText, Searched, passage_texts, with_vectors
+
+if TYPE_CHECKING:
+    from memory_retrievers.backends.sql.ledger import SQLLedger
+    from memory_retrievers.models.selection import Vector, Vectors
+    from memory_retrievers.storage.embedder import ProbedEmbedder
+
+
+FoundT = TypeVar("FoundT")
+VectorT = TypeVar("VectorT", "Vector", "Vectors")
+RecordT = TypeVar("RecordT", bound="Message | Draft | AnyMemory")
+
+
+Revision: TypeAlias = Callable[[AnyMemory], Mapping[str, object]]
+"""The fields a memory is to have, told from what it is."""
+
+
+_ERASED_TOGETHER: Final = 256
+"""Episodes whose messages are erased in one transaction."""
+
+
+class _Transaction(threading.local):
+    """The transaction of a thread: whether one is open, and the ids of the passages deleted in it."""
+
+    is_open = False
+
+    def __init__(self) -> None:
+        self.deleted: list[int] = []
+
+
+class MemoryStore:
+    """Storage of memories: the ledger, its indexes, and the embedder that fills them.
+
+    Args:
+        ledger: Stores the memories.
+        keyword: The BM25 index.
+        dense: The vector index.
+        embedder: Must be the one the store was filled with.
+        clock: Source of the current time.
+        before_store: Hook that receives every record before it is stored, and returns it, changed or not, or None.
+        searched: Which texts of an episode are searchable, and so stored as its passages.
+
+    Raises:
+        EmbeddingMismatchError: The store was filled with an embedder of another id.
+    """
+
+    def __init__(
+        self,
+        ledger: SQLLedger,
+        *,
+        keyword: KeywordIndex,
+        dense: VectorIndex,
+        embedder: Embedder,
+        clock: Clock,
+        before_store: Callable[[Any], Any] | None = None,
+        searched: Searched = "turns",
+    ) -> None:
+        self.ledger = ledger
+        self.keyword = keyword
+        self.dense = dense
+        self.clock = clock
+        self.searched: Final = searched
+        self._before_store = before_store
+        self.embedder = StoreEmbedder(ledger, embedder, forget_vectors=lambda: dense.forget(None))
+        self._transaction = _Transaction()
+
+    def now(self) -> datetime:
+        """Return the current time in UTC."""
+        moment = self.clock.now()
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+    def admitted(self, record: RecordT) -> RecordT | None:
+        """Return the record as it may be stored, or None if it may not.
+
+        Raises:
+            ConfigurationError: ``before_store`` gave something that is no such record, or moved it to another scope.
+        """
+        if self._before_store is None:
+            return record
+        kept = self._before_store(record)
+        if kept is None:
+            return None
+        if not isinstance(kept, type(record)) or getattr(kept, "scope", None) != getattr(record, "scope", None):
+            raise ConfigurationError(
+                f"before_store was given a {type(record).__name__} and must give one of the same scope, or None"
+            )
+        return kept
+
+    def get(self, id: str, *, scope: str) -> AnyMemory:
+        """Return the memory of this id in this scope, whatever its state, unless it has expired.
+
+        Raises:
+            NotFoundError: There is none; other scopes make no difference.
+            ValidationError: The scope is malformed.
+        """
+        memory = self.ledger.get(scope=scopes.parse(scope), id=id)
+        if memory is None or memory.has_expired(self.now()):
+            raise NotFoundError(f"Memory not found: {id}")
+        return memory
+
+    def required(self, memory: AnyMemory) -> AnyMemory:
+        """Return a changed memory as it may be stored.
+
+        Raises:
+            ValidationError: It may not.
+        """
+        kept = self.admitted(memory)
+        if kept is None:
+            raise ValidationError("before_store has held this back; nothing was changed")
+        return kept
+
+    @contextmanager
+    def transaction(self, *within: str) -> Iterator[None]:
+        """Group several changes: all are kept or none; a nested transaction joins the outer one.
+
+        Passages that were deleted inside leave the caches of the indexes once the outermost one has ended.
+
+        Args:
+            within: The scopes that are changed, as for ``Ledger.transaction``.
+        """
+        if self._transaction.is_open:
+            with self.ledger.transaction(*within):
+                yield
+            return
+        self._transaction.is_open = True
+        try:
+            with self.ledger.transaction(*within):
+                yield
+        finally:
+            self._transaction.is_open = False
+            deleted, self._transaction.deleted = self._transaction.deleted, []
+            if deleted:
+                self.keyword.forget(deleted)
+                self.dense.forget(deleted)
+
+    def write(
+        self,
+        texts: Sequence[Sequence[PassageText]],
+        change: Callable[[list[list[NewPassage]]], FoundT],
+        *,
+        within: Iterable[str],
+    ) -> FoundT:
+        """Embed texts, and change the store in a transaction in which its vectors are still of that embedder.
+
+        Args:
+            texts: The texts of each memory.
+            change: Called with the passages of each memory, inside the transaction, and again if it was undone.
+            within: The scopes that are changed, as for :meth:`transaction`.
+
+        Returns:
+            What ``change`` gave.
+
+        Raises:
+            EmbeddingError: The embedder failed.
+            EmbeddingMismatchError: The embedder is not the store's.
+        """
+        scopes_changed = set(within)
+        while True:
+            embedder = self.embedder.current()
+            passages = with_vectors(texts, embedder.embed_documents)
+            with self.transaction(*scopes_changed):
+                if self.embedder.admits(embedder):  # else the store has just moved to another embedder
+                    return change(passages)
+
+    def add(self, memories: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]]) -> list[Passage]:
+        """Store memories, each with its passages and their postings.
+
+        Raises:
+            ValidationError: A memory's id is already taken in its scope; nothing was stored.
+        """
+        with self.transaction(*{memory.scope for memory in memories}):
+            return self._indexed(self.ledger.add(memories, passages))
+
+    def overwrite(
+        self, memory: AnyMemory, passages: Sequence[NewPassage], *, outdated: AbstractSet[str] | None
+    ) -> list[Passage]:
+        """Overwrite the memory of the same scope and id, its outdated passages and their postings.
+
+        Args:
+            memory: The memory as it is to be.
+            passages: Passages in place of the outdated ones.
+            outdated: Parts whose passages are deleted; None deletes all.
+
+        Raises:
+            NotFoundError: There is no such memory.
+        """
+        with self.transaction(memory.scope):
+            self._delete_passages(memory, outdated)
+            return self._indexed(self.ledger.replace(memory, passages))
+
+    def put_passages(self, memory: AnyMemory, passages: Sequence[NewPassage], *, outdated: AbstractSet[str]) -> None:
+        """Replace the outdated passages of a memory and their postings, and leave the memory as it is.
+
+        Args:
+            memory: The memory.
+            passages: Passages that it gets.
+            outdated: Parts whose passages are deleted.
+
+        Raises:
+            NotFoundError: There is no such memory.
+        """
+        with self.transaction(memory.scope):
+            self._delete_passages(memory, outdated)
+            self._indexed(self.ledger.put_passages(memory, passages))
+
+    def _indexed(self, passages: list[Passage]) -> list[Passage]:
+        self.keyword.add(passages)
+        return passages
+
+    def _delete_passages(self, memory: AnyMemory, parts: AbstractSet[str] | None) -> None:
+        """Delete passages of a memory with their postings: those of the given parts, or all."""
+        if parts is None or parts:
+            passages = self.ledger.passages_of(memory.scope, id=memory.id)
+            gone = [passage for passage in passages if parts is None or passage.part in parts]
+            self.ledger.remove_passages(self._unindexed(gone))
+
+    def _unindexed(self, passages: Sequence[Passage]) -> list[int]:
+        """Remove the postings of passages that leave the ledger in this transaction; returns the passages' ids."""
+        self.keyword.remove(passages)
+        ids = [passage.id for passage in passages]
+        self._transaction.deleted += ids
+        return ids
+
+    def embed_query(self, query: str) -> Vector:
+        """Embed a question with the store's embedder: shape (d,).
+
+        Raises:
+            EmbeddingError: The embedder failed.
+            EmbeddingMismatchError: The embedder is not the store's.
+        """
+        return self.embedder.current().embed_query(query)
+
+    def search(self, query: str, find: Callable[[Vector], FoundT]) -> FoundT:
+        """Embed a question and search with its vector, of shape (d,), against vectors of the same embedder.
+
+        Args:
+            query: The question.
+            find: Searches the indexes; called once more if the store has moved to another embedder meanwhile.
+
+        Raises:
+            EmbeddingError: The embedder failed.
+            EmbeddingMismatchError: The embedder is not the store's, or no longer.
+        """
+        return self._search(lambda embedder: embedder.embed_query(query), find)
+
+    def search_texts(self, texts: Sequence[str], find: Callable[[Vectors], FoundT]) -> FoundT:
+        """Like :meth:`search`, with the vectors of n texts as they would be stored, of shape (n, d)."""
+        return self._search(lambda embedder: embedder.embed_documents(texts), find)
+
+    def _search(self, embed: Callable[[ProbedEmbedder], VectorT], find: Callable[[VectorT], FoundT]) -> FoundT:
+        while True:
+            embedder = self.embedder.current()
+            try:
+                with span(EMBED):
+                    embedded = embed(embedder)
+                with self.ledger.reading():
+                    found = find(embedded)
+                    if self.embedder.holds(embedder):
+                        return found
+            except Exception:
+                if self.embedder.holds(embedder):
+                    raise
+                continue  # vectors of two lengths may have met
+
+    def close(self) -> None:
+        """Release all resources."""
+        self.dense.close()
+        self.ledger.close()
+
+    def put(
+        self,
+        drafts: Sequence[Draft],
+        *,
+        replace: bool = False,
+        together: Callable[[list[AnyMemory]], None] | None = None,
+    ) -> list[AnyMemory]:
+        """Embed drafts in batches and store them in one transaction.
+
+        Args:
+            drafts: What to store.
+            replace: Forget the memories whose scope and id the drafts have, in the same transaction.
+            together: Called with the stored memories inside the transaction, to write what belongs with them: kept
+                and undone with them. It may be called again, after what it wrote was undone.
+
+        Returns:
+            The stored memories, complete, in the order given; what ``before_store`` has held back is not among them.
+
+        Raises:
+            ValidationError: A scope is malformed, or an id is taken, twice among the drafts if not in the store.
+            EmbeddingError: The embedder failed, or gave unusable vectors.
+            EmbeddingMismatchError: The embedder is not the store's.
+        """
+        now = self.now()
+        admitted = [kept for draft in drafts if (kept := self.admitted(draft)) is not None]
+        memories = [complete(draft, now=now) for draft in admitted]
+        if not memories:
+            if together is not None:
+                with self.ledger.transaction(*{draft.scope for draft in drafts}):
+                    together([])
+            return []
+
+        def change(passages: list[list[NewPassage]]) -> list[AnyMemory]:
+            for memory in memories if replace else ():
+                self._remove(memory.scope, memory.id)
+            self.add(memories, passages)
+            if together is not None:
+                together(memories)
+            return memories
+
+        texts = [passage_texts(memory, searched=self.searched) for memory in memories]
+        return self.write(texts, change, within=affected_scopes((memory.scope, replace) for memory in memories))
+
+    def invalidate(self, id: str, *, scope: str) -> SemanticMemory:
+        """Mark a fact as no longer true; it is kept but no longer found.
+
+        Raises:
+            NotFoundError: There is no such memory in this scope.
+            ValidationError: It is an episode, or the scope is malformed.
+        """
+        if not isinstance(self.get(id, scope=scope), SemanticMemory):
+            raise ValidationError(f"{id} is an episode; only facts can be invalidated")
+        self.ledger.invalidate(scope=scope, id=id, at=self.now())
+        memory = self.get(id, scope=scope)
+        assert isinstance(memory, SemanticMemory)  # noqa: S101 - the kind of a memory never changes
+        return memory
+
+    def update(self, id: str, *, scope: str, fields: Mapping[str, object]) -> AnyMemory:
+        """Change some fields of a memory; a new text is embedded and indexed in the same transaction.
+
+        Args:
+            id: Id of the memory.
+            scope: Its scope.
+            fields: New values by field; ``NOT_GIVEN`` leaves a field as it is.
+
+        Raises:
+            NotFoundError: There is no such memory in this scope.
+            ValidationError: A field is not one of its kind, or breaks a rule.
+            EmbeddingError: The embedder failed.
+        """
+        (after,) = self.update_many([(MemoryKey(scope=scope, id=id), lambda _: fields)])
+        return after
+
+    def update_many(self, revisions: Sequence[tuple[MemoryKey, Revision]]) -> list[AnyMemory]:
+        """Change memories in one transaction, each by what a function of it returns.
+
+        Args:
+            revisions: Keys of memories, each with a function from the memory to its new fields. A memory that is named
+                again is changed further. The functions may be called again after a concurrent change.
+
+        Returns:
+            What each revision has made of its memory.
+
+        Raises:
+            NotFoundError: A memory is not there.
+            ValidationError: A field is not one of its kind, or breaks a rule.
+            EmbeddingError: The embedder failed.
+        """
+        while (made := self._updated(revisions)) is None:
+            pass  # somebody else was faster: begin with what they left
+        return made
+
+    def _updated(self, revisions: Sequence[tuple[MemoryKey, Revision]]) -> list[AnyMemory] | None:
+        """Apply revisions; None if a memory was changed by somebody else meanwhile, and nothing was stored."""
+        before: dict[MemoryKey, AnyMemory] = {}
+        after: dict[MemoryKey, AnyMemory] = {}
+        made = [self._revised(key, revise, before, after) for key, revise in revisions]
+        moved = [key for key, memory in after.items() if memory is not before[key]]
+        if not moved:
+            return made
+
+        def change(passages: list[list[NewPassage]]) -> list[AnyMemory] | None:
+            if any(self.ledger.get(scope=key.scope, id=key.id) != before[key] for key in moved):
+                return None
+            for key, its_passages in zip(moved, passages, strict=True):
+                self.overwrite(after[key], its_passages, outdated=_outdated(before[key], after[key]))
+            return made
+
+        texts = [self._new_texts(before[key], after[key]) for key in moved]
+        changed_scopes = {key.scope for key in moved}
+        if any(texts):
+            return self.write(texts, change, within=changed_scopes)
+        with self.transaction(*changed_scopes):  # without new texts no embedder is asked
+            return change([[] for _ in moved])
+
+    def _revised(
+        self,
+        key: MemoryKey,
+        revise: Revision,
+        before: dict[MemoryKey, AnyMemory],
+        after: dict[MemoryKey, AnyMemory],
+    ) -> AnyMemory:
+        """Apply one revision after those before it; an unchanged memory stays the same object."""
+        known = after[key] if key in after else before.setdefault(key, self.get(key.id, scope=key.scope))
+        revised = changed(known, revise(known), now=self.now())
+        after[key] = known if revised is known else self.required(revised)
+        return after[key]
+
+    def _new_texts(self, before: AnyMemory, after: AnyMemory) -> list[PassageText]:
+        """Texts of a changed memory that were not searchable before."""
+        known = set(passage_texts(before, searched="turns"))
+        return [text for text in passage_texts(after, searched=self.searched) if text not in known]
+
+    def forget(self, id: str, *, scope: str) -> None:
+        """Delete a memory and every trace of it, in one transaction.
+
+        Raises:
+            NotFoundError: There is no such memory in this scope.
+            ValidationError: The scope is malformed.
+        """
+        with self.transaction(*scopes.lineage(scopes.parse(scope))):
+            if not self._remove(scope, id):
+                raise NotFoundError(f"Memory not found: {id}")
+
+    def _remove(self, scope: str, id: str) -> bool:
+        self._unindexed(self.ledger.passages_of(scope, id=id))
+        return self.ledger.remove(scope=scope, id=id)
+
+    def forget_scope(self, scope: str, *, include_child_scopes: bool) -> int:
+        """Delete everything in a scope, in one transaction; returns the number of memories.
+
+        Raises:
+            ValidationError: The scope is malformed.
+        """
+        scopes.parse(scope)
+        with self.transaction():
+            self._unindexed(self.ledger.passages_of(scope, include_child_scopes=include_child_scopes))
+            return self.ledger.remove_scope(scope, include_child_scopes=include_child_scopes)
+
+    def erase_messages(self, *, before: datetime) -> int:
+        """Delete the messages of episodes that ended before a time, and their passages.
+
+        Returns:
+            The number of episodes that had messages.
+        """
+        erased = 0
+        while keys := self.ledger.conversations.old_messages(before=before, limit=_ERASED_TOGETHER):
+            with self.transaction(*{key.scope for key in keys}):
+                passages = [passage for key in keys for passage in self.ledger.passages_of(key.scope, id=key.id)]
+                turns = [passage for passage in passages if passage.field == TURN]
+                self.ledger.remove_passages(self._unindexed(turns))
+                self.ledger.conversations.erase_messages(keys)
+            erased += len(keys)
+        return erased
+
+    def purge(self) -> None:
+        """Delete what has expired, and erase every byte of deleted data.
+
+        Raises:
+            BackendError: It could not be done now.
+        """
+        self.remove_expired()
+        self.dense.purge()
+        self.ledger.purge()
+
+    def remove_expired(self) -> int:
+        """Delete what has expired, and return the number of memories; :meth:`purge` also erases bytes."""
+        return self.remove(self.ledger.expired(self.now()))
+
+    def remove(self, keys: Sequence[MemoryKey]) -> int:
+        """Delete memories with every trace, in one transaction; returns how many existed."""
+        if not keys:
+            return 0
+        with self.transaction(*affected_scopes([(key.scope, True) for key in keys])):
+            for key in keys:
+                self._unindexed(self.ledger.passages_of(key.scope, id=key.id))
+            return self.ledger.management.remove(keys)
+
+    def move(self, keys: Sequence[MemoryKey], *, target_scope: str) -> list[AnyMemory]:
+        """Move memories to another scope in one transaction; returns them as they are there, in the order given.
+
+        Raises:
+            NotFoundError: One of them is not there.
+            ValidationError: The target is malformed, or an id is taken in it; nothing was moved.
+        """
+        target = scopes.parse(target_scope)
+        with self.transaction():
+            leaving = [key for key in keys if key.scope != target]
+            passages = [passage for key in leaving for passage in self.ledger.passages_of(key.scope, id=key.id)]
+            self.keyword.remove(passages)
+            self.ledger.management.move(keys, target_scope=target)
+            self.keyword.add([replace(passage, scope=target) for passage in passages])
+            return [self.get(key.id, scope=target) for key in keys]
+
+    def add_pending_reviews(self, reviews: Sequence[PendingReview]) -> None:
+        """Record retrievals for later review, without memories deleted meanwhile."""
+        with self.ledger.transaction(*{review.scope for review in reviews}):
+            there = self.ledger.present([key for review in reviews for key in review.memories])
+            kept = [replace(review, memories=tuple(filter(there.__contains__, review.memories))) for review in reviews]
+            self.ledger.add_pending_reviews([review for review in kept if review.memories])
+
+
+def affected_scopes(changes: Iterable[tuple[str, bool]]) -> set[str]:
+    """The scopes that changes affect: a removal also affects the reviews of every scope above.
+
+    Args:
+        changes: For each the scope, and whether it may remove something.
+    """
+    return {each for scope, removes in changes for each in (scopes.lineage(scope) if removes else [scope])}
+
+
+def _outdated(before: AnyMemory, after: AnyMemory) -> set[str] | None:
+    """Parts of a memory whose passages a change has made wrong; None are all."""
+    right = set(passage_texts(after, searched="turns"))
+    wrong = {text.part for text in passage_texts(before, searched="turns") if text not in right}
+    return wrong if after.is_searchable or not wrong else None

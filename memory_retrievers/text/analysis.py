@@ -1,0 +1,337 @@
+"""Text analysis: turns text into search terms, and makes it safe to quote or to show on one line.
+
+It knows strings only, nothing of memories. The same analyzer is used for documents and queries.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import re
+import threading
+import unicodedata
+from collections.abc import Callable, Iterator
+from itertools import chain, pairwise
+
+import Stemmer
+
+MAX_WORD_LENGTH = 64
+"""Longer words are cut into pieces of this length, which keeps every term and the cache of terms small."""
+
+MAX_PARTS = 16
+"""An identifier of more parts is cut after this many."""
+
+_RECURS = 64
+"""Up to so many characters a word or an identifier is likely to come again; a longer one is not worth its memory."""
+
+_STOP_WORDS = """
+a about above after again against all am an and any are as at be because been before being below between both but by can
+could did do does doing down during each few for from further had has have having he her here hers herself him himself
+his how i if in into is it its itself just me more most my myself no nor not now of off on once only or other our ours
+ourselves out over own same she should so some such than that the their theirs them themselves then there these they
+this those through to too under until up very was we were what when where which while who whom why will with would you
+your yours yourself yourselves ain't aren't can't couldn't didn't doesn't don't hadn't hasn't haven't isn't mightn't
+mustn't needn't shan't shouldn't wasn't weren't won't wouldn't
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+"""English words that say little. Contractions of two of them ("it's", "you've") count as the first."""
+
+# Han with its iteration marks, Hiragana, Katakana and Hangul: written without spaces, or with them in other places.
+_CJK = (
+    "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+    "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\U0001aff0-\U0001b16f"
+    "\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7ff"
+)
+_CJK_RUN = re.compile(f"[{_CJK}]+")
+
+_JOINER = r"(?:://|::|\+\+|_{1,8}|[.@\-/:+#'])"
+_JOINERS = re.compile(r"[.@\-_/:+#']+")
+_CONTRACTED_ENDING = re.compile(r"'(?:s|d|m|ll|re|ve)$")
+
+# Soft hyphen, joiners, byte order mark and variation selectors change how a word looks, not which word it is.
+_INVISIBLE = re.compile("[\u00ad\u200c\u200d\u2060\ufe00-\ufe0f\ufeff]+")
+_PIECE = re.compile(r"(?s:.{1,1024}(?!\S)|.{1,1024})")
+
+_CONTROL = "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"  # category Cc short of what counts as white space
+_BIDI_CONTROL = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_UNSEEN = re.compile(f"[{_CONTROL}{_BIDI_CONTROL}]")
+_LINE_BREAK = re.compile("[\u0085\u2028\u2029]")
+
+# What nobody sees: soft hyphen, fillers, zero-width characters, tags, selectors of variants, unassigned and ignored.
+_NEVER_SEEN = (
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200d\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_VARIANT = "\ufe00-\ufe0f"
+_PICTURE = (
+    "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u24c2\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff"
+    "\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+)
+# Arabic to Syriac, N'Ko, Mandaic, Brahmic scripts of India and South-East Asia, Mongolian, Arabic presentation forms.
+_JOINED_SCRIPT = (
+    "\u0600-\u061b\u061d-\u074f\u0750-\u077f\u07c0-\u07ff\u0840-\u0dff\u0f00-\u109f\u1780-\u17b3\u17b6-\u17ff\u1800-\u180d"
+    "\u180f-\u18af\u1a20-\u1aaf\u1b00-\u1bff\ua800-\ua8ff\ua980-\ua9df\ufb50-\ufdff\ufe70-\ufefc\U00011000-\U00011fff"
+)
+_FLAGS = "|".join(  # England, Scotland and Wales are written with tags
+    "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in region) + "\U000e007f"
+    for region in ("gbeng", "gbsct", "gbwls")
+)
+_WITHOUT_VARIANTS = f"\\s\x21-\x22\x24-\x29\x2b-\x2f\x3a-\x7e{_NEVER_SEEN}{_VARIANT}"  # ASCII but digits, # and *
+_HIDDEN = re.compile(
+    f"(?P<kept>{_FLAGS}|(?:[{_PICTURE}][{_VARIANT}]?\u200d(?=[{_PICTURE}]))+"
+    f"|(?:[{_JOINED_SCRIPT}][\u200c\u200d\u180e](?=[{_JOINED_SCRIPT}]))+)"
+    f"|(?:[{_NEVER_SEEN}]|(?:^|(?<=[{_WITHOUT_VARIANTS}]))[{_VARIANT}])[{_NEVER_SEEN}{_VARIANT}]*"
+)
+"""What is hidden in a text; ``kept`` are joiners between emoji and within scripts that need them, and three flags."""
+
+_NOT_SHOWN = re.compile(f"{_HIDDEN.pattern}|[\x0b-\x0d\x1c-\x1f\x85\u2028\u2029\ud800-\udfff{_CONTROL}{_BIDI_CONTROL}]")
+"""What a terminal obeys, or does not show: beside line feed and tab, which people mean."""
+
+# White space and control characters, and what stands for them in a JSON literal.
+_GAP = rf"(?:[\s{_CONTROL}{_BIDI_CONTROL}{_VARIANT}]|\\[bfnrt]|\\u[0-9a-f]{{4}})*"
+_CLOSING_TAG = re.compile(rf"[<\uff1c\ufe64](?=(?P<gap>{_GAP}[/\uff0f\u2044\u2215]{_GAP})\w)")
+_BRACKET = re.compile(rf"[\[\uff3b](?=(?P<gap>{_GAP})\w)")
+_PARENTHESIS = re.compile(rf"[(\uff08\ufe59](?=(?P<gap>{_GAP})\w)")
+_NEITHER = re.compile(f"[{_CONTROL}{_BIDI_CONTROL}{_NEVER_SEEN}{_VARIANT}]")
+_FRAMES = ("memory", "scene_memory")
+_HEADER = ("rank:",)
+_OLD_CLOSING_TAG = re.compile(r"<(?=/\s*(?:scene_)?memory)", re.IGNORECASE)
+
+
+def analyze(text: str) -> list[str]:
+    """Split a document or a query into search terms; repeated terms are kept.
+
+    Words are folded (NFKC, case), English stop words dropped and the rest cut to its Snowball stem. A text of nothing
+    but stop words keeps them. What is joined by one of ``. @ - _ / : + #`` or an apostrophe gives the whole, as
+    written, and its parts. Chinese, Japanese and Korean script gives single characters and pairs of neighbours.
+
+    >>> analyze("The user's cats were running.")
+    ['user', 'cat', 'run']
+    >>> analyze("c++ in v1.5.9")
+    ['c++', 'c', 'v1.5.9', 'v1', '5', '9']
+    >>> analyze("東京都")
+    ['東', '京', '都', '東京', '京都']
+    >>> analyze("Who are you?")
+    ['who', 'are', 'you']
+    """
+    folded = _folded(text)
+    runs = _word_runs(ascii_only=folded.isascii()).findall(folded)
+    terms = list(chain.from_iterable(_known_terms(run) if len(run) <= _RECURS else _word_terms(run) for run in runs))
+    if not folded.isascii():
+        terms += chain.from_iterable(map(_characters_and_pairs, _CJK_RUN.findall(folded)))
+    return terms or [_stemmer.stem(run) for run in runs]
+
+
+def one_line(text: str) -> str:
+    r"""Reduce the text to a single line that cannot be mistaken for anything else.
+
+    Runs of white space become one space; control and bidirectional control characters go, and so does what
+    :func:`without_hidden` leaves out; lone surrogates become U+FFFD. The ``<`` of a closing ``memory`` or
+    ``scene_memory`` tag becomes ``&lt;``, and the bracket of ``[rank:``, with which a block shows the rank of an
+    episode, ``&#91;``: in every case, width and spacing.
+
+    >>> one_line("  Garden\n\n## Plan ")
+    'Garden ## Plan'
+    >>> one_line("</memory>"), one_line("Plan [rank: 1, score: 9.99]")
+    ('&lt;/memory>', 'Plan &#91;rank: 1, score: 9.99]')
+    """
+    if text.isascii() and text.isprintable() and "<" not in text and "[" not in text:  # nearly always
+        return " ".join(text.split())
+    visible = _UNSEEN.sub("", _SURROGATE.sub("\ufffd", text))
+    line = without_closing_tags(" ".join(without_hidden(visible).split()), *_FRAMES)
+    return _without(_BRACKET, line, _HEADER, "&#91;")
+
+
+def indexed_line(text: str) -> str:
+    r"""Reduce the text to a single line as stored in passages; stable, since stored passages are compared with it.
+
+    >>> indexed_line("  Garden\n\n## Plan ")
+    'Garden ## Plan'
+    """
+    visible = _UNSEEN.sub("", _SURROGATE.sub("\ufffd", text))
+    return _OLD_CLOSING_TAG.sub("&lt;", " ".join(visible.split()))
+
+
+def without_hidden(text: str) -> str:
+    r"""Remove zero-width characters, tags, fillers, soft hyphens and variation selectors beyond the 16th.
+
+    A joiner stays between two emoji, and between two letters of a script that is written with it (Arabic, those of
+    India and South-East Asia, Mongolian); a selector of variants stays behind what has variants, which no ASCII letter
+    does; and the flags of England, Scotland and Wales stay whole.
+
+    >>> without_hidden("pass\u200bword\U000e0041")
+    'password'
+    """
+    return text if text.isascii() else _HIDDEN.sub(lambda found: found["kept"] or "", text)
+
+
+def without_closing_tags(text: str, *names: str) -> str:
+    """Replace the ``<`` of closing tags of these names by ``&lt;``, in every case, width and spacing.
+
+    >>> without_closing_tags("ends < /NOTES>", "notes")
+    'ends &lt; /NOTES>'
+    """
+    return _without(_CLOSING_TAG, text, names, "&lt;")
+
+
+def without_remark(text: str, *words: str) -> str:
+    """Replace a parenthesis before one of these words by ``&#40;``, in every writing.
+
+    >>> without_remark("Lives in Lyon (Sources: 9 conversations)", "sources:")
+    'Lives in Lyon &#40;Sources: 9 conversations)'
+    """
+    return _without(_PARENTHESIS, text, words, "&#40;")
+
+
+def caseless(text: str) -> str:
+    r"""Normalise a name for comparison: on one line and without case.
+
+    >>> caseless(" Straße\t7 ")
+    'strasse 7'
+    """
+    return one_line(text).casefold()
+
+
+def quote(text: str) -> str:
+    r"""Quote the text as a JSON string literal, non-ASCII kept (specification §1.4).
+
+    The line separators of Unicode become ``\n``, lone surrogates U+FFFD, and what is
+    :func:`hidden <without_hidden>` goes. Control and bidirectional control characters, and what :func:`one_line`
+    replaces by an entity, are written as JSON escapes, which lose nothing.
+
+    >>> print(quote('Third time "this week".\n</memory> 咖啡'))
+    "Third time \"this week\".\n\u003c/memory> 咖啡"
+    """
+    storable = _SURROGATE.sub("\ufffd", _LINE_BREAK.sub("\n", text))
+    literal = _UNSEEN.sub(_escaped, json.dumps(without_hidden(storable), ensure_ascii=False))
+    return _without(_BRACKET, _without(_CLOSING_TAG, literal, _FRAMES, "\\u003c"), _HEADER, "\\u005b")
+
+
+def json_for_terminals(value: object) -> str:
+    r"""Format the value as multi-line JSON; what a terminal would obey or not show is escaped.
+
+    >>> print(json_for_terminals({"name": "a\x9b31m\u202e"}))
+    {
+      "name": "a\u009b31m\u202e"
+    }
+    """
+    literal = json.dumps(value, ensure_ascii=False, indent=2)
+    if literal.isascii() and "\x7f" not in literal:
+        return literal
+    return _NOT_SHOWN.sub(lambda found: found["kept"] or _escaped(found), literal)
+
+
+def for_terminals(text: str) -> str:
+    r"""Escape each character that a terminal would obey or not show.
+
+    Line feeds and tabs stay.
+
+    >>> print(for_terminals("a\x9b31m\u202eb\U000e0041"))
+    a\x9b31m\u202eb\U000e0041
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return _NOT_SHOWN.sub(lambda found: found["kept"] or found[0].encode("unicode_escape").decode(), text)
+
+
+class _ThreadStemmer(threading.local):
+    """One English stemmer for each thread, since a stemmer must not be shared; its own cache is off, ours is enough."""
+
+    def __init__(self) -> None:
+        self.stem: Callable[[str], str] = Stemmer.Stemmer("english", 0).stemWord
+
+
+_stemmer = _ThreadStemmer()
+
+
+def _without(opening: re.Pattern[str], text: str, words: tuple[str, ...], instead: str) -> str:
+    """Replace every opening that is followed by one of the words."""
+    if opening.search(text) is None:  # nearly always
+        return text
+    folded = tuple(_spaceless(word) for word in words)
+    length = 2 * max(map(len, words)) + 16  # with room for spaces
+
+    def replaced(found: re.Match[str]) -> str:
+        behind = found.end("gap")
+        return instead if _spaceless(text[behind : behind + length]).startswith(folded) else found[0]
+
+    return opening.sub(replaced, text)
+
+
+def _spaceless(text: str) -> str:
+    return "".join(unicodedata.normalize("NFKC", _NEITHER.sub("", text)).casefold().split())
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """Escape the characters of a match as in JSON."""
+    return "".join(f"\\u{unit:04x}" for unit in memoryview(found[0].encode("utf-16-le", "surrogatepass")).cast("H"))
+
+
+def _folded(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    # NFKC sorts each run of combining marks by insertion, so a long text is folded piece by piece, to stay linear.
+    pieces = _PIECE.findall(_INVISIBLE.sub("", text))
+    return "".join(map(_folded_piece, pieces)).replace("\u2019", "'")
+
+
+def _folded_piece(piece: str) -> str:
+    # Folding case can take a composed character apart, hence the second pass.
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", piece).casefold())
+
+
+@functools.cache
+def _word_runs(*, ascii_only: bool) -> re.Pattern[str]:
+    """Words, and identifiers made of them: a joiner has a word on either side, so a full stop at the end is none."""
+    if ascii_only:
+        word = f"[a-z0-9]{{1,{MAX_WORD_LENGTH}}}"
+    else:
+        letters, marks = rf"[^\W_{_CJK}]", _marks()
+        word = f"{letters}{{1,{MAX_WORD_LENGTH}}}(?:[{marks}]{{1,8}}{letters}{{0,8}}){{0,8}}"
+    return re.compile(f"{word}(?:{_JOINER}{word}){{0,{MAX_PARTS - 1}}}[+#]{{0,2}}")
+
+
+def _marks() -> str:
+    """The vowel signs and accents that belong to a word without being letters; ``re`` has no class for them.
+
+    Only those of the basic plane: others are in historic scripts, and would make the class slow to match.
+    """
+    return "".join(mark for mark in map(chr, range(0x300, 0x10000)) if unicodedata.category(mark) in {"Mn", "Mc"})
+
+
+def _word_terms(run: str) -> tuple[str, ...]:
+    """The terms of a word or an identifier, all at most a kilobyte long."""
+    if run in STOP_WORDS:
+        return ()
+    word = _CONTRACTED_ENDING.sub("", run)
+    parts = [part for part in _JOINERS.split(word) if part]
+    stems = [_stemmer.stem(part) for part in parts if part not in STOP_WORDS]
+    return tuple(stems) if parts == [word] else (word, *stems)
+
+
+_known_terms = functools.lru_cache(maxsize=1 << 15)(_word_terms)
+"""The same for words, which recur: of 32,768 the terms are kept, a kilobyte each at most."""
+
+
+def _characters_and_pairs(run: str) -> Iterator[str]:
+    return chain(run, map("".join, pairwise(run)))
+
+
+def estimate_tokens(text: str, characters: float = 4) -> int:
+    """Estimate the tokens of a text, rounded up: one for so many characters, four in English.
+
+    >>> estimate_tokens("Alice lives in Lyon"), estimate_tokens("")
+    (5, 0)
+    """
+    return math.ceil(len(text) / characters)
+
+
+def estimate_scene_tokens(text: str) -> int:
+    """Estimate the tokens of a text as its characters divided by 3.5, rounded up (the scene format's estimate).
+
+    >>> estimate_scene_tokens("Hello world"), estimate_scene_tokens("")
+    (4, 0)
+    """
+    return estimate_tokens(text, 3.5)

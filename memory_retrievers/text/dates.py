@@ -1,0 +1,90 @@
+"""Time expressions in messages, and the written form of a day.
+
+A message that says "yesterday" or "in May" is more likely to answer a question that asks when. Only phrases with the
+same meaning nearly everywhere are included, most of them English.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+MONTHS: Final = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+"""The months in English."""
+
+
+_NUMBER: Final = (
+    r"(?:\d+|a|an|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|a couple of|a few|several|many|some)"
+)
+_UNIT: Final = r"(?:second|minute|hour|day|night|week|weekend|fortnight|month|quarter|year|decade)"
+_WEEKDAY: Final = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+_SEASON: Final = r"(?:spring|summer|autumn|fall|winter)"
+_PART_OF_DAY: Final = r"(?:morning|afternoon|evening|night)"
+
+_ENGLISH: Final = (
+    r"\b(?:yesterday|today|tonight|tomorrow|nowadays|recently|lately)\b",
+    rf"\b(?:last|next|this|past|coming|previous|following|every) (?:{_UNIT}|{_WEEKDAY}|{_SEASON}|{_PART_OF_DAY})\b",
+    rf"\b{_NUMBER} {_UNIT}s? (?:ago|before|earlier|later|from now|back)\b",
+    rf"\b(?:in|for|within|over) (?:the (?:last|past|next) )?{_NUMBER} {_UNIT}s?\b",
+    r"\bthe other (?:day|night|week)\b|\b(?:day|night) (?:before|after)\b|\ba while (?:ago|back)\b",
+    rf"\b{_WEEKDAY}s?\b",
+    r"\b(?:january|february|april|june|july|august|september|october|november|december)\b",
+    # the two months that are words as well
+    r"\b(?:in|on|since|until|till|by|early|late|mid|of|last|next|this) (?:march|may)\b",
+    r"\b(?:march|may) (?:\d|the \d)|\d(?:st|nd|rd|th)? (?:march|may)\b",
+    r"\b(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\.? \d|\b\d{1,2}(?:st|nd|rd|th)\b",
+    r"\b(?:19|20)\d\d\b|\b\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b|\b\d{1,2}:\d\d\b|\b\d{1,2} ?(?:am|pm|o'?clock)\b",
+)
+_OTHERS: Final = (
+    r"昨天|昨日|前天|今天|今日|今晚|明天|明日|后天|後天|上周|上週|上个月|上個月|去年|明年|下周|下週|下个月|下個月|星期[一二三四五六日天]",
+    r"周末|週末|先週|先月|来週|来月|来年|昨年|一昨日|[月火水木金土日]曜日|어제|오늘|내일|지난|다음 (?:주|달)|작년|내년",
+    r"[\d一二三四五六七八九十] ?(?:年|月|日|天|周|週間|か月|ヶ月)|\d ?(?:년|월|일)",
+    r"\b(?:gestern|vorgestern|heute|morgen|übermorgen|(?:letzte|nächste|vorige)[nrsm]? (?:woche|monat|jahr|\w+tag))\b",
+    r"\bvor \w+ (?:tagen|wochen|monaten|jahren)\b|\b(?:mon|diens|donners|frei|sams|sonn)tags?\b|\bmittwoch\b",
+    r"\b(?:hier|avant-hier|aujourd'hui|demain|il y a \w+ (?:jours?|semaines?|mois|ans?))\b",
+    r"\b(?:semaine|mois|année|an) (?:derni[eè]re?|prochaine?)\b|\b(?:lun|mar|mercre|jeu|vendre|same)di\b|\bdimanche\b",
+    r"\b(?:ayer|anteayer|hoy|mañana|hace \w+ (?:días?|semanas?|mes(?:es)?|años?))\b",
+    r"\b(?:semana|mes|año) (?:pasad[oa]|que viene)\b|\b(?:lunes|martes|miércoles|jueves|viernes|sábado|domingo)\b",
+    r"\b(?:ontem|hoje|amanhã|ieri|oggi|domani|вчера|сегодня|завтра|позавчера)\b",
+)
+_LOOKED_AT: Final = 10_000
+"""Characters of a text; what is longer is no answer to a question."""
+
+_TIME: Final = re.compile("|".join((*_ENGLISH, *_OTHERS)), re.IGNORECASE)
+
+
+def tells_time(text: str) -> bool:
+    """Return True if a text contains a time expression.
+
+    >>> tells_time("We went hiking last weekend")
+    True
+    >>> tells_time("May I ask you something?")
+    False
+    """
+    return _TIME.search(text, 0, _LOOKED_AT) is not None
+
+
+def long_date(day: datetime) -> str:
+    """Format the day in UTC, in English whatever the locale.
+
+    >>> long_date(datetime(2023, 5, 8, 13, 56, tzinfo=UTC))
+    '8 May 2023'
+    """
+    day = day.astimezone(UTC)
+    return f"{day.day} {MONTHS[day.month - 1]} {day.year}"
+
+
+def iso(moment: datetime) -> str:
+    """The moment in UTC as ISO-8601; without a zone it is taken as UTC (specification §1.2).
+
+    >>> iso(datetime(2026, 3, 1, 9))
+    '2026-03-01T09:00:00Z'
+    >>> iso(datetime(2026, 3, 1, 9, 0, 0, 250_000, tzinfo=UTC))
+    '2026-03-01T09:00:00.250000Z'
+    """
+    in_utc = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return f"{in_utc.replace(tzinfo=None).isoformat()}Z"

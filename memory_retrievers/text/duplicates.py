@@ -1,0 +1,104 @@
+"""Duplicate detection: two memories are the same if near in meaning and equal in every number, negation and name.
+
+Embeddings represent the topic of a sentence, but hardly the numbers in it: "the door code is 4711" and "the door code
+is 4712" have a cosine of 0.98. A false positive loses a memory for good, a false negative costs a line; in doubt, both
+are kept.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from memory_retrievers.settings import IngestionSettings
+
+COSINE_TOLERANCE: Final = 1e-6
+"""The cosine of equal vectors in 32 bits may fall short of 1 by about this much."""
+
+_APOSTROPHES = re.compile("[\u2019\u2018\u201b\u02bc\u00b4\u0060]")
+_CLOSING_QUOTES = "\"'”’»)]}"
+_EDGES = ".,;:!?…\"'“”„‘’«»()[]{}<>*_~|、。，；：！？「」『』（）《》"
+
+# Written without spaces, so each character stands alone: a number is found wherever it stands.
+_CJK = re.compile("([\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]+)")
+_CJK_NEGATION = re.compile(
+    "不|没|沒|無|无|未|勿|非|ない|なかっ|なく|なし|ません|않|못|없|아니|(?<![\uac00-\ud7ff])안(?![\uac00-\ud7ff])"
+)
+
+_NEGATION_WORDS = """
+no not never without cannot none nobody nothing nowhere neither nor
+nicht nie niemals ohne ne pas jamais sans nunca jamás sin não nem sem non senza
+"""
+_NEGATIONS = frozenset(_NEGATION_WORDS.split())
+_CONTRACTED_NOT = re.compile(
+    r"(?:ai|are|ca|could|did|do|does|had|has|have|is|might|must|need|sha|should|was|were|wo|would)nt|[a-z]+n't"
+)
+_GERMAN_NO = re.compile("kein(?:e[mnrs]?)?")
+
+
+def is_duplicate(first: str, second: str, *, cosine: float, settings: IngestionSettings) -> bool:
+    """Return True if two texts say the same, given the similarity of their vectors.
+
+    Args:
+        first: A text.
+        second: Another; their order does not matter.
+        cosine: Of their vectors.
+        settings: From which cosine on, and whether details are compared too.
+
+    >>> is_duplicate("User lives in Lyon", "The user lives in Lyon", cosine=0.99, settings=IngestionSettings())
+    True
+    >>> is_duplicate("The code is 4711", "The code is 4712", cosine=0.98, settings=IngestionSettings())
+    False
+    """
+    if cosine < settings.same_cosine - COSINE_TOLERANCE:
+        return False
+    return not settings.compare_details or discriminating_tokens(first) == discriminating_tokens(second)
+
+
+def discriminating_tokens(text: str) -> Counter[str]:
+    """Return the tokens that distinguish similar texts: with a digit, negations, and capitalised within a sentence.
+
+    Spellings of one negation count as one.
+
+    >>> sorted(discriminating_tokens("Anna doesn't meet Bob at 3 pm.").elements())
+    ['3', 'bob', 'not']
+    """
+    plain = unicodedata.normalize("NFKC", _APOSTROPHES.sub("'", text))
+    found = Counter(_CJK_NEGATION.findall(plain))
+    opens_sentence = True
+    for token in _tokens(plain):
+        word = token.strip(_EDGES)
+        if not word:
+            continue
+        folded = word.casefold()
+        if any(map(str.isnumeric, word)):
+            found[folded] += 1
+        elif negation := _negation(folded):
+            found[negation] += 1
+        elif not opens_sentence and any(map(str.isupper, word)):
+            found[folded] += 1
+        opens_sentence = _ends_sentence(token, word)
+    return found
+
+
+def _tokens(text: str) -> Iterator[str]:
+    """Split at spaces; Chinese, Japanese and Korean character by character."""
+    for chunk in text.split():
+        for piece in _CJK.split(chunk):
+            yield from piece if _CJK.match(piece) else [piece]
+
+
+def _negation(word: str) -> str | None:
+    if word == "cannot" or _CONTRACTED_NOT.fullmatch(word):
+        return "not"
+    return word if word in _NEGATIONS or _GERMAN_NO.fullmatch(word) else None
+
+
+def _ends_sentence(token: str, word: str) -> bool:
+    bare = token.rstrip(_CLOSING_QUOTES)
+    if bare.endswith((".", "!", "?", "…", "。")):
+        return not (bare.endswith(".") and len(word) <= 3 and word[:1].isupper())  # noqa: PLR2004 - "Dr." and the like
+    return False

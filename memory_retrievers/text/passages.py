@@ -1,0 +1,115 @@
+"""Passages of a memory: one text for the whole of it, and one for each message of an episode.
+
+The words of a message are indexed with speaker and date, but its vector is of the content alone, which is nearer to a
+question than with the date before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from memory_retrievers.models import AnyMemory, EpisodicMemory
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.selection import TURN, NewPassage
+from memory_retrievers.text import indexed_line
+from memory_retrievers.text.dates import long_date, tells_time
+
+if TYPE_CHECKING:  # importing the package loads no numpy
+    from memory_retrievers.models.selection import Vector, Vectors
+
+Searched: TypeAlias = Literal["summary", "turns"]
+"""What of an episode is searched: what stands for it as a whole, or its messages as well."""
+
+_PREFIX: Final = f"{TURN} "
+_MOST_DIGITS: Final = 9  # so many messages has no episode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassageText:
+    """A passage without its vector.
+
+    Attributes:
+        part: Which text of the memory it is: its kind, or ``turn 3``.
+        text: What its words are found by.
+        embedded: What its vector is made of.
+        speaker: Who says it, if it is a message.
+        tells_time: Whether it is a message that tells when something happens.
+    """
+
+    part: str
+    text: str
+    embedded: str
+    speaker: str | None = None
+    tells_time: bool = False
+
+
+def passage_texts(memory: AnyMemory, *, searched: Searched) -> list[PassageText]:
+    """List all passages of a memory, the whole first, then its messages in order; none if it is not searchable."""
+    if not memory.is_searchable:
+        return []
+    whole = PassageText(part=memory.kind, text=memory.search_text, embedded=memory.embedding_text)
+    if searched == "summary" or not isinstance(memory, EpisodicMemory):
+        return [whole]
+    turns = (turn_text(memory, place) for place in range(len(memory.messages)))
+    return [whole, *(turn for turn in turns if turn is not None)]
+
+
+def passage_text(memory: AnyMemory, part: str) -> PassageText | None:
+    """Return the passage of this part; None if the memory has none, for example because its messages were erased."""
+    if part == memory.kind:
+        return PassageText(part=part, text=memory.search_text, embedded=memory.embedding_text)
+    place = turn_place(part)
+    if place is None or not isinstance(memory, EpisodicMemory) or place >= len(memory.messages):
+        return None
+    return turn_text(memory, place)
+
+
+def turn_text(episode: EpisodicMemory, place: int) -> PassageText | None:
+    """Build the passage of a message; None if it has no visible text.
+
+    Args:
+        episode: The episode of the message.
+        place: Index of the message, from 0.
+    """
+    message = episode.messages[place]
+    if not indexed_line(message.content):
+        return None
+    said = _said(message)
+    return PassageText(
+        part=f"{_PREFIX}{place}",
+        text=f"{long_date(message.timestamp or episode.start_at)} {said}",
+        embedded=said,
+        speaker=message.role,
+        tells_time=tells_time(message.content),
+    )
+
+
+def turn_place(part: str) -> int | None:
+    """Index of the message that a passage stands for, from 0; None if it is no message."""
+    place = part.removeprefix(_PREFIX)
+    is_number = place != part and len(place) <= _MOST_DIGITS and place.isascii() and place.isdecimal()
+    return int(place) if is_number else None
+
+
+def with_vectors(
+    texts: Sequence[Sequence[PassageText]], embed: Callable[[list[str]], Vectors]
+) -> list[list[NewPassage]]:
+    """Embed the passages of several memories in one call.
+
+    Args:
+        texts: Passages of each memory; the results are in the same order.
+        embed: Returns the unit vectors of n texts, shape (n, d); not called without texts.
+    """
+    wanted = [text.embedded for its_texts in texts for text in its_texts]
+    vectors = iter(embed(wanted) if wanted else ())
+    return [[_with_vector(text, next(vectors)) for text in its_texts] for its_texts in texts]
+
+
+def _with_vector(text: PassageText, vector: Vector) -> NewPassage:
+    return NewPassage(part=text.part, text=text.text, vector=vector, speaker=text.speaker, tells_time=text.tells_time)
+
+
+def _said(message: Message) -> str:
+    return f"{message.role}: {indexed_line(message.content)}"

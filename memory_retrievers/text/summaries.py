@@ -1,0 +1,160 @@
+"""Extractive summaries: selects the most informative sentences of a text, without any model."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain, pairwise
+from typing import Literal
+
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.text import analyze
+
+LENGTH_EXPONENT = 0.75
+"""How much its length counts against a sentence of a summary. At 1 scraps win, at 0 the longest does; measured by how
+many questions find a conversation by its summary."""
+
+_SENTENCE_END = re.compile(r"""[。！？][。！？」』”）]*|(?<=[.!?…])["'”’)\]]{0,2}(?:\s|$)|[\n\r\u2028\u2029]""")
+_SPECIFIED_END = re.compile(r"(?<=[。！？.!?])(?<!\d\.(?=\d))\s*")  # of §3.7; the second part keeps numbers whole
+_SPECIFIED_STOP_WORDS = frozenset(
+    [
+        "the",
+        "a",
+        "an",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "being",
+        "have",
+        "has",
+        "had",
+        "do",
+        "does",
+        "did",
+        "will",
+        "would",
+        "could",
+        "should",
+        "may",
+        "might",
+        "must",
+        "shall",
+        "の",
+        "は",
+        "が",
+        "を",
+        "に",
+        "で",
+        "と",
+        "も",
+        "や",
+        "から",
+    ]
+)
+
+
+def sentences(text: str) -> list[str]:
+    r"""Split a text into sentences, in order, with punctuation and without surrounding white space.
+
+    A line break ends a sentence; a full stop does only before a space, so numbers, addresses and file names stay whole.
+
+    >>> sentences("Version 1.5 is out! See example.com.\n完成了。再见")
+    ['Version 1.5 is out!', 'See example.com.', '完成了。', '再见']
+    """
+    ends = [0, *(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]
+    parts = (text[start:end].strip() for start, end in pairwise(ends))
+    return [part for part in parts if part]
+
+
+def summarize(
+    text: str,
+    max_length: int,
+    *,
+    weights: Literal["frequency", "rarity"] = "frequency",
+    background: Mapping[str, int] | None = None,
+) -> str:
+    """Select the most informative sentences of a text, joined by spaces; a short text is returned unchanged.
+
+    Args:
+        text: What to shorten.
+        max_length: The most characters of the answer. A text that is not blank is never shortened to nothing: where
+            no sentence fits, one is cut.
+        weights: ``"frequency"`` is specification §3.7, the sentences of the text's commonest words. ``"rarity"`` takes
+            those of the rarest words, each word counting once: what a later question can be recognised by.
+        background: How often each term of :func:`analyze` occurs around this text, for rarity; None counts within it.
+
+    Raises:
+        ValidationError: ``max_length`` is less than 1.
+
+    >>> summarize("Good morning. The door code is 4711. Good morning to you.", 30, weights="rarity")
+    'The door code is 4711.'
+    """
+    if max_length < 1:
+        raise ValidationError(f"max_length must be at least 1, not {max_length}: give room for the summary")
+    if len(text) <= max_length:
+        return text
+    if weights == "frequency":
+        parts = [part for part in map(str.strip, _SPECIFIED_END.split(text)) if part]
+        chosen = _commonest(parts, max_length)
+        return " ".join(parts[index] for index in chosen) or text.strip()[:max_length].rstrip()
+    parts = sentences(text)
+    chosen = rarest(parts, max_length, background=background)
+    return " ".join(parts[index] for index in chosen)[:max_length].rstrip()
+
+
+def rarest(parts: Sequence[str], max_length: int, *, background: Mapping[str, int] | None = None) -> list[int]:
+    """Select the parts with the rarest terms that fit together, joined by a space; returns ascending positions.
+
+    Parts are chosen greedily: each time the one with the most rarity not covered yet, relative to its length. If none
+    fits, the best is chosen alone and is too long.
+
+    Args:
+        parts: Texts to choose from.
+        max_length: Maximum number of characters of the chosen parts, joined by spaces.
+        background: Occurrences of each term of :func:`analyze` around the text; None counts within the parts.
+
+    >>> rarest(["Good morning.", "Good morning! My code is 4711.", "My code is good.", "We moved to Lyon."], 50)
+    [1, 3]
+    """
+    terms = [frozenset(analyze(part)) for part in parts]
+    counts = background if background is not None else Counter(term for part in parts for term in analyze(part))
+    total = sum(counts.values())
+    rarity = {term: math.log1p(total / max(counts.get(term, 0), 1)) for term in frozenset().union(*terms)}
+    covered: set[str] = set()
+
+    def gain(index: int) -> tuple[float, int]:
+        new = math.fsum(rarity[term] for term in terms[index] - covered)
+        return new / (len(parts[index]) + 1) ** LENGTH_EXPONENT, -index
+
+    chosen: list[int] = []
+    left, room = set(range(len(parts))), max_length
+    while fitting := [index for index in left if len(parts[index]) <= room]:
+        best = max(fitting, key=gain)
+        if chosen and gain(best)[0] == 0:
+            break
+        chosen.append(best)
+        covered |= terms[best]
+        left.remove(best)
+        room -= len(parts[best]) + 1
+    return sorted(chosen) or ([max(left, key=gain)] if left else [])
+
+
+def _commonest(parts: Sequence[str], max_length: int) -> list[int]:
+    """Select as in specification §3.7: by mean weight, until the first that does not fit."""
+    words = [re.findall(r"\w+", part.lower()) for part in parts]
+    counts = Counter(word for word in chain(*words) if len(word) > 1 and word not in _SPECIFIED_STOP_WORDS)
+    highest = max(counts.values(), default=1)
+    scores = [sum(counts[word] / highest for word in each) / (len(each) or 1) for each in words]
+    chosen: list[int] = []
+    room = max_length
+    for index in sorted(range(len(parts)), key=lambda index: -scores[index]):
+        room -= len(parts[index]) + 2
+        if room < 0:
+            break
+        chosen.append(index)
+    return sorted(chosen)

@@ -1,0 +1,188 @@
+"""Search of the memory manager: its request, its hits, and the lists of vectors and words that are fused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from memory_retrievers.models import Kind, scopes
+from memory_retrievers.models.fields import storable
+from memory_retrievers.models.management import MemoryFilter
+from memory_retrievers.models.selection import Hits
+from memory_retrievers.settings import ToolSettings
+from memory_retrievers.storage.store import MemoryStore
+from memory_retrievers.text import analyze
+from memory_retrievers.tools.manager.values import FoundMemory, SearchMode, SearchRequest, SortBy
+
+if TYPE_CHECKING:
+    from memory_retrievers.models.selection import Vector
+
+
+DEPTH: Final = 2
+"""Times ``top_k`` that each list contributes: the cut comes after sorting."""
+
+_NOTHING: Final = Hits([], [], [])
+
+
+@dataclass(frozen=True, slots=True)
+class _Lists:
+    """Candidates of a search, by the row of the memory in the ledger.
+
+    Attributes:
+        nearest: The nearest by vector, nearest first.
+        words: The best by words with their BM25 scores, best first.
+        cosines: The cosine of each that was found in either list, if vectors were asked.
+    """
+
+    nearest: list[int]
+    words: dict[int, float]
+    cosines: dict[int, float]
+
+
+def search(
+    store: MemoryStore, request: SearchRequest, *, settings: ToolSettings, vector: Vector | None = None
+) -> list[FoundMemory]:
+    """The memories that answer a request, sorted as it asks.
+
+    Args:
+        store: The store to search.
+        request: The query, the filter and the weights.
+        settings: The parameters of scoring.
+        vector: The unit vector to compare with, shape (d,), if one is stored; None embeds the query.
+
+    Raises:
+        EmbeddingError: The embedder failed.
+    """
+    # 1. what each list finds, filtered before ranking
+    now = store.now()
+    lists = _lists(store, request, now, vector=vector)
+    # 2. relevance
+    relevance = _relevance(lists, request, settings)
+    similar = {row: _similarity(cosine, settings) for row, cosine in lists.cosines.items()}
+    floor = 0.0 if request.mode is SearchMode.KEYWORD else request.min_similarity
+    kept = [row for row in relevance if similar.get(row, 0.0) >= floor]
+    # 3. the memories themselves
+    memories = store.ledger.load(kept)
+    found = [
+        FoundMemory(
+            memory=memory,
+            similarity=similar.get(row, 0.0),
+            keyword_score=None if request.mode is SearchMode.SEMANTIC else lists.words.get(row, 0.0),
+            combined_score=relevance[row] if request.mode is SearchMode.HYBRID else None,
+            score=_blended(relevance[row], memory.importance, request.importance_weight),
+        )
+        for row in kept
+        if (memory := memories.get(row)) is not None
+        and not memory.has_expired(now)
+        and _is_in_scope(memory.scope, request.filter)
+    ]
+    # 4. sorted, then cut
+    return _sorted(found, request.sort_by)[: request.top_k]
+
+
+def _is_in_scope(scope: str, filter: MemoryFilter) -> bool:
+    """True if the record itself is in scope: whatever an index returns, nothing of another scope gets out."""
+    return scope == filter.scope or (filter.include_child_scopes and scopes.is_within(filter.scope, scope))
+
+
+def _lists(store: MemoryStore, request: SearchRequest, now: datetime, *, vector: Vector | None) -> _Lists:
+    kinds = (Kind.SEMANTIC,) if request.filter.category is not None else tuple(Kind)
+    seen = [request.filter.selection(kind, now=now) for kind in kinds]
+    query, depth = storable(request.query), DEPTH * request.top_k
+
+    def by_words() -> Hits:
+        terms = analyze(query)
+        return _merged([store.keyword.search(terms, selection, limit=depth) for selection in seen], limit=depth)
+
+    def by_vector(vector: Vector) -> _Lists:
+        near = _merged([store.dense.search(vector, selection, limit=depth) for selection in seen], limit=depth)
+        words = by_words() if request.mode is SearchMode.HYBRID else _NOTHING
+        cosines = _best(near)
+        return _Lists(list(cosines), _best(words), _cosines(store, vector, words) | cosines)
+
+    if request.mode is SearchMode.KEYWORD:
+        return _Lists([], _best(by_words()), {})
+    return store.search(query, by_vector) if vector is None else by_vector(vector)
+
+
+def _merged(lists: Sequence[Hits], *, limit: int) -> Hits:
+    """The lists of both kinds in one, best first, equal ones by passage."""
+    hits = sorted(
+        (hit for found in lists for hit in zip(found.passages, found.memories, found.scores, strict=True)),
+        key=lambda hit: (-hit[2], hit[0]),
+    )[:limit]
+    return Hits([passage for passage, _, _ in hits], [memory for _, memory, _ in hits], [score for *_, score in hits])
+
+
+def _best(hits: Hits) -> dict[int, float]:
+    """The score of each memory, which is that of its best passage."""
+    scores: dict[int, float] = {}
+    for memory, score in zip(hits.memories, hits.scores, strict=True):
+        scores.setdefault(memory, score)
+    return scores
+
+
+def _cosines(store: MemoryStore, vector: Vector, hits: Hits) -> dict[int, float]:
+    """The cosines of the memories that were found by their words, by row."""
+    if not hits.passages:
+        return {}
+    memories = dict(zip(hits.passages, hits.memories, strict=True))
+    passages, matrix = store.ledger.vectors(hits.passages)
+    cosines: dict[int, float] = {}
+    for passage, cosine in zip(passages, (matrix @ vector).tolist(), strict=True):
+        cosines[memories[passage]] = max(cosine, cosines.get(memories[passage], -1.0))
+    return cosines
+
+
+def _similarity(cosine: float, settings: ToolSettings) -> float:
+    return min(1.0, max(0.0, cosine if settings.similarity == "cosine" else (1 + cosine) / 2))
+
+
+def _relevance(lists: _Lists, request: SearchRequest, settings: ToolSettings) -> dict[int, float]:
+    """The relevance of each memory that was found, 0 to 1."""
+    if request.mode is SearchMode.SEMANTIC:
+        return {row: _similarity(lists.cosines[row], settings) for row in lists.nearest}
+    if request.mode is SearchMode.KEYWORD:
+        most = max(lists.words.values(), default=0.0) or 1.0
+        return {row: score / most for row, score in lists.words.items()}
+    return weighted_fusion(lists.nearest, list(lists.words), request.keyword_weight, k=settings.rrf_constant)
+
+
+def weighted_fusion(nearest: Sequence[int], words: Sequence[int], keyword_weight: float, *, k: int) -> dict[int, float]:
+    """Weighted reciprocal rank fusion, so that what is first in both lists has 1; a list it is not in gives 0.
+
+    >>> {row: round(score, 4) for row, score in weighted_fusion([7, 8], [8], 0.3, k=60).items()}
+    {7: 0.7, 8: 0.9887}
+
+    Args:
+        nearest: Rows of the ledger by vector similarity, best first.
+        words: Rows of the ledger by BM25 score, best first.
+        keyword_weight: The weight of ``words``, 0 to 1; ``nearest`` has the rest.
+        k: The constant of reciprocal rank fusion; a larger one makes ranks count more alike.
+
+    Returns:
+        The score of each row, 0 to 1.
+    """
+    scores: dict[int, float] = {}
+    for rows, weight in ((nearest, 1 - keyword_weight), (words, keyword_weight)):
+        for rank, row in enumerate(rows, start=1):
+            scores[row] = scores.get(row, 0.0) + weight * (k + 1) / (k + rank)
+    return scores
+
+
+def _blended(relevance: float, importance: float, weight: float) -> float:
+    return (1 - weight) * relevance + weight * importance
+
+
+def _sorted(found: list[FoundMemory], sort_by: SortBy) -> list[FoundMemory]:
+    """By what is asked; what is equal then by score, newest first, and at last by id."""
+    by_age = sorted(found, key=lambda hit: (hit.memory.id, hit.memory.scope))
+    by_age.sort(key=lambda hit: hit.memory.created_at, reverse=True)
+    if sort_by is SortBy.CREATED_AT:
+        return by_age
+    by_score = sorted(by_age, key=lambda hit: hit.score, reverse=True)
+    if sort_by is SortBy.RELEVANCE:
+        return by_score
+    return sorted(by_score, key=lambda hit: hit.memory.importance, reverse=True)

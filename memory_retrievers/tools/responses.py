@@ -1,0 +1,192 @@
+"""JSON objects that tools answer with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from enum import StrEnum
+from typing import Final
+
+from memory_retrievers.models import AnyMemory, JsonObject, ResponseLevel, SemanticMemory
+from memory_retrievers.models.management import Association
+from memory_retrievers.text.dates import iso
+from memory_retrievers.tools.arguments import ManagementArguments
+from memory_retrievers.tools.tool import ToolContext, ToolOutput
+
+MOST_ASSOCIATIONS: Final = 100
+"""Associations of one memory that are shown at most, strongest first: one that many are near to has thousands."""
+
+_DECIMALS: Final = 6
+
+
+def text_of(memory: AnyMemory) -> str:
+    """The content of a memory as the tools understand it: a fact's sentence, or an episode's summary."""
+    return memory.fact if isinstance(memory, SemanticMemory) else memory.summary
+
+
+def rounded(score: float) -> float:
+    """A score as answers show it: six decimals tell scores apart, more are noise of 32-bit vectors."""
+    return round(score, _DECIMALS)
+
+
+def complete(
+    context: ToolContext,
+    memory: AnyMemory,
+    *,
+    similarity: float | None = None,
+    linked: Sequence[Association] | None = None,
+) -> JsonObject:
+    """All that a model may see of a memory.
+
+    Args:
+        context: Says from where scopes are seen.
+        memory: The memory.
+        similarity: How near it is to what was asked, if something was.
+        linked: Its associations, strongest first; they must lie within the root. None leaves them out, where they are
+            shown beside the memory or were not looked up.
+    """
+    shown: JsonObject = {
+        "id": memory.id,
+        "content": text_of(memory),
+        "scope": context.shown(memory.scope),
+        "similarity_score": None if similarity is None else rounded(similarity),
+        "tags": list(memory.tags),
+        "category": str(memory.category) if isinstance(memory, SemanticMemory) else None,
+        "created_at": iso(memory.created_at),
+        "metadata": memory.metadata,
+        "associations": None if linked is None else [association_object(context, each, of=memory) for each in linked],
+        "content_type": str(memory.content_type),
+        "memory_tier": str(memory.tier),
+        "agent_id": memory.agent_id,
+        "updated_at": iso(memory.updated_at),
+        "expires_at": None if memory.expires_at is None else iso(memory.expires_at),
+        "importance_score": memory.importance,
+        "access_count": memory.access_count,
+        "last_accessed_at": None if memory.last_accessed_at is None else iso(memory.last_accessed_at),
+        "consolidated_from": list(memory.consolidated_from) or None,
+    }
+    return {key: value for key, value in shown.items() if value is not None}
+
+
+def association_object(context: ToolContext, association: Association, *, of: AnyMemory) -> JsonObject:
+    """All that a model may see of an association, from the side of one of its two memories.
+
+    Args:
+        context: Says from where scopes are seen.
+        association: The association; both of its memories must lie within the root.
+        of: The memory from whose side it is shown.
+    """
+    other = association.target if association.source == of.key else association.source
+    return {
+        "source_id": association.source.id,
+        "target_id": association.target.id,
+        "associated_id": other.id,
+        "scope": context.shown(other.scope),
+        "association_type": str(association.type),
+        "strength": rounded(association.strength),
+        "level": str(association_level(association.strength)),
+        "auto_generated": association.auto_generated,
+        "created_at": iso(association.created_at),
+    }
+
+
+def glance(context: ToolContext, memory: AnyMemory, *, length: int, key: str = "content_preview") -> JsonObject:
+    """A memory in three keys: id, scope, and the beginning of its content.
+
+    Args:
+        context: Says from where scopes are seen.
+        memory: The memory.
+        length: Characters of the content to show at most; ``...`` follows where it is cut.
+        key: The name of the key that holds them.
+    """
+    return {"id": memory.id, "scope": context.shown(memory.scope), key: preview(text_of(memory), length)}
+
+
+def respond(
+    context: ToolContext,
+    arguments: ManagementArguments,
+    minimal: JsonObject,
+    standard: JsonObject,
+    full: Callable[[], JsonObject],
+    *,
+    plain: JsonObject | None = None,
+    optional: Collection[str] = (),
+) -> ToolOutput:
+    """The answer of a tool in the format that the host has chosen, at the level that was asked for.
+
+    Args:
+        context: Says which format.
+        arguments: Say which level.
+        minimal: The keys of every level.
+        standard: The keys that ``standard`` and ``full`` add.
+        full: Gives the keys that only ``full`` adds.
+        plain: The plain object of specification §3.3; None if the tool has none, and answers by level always.
+        optional: Keys that are left out when their list or object is empty.
+    """
+    if plain is not None and context.response_format == "plain":
+        return ToolOutput.of(plain)
+    level = arguments.response_level
+    further = full() if level is ResponseLevel.FULL else {}
+    return ToolOutput.of(levels(minimal, standard, further, level=level, optional=optional))
+
+
+def levels(
+    minimal: JsonObject,
+    standard: JsonObject,
+    full: JsonObject,
+    *,
+    level: ResponseLevel,
+    optional: Collection[str] = (),
+) -> JsonObject:
+    """The answer of one level: everything up to it, a later value in place of an earlier one.
+
+    >>> levels({"success": True}, {"results": [], "note": None}, {"metadata": {}}, level=ResponseLevel.STANDARD)
+    {'success': True, 'results': []}
+
+    Args:
+        minimal: The keys of every level.
+        standard: The keys that ``standard`` and ``full`` add.
+        full: The keys that only ``full`` adds.
+        level: The level that was asked for.
+        optional: Keys that are left out when their list or object is empty. A key whose value is None always is.
+    """
+    shown = dict(minimal)
+    if level is not ResponseLevel.MINIMAL:
+        shown |= standard
+    if level is ResponseLevel.FULL:
+        shown |= full
+    return {
+        key: value for key, value in shown.items() if value is not None and not (key in optional and value in ([], {}))
+    }
+
+
+def preview(text: str, length: int) -> str:
+    r"""The first characters (code points) of a text on one line; ``...`` behind them says that there is more.
+
+    >>> preview("Nightly  backups\nrun at 02:00", 15)
+    'Nightly backups...'
+
+    Args:
+        text: Any text; runs of white space count as one space.
+        length: How many characters to show at most; three more where the text goes on.
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= length else f"{line[:length]}..."
+
+
+class AssociationLevel(StrEnum):
+    """Strength of an association, in a word."""
+
+    WEAK = "weak"
+    MODERATE = "moderate"
+    STRONG = "strong"
+
+
+def association_level(strength: float) -> AssociationLevel:
+    """The word for a strength: weak below 0.3, moderate below 0.7, then strong.
+
+    >>> [str(association_level(strength)) for strength in (0.29, 0.3, 0.7)]
+    ['weak', 'moderate', 'strong']
+    """
+    if strength < 0.3:  # noqa: PLR2004 - the bounds are the definition
+        return AssociationLevel.WEAK
+    return AssociationLevel.MODERATE if strength < 0.7 else AssociationLevel.STRONG  # noqa: PLR2004 - as above

@@ -1,0 +1,181 @@
+"""The tools that read memory: search by a question, facts for the next turn, and recent episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, ClassVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic.json_schema import JsonSchemaValue
+
+from memory_retrievers.models import Category, DetailLevel, JsonObject, ResponseLevel
+from memory_retrievers.protocols import Retrieved
+from memory_retrievers.retrieval.markdown import NO_MEMORIES
+from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
+from memory_retrievers.tools.arguments import Level, ToolArguments
+from memory_retrievers.tools.tool import ToolContext, ToolOutput, compact_json
+
+
+def _one_of(words: type[Category | DetailLevel]) -> JsonSchemaValue:
+    """The words in place, since not every provider follows a ``$ref``."""
+    return {"type": "string", "enum": [word.value for word in words]}
+
+
+Query = Annotated[
+    str,
+    Field(description="What to look for, as a question or a few words, in the language of the conversation."),
+]
+EpisodicLimit = Annotated[
+    int,
+    Field(ge=0, description="How many past episodes to return at most, up to 100; 0 leaves them out."),
+]
+SemanticLimit = Annotated[
+    int,
+    Field(ge=0, description="How many facts to return at most, up to 1000; 0 leaves them out."),
+]
+CategoryFilter = Annotated[
+    str | None,  # the memory knows the categories and says so
+    WithJsonSchema({"anyOf": [_one_of(Category), {"type": "null"}]}),
+    Field(description="Only facts of this category; leave it out for all. Episodes are not affected."),
+]
+Detail = Annotated[
+    DetailLevel,
+    BeforeValidator(parse_detail),
+    WithJsonSchema(_one_of(DetailLevel)),
+    Field(
+        description=(
+            "How much of the original messages to show: auto (only surprising episodes among the first two), "
+            "none, low (only a surprising first episode), high (every episode), or excerpts (instead of summaries, "
+            "the messages that match, with their dates)."
+        )
+    ),
+]
+
+
+class RetrieveMemoryArguments(ToolArguments):
+    """Arguments of ``retrieve_memory``; ``limit`` is another name of ``episodic_limit``."""
+
+    query: Query
+    episodic_limit: EpisodicLimit = 5
+    semantic_limit: SemanticLimit = 20
+    detail: Detail = DetailLevel.AUTO
+    category: CategoryFilter = None
+    response_level: Level = ResponseLevel.STANDARD
+
+    @model_validator(mode="before")
+    @classmethod
+    def _limit_is_the_episodic_limit(cls, given: object) -> object:
+        if not isinstance(given, Mapping) or given.get("limit") is None:
+            return given
+        others = {name: value for name, value in given.items() if name != "limit"}
+        if others.get("episodic_limit") not in (None, given["limit"]):
+            raise ValueError("limit is another name of episodic_limit: give one of them")
+        return {**others, "episodic_limit": given["limit"]}
+
+
+class ContextArguments(ToolArguments):
+    """Arguments of ``context_pre_retrieve``; those that only ``retrieve_memory`` has are ignored."""
+
+    ignored: ClassVar[frozenset[str]] = frozenset({"episodic_limit", "limit", "detail"})
+
+    query: Query
+    semantic_limit: SemanticLimit = 20
+    category: CategoryFilter = None
+    response_level: Level = ResponseLevel.STANDARD
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_the_ignored(cls, given: object) -> object:
+        if isinstance(given, Mapping):
+            return {name: value for name, value in given.items() if name not in cls.ignored}
+        return given
+
+
+class RecentMemoryArguments(ToolArguments):
+    """Arguments of ``recent_memory``."""
+
+    limit: Annotated[
+        int, AfterValidator(partial(max, 1)), Field(description="How many episodes to return, 1 to 100.")
+    ] = 10
+    days_limit: Annotated[
+        float | None,
+        Field(gt=0, allow_inf_nan=False, description="Only episodes of the last so many days; leave it out for all."),
+    ] = None
+    response_level: Level = ResponseLevel.STANDARD
+
+
+def retrieve_memory(context: ToolContext, arguments: RetrieveMemoryArguments) -> ToolOutput:
+    """Facts and episodes that answer a question (specification §2.6, §2.8); what was found is noted for review.
+
+    At level ``minimal`` the content counts them; ``full`` gives facts whole, and every episode's messages unless
+    ``detail`` is given (§4.4); the artifact is the raw object at every level.
+    """
+    result = context.memory.retrieve(
+        arguments.query,
+        scope=context.scope,
+        episodic_limit=arguments.episodic_limit,
+        semantic_limit=arguments.semantic_limit,
+        category=arguments.category,
+        record=not context.read_only,
+    )
+    return _response(
+        arguments.response_level,
+        found=result.to_dict(),
+        block=lambda: _shown(result, arguments.response_level).to_markdown(_detail(arguments)) or NO_MEMORIES,
+    )
+
+
+def _detail(arguments: RetrieveMemoryArguments) -> DetailLevel:
+    if arguments.response_level is ResponseLevel.FULL and "detail" not in arguments.model_fields_set:
+        return DetailLevel.HIGH
+    return arguments.detail
+
+
+def context_pre_retrieve(context: ToolContext, arguments: ContextArguments) -> ToolOutput:
+    """The facts to put before a turn (specification §2.9); the content is empty when there is nothing to inject.
+
+    At level ``minimal`` the content counts them, ``full`` gives them whole.
+    """
+    result = context.memory.context(
+        arguments.query,
+        scope=context.scope,
+        semantic_limit=arguments.semantic_limit,
+        category=arguments.category,
+    )
+    level = arguments.response_level
+    return _response(level, found=result.to_dict(), block=_shown(result, level).to_markdown, counted=("semantic",))
+
+
+def recent_memory(context: ToolContext, arguments: RecentMemoryArguments) -> ToolOutput:
+    """The newest episodes (specification §2.17).
+
+    At level ``minimal`` the content counts them, ``full`` gives every episode's messages.
+    """
+    recent = context.memory.recent(context.scope, limit=arguments.limit, days_limit=arguments.days_limit)
+    level = arguments.response_level
+    with_messages = partial(recent.to_markdown, messages=True)
+    block = with_messages if level is ResponseLevel.FULL else recent.to_markdown
+    return _response(level, found=recent.to_dict(), block=block, counted=("episodic",))
+
+
+def _response(
+    level: ResponseLevel,
+    *,
+    found: JsonObject,
+    block: Callable[[], str],
+    counted: Sequence[str] = ("semantic", "episodic"),
+) -> ToolOutput:
+    """The answer for what was found: counts at the minimal level, else the block; the artifact has it all."""
+    if level is ResponseLevel.MINIMAL:
+        counts = {"success": True} | {f"{kind}_count": len(found[kind]) for kind in counted}
+        return ToolOutput(content=compact_json(counts), artifact=found)
+    return ToolOutput(content=block(), artifact=found)
+
+
+def _shown(result: Retrieved, level: ResponseLevel) -> Retrieved:
+    """The result as its block is to show it: at the full level without cutting long facts."""
+    if level is ResponseLevel.FULL and isinstance(result, RetrievalResult):
+        return replace(result, fact_display_length=None)
+    return result

@@ -1,0 +1,361 @@
+"""The tool that stores a memory, unless it is there already, and associates it with similar ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Annotated, Final
+
+import pydantic
+from pydantic import Field
+
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.models import (
+    AnyMemory,
+    Category,
+    ContentType,
+    JsonObject,
+    Origin,
+    SemanticDraft,
+    SemanticMemory,
+    Tier,
+)
+from memory_retrievers.models.management import Association, AssociationType, MemoryFilter
+from memory_retrievers.text.dates import iso
+from memory_retrievers.text.duplicates import COSINE_TOLERANCE, is_duplicate
+from memory_retrievers.tools.arguments import (
+    Bounds,
+    CategoryName,
+    Content,
+    ContentTypeName,
+    ManagementArguments,
+    MemoryTier,
+    Metadata,
+    Tags,
+    ToolArguments,
+    check_limits,
+    fraction,
+)
+from memory_retrievers.tools.responses import association_object, complete, preview, respond, rounded, text_of
+from memory_retrievers.tools.tool import ToolContext, ToolOutput
+
+MIN_SEMANTIC_COSINE: Final = 0.7
+AUTO_ASSOCIATIONS: Final = 10
+DUPLICATE_CANDIDATES: Final = 5
+DUPLICATE_FLOOR: Final = 0.1
+DUPLICATE_PREVIEW: Final = 100
+CONTENT_PREVIEW = 50
+"""Characters of the content that ``standard`` answers show."""
+
+
+class StoreItem(ToolArguments):
+    """What can be said of one memory that is to be stored."""
+
+    content: Annotated[Content, Field(description="What to remember: one thing, understandable by itself.")]
+    content_type: ContentTypeName = ContentType.TEXT
+    memory_tier: MemoryTier = Tier.LONG_TERM
+    tags: Annotated[Tags, Field(description="Labels to find it by later.")] = ()
+    metadata: Annotated[Metadata, Field(description="Anything else to keep with it, as a JSON object.")] = Field(
+        default_factory=dict
+    )
+    agent_id: Annotated[
+        str | None, Field(min_length=1, max_length=1_000, description="Which agent stores it, if that matters.")
+    ] = None
+    ttl_seconds: Annotated[
+        Annotated[int, Bounds(name="ttl_seconds", low=0)] | None,
+        Field(description="After so many seconds it is gone; leave it out, or 0, for never."),
+    ] = None
+    category: CategoryName = Category.NOTE
+    scope: Annotated[str | None, Field(description="Where to keep it; leave it out for the usual place.")] = None
+    auto_associate: Annotated[bool, Field(description="Whether to associate it with similar memories.")] = True
+    allow_duplicates: Annotated[
+        bool, Field(description="Whether to store it even if the same is there already; if not, that one is given.")
+    ] = True
+    duplicate_threshold: Annotated[
+        float | None,
+        *fraction("duplicate_threshold", "Refuse to store it if a memory is this similar, 0 to 1."),
+    ] = None
+
+    @property
+    def looks_for_duplicates(self) -> bool:
+        """True if existing memories decide whether it is stored."""
+        return not self.allow_duplicates or self.duplicate_threshold is not None
+
+
+class MemoryStoreArguments(StoreItem, ManagementArguments):
+    """Arguments of ``memory_store``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DuplicateAnalysis:
+    """Result of the search for duplicates of a memory that is to be stored.
+
+    Attributes:
+        performed: Whether anything was looked at: only if the caller wants no duplicates.
+        threshold: From which similarity on something counts.
+        candidate: The nearest memory that was looked at, if any.
+        similarity: How near it is.
+        refusal: Why nothing must be stored; None if it may.
+        existing: The memory to give back instead of storing another; None if there is none.
+    """
+
+    performed: bool = False
+    threshold: float | None = None
+    candidate: AnyMemory | None = None
+    similarity: float | None = None
+    refusal: str | None = None
+    existing: SemanticMemory | None = None
+
+    def to_object(self, context: ToolContext) -> JsonObject:
+        """The analysis as the answer of ``memory_store`` shows it (specification §4.2)."""
+        shown: JsonObject = {
+            "duplicate_check_performed": self.performed,
+            "threshold_used": self.threshold,
+            "duplicate_found": self.refusal is not None or self.existing is not None,
+        }
+        if self.candidate is not None and self.similarity is not None:
+            shown["duplicate_candidate"] = {
+                "memory_id": self.candidate.id,
+                "similarity_score": rounded(self.similarity),
+                "content_preview": preview(text_of(self.candidate), DUPLICATE_PREVIEW),
+                "scope": context.shown(self.candidate.scope),
+                "created_at": iso(self.candidate.created_at),
+            }
+        return {key: value for key, value in shown.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """Outcome of storing an item.
+
+    Attributes:
+        memory: The memory, new or found.
+        is_new: Whether it was stored now.
+        associations: Those that were made.
+        duplicates: What was looked for beforehand.
+    """
+
+    memory: SemanticMemory
+    is_new: bool = True
+    associations: tuple[Association, ...] = ()
+    duplicates: DuplicateAnalysis = field(default_factory=DuplicateAnalysis)
+
+
+def memory_store(context: ToolContext, arguments: MemoryStoreArguments) -> ToolOutput:
+    """Store one memory (specification §3.3, §4.4), or give the one that is there already.
+
+    Raises:
+        ValidationError: The content, the tags, the metadata or the time to live break a limit, or the threshold finds
+            a duplicate; nothing was stored.
+    """
+    draft = draft_of(context, arguments)
+    with context.manager.transaction(draft.scope):
+        stored = store_one(context, arguments, draft)
+    return _response(context, arguments, stored)
+
+
+def draft_of(context: ToolContext, item: StoreItem) -> SemanticDraft:
+    """The memory that an item asks for, not stored yet.
+
+    Raises:
+        ValidationError: It breaks a limit, or its scope is malformed.
+    """
+    settings, now = context.manager.settings, context.manager.now()
+    check_limits(settings, content=item.content, tags=item.tags, metadata=item.metadata)
+    try:
+        return SemanticDraft(
+            scope=context.scope_named(item.scope),
+            fact=item.content,
+            category=item.category,
+            content_type=item.content_type,
+            tier=item.memory_tier,
+            tags=item.tags,
+            metadata=item.metadata,
+            agent_id=item.agent_id,
+            origin=Origin.TOOL,
+            created_at=now,
+            expires_at=expiry(now, ttl_seconds=item.ttl_seconds),
+        )
+    except pydantic.ValidationError as error:
+        raise ValidationError.from_pydantic(error) from error
+
+
+def store_one(context: ToolContext, item: StoreItem, draft: SemanticDraft) -> Stored:
+    """Look for duplicates, store and associate; inside a transaction, so that all of it is kept or none.
+
+    Args:
+        context: The memory to store in, and the scope of the call.
+        item: The arguments, which say how duplicates and associations are handled.
+        draft: The memory that :func:`draft_of` made of the item.
+
+    Raises:
+        ValidationError: The threshold finds a duplicate.
+    """
+    analysis = duplicate_analysis(
+        context,
+        content=draft.fact,
+        category=draft.category,
+        scope=draft.scope,
+        allow_duplicates=item.allow_duplicates,
+        duplicate_threshold=item.duplicate_threshold,
+    )
+    if analysis.refusal is not None:
+        raise ValidationError(analysis.refusal, details={"duplicate_analysis": analysis.to_object(context)})
+    if analysis.existing is not None:
+        return Stored(memory=analysis.existing, is_new=False, duplicates=analysis)
+    (memory,) = context.manager.add([draft])
+    return Stored(memory=memory, associations=associated(context, item, memory), duplicates=analysis)
+
+
+def associated(context: ToolContext, item: StoreItem, memory: SemanticMemory) -> tuple[Association, ...]:
+    """The associations made for a memory that was just stored, if its item wants any.
+
+    Args:
+        context: The memory to write to, and the scope of the call.
+        item: The arguments of the memory; without ``auto_associate`` nothing is made.
+        memory: The stored memory.
+    """
+    return tuple(auto_associate(context, memory)) if item.auto_associate else ()
+
+
+def _response(context: ToolContext, arguments: MemoryStoreArguments, stored: Stored) -> ToolOutput:
+    memory = stored.memory
+    duplicate_of = None if stored.is_new else memory.id
+    brief: JsonObject = {
+        "id": memory.id,
+        "content": text_of(memory),
+        "memory_tier": str(memory.tier),
+        "created_at": iso(memory.created_at),
+    }
+    return respond(
+        context,
+        arguments,
+        {"success": True, "memory_id": memory.id, "duplicate_of": duplicate_of},
+        {
+            "id": memory.id,
+            "memory_tier": str(memory.tier),
+            "created_at": iso(memory.created_at),
+            "content": preview(text_of(memory), CONTENT_PREVIEW),
+            "scope": context.shown(memory.scope),
+            "associations_count": len(stored.associations),
+        },
+        lambda: {
+            "memory_object": complete(context, memory),
+            "associations_details": [association_object(context, each, of=memory) for each in stored.associations],
+            "duplicate_analysis": stored.duplicates.to_object(context),
+        },
+        plain=brief if duplicate_of is None else brief | {"duplicate_of": duplicate_of},
+    )
+
+
+def auto_associate(context: ToolContext, memory: AnyMemory) -> list[Association]:
+    """Associate a memory with the nearest of its scope: at most ten, of cosine 0.7 or more, itself excluded.
+
+    Returns:
+        What was written, strongest first; nothing if nothing is near enough.
+    """
+    manager = context.manager
+    near = manager.near(
+        memory,
+        MemoryFilter(scope=memory.scope, kinds=context.kinds),
+        top_k=AUTO_ASSOCIATIONS + 1,  # it finds itself
+        min_similarity=MIN_SEMANTIC_COSINE,
+    )
+    found = [
+        Association(
+            source=memory.key,
+            target=hit.memory.key,
+            type=AssociationType.SEMANTIC,
+            strength=manager.cosine(hit),
+            auto_generated=True,
+            created_at=manager.now(),
+        )
+        for hit in near
+        if hit.memory.key != memory.key and manager.cosine(hit) >= MIN_SEMANTIC_COSINE
+    ][:AUTO_ASSOCIATIONS]
+    if found:
+        manager.associate(found)
+    return found
+
+
+def duplicate_analysis(
+    context: ToolContext,
+    *,
+    content: str,
+    category: Category,
+    scope: str,
+    allow_duplicates: bool,
+    duplicate_threshold: float | None,
+) -> DuplicateAnalysis:
+    """Look for what is to be stored among what is there; nothing is looked at unless the caller asks for it.
+
+    Args:
+        context: What the tool works on.
+        content: The text that is to be stored.
+        category: Its category.
+        scope: Where, as the store knows it.
+        allow_duplicates: False gives the same memory (numbers, negations and names compared too) of the same scope
+            back, if there is one.
+        duplicate_threshold: Refuse if any memory within the root is as similar as this; numbers and names do not
+            count here.
+    """
+    query = SemanticDraft(scope=scope, fact=content, category=category).embedding_text
+    analysis = DuplicateAnalysis()
+    if duplicate_threshold is not None:
+        analysis = _above_threshold(context, query, threshold=duplicate_threshold)
+    if analysis.refusal is None and not allow_duplicates:
+        return _same_in_scope(context, query, content=content, scope=scope)
+    return analysis
+
+
+def _above_threshold(context: ToolContext, query: str, *, threshold: float) -> DuplicateAnalysis:
+    everywhere = MemoryFilter(scope=context.root, include_child_scopes=True, kinds=context.kinds)
+    found = context.manager.like(
+        query, everywhere, top_k=DUPLICATE_CANDIDATES, min_similarity=min(DUPLICATE_FLOOR, threshold)
+    )
+    if not found:
+        return DuplicateAnalysis(performed=True, threshold=threshold)
+    best = max(found, key=lambda hit: hit.similarity)
+    is_refused = best.similarity >= threshold - COSINE_TOLERANCE
+    return DuplicateAnalysis(
+        performed=True,
+        threshold=threshold,
+        candidate=best.memory,
+        similarity=best.similarity,
+        refusal=f"Duplicate content detected (similarity: {best.similarity:.3f} >= {threshold})"
+        if is_refused
+        else None,
+    )
+
+
+def _same_in_scope(context: ToolContext, query: str, *, content: str, scope: str) -> DuplicateAnalysis:
+    settings = context.manager.ingestion
+    found = context.manager.like(query, MemoryFilter(scope=scope, kinds=context.kinds), top_k=DUPLICATE_CANDIDATES)
+    same = [
+        (hit, hit.memory)
+        for hit in found
+        if isinstance(hit.memory, SemanticMemory)
+        and is_duplicate(content, hit.memory.fact, cosine=context.manager.cosine(hit), settings=settings)
+    ]
+    best = same[0][0] if same else next(iter(found), None)
+    return DuplicateAnalysis(
+        performed=True,
+        threshold=settings.same_cosine,
+        candidate=None if best is None else best.memory,
+        similarity=None if best is None else best.similarity,
+        existing=same[0][1] if same else None,
+    )
+
+
+def expiry(created_at: datetime, *, ttl_seconds: int | None) -> datetime | None:
+    """The moment at which a memory expires; None if none is given, as with 0 seconds (specification §3.2).
+
+    Raises:
+        ValidationError: The moment lies beyond the calendar.
+    """
+    if not ttl_seconds:
+        return None
+    try:
+        return created_at + timedelta(seconds=ttl_seconds)
+    except OverflowError:
+        raise ValidationError("ttl_seconds is too large: leave it out for a memory that never expires") from None

@@ -1,0 +1,1 @@
+"""``memory_sync``: memories exported to a document, and imported from one."""

@@ -1,0 +1,252 @@
+"""Import of a ``memory_sync`` document: all of its memories and associations are stored, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from itertools import chain, count
+from typing import Final
+
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.models import AnyMemory, JsonObject, MemoryKey, SemanticDraft, SemanticMemory
+from memory_retrievers.models.fields import storable
+from memory_retrievers.models.management import Association, MemoryFilter
+from memory_retrievers.tools.arguments import check_limits
+from memory_retrievers.tools.manager.values import Change
+from memory_retrievers.tools.sync.document import MemoryLine, parse_association, parse_memory, under
+from memory_retrievers.tools.tool import ToolContext
+
+IDS_AT_ONCE: Final = 500
+
+
+class MergeStrategy(StrEnum):
+    """Handling of a memory whose id its scope has already."""
+
+    SKIP_DUPLICATES = "skip_duplicates"
+    OVERWRITE = "overwrite"
+    CREATE_VERSIONS = "create_versions"
+    MERGE_METADATA = "merge_metadata"
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """Outcome of an import.
+
+    Attributes:
+        imported: Stored as new ones, versions included.
+        overwritten: Stored in place of others.
+        merged: Added to others.
+        skipped: There already, or expired.
+        associations: How many of the document's associations were new.
+        errors: What was wrong with the rest: ``index``, ``memory_id`` if there is one, ``message``.
+    """
+
+    imported: int = 0
+    overwritten: int = 0
+    merged: int = 0
+    skipped: int = 0
+    associations: int = 0
+    errors: list[JsonObject] = field(default_factory=list)
+
+    @property
+    def changed(self) -> int:
+        """The number of memories of the document that left something behind."""
+        return self.imported + self.overwritten + self.merged
+
+
+@dataclass(slots=True)
+class _Plan:
+    """Writes that an import has to make.
+
+    Attributes:
+        new: What is stored, in place of what is there or not.
+        replaced: What they take the place of.
+        changes: What is added to other memories.
+        landed: Where in the store each memory of the document is.
+    """
+
+    new: list[SemanticDraft] = field(default_factory=list)
+    replaced: list[AnyMemory] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    landed: dict[MemoryKey, MemoryKey] = field(default_factory=dict)
+
+
+def take_in(context: ToolContext, document: JsonObject, *, prefix: str | None, strategy: MergeStrategy) -> ImportReport:
+    """Store the memories of a document and what associates them, all of it or none.
+
+    Args:
+        context: What the tool works on.
+        document: As ``sync_document.parse`` gives it.
+        prefix: A scope, relative to the root, below which the document's scopes are put.
+        strategy: What becomes of a memory whose id its scope has already.
+
+    Raises:
+        ValidationError: The prefix is malformed.
+    """
+    # 1. read every memory with care; what is wrong with one is its own error
+    prefix = None if prefix is None else prefix.rstrip("/")
+    context.scope_named(prefix)
+    report = ImportReport()
+    lines = _readable(context, document["memories"], prefix=prefix, report=report)
+    with context.manager.transaction():
+        # 2. decide what becomes of each
+        plan = _planned(context, lines, strategy=strategy, report=report)
+        # 3. write it: the new memories, then the changed ones, each with their texts embedded in batches
+        manager = context.manager
+        kept = [edge for memory in plan.replaced for edge in manager.associations_of(memory, within=context.root)]
+        manager.add(plan.new, replace=True)
+        manager.update_many(plan.changes)
+        # 4. what was associated stays so, and what the document associates comes to it
+        _associate(context, kept)
+        edges = _edges(context, document, prefix=prefix, landed=plan.landed)
+        report.associations = _associate(context, edges)
+    return report
+
+
+def _associate(context: ToolContext, edges: Sequence[Association]) -> int:
+    """Write the associations whose memories are both there; gives how many are new."""
+    present = _present(context, {key for edge in edges for key in (edge.source, edge.target)})
+    return context.manager.associate([edge for edge in edges if {edge.source, edge.target} <= present.keys()])
+
+
+def _readable(
+    context: ToolContext, given: Iterable[object], *, prefix: str | None, report: ImportReport
+) -> dict[MemoryKey, tuple[int, MemoryLine]]:
+    """The memories that keep all rules, by where they belong, each with its place in the document."""
+    lines: dict[MemoryKey, tuple[int, MemoryLine]] = {}
+    for index, each in enumerate(given):
+        try:
+            line = parse_memory(each)
+            check_limits(context.manager.settings, content=line.content, tags=line.tags, metadata=line.metadata)
+            scope = _placed(context, line.scope, prefix=prefix)
+            key = MemoryKey(scope=scope, id=line.id_in(scope))
+        except ValidationError as error:
+            _note(report, index, each, error)
+            continue
+        if key in lines:
+            _note(report, index, each, ValidationError("the same id is in the document twice"))
+        else:
+            lines[key] = (index, line)
+    return lines
+
+
+def _placed(context: ToolContext, scope: str | None, *, prefix: str | None) -> str:
+    """The scope of the store for a scope of the document."""
+    if scope is None:
+        return context.scope_named(prefix)
+    return context.scope_named(under(prefix, scope))
+
+
+def _note(report: ImportReport, index: int, given: object, error: ValidationError) -> None:
+    known = given.get("memory_id") if isinstance(given, Mapping) else None
+    named: JsonObject = {"memory_id": storable(known[:200])} if isinstance(known, str) else {}
+    report.errors.append({"index": index, **named, "message": str(error)})
+
+
+def _planned(
+    context: ToolContext,
+    lines: Mapping[MemoryKey, tuple[int, MemoryLine]],
+    *,
+    strategy: MergeStrategy,
+    report: ImportReport,
+) -> _Plan:
+    plan = _Plan()
+    now = context.manager.now()
+    present = _present(context, lines)
+    for key, (index, line) in lines.items():
+        there = present.get(key)
+        plan.landed[key] = key
+        if line.expires_at is not None and line.expires_at <= now:
+            report.skipped += 1
+        elif there is None:
+            plan.new.append(line.draft(scope=key.scope, id=key.id))
+            report.imported += 1
+        elif strategy is MergeStrategy.SKIP_DUPLICATES:
+            report.skipped += 1
+        elif strategy is MergeStrategy.MERGE_METADATA:
+            tags = tuple(dict.fromkeys((*there.tags, *line.tags)))
+            try:
+                check_limits(context.manager.settings, tags=tags, metadata={**there.metadata, **line.metadata})
+            except ValidationError as error:
+                _note(report, index, {"memory_id": key.id}, error)
+                continue
+            plan.changes.append(Change(memory=there, metadata=line.metadata, tags=tags))
+            report.merged += 1
+        elif strategy is MergeStrategy.CREATE_VERSIONS:
+            version = _version(context, key, now=now, taken=lines)
+            plan.landed[key] = version
+            plan.new.append(line.draft(scope=version.scope, id=version.id))
+            report.imported += 1
+        elif isinstance(there, SemanticMemory):
+            plan.replaced.append(there)
+            plan.new.append(line.draft(scope=key.scope, id=key.id, origin=there.origin))
+            report.overwritten += 1
+        else:
+            _note(report, index, {"memory_id": key.id}, ValidationError("an episode cannot be overwritten"))
+    return plan
+
+
+def _version(context: ToolContext, key: MemoryKey, *, now: datetime, taken: Iterable[MemoryKey]) -> MemoryKey:
+    """A free id for another version of a memory."""
+    first = f"{key.id}_v{now:%Y%m%d_%H%M%S}"
+    for free in chain([first], (f"{first}_{number}" for number in count(2))):
+        version = MemoryKey(scope=key.scope, id=free)
+        if version not in taken and not _present(context, [version]):
+            return version
+    raise AssertionError  # pragma: no cover - numbers do not end
+
+
+def _present(context: ToolContext, keys: Iterable[MemoryKey]) -> dict[MemoryKey, AnyMemory]:
+    """Those of the memories that are there, of either kind and any origin."""
+    by_scope: dict[str, list[str]] = {}
+    for key in keys:
+        by_scope.setdefault(key.scope, []).append(key.id)
+    return {
+        memory.key: memory
+        for scope, ids in by_scope.items()
+        for start in range(0, len(ids), IDS_AT_ONCE)
+        for memory in context.manager.select(
+            MemoryFilter(
+                scope=scope, kinds="all", ids=tuple(ids[start : start + IDS_AT_ONCE]), include_invalidated=True
+            )
+        )
+    }
+
+
+def _edges(
+    context: ToolContext, document: JsonObject, *, prefix: str | None, landed: Mapping[MemoryKey, MemoryKey]
+) -> list[Association]:
+    """The document's associations between memories of the document, from where they are now."""
+    places: dict[str, list[MemoryKey]] = {}
+    for key in landed:
+        places.setdefault(key.id, []).append(key)
+
+    def find(id: str, scope: str | None) -> MemoryKey | None:
+        if scope is None:
+            of_that_id = places.get(id, [])
+            return landed[of_that_id[0]] if len(of_that_id) == 1 else None
+        try:
+            return landed.get(MemoryKey(scope=_placed(context, scope, prefix=prefix), id=id))
+        except ValidationError:
+            return None
+
+    found: list[Association] = []
+    for each in document.get("associations", []):
+        line = parse_association(each)
+        if line is None:
+            continue
+        source, target = find(line.source_id, line.source_scope), find(line.target_id, line.target_scope)
+        if source is not None and target is not None and source != target:
+            found.append(
+                Association(
+                    source=source,
+                    target=target,
+                    type=line.association_type,
+                    strength=line.strength,
+                    auto_generated=line.auto_generated,
+                    created_at=line.created_at or context.manager.now(),
+                )
+            )
+    return found

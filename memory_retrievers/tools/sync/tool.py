@@ -1,0 +1,361 @@
+"""The tool that exports and imports memories as one document, and its files, which lie within one directory."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+import os
+import secrets
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import Field, model_validator
+
+from memory_retrievers.backends.files import PRIVATE, Folder, make_directories
+from memory_retrievers.errors import ConfigurationError, ValidationError
+from memory_retrievers.models import JsonObject, MemoryKey, SemanticMemory
+from memory_retrievers.models.management import Association, MemoryFilter
+from memory_retrievers.text.dates import iso
+from memory_retrievers.tools.arguments import ManagementArguments, one_of, under_one_name
+from memory_retrievers.tools.responses import respond
+from memory_retrievers.tools.sync.document import FORMAT_VERSION, association_line, memory_line, parse
+from memory_retrievers.tools.sync.importer import MergeStrategy, take_in
+from memory_retrievers.tools.tool import ToolContext, ToolOutput
+
+SHOWN_ERRORS: Final = 20
+
+
+class Direction(StrEnum):
+    """Direction in which memories go."""
+
+    EXPORT = "export"
+    IMPORT = "import"
+
+
+class SyncArguments(ManagementArguments):
+    """Arguments of ``memory_sync``; ``validate`` is another name of ``validate_data``."""
+
+    operation: Annotated[Direction, *one_of(Direction, name="operation"), Field(description="export or import.")]
+    scope: Annotated[
+        str | None,
+        Field(
+            description=(
+                "For export: only this scope and those below it; leave it out for all. "
+                "For import: the scope below which everything is put."
+            )
+        ),
+    ] = None
+    file_path: Annotated[
+        str | None, Field(min_length=1, description="A file in the directory for exports; leave it out to use data.")
+    ] = None
+    include_associations: Annotated[bool, Field(description="For export: whether associations go along.")] = True
+    compression: Annotated[bool, Field(description="For export: whether to pack it (gzip in base64).")] = False
+    data: Annotated[str | None, Field(description="For import: the text that an export gave, packed or not.")] = None
+    merge_strategy: Annotated[
+        MergeStrategy,
+        *one_of(MergeStrategy, name="merge_strategy"),
+        Field(
+            description=(
+                "For import, what to do with a memory whose id is there already: skip_duplicates keeps the old one, "
+                "overwrite replaces it, create_versions keeps both, merge_metadata adds metadata and tags to it."
+            )
+        ),
+    ] = MergeStrategy.SKIP_DUPLICATES
+    validate_data: Annotated[
+        bool, Field(description="For import: refuse the whole document if a memory has no content.")
+    ] = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _validate_is_validate_data(cls, given: object) -> object:
+        return under_one_name(given, {"validate": "validate_data"})
+
+
+def memory_sync(context: ToolContext, arguments: SyncArguments) -> ToolOutput:
+    """Export or import memories (specification §4.3); scopes in documents are relative to the root.
+
+    Raises:
+        ValidationError: The path, the document or its size is not acceptable, or nothing in it could be taken in.
+    """
+    return _export(context, arguments) if arguments.operation is Direction.EXPORT else _import(context, arguments)
+
+
+def _export(context: ToolContext, arguments: SyncArguments) -> ToolOutput:
+    # 1. everything that can be refused is refused before anything is written
+    home = context.sync_directory
+    path = None if arguments.file_path is None else confined(home, arguments.file_path)
+    # 2. the document, as text
+    document = _document(context, scope=arguments.scope, with_associations=arguments.include_associations)
+    text = json.dumps(document, ensure_ascii=False, indent=2)
+    if len(text) > MAX_BYTES or len(text.encode()) > MAX_BYTES:
+        raise _export_too_large()
+    if arguments.compression:
+        text = pack(text)
+    # 3. into the file, or into the answer
+    size = len(text.encode())
+    if path is not None and home is not None:
+        written = f"{COMMENT}\n{text}\n" if arguments.compression else text
+        size = write_file(path, written, within=home)
+    count = document["total_memories"]
+    associations = len(document.get("associations", []))
+    return respond(
+        context,
+        arguments,
+        {"success": True, "operation_type": "export", "data": text if path is None else None},
+        {"item_count": count, "file_path": arguments.file_path},
+        lambda: {
+            "detailed_summary": _known(
+                {"export_scope": document["export_scope"], "exported": count, "associations": associations}
+            ),
+            "file_info": _known(
+                {
+                    "file_path": arguments.file_path,
+                    "size_bytes": size,
+                    "compressed": arguments.compression,
+                    "format_version": FORMAT_VERSION,
+                }
+            ),
+            "processing_stats": {"total_memories": count, "export_timestamp": document["export_timestamp"]},
+        },
+    )
+
+
+def _document(context: ToolContext, *, scope: str | None, with_associations: bool) -> JsonObject:
+    """The memories of a scope and of those below it: facts only, since an episode is more than its summary."""
+    within = context.root if scope is None else context.scope_named(scope)
+    found = context.manager.select(
+        MemoryFilter(scope=within, include_child_scopes=True, kinds=context.kinds, include_invalidated=True)
+    )
+    memories = [memory for memory in found if isinstance(memory, SemanticMemory)]
+    if sum(len(memory.fact) for memory in memories) > MAX_BYTES:
+        raise _export_too_large()
+    scope_of = {memory.key: context.shown(memory.scope) for memory in memories}
+    edges = _edges(context, memories, within=within) if with_associations else {}
+    associated: dict[MemoryKey, list[str]] = {key: [] for key in scope_of}
+    for edge in edges.values():
+        associated[edge.source].append(edge.target.id)
+        associated[edge.target].append(edge.source.id)
+    document: JsonObject = {
+        "format_version": FORMAT_VERSION,
+        "export_timestamp": iso(context.manager.now()),
+        "export_scope": None if scope is None else context.shown(within),
+        "total_memories": len(memories),
+        "include_associations": with_associations,
+        "memories": [
+            memory_line(memory, scope=scope_of[memory.key], associated=associated[memory.key]) for memory in memories
+        ],
+    }
+    if with_associations:
+        document["associations"] = [association_line(edge, scope_of=scope_of) for edge in edges.values()]
+    return document
+
+
+def _edges(
+    context: ToolContext, memories: list[SemanticMemory], *, within: str
+) -> dict[frozenset[MemoryKey], Association]:
+    """Each association once, if both its memories are exported."""
+    exported = {memory.key for memory in memories}
+    return {
+        frozenset((edge.source, edge.target)): edge
+        for memory in memories
+        for edge in context.manager.associations_of(memory, within=within)
+        if {edge.source, edge.target} <= exported
+    }
+
+
+def _known(given: JsonObject) -> JsonObject:
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _export_too_large() -> ValidationError:
+    return ValidationError("the export is larger than 100 MB: choose a narrower scope")
+
+
+def _import(context: ToolContext, arguments: SyncArguments) -> ToolOutput:
+    settings = context.manager.settings
+    text = unpack(_given(context, arguments), most=settings.import_max_bytes)
+    document = parse(text, validate=arguments.validate_data, settings=settings)
+    report = take_in(context, document, prefix=arguments.scope, strategy=arguments.merge_strategy)
+    errors = report.errors[:SHOWN_ERRORS]
+    if errors and not report.changed and not report.skipped:
+        first = errors[0]
+        raise ValidationError(
+            f"Nothing could be imported; memory {first['index']}: {first['message']}", details={"errors": errors}
+        )
+    return respond(
+        context,
+        arguments,
+        {"success": True, "operation_type": "import"},
+        {"item_count": report.changed, "file_path": arguments.file_path},
+        lambda: {
+            "detailed_summary": {
+                "imported": report.imported,
+                "skipped": report.skipped,
+                "overwritten": report.overwritten,
+                "merged": report.merged,
+                "errors": len(report.errors),
+                "error_details": errors,
+            },
+            "file_info": _known({"file_path": arguments.file_path, "size_bytes": len(text.encode())}),
+            "processing_stats": {
+                "total_memories": len(document["memories"]),
+                "associations": report.associations,
+                "merge_strategy": str(arguments.merge_strategy),
+            },
+        },
+    )
+
+
+def _given(context: ToolContext, arguments: SyncArguments) -> str:
+    if (arguments.file_path is None) == (arguments.data is None):
+        raise ValidationError("import needs either file_path or data")
+    if arguments.file_path is None:
+        return arguments.data or ""
+    path = confined(home := context.sync_directory, arguments.file_path)
+    return read_file(path, within=home or path.parent, most=context.manager.settings.import_max_bytes)
+
+
+MAX_BYTES: Final = 100 * 1024 * 1024
+"""The largest export, packed or not, and what the command line takes in (specification §4.3)."""
+
+COMMENT: Final = "# Compressed memory export: base64 of gzip"
+_COMMENT_START: Final = "# Compressed"
+_SPACES: Final = b" \t\r\n\v\f"
+
+
+def confined(directory: Path | None, named: str) -> Path:
+    """The file that a model has named, within the directory of the host; symbolic links are followed first.
+
+    Raises:
+        ValidationError: There is no such directory, or the path leads out of it or to something that is no file.
+    """
+    if directory is None:
+        raise ValidationError("file_path cannot be used here: leave it out, and exchange the data in the answer")
+    home = directory.resolve()
+    try:
+        path = (home / named).resolve()
+        if path == home or not path.is_relative_to(home):
+            raise ValidationError("file_path leads out of the directory for exports: give a relative path within it")
+        if path.exists() and not path.is_file():
+            raise ValidationError("file_path is not a file")
+    except (ValueError, OSError, RuntimeError) as error:
+        if isinstance(error, ValidationError):
+            raise
+        raise ValidationError("file_path is not a path that can be used") from error
+    return path
+
+
+def write_file(path: Path, text: str, *, within: Path) -> int:
+    """Write a file whole or not at all, and give its size in bytes.
+
+    Args:
+        path: What :func:`confined` gave.
+        text: What to write.
+        within: The directory it was confined to.
+
+    Raises:
+        ValidationError: It cannot be written.
+    """
+    content = text.encode()
+    beside = f".{path.name[:100]}.{secrets.token_hex(4)}"
+    try:
+        with _folder_of(path, within, make=True) as folder:
+            try:
+                with folder.create(beside) as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())  # or a power cut could leave an empty file under the name
+                folder.replace(beside, path.name)
+            finally:
+                folder.remove(beside)
+    except OSError as error:
+        raise ValidationError(f"the file cannot be written: {error.strerror}") from error
+    return len(content)
+
+
+def read_file(path: Path, *, within: Path, most: int) -> str:
+    """The text of a file that :func:`confined` gave, in the directory it was confined to.
+
+    Args:
+        path: The file.
+        within: The directory.
+        most: How many bytes it may have.
+
+    Raises:
+        ValidationError: There is none, it is too large, or no UTF-8.
+    """
+    try:
+        with _folder_of(path, within) as folder:
+            content = folder.read(path.name, most + 1)
+    except OSError as error:
+        raise ValidationError(f"the file cannot be read: {error.strerror}") from error
+    except ConfigurationError as error:
+        raise ValidationError("the file cannot be read: it is a link, or no plain file") from error
+    return _decoded(content, of="the file", most=most)
+
+
+@contextmanager
+def _folder_of(path: Path, within: Path, *, make: bool = False) -> Iterator[Folder]:
+    """The directory of a file, gone down to step by step: what has become a link meanwhile leads nowhere."""
+    home = within.resolve()
+    if make:
+        make_directories(home)
+    with ExitStack() as steps:
+        folder = steps.enter_context(Folder(home))
+        for name in path.relative_to(home).parts[:-1]:
+            folder = steps.enter_context(folder.below(name, PRIVATE if make else None))
+        yield folder
+
+
+def pack(text: str) -> str:
+    """The text as base64 of gzip; the same text always packs to the same."""
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
+def unpack(text: str, *, most: int) -> str:
+    """The document in a text, packed or not, with or without the comment before it.
+
+    Args:
+        text: What was given.
+        most: How many bytes it may have, packed and unpacked.
+
+    Raises:
+        ValidationError: It is too large, or packed in another way.
+    """
+    if len(text) > most or (not text.isascii() and len(text.encode("utf-8", "replace")) > most):
+        raise _too_large("the data", most=most)
+    text = text.lstrip("\ufeff \t\r\n")
+    if text.startswith(_COMMENT_START):
+        text = text.partition("\n")[2].lstrip()
+    if text.startswith(("{", "[")):
+        return text
+    try:
+        packed = base64.b64decode(text.encode("ascii").translate(None, _SPACES), validate=True)
+        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as unpacked:
+            content = unpacked.read(most + 1)
+    except (ValueError, OSError, EOFError, zlib.error) as error:
+        raise ValidationError("the data is neither JSON nor base64 of gzip") from error
+    return _decoded(content, of="the unpacked data", most=most)
+
+
+def _too_large(what: str, *, most: int) -> ValidationError:
+    """The error for a passed limit of bytes, which says how to raise the limit."""
+    bound = f"{most // 2**20} MB" if most >= 2**20 else f"{most} bytes"
+    return ValidationError(
+        f"{what} is larger than {bound}: import it in parts, or let the host raise import_max_bytes of ToolSettings"
+    )
+
+
+def _decoded(content: bytes, *, of: str, most: int) -> str:
+    if len(content) > most:
+        raise _too_large(of, most=most)
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise ValidationError(f"{of} is not UTF-8") from error

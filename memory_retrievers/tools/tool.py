@@ -1,0 +1,371 @@
+"""Definition of a tool (``Tool``), the context in which the host lets it run, and the one shape of its errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeAlias, TypedDict, runtime_checkable
+
+import pydantic
+
+from memory_retrievers.errors import (
+    ConfigurationError,
+    MemoryRetrieversError,
+    NotFoundError,
+    ValidationError,
+    error_object,
+)
+from memory_retrievers.models import AnyMemory, JsonObject, Origin, ResponseLevel, scopes
+from memory_retrievers.models.fields import storable
+from memory_retrievers.models.management import ToolKinds
+from memory_retrievers.tools.arguments import (
+    LEVEL_ARGUMENT,
+    ArgumentsT,
+    ManagementArguments,
+    storable_throughout,
+    without,
+)
+
+if TYPE_CHECKING:
+    from memory_retrievers.protocols import Memory
+    from memory_retrievers.tools.manager.manager import MemoryManager
+
+
+ROOT: Final = "."
+"""Notation of the root itself."""
+
+
+def scope_within(root: str, named: str) -> str:
+    """The scope that a model has named, as the store knows it.
+
+    There is no way out: ``..``, a leading slash and the like are malformed, and any other path lies below the root.
+
+    >>> scope_within("user/alice", "work/projects"), scope_within("user/alice", ".")
+    ('user/alice/work/projects', 'user/alice')
+
+    Raises:
+        ValidationError: The path is malformed, or too long together with the root.
+    """
+    return scopes.join(root, named)
+
+
+def shown_scope(root: str, scope: str) -> str:
+    """A scope of the store as a model is to see it; the inverse of :func:`scope_within`.
+
+    >>> shown_scope("user/alice", "user/alice/work/projects"), shown_scope("user/alice", "user/alice")
+    ('work/projects', '.')
+
+    Raises:
+        ConfigurationError: The scope lies outside the root, so no model may see it; the message does not name it.
+    """
+    if scope == root:
+        return ROOT
+    if not scopes.is_within(root, scope):
+        raise ConfigurationError(f"a scope outside the root {root!r} is not to be shown")
+    return scope[len(root) + 1 :]
+
+
+ResponseFormat: TypeAlias = Literal["levels", "plain"]
+"""The shape of answers: by response level, or the plain objects of specification §3.3."""
+
+
+@runtime_checkable
+class RunsTools(Protocol):
+    """A memory elsewhere that runs the tools that manage memories itself; ``RemoteMemory`` is one."""
+
+    def run_tool(self, name: str, arguments: Mapping[str, object], *, scope: str) -> JsonObject:
+        """The data of a tool's answer; what goes wrong there is raised here.
+
+        Args:
+            name: The name of the tool.
+            arguments: Its arguments, as the model gave them.
+            scope: The scope that the tool works in and cannot leave.
+
+        Raises:
+            MemoryRetrieversError: What the tool raised there.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """Settings of one call that the host fixes, and a model cannot change.
+
+    Attributes:
+        memory: The memory to work on.
+        root: The scope that nothing a model says can leave.
+        default_scope: Where to work when a model names no scope; ``root`` or below it. None means ``root``.
+        kinds: What searches, lists and deletes by condition reach.
+        allow_scopes: Whether models may name scopes within ``root``. Otherwise they do not see those arguments.
+        response_format: The shape of the answers.
+        sync_directory: The directory that exports are written to and read from; None lets no tool touch a file.
+        read_only: Only look: nothing is noted for review, no access is counted, and nothing can be changed.
+
+    Raises:
+        ValidationError: A scope is malformed.
+        ConfigurationError: ``default_scope`` is outside ``root``, or ``kinds`` or ``response_format`` is unknown.
+    """
+
+    memory: Memory
+    root: str
+    default_scope: str | None = None
+    kinds: ToolKinds = "tool"
+    allow_scopes: bool = False
+    response_format: ResponseFormat = "levels"
+    sync_directory: Path | None = None
+    read_only: bool = False
+
+    def __post_init__(self) -> None:
+        scopes.parse(self.root)
+        if not scopes.is_within(self.root, scopes.parse(self.scope)):
+            raise ConfigurationError(f"default_scope {self.scope!r} is not within root {self.root!r}")
+        if self.kinds not in {"tool", "all"}:
+            raise ConfigurationError(f"kinds must be 'tool' or 'all', not {self.kinds!r}")
+        if self.response_format not in {"levels", "plain"}:
+            raise ConfigurationError(f"response_format must be 'levels' or 'plain', not {self.response_format!r}")
+
+    @property
+    def scope(self) -> str:
+        """The scope to work in when a model names none."""
+        return self.root if self.default_scope is None else self.default_scope
+
+    @property
+    def manager(self) -> MemoryManager:
+        """The memory manager, for the tools that manage memories.
+
+        Raises:
+            ConfigurationError: The memory is not an AgentMemory.
+        """
+        manager: MemoryManager | None = getattr(self.memory, "manager", None)
+        if manager is None:
+            raise ConfigurationError(
+                f"the tools that manage memories need an AgentMemory, not {type(self.memory).__name__}"
+            )
+        return manager.read_only() if self.read_only else manager
+
+    def find(self, id: str) -> AnyMemory:
+        """The memory of that id, in the scope or else anywhere in the root.
+
+        Raises:
+            NotFoundError: There is no such memory.
+            ValidationError: There are several in the root, and none in the scope.
+        """
+        return self.manager.find(id, root=self.root, scope=self.scope)
+
+    def find_seen(self, id: str) -> AnyMemory:
+        """A memory that operations on many may touch: what tools have stored, unless the host allows all.
+
+        Raises:
+            NotFoundError: There is no such memory.
+        """
+        memory = self.find(id)
+        if self.kinds != "all" and memory.origin is not Origin.TOOL:
+            raise NotFoundError(f"Memory not found: {id}")
+        return memory
+
+    def scope_named(self, given: str | None) -> str:
+        """The scope that a model has named, relative to the root; the default scope where it has named none.
+
+        Raises:
+            ValidationError: The path is malformed, or too long together with the root.
+        """
+        return self.scope if given is None else scope_within(self.root, given)
+
+    def run_there(self, memory: RunsTools, name: str, arguments: Mapping[str, object]) -> JsonObject:
+        """The data of a tool that runs where the memory is.
+
+        Args:
+            memory: The memory elsewhere.
+            name: The name of the tool.
+            arguments: Its arguments, as the model gave them.
+
+        Raises:
+            ConfigurationError: The host has fixed something that is for the other side to fix.
+            MemoryRetrieversError: What the tool raised there.
+        """
+        if (self.scope, self.kinds, self.response_format, self.sync_directory) != (self.root, "tool", "levels", None):
+            raise ConfigurationError(
+                "over a server, the scope is the root, and kinds, response_format and sync_directory are the server's: "
+                "leave them out here"
+            )
+        return memory.run_tool(name, arguments, scope=self.root)
+
+    def shown(self, scope: str) -> str:
+        """A scope as a model is to see it: relative to the root, which is ``.``."""
+        return shown_scope(self.root, scope)
+
+
+def compact_json(value: JsonObject) -> str:
+    """An object as JSON in its own script, without a space that costs a token."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutput:
+    """Answer of a tool: text for the model, and the same as data for the host.
+
+    Attributes:
+        content: The text.
+        artifact: The data.
+        is_error: Whether the tool failed, so that both are the error object.
+    """
+
+    content: str
+    artifact: JsonObject
+    is_error: bool = False
+
+    @classmethod
+    def of(cls, artifact: JsonObject, *, is_error: bool = False) -> ToolOutput:
+        """Data that is its own text, as compact JSON."""
+        return cls(content=compact_json(artifact), artifact=artifact, is_error=is_error)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool(Generic[ArgumentsT]):
+    """A tool: everything an adapter needs to offer it to a model and to run it.
+
+    Attributes:
+        name: What the model calls it.
+        description: What it is for, in words a model understands.
+        arguments: The model of its arguments; each field carries its own description.
+        function: What it does. It raises errors of this package, or NotImplementedError.
+        writes: Whether it changes what is remembered, or files.
+        scoped: Which of the arguments name scopes; models see them only where the host allows it.
+    """
+
+    name: str
+    description: str
+    arguments: type[ArgumentsT]
+    function: Callable[[ToolContext, ArgumentsT], ToolOutput]
+    writes: bool = False
+    scoped: tuple[str, ...] = ()
+
+    @cached_property
+    def is_about_scopes(self) -> bool:
+        """True if the tool is useless to a model that cannot name scopes, since one of its arguments has to be one."""
+        return any(self.arguments.model_fields[name].is_required() for name in self.scoped)
+
+    @cached_property
+    def _without_scopes(self) -> type[ArgumentsT]:
+        return without(self.arguments, self.scoped)
+
+    def offered_arguments(self, *, allow_scopes: bool) -> type[ArgumentsT]:
+        """The model of the arguments that a language model sees and may give."""
+        return self.arguments if allow_scopes else self._without_scopes
+
+    def call(self, context: ToolContext, arguments: Mapping[str, object]) -> ToolOutput:
+        """Check the arguments, then run the tool.
+
+        Raises:
+            ValidationError: The arguments do not fit.
+        """
+        offered = self.offered_arguments(allow_scopes=context.allow_scopes)
+        try:
+            given = {storable(name): storable_throughout(value) for name, value in arguments.items()}
+            checked = offered.model_validate(given)
+            if isinstance(context.memory, RunsTools) and issubclass(self.arguments, ManagementArguments):
+                return ToolOutput.of(context.run_there(context.memory, self.name, given))
+            return self.function(context, checked)
+        except pydantic.ValidationError as error:
+            raise ValidationError.from_pydantic(error) from error
+        except RecursionError as error:
+            raise ValidationError(f"the arguments of {self.name} are nested too deeply: give them flat") from error
+
+
+AnyTool: TypeAlias = Tool[Any]
+"""A tool, whatever its arguments."""
+
+ToolChoice: TypeAlias = Collection[str] | Literal["read"] | None
+"""Choice of the tools to offer: those of these names, those that change nothing, or all."""
+
+
+class PolicyOptions(TypedDict, total=False):
+    """The fields of :class:`ToolPolicy`, as an adapter takes them by name."""
+
+    root: str | None
+    kinds: ToolKinds
+    allow_scopes: bool
+    response_format: ResponseFormat
+    sync_directory: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolPolicy:
+    """Policy that the host sets for every call of the tools. The fields are those of :class:`ToolContext`.
+
+    Attributes:
+        root: The scope that nothing a model says can leave; None means the scope of each call.
+        kinds: What searches, lists and deletes by condition reach.
+        allow_scopes: Whether models may name scopes within the root.
+        response_format: The shape of the answers.
+        sync_directory: The directory of exports; None lets no tool touch a file.
+    """
+
+    root: str | None = None
+    kinds: ToolKinds = "tool"
+    allow_scopes: bool = False
+    response_format: ResponseFormat = "levels"
+    sync_directory: Path | None = None
+
+    def check(self, memory: Memory, *, scope: str | None) -> None:
+        """Refuse at once what would fail at every call; raises what :meth:`context` raises."""
+        self.context(memory, scope=scope or self.root or "anyone")
+
+    def context(self, memory: Memory, *, scope: str) -> ToolContext:
+        """The context of one call.
+
+        Raises:
+            ValidationError: A scope is malformed.
+            ConfigurationError: The scope is outside the root, or one of the words is unknown.
+        """
+        return ToolContext(
+            memory=memory,
+            root=scope if self.root is None else self.root,
+            default_scope=scope,
+            kinds=self.kinds,
+            allow_scopes=self.allow_scopes,
+            response_format=self.response_format,
+            sync_directory=self.sync_directory,
+        )
+
+
+FAILURES: Final = (MemoryRetrieversError, NotImplementedError)
+"""Errors that a tool may raise."""
+
+
+def run_tool(tool: AnyTool, context: ToolContext, arguments: Mapping[str, object]) -> ToolOutput:
+    """Run a tool as a model calls it: what goes wrong is answered with the error object.
+
+    Args:
+        tool: The tool.
+        context: The memory and the scope of the call.
+        arguments: The arguments, as the model gave them.
+    """
+    try:
+        return tool.call(context, arguments)
+    except FAILURES as error:
+        return failure(tool, context, arguments, error)
+
+
+def failure(tool: AnyTool, context: ToolContext, arguments: Mapping[str, object], error: Exception) -> ToolOutput:
+    """The answer of a tool that has failed (specification §1.6, §4.1): the same at all levels, details at ``full``.
+
+    Args:
+        tool: The tool.
+        context: The context of the call, which says in what shape it answers.
+        arguments: The arguments, as the model gave them; they may name the response level.
+        error: The error that was raised.
+    """
+    plain = context.response_format == "plain"
+    answer = error_object(error, with_details=plain or _wants_everything(arguments))
+    if issubclass(tool.arguments, ManagementArguments) and not plain:
+        answer = {"success": False} | answer
+    return ToolOutput.of(answer, is_error=True)
+
+
+def _wants_everything(arguments: Mapping[str, object]) -> bool:
+    level = arguments.get(LEVEL_ARGUMENT)
+    return isinstance(level, str) and level.strip().lower() == ResponseLevel.FULL

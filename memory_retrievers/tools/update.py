@@ -1,0 +1,216 @@
+"""Tools that change memories: update one or many, move them to another scope, and rate their importance."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from memory_retrievers.errors import MemoryRetrieversError, NotFoundError, ValidationError
+from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject
+from memory_retrievers.text.dates import iso
+from memory_retrievers.tools.arguments import (
+    Content,
+    Ids,
+    ManagementArguments,
+    MemoryId,
+    MemoryTier,
+    Metadata,
+    Tags,
+    ToolArguments,
+    check_limits,
+    fraction,
+)
+from memory_retrievers.tools.manager.values import Change
+from memory_retrievers.tools.responses import complete, respond
+from memory_retrievers.tools.tool import ToolContext, ToolOutput
+
+
+class UpdateItem(ToolArguments):
+    """What can be changed of a memory; what is left out stays as it is."""
+
+    id: MemoryId
+    content: Annotated[Content | None, Field(description="A new text in place of the old one.")] = None
+    tags: Annotated[Tags | None, Field(description="New labels in place of the old ones.")] = None
+    metadata: Annotated[
+        Metadata | None, Field(description="Keys to add to the metadata, or to write over; the others stay.")
+    ] = None
+    memory_tier: Annotated[MemoryTier | None, Field(description="A new tier; in long_term it stays.")] = None
+
+    @property
+    def changes_nothing(self) -> bool:
+        """True if no field is given."""
+        return not self.model_fields_set & {"content", "tags", "metadata", "memory_tier"}
+
+
+class MemoryUpdateArguments(UpdateItem, ManagementArguments):
+    """Arguments of ``memory_update``."""
+
+
+def memory_update(context: ToolContext, arguments: MemoryUpdateArguments) -> ToolOutput:
+    """Change a memory (specification §3.3); metadata is merged, and what becomes long_term no longer expires.
+
+    Raises:
+        NotFoundError: There is no such memory.
+        ValidationError: A field breaks a limit, or an episode's content is to be changed; nothing was changed.
+    """
+    before = context.find(arguments.id)
+    after = context.manager.update(change_of(context, arguments, before))
+    answer = {"id": after.id, "updated": not arguments.changes_nothing, "updated_at": iso(after.updated_at)}
+    return respond(
+        context,
+        arguments,
+        {"success": True, "id": after.id},
+        answer,
+        lambda: {"memory_object": complete(context, after)},
+        plain=answer,
+    )
+
+
+def change_of(context: ToolContext, item: UpdateItem, memory: AnyMemory) -> Change:
+    """The change that an item asks for.
+
+    Raises:
+        ValidationError: A field breaks a limit, or an episode's content is to be changed.
+    """
+    if item.content is not None and isinstance(memory, EpisodicMemory):
+        raise ValidationError(f"{memory.id} is an episode; only the content of facts can be updated")
+    merged = None if item.metadata is None else {**memory.metadata, **item.metadata}
+    check_limits(context.manager.settings, content=item.content, tags=item.tags, metadata=merged)
+    return Change(memory=memory, content=item.content, tags=item.tags, metadata=item.metadata, tier=item.memory_tier)
+
+
+class MemoryGetScoreArguments(ManagementArguments):
+    """Arguments of ``memory_get_score``."""
+
+    id: MemoryId
+
+
+class MemorySetScoreArguments(ManagementArguments):
+    """Arguments of ``memory_set_score``."""
+
+    id: MemoryId
+    score: Annotated[float, *fraction("score", "How important it is from now on: 0 for not at all, 1 for most.")]
+    reason: Annotated[str, Field(max_length=1_000, description="Why.")] = "Manual override"
+
+
+def memory_get_score(context: ToolContext, arguments: MemoryGetScoreArguments) -> ToolOutput:
+    """The importance of a memory now, and its access count (specification §3.5); this is no access.
+
+    Raises:
+        NotFoundError: There is no such memory.
+    """
+    found = context.find(arguments.id)
+    memory = context.manager.importance.current(found)
+    identity: JsonObject = {"success": True, "memory_id": memory.id}
+    answer = {
+        "importance_score": memory.importance,
+        "access_count": memory.access_count,
+        "last_accessed_at": None if memory.last_accessed_at is None else iso(memory.last_accessed_at),
+    }
+    return respond(
+        context,
+        arguments,
+        identity,
+        answer,
+        lambda: {"memory_object": complete(context, memory)},
+        plain=identity | answer,
+    )
+
+
+def memory_set_score(context: ToolContext, arguments: MemorySetScoreArguments) -> ToolOutput:
+    """Set the importance of a memory; accesses no longer change it (specification §3.5).
+
+    Raises:
+        NotFoundError: There is no such memory.
+    """
+    found = context.find(arguments.id)
+    memory = context.manager.importance.set(found, score=arguments.score, reason=arguments.reason)
+    identity: JsonObject = {"success": True, "memory_id": memory.id}
+    answer = {"previous_score": found.importance, "new_score": memory.importance}
+    return respond(
+        context,
+        arguments,
+        identity,
+        answer,
+        lambda: {"memory_object": complete(context, memory)},
+        plain=identity | answer,
+    )
+
+
+class MoveArguments(ManagementArguments):
+    """Arguments of ``memory_move``."""
+
+    memory_ids: Annotated[Ids, Field(description="The ids of the memories to move.")]
+    target_scope: Annotated[str, Field(description="Where to, for example work/projects; . is the topmost scope.")]
+
+
+def memory_move(context: ToolContext, arguments: MoveArguments) -> ToolOutput:
+    """Move what can be moved; it fails only if nothing can (specification §4.3)."""
+    target = context.scope_named(arguments.target_scope)
+    found, failed = _findable(context, arguments.memory_ids)
+    moved = _move(context, found, failed, target=target)
+    if failed and not moved:
+        raise _nothing_moved(failed)
+    sources = sorted({context.shown(memory.scope) for memory in moved})
+    return respond(
+        context,
+        arguments,
+        {"success": True},
+        {
+            "moved_count": len(moved),
+            "target_scope": context.shown(target),
+            "failed_items": _failed_items(failed),
+        },
+        lambda: {
+            "moved_items": [memory.id for memory in moved],
+            "source_scope": sources[0] if len(sources) == 1 else sources,
+        },
+        optional={"failed_items"},
+    )
+
+
+def _findable(context: ToolContext, ids: tuple[str, ...]) -> tuple[list[AnyMemory], dict[str, MemoryRetrieversError]]:
+    """The memories of those ids that exist, and the error of each other id."""
+    found: list[AnyMemory] = []
+    failed: dict[str, MemoryRetrieversError] = {}
+    for given in dict.fromkeys(ids):
+        try:
+            found.append(context.find(given))
+        except (NotFoundError, ValidationError) as error:
+            failed[given] = error
+    return found, failed
+
+
+def _move(
+    context: ToolContext, found: list[AnyMemory], failed: dict[str, MemoryRetrieversError], *, target: str
+) -> list[AnyMemory]:
+    """Move the memories and return them as they were before; an id that is taken in the target joins the failed."""
+    if not found:
+        return []
+    try:
+        context.manager.move(found, target_scope=target)
+    except (NotFoundError, ValidationError):
+        pass  # one of them spoils it for all, so one by one
+    else:
+        return found
+    moved: list[AnyMemory] = []
+    for memory in found:
+        try:
+            context.manager.move([memory], target_scope=target)
+        except (NotFoundError, ValidationError) as error:
+            failed[memory.id] = error
+        else:
+            moved.append(memory)
+    return moved
+
+
+def _nothing_moved(failed: dict[str, MemoryRetrieversError]) -> MemoryRetrieversError:
+    details: JsonObject = {"failed_items": _failed_items(failed)}
+    message = "; ".join(map(str, failed.values()))
+    unknown = all(isinstance(error, NotFoundError) for error in failed.values())
+    return NotFoundError(message, details=details) if unknown else ValidationError(message, details=details)
+
+
+def _failed_items(failed: dict[str, MemoryRetrieversError]) -> list[JsonObject]:
+    return [{"memory_id": given, "message": str(error)} for given, error in failed.items()]

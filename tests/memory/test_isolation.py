@@ -1,0 +1,140 @@
+"""Scope isolation: no id and no text of another scope in any answer, ever."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_retrievers import AgentMemory, Message, NotFoundError, RetrievalSettings
+from memory_retrievers.testing import FixedClock, HashEmbedder
+
+NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
+
+# Neighbours of the kinds that prefix matching, LIKE patterns, case folding and normalisation confuse.
+SCOPES = [
+    "user/1", "user/10", "user/1/work", "user/1 0", "User/1", "USER/1", "user/%", "user/_", "user/1%", "user", "use",
+    "user@1", "user/a@b.c", "user/é", "user/e\u0301", "user/É", "user/用户", "user/ß", "user/SS", "user/1/work/x", "%", "_",
+]  # fmt: skip
+WORDS = ["basil", "mint", "boat", "Lyon", "4711", "用户", "café"]
+
+
+@st.composite
+def histories(draw):
+    """For some scopes, some memories; ids and texts repeat across scopes, and each text carries its scope's mark."""
+    scopes = draw(st.lists(st.sampled_from(SCOPES), unique=True, min_size=2, max_size=6))
+    return {
+        scope: draw(st.lists(st.tuples(st.booleans(), st.sampled_from(WORDS)), min_size=1, max_size=4))
+        for scope in scopes
+    }
+
+
+def mark(scope):
+    return f"mark{SCOPES.index(scope)}x"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    histories(),
+    st.sampled_from(SCOPES),
+    st.sampled_from(WORDS),
+    st.booleans(),
+    st.sampled_from(["sqlite_bm25", "rank_bm25"]),
+)
+def test_no_foreign_id_or_text_is_in_any_answer(history, asked, word, children, keyword):
+    memory = AgentMemory.in_memory(embedder=HashEmbedder(32), keyword=keyword)
+    for scope, entries in history.items():
+        for number, (is_fact, text) in enumerate(entries):
+            content = f"{text} {mark(scope)}"
+            if is_fact:
+                memory.remember_fact(scope=scope, fact=content, id=f"m{number}", keywords=[mark(scope)])
+            else:
+                memory.remember_episode(scope=scope, summary=content, title=mark(scope), id=f"m{number}")
+    query = f"{word} {' '.join(map(mark, SCOPES))}"
+    result = memory.retrieve(query, scope=asked, include_child_scopes=children, episodic_limit=100, semantic_limit=100)
+    answers = [
+        result.to_markdown("high"),
+        json.dumps(result.to_dict(), ensure_ascii=False),
+        memory.context(word, scope=asked, include_child_scopes=children).to_markdown(),
+        memory.recent(asked).to_markdown(),
+        str([review.memories for review in memory.pending_reviews(asked)]),
+    ]
+    allowed = {scope for scope in history if scope == asked or (children and scope.startswith(f"{asked}/"))}
+    for answer in answers:
+        assert not [scope for scope in SCOPES if scope not in allowed and mark(scope) in answer]
+    # everything that is allowed is there: isolation does not come from finding nothing
+    found = {(hit.memory.scope, hit.memory.id) for hit in (*result.semantic, *result.episodic)}
+    assert found == {(scope, f"m{number}") for scope in allowed for number in range(len(history[scope]))}
+    memory.close()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.sampled_from(WORDS), max_size=6), st.sampled_from(WORDS))
+def test_what_is_added_to_one_scope_changes_no_rank_or_score_in_another(others, word):
+    memory = AgentMemory.in_memory(embedder=HashEmbedder(32), keyword="sqlite_bm25")
+    for text in WORDS:
+        memory.remember_fact(scope="user/1", fact=f"User mentioned {text}")
+    before = [(hit.memory.id, hit.score) for hit in memory.retrieve(word, scope="user/1").semantic]
+    for text in others:
+        memory.remember_fact(scope="user/10", fact=f"User mentioned {text} and {word}")
+    assert [(hit.memory.id, hit.score) for hit in memory.retrieve(word, scope="user/1").semantic] == before
+    memory.close()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    histories(),
+    st.sampled_from(SCOPES),
+    st.sampled_from(WORDS),
+    st.booleans(),
+    st.sampled_from(
+        [RetrievalSettings(), RetrievalSettings(exact_limit=0, candidate_depth=1), RetrievalSettings.reference()]
+    ),
+)
+def test_no_explanation_tells_of_a_foreign_id_or_text(history, asked, word, children, profile):
+    with AgentMemory.in_memory(embedder=HashEmbedder(32), keyword="sqlite_bm25", retrieval=profile) as memory:
+        for scope, entries in history.items():
+            for number, (is_fact, text) in enumerate(entries):
+                content, id = f"{text} {mark(scope)}", f"{mark(scope)}m{number}"
+                if is_fact:
+                    memory.remember_fact(scope=scope, fact=content, id=id)
+                else:
+                    said = [Message(role=mark(scope), content=content)]
+                    memory.remember_episode(scope=scope, summary=content, id=id, messages=said)
+        allowed = {scope for scope in history if scope == asked or (children and scope.startswith(f"{asked}/"))}
+        explained = memory.explain(word, scope=asked, include_child_scopes=children, semantic_limit=2, episodic_limit=1)
+        answers = [explained.to_text(), json.dumps(explained.to_dict())]
+        for scope, entries in history.items():
+            for number in range(len(entries)):
+                id = f"{mark(scope)}m{number}"
+                question = {"query": word, "scope": asked, "include_child_scopes": children, "episodic_limit": 1}
+                if scope in allowed:
+                    missing = memory.explain_missing(id, **question)
+                    assert (missing.id, missing.scope) == (id, scope)
+                    answers += [missing.to_text(), json.dumps(missing.to_dict())]
+                else:
+                    with pytest.raises(NotFoundError, match=f"^Memory not found: {id}$"):
+                        memory.explain_missing(id, **question)
+        for answer in answers:
+            assert not [scope for scope in SCOPES if scope not in allowed and mark(scope) in answer]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.sampled_from(WORDS), max_size=6), st.sampled_from(WORDS))
+def test_what_is_added_to_one_scope_changes_no_explanation_in_another(others, word):
+    with AgentMemory.in_memory(embedder=HashEmbedder(32), keyword="sqlite_bm25", clock=FixedClock(NOW)) as memory:
+        for number, text in enumerate(WORDS):
+            said = [Message(role="Ann", content=f"I mentioned {text}")]
+            memory.remember_episode(scope="user/1", summary=f"User mentioned {text}", id=f"m{number}", messages=said)
+
+        def told():
+            missing = memory.explain_missing("m3", query=word, scope="user/1", episodic_limit=2)
+            return memory.explain(word, scope="user/1").to_dict(), missing.to_dict()
+
+        before = told()
+        for text in others:
+            memory.remember_episode(
+                scope="user/10", summary=f"User mentioned {text}", messages=[Message(role="Ann", content=word)]
+            )
+        assert told() == before

@@ -1,0 +1,463 @@
+"""A story in a memory: events go in, episodes, characters and the scene block come out; nothing leaves its scope."""
+
+import re
+import sqlite3
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from memory_retrievers import (
+    AgentMemory,
+    BackendError,
+    CharacterState,
+    ConfigurationError,
+    EpisodicMemory,
+    IngestionSettings,
+    NotFoundError,
+    SceneDetails,
+    SceneEvent,
+    SceneSettings,
+    SemanticMemory,
+    ValidationError,
+)
+from memory_retrievers.backends.sqlite.schema import MIGRATIONS
+from memory_retrievers.models.scenes import EmotionShift, MessageSpan
+from memory_retrievers.storage.opening import STORE_FILE
+from memory_retrievers.testing import FixedClock, HashEmbedder, ScriptedLanguageModel, inside
+
+AMULET = SceneEvent(
+    id="amulet", summary="Goblin stole the amulet.", importance=5, message_ids=[3], witnesses=["Hero", "Goblin"],
+    emotional_impact={"Hero": "angry"}, location="the village", event_type="action",
+)  # fmt: skip
+TRACKS = SceneEvent(
+    id="tracks", summary="Hero tracked the goblin into the forest.", importance=2, message_ids=[8, 9],
+    characters_involved=["Hero"], emotional_impact={"Hero": "determined"},
+)  # fmt: skip
+STORY = [AMULET, TRACKS]
+
+
+def in_memory(clock, **given):
+    return AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, **given)
+
+
+@pytest.fixture
+def told(memory):
+    memory.add_scene_events("story", STORY)
+    return memory
+
+
+def test_events_are_stored_as_complete_episodes_in_the_order_given(memory, clock):
+    amulet, tracks = memory.add_scene_events("story", STORY)
+    assert isinstance(amulet, EpisodicMemory)
+    assert (amulet.id, amulet.summary, amulet.surprise, amulet.importance) == ("amulet", AMULET.summary, 1.0, 1.0)
+    assert amulet.created_at == amulet.consolidated_at == clock.now()
+    assert tracks.scene == SceneDetails(
+        importance=2, message_ids=(8, 9), sequence=8001, witnesses=("Hero",), characters_involved=("Hero",),
+        emotional_impact={"Hero": "determined"},
+    )  # fmt: skip
+    assert memory.get("tracks", scope="story") == tracks
+    assert memory.get("amulet", scope="story") == amulet
+
+
+def test_characters_stand_as_the_story_has_left_them(told):
+    assert told.characters("story") == [
+        CharacterState(
+            name="Hero",
+            current_emotion="determined",
+            known_events=("amulet", "tracks"),
+            emotion_from_messages=MessageSpan(min=8, max=9),
+            shifts=(EmotionShift(emotion="angry", message_id=3), EmotionShift(emotion="determined", message_id=8)),
+        ),
+        CharacterState(name="Goblin", known_events=("amulet",)),
+    ]
+    told.add_scene_events("story", [SceneEvent(summary="Elder saw the Hero leave.", witnesses=["Elder"])])
+    assert [state.name for state in told.characters("story")] == ["Hero", "Goblin", "Elder"]
+
+
+def test_an_event_is_found_as_any_episode_is(told):
+    found = told.retrieve("who stole the amulet?", scope="story", record=False)
+    assert found.episodic[0].memory.id == "amulet"
+    assert [memory.id for memory in told.list("story").memories] == ["amulet", "tracks"]
+    assert told.stats("story").episodes == 2
+
+
+def test_an_event_of_five_stars_fades_and_is_reviewed_like_others(clock):
+    with in_memory(clock, ingestion=IngestionSettings(keep_flashbulbs=True)) as memory:
+        (amulet,) = memory.add_scene_events("story", [AMULET])
+        assert not amulet.is_flashbulb
+        clock.advance(days=30)
+        (hit,) = memory.retrieve("amulet", scope="story").episodic
+        assert hit.explanation.retrievability < 1
+        reviewed = memory.review("amulet", scope="story", rating="good")
+        assert reviewed.stability > amulet.stability
+        assert reviewed.scene == amulet.scene
+
+
+def test_no_fact_is_ever_made_of_a_story(clock):
+    model = ScriptedLanguageModel([])  # it would fail if it were asked
+    with in_memory(clock, language_model=model, ingestion=IngestionSettings(consolidate_from=1)) as memory:
+        memory.add_scene_events("story", [AMULET, TRACKS, AMULET.model_copy(update={"id": None})])
+        memory.remember_many([EpisodicMemory.new(scope="story", summary="The camp burned.", scene=SceneDetails())])
+        memory.process_due()
+        memory.process_due("story")
+        assert memory.stats("story").facts == 0
+        assert inside(memory).ledger.unconsolidated_scopes() == []
+
+
+def test_a_scene_that_is_remembered_as_a_draft_is_completed_too(memory):
+    details = SceneDetails(message_ids=[4], characters_involved=["Zoe"])
+    (stored,) = memory.remember_many([EpisodicMemory.new(scope="story", summary="Zoe left.", scene=details)])
+    assert (stored.scene.sequence, stored.scene.witnesses) == (4000, ("Zoe",))
+    assert "Zoe left." in memory.scene("story", chat_length=9)
+
+
+def test_a_changed_summary_leaves_the_scene_as_it_is(told):
+    before = told.get("amulet", scope="story")
+    after = told.update("amulet", scope="story", summary="Goblin took the amulet.")
+    assert after.scene == before.scene
+    assert "Goblin took the amulet." in told.scene("story", chat_length=9)
+
+
+def test_events_are_stored_whole_or_not_at_all(told):
+    before = told.characters("story")
+    for events, problem in [
+        ([SceneEvent(summary="Bob came.", witnesses=["Bob"]), AMULET], "already taken"),
+        ([SceneEvent(summary="Bob came.", witnesses=["Bob" * 400])], "name"),
+    ]:
+        with pytest.raises(ValidationError, match=problem):
+            told.add_scene_events("story", events)
+    assert told.characters("story") == before
+    assert told.stats("story").episodes == 2
+    assert told.retrieve("Bob came", scope="story", record=False).episodic[0].memory.id in {"amulet", "tracks"}
+    with pytest.raises(ValidationError, match="scope"):
+        told.add_scene_events("a//b", STORY)
+
+
+def test_no_events_change_nothing(memory):
+    assert memory.add_scene_events("story", []) == []
+    assert memory.characters("story") == []
+    assert memory.scopes() == []
+
+
+def test_what_is_held_back_does_not_reach_the_characters(clock):
+    def before_store(draft):
+        if "amulet" in draft.summary:
+            return None
+        return draft.model_copy(update={"scene": draft.scene.model_copy(update={"witnesses": ("X",)})})
+
+    with in_memory(clock, before_store=before_store) as memory:
+        (stored,) = memory.add_scene_events("story", STORY)
+        assert stored.id == "tracks"
+        assert {state.name: state.known_events for state in memory.characters("story")} == {
+            "Hero": (),
+            "X": ("tracks",),
+        }
+        assert memory.characters("story")[0].shifts == (EmotionShift(emotion="determined", message_id=8),)
+
+
+def test_a_forgotten_event_is_known_to_nobody_any_more(told):
+    told.forget("amulet", scope="story")
+    assert [state.known_events for state in told.characters("story")] == [("tracks",), ()]
+    assert "amulet" not in told.scene("story", chat_length=10)
+    told.forget("tracks", scope="story")
+    assert told.characters("story") == []
+    assert told.scopes() == []
+
+
+def test_a_moved_event_is_known_to_nobody_where_it_was(told):
+    told.manager.move([told.get("amulet", scope="story")], target_scope="other")
+    assert [state.known_events for state in told.characters("story")] == [("tracks",), ()]
+    assert told.characters("other") == []
+    assert "amulet" in told.scene("other", chat_length=10)
+    assert "amulet" not in told.scene("story", chat_length=10)
+
+
+def test_a_forgotten_scope_takes_its_characters_along(told):
+    told.add_scene_events("story/below", [AMULET])
+    told.add_scene_events("story2", [AMULET])
+    assert told.forget_scope("story") == 3
+    assert told.characters("story") == told.characters("story/below") == []
+    assert [state.name for state in told.characters("story2")] == ["Hero", "Goblin"]
+
+
+def test_a_purged_directory_holds_no_byte_of_a_forgotten_story(tmp_path, clock):
+    with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder(), clock=clock) as memory:
+        secret = SceneEvent(
+            summary="Xyzzy hid.", witnesses=["Xyzzy"], location="Xyzzy", emotional_impact={"Xyzzy": "sly"}
+        )
+        memory.add_scene_events("xyzzy", [secret])
+        memory.add_scene_events("story", STORY)
+        memory.forget_scope("xyzzy")
+        memory.purge()
+        assert [state.name for state in memory.characters("story")] == ["Hero", "Goblin"]
+    assert not [file for file in (tmp_path / "store").rglob("*") if file.is_file() and b"yzzy" in file.read_bytes()]
+
+
+@pytest.mark.embedded("PostgreSQL is backed up by its own tools")
+def test_a_story_is_there_again_after_closing_and_in_a_backup(tmp_path, clock):
+    with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder(), clock=clock) as memory:
+        memory.add_scene_events("story", STORY)
+        block, characters = memory.scene("story", chat_length=20), memory.characters("story")
+        memory.backup(tmp_path / "copy")
+    for directory in ("store", "copy"):
+        with AgentMemory.open(tmp_path / directory, embedder=HashEmbedder(), clock=clock, read_only=True) as memory:
+            assert memory.scene("story", chat_length=20, query="the amulet") == block
+            assert memory.characters("story") == characters
+            with pytest.raises(ConfigurationError, match="read-only"):
+                memory.add_scene_events("story", STORY)
+
+
+def test_a_story_travels_with_an_export_and_nothing_of_another_scope_does(told, tmp_path, clock):
+    told.add_scene_events("story/below", [AMULET])
+    told.add_scene_events("elsewhere", [SceneEvent(summary="Xyzzy hid.", witnesses=["Xyzzy"])])
+    told.export(tmp_path / "all.jsonl")
+    told.export(tmp_path / "story.jsonl", scope="story")
+    assert "yzzy" not in (tmp_path / "story.jsonl").read_text("utf-8")
+    with AgentMemory.import_(
+        tmp_path / "all.jsonl", into=tmp_path / "copy", embedder=HashEmbedder(), clock=clock
+    ) as copy:
+        for scope in told.scopes():
+            assert copy.characters(scope) == told.characters(scope)
+            assert copy.scene(scope, chat_length=20) == told.scene(scope, chat_length=20)
+            assert inside(copy).ledger.scenes(scope, now=clock.now()) == inside(told).ledger.scenes(
+                scope, now=clock.now()
+            )
+        copy.export(tmp_path / "again.jsonl")
+        assert copy.verify().ok
+    assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "all.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "problem"),
+    [
+        ('"emotion_intensity":5', '"emotion_intensity":11', "line 5: emotion_intensity"),
+        ('"type":"character","scope":"story"', '"type":"character","scope":""', "line 4: scope must not be empty"),
+        ('"characters":2', '"characters":3', "it is not whole"),
+        ('"event_type":"action"', '"event_type":"mood"', "line 2: scene.event_type"),
+    ],
+)
+def test_a_bad_line_about_a_story_is_named_and_nothing_is_made(told, tmp_path, written, instead, problem):
+    told.export(tmp_path / "export.jsonl")
+    content = (tmp_path / "export.jsonl").read_text("utf-8")
+    assert written in content
+    before, _, after = content.rpartition(written) if "intensity" in written else content.partition(written)
+    (tmp_path / "export.jsonl").write_text(before + instead + after, "utf-8")
+    with pytest.raises(ValidationError, match=problem):
+        AgentMemory.import_(tmp_path / "export.jsonl", into=tmp_path / "copy", embedder=HashEmbedder())
+    assert not (tmp_path / "copy").exists()
+
+
+def test_verify_names_a_scene_and_a_character_that_are_damaged(told, tmp_path):
+    with inside(told).ledger.database.write() as connection:
+        connection.execute("UPDATE memories SET scene = '{}' WHERE id = 'amulet'")
+        connection.execute("UPDATE characters SET state = '[' WHERE name = 'Goblin'")
+    amulet, goblin = told.verify().problems
+    assert "memory 'amulet' in scope 'story' cannot be read" in amulet
+    assert goblin == "character 'Goblin' in scope 'story' is damaged and cannot be read"
+    with pytest.raises(BackendError, match="'Goblin' in scope 'story' is damaged"):
+        told.characters("story")
+    told.forget("amulet", scope="story")
+    with pytest.raises(BackendError, match="'Goblin' in scope 'story' is damaged"):
+        told.export(tmp_path / "export.jsonl")
+    assert not (tmp_path / "export.jsonl").exists()
+
+
+@pytest.mark.embedded("it changes the tables in SQLite's own words")
+def test_a_store_of_the_schema_before_learns_to_tell_stories(tmp_path, clock):
+    (tmp_path / "store").mkdir()
+    before = next(number for number, each in enumerate(MIGRATIONS) if any("TABLE characters" in sql for sql in each))
+    old = sqlite3.connect(tmp_path / "store" / STORE_FILE, isolation_level=None)
+    for statement in (statement for migration in MIGRATIONS[:before] for statement in migration):
+        old.execute(statement)
+    old.execute(f"PRAGMA user_version = {before}")
+    with in_memory(clock) as memory:
+        memory.remember_episode(scope="story", id="e1", summary="They met.", surprise=0.9)
+        with inside(memory).ledger.database.read() as source:
+            for table in ("notes", "scopes", "memories", "passages", "passage_contents"):
+                columns = ", ".join(row[1] for row in old.execute(f"PRAGMA table_info({table})"))
+                old.execute(f"DELETE FROM {table}")
+                for row in source.execute(f"SELECT {columns} FROM {table}").fetchall():
+                    old.execute(f"INSERT INTO {table} ({columns}) VALUES ({', '.join('?' * len(row))})", row)
+        kept = memory.get("e1", scope="story")
+    old.close()
+    with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder(), clock=clock) as memory:
+        assert memory.get("e1", scope="story") == kept
+        assert kept.scene is None
+        memory.add_scene_events("story", STORY)
+        assert [state.name for state in memory.characters("story")] == ["Hero", "Goblin"]
+        assert "They met." not in memory.scene("story", chat_length=20)
+
+
+def test_the_block_tells_of_events_who_is_there_and_what_they_feel(told):
+    assert told.scene("story", chat_length=20, present=["Hero", "Goblin"], pov=["hero"]) == (
+        "<scene_memory>\n(#20 messages)\n\n## Current Scene\nPresent: Goblin\nEmotions: Hero determined\n\n"
+        "[★★★★★] Goblin stole the amulet.\n[★★] Hero tracked the goblin into the forest.\n\n</scene_memory>"
+    )
+
+
+def test_a_scope_without_a_story_has_a_frame(memory):
+    memory.remember_episode(scope="story", summary="They met.")
+    assert memory.scene("story", chat_length=50) == "<scene_memory>\n(#50 messages)\n\n</scene_memory>"
+
+
+def test_from_a_point_of_view_only_what_is_known_there_is_told(told):
+    block = told.scene("story", chat_length=20, pov=["Goblin"])
+    assert "amulet" in block
+    assert "tracked" not in block
+    assert told.scene("story", chat_length=20, pov=["Nobody"]).count("★]") == 2
+
+
+def test_a_feeling_from_a_secret_is_not_told_to_who_has_not_seen_it(told):
+    secret = {"is_secret": True, "witnesses": ["Hero"], "emotional_impact": {"Hero": "guilty", "Goblin": "doomed"}}
+    told.add_scene_events("story", [SceneEvent(summary="Hero poisoned the well.", message_ids=[12], **secret)])
+    for shown in (SceneSettings(), SceneSettings(trajectories=True), SceneSettings(emotional_state=True)):
+        block = told.scene("story", chat_length=20, pov=["Goblin"], settings=shown)
+        assert "Hero angry" in block or "Hero: angry" in block
+        assert not {"guilty", "doomed", "determined", "poisoned"} & set(re.findall(r"\w+", block))
+    assert "Emotions:" not in told.scene("story", chat_length=20, pov=["Nobody"])
+    assert "Emotions: Hero guilty, Goblin doomed" in told.scene("story", chat_length=20, pov=["Hero"])
+
+
+NAMES = st.sampled_from(["Anna", "Bob", "Cleo"])
+FEELINGS = st.dictionaries(NAMES, st.sampled_from(["calm", "afraid", "proud", "neutral"]), max_size=3)
+EVENTS = st.fixed_dictionaries(
+    {
+        "importance": st.integers(1, 5),
+        "message_ids": st.lists(st.integers(0, 90), max_size=2),
+        "sequence": st.integers(0, 90_000),
+        "is_secret": st.booleans(),
+        "witnesses": st.lists(NAMES, max_size=2),
+        "characters_involved": st.lists(NAMES, max_size=2),
+        "emotional_impact": FEELINGS,
+    }
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    batches=st.lists(st.lists(EVENTS, min_size=1, max_size=3), min_size=1, max_size=3),
+    pov=st.sets(NAMES, min_size=1, max_size=2),
+    trajectories=st.booleans(),
+)
+def test_what_is_told_from_a_point_of_view_is_the_same_without_all_that_is_not_known_there(batches, pov, trajectories):
+    shown = SceneSettings(trajectories=trajectories, emotional_state=True)
+    clock = FixedClock(datetime(2026, 3, 1, tzinfo=UTC))
+    with in_memory(clock) as whole, in_memory(clock) as known:
+        for number, batch in enumerate(batches):
+            clock.advance(hours=1)
+            events = [
+                SceneEvent(id=f"e{number}-{place}", summary=f"Event {number}-{place}.", **told)
+                for place, told in enumerate(batch)
+            ]
+            whole.add_scene_events("story", events)
+            known.add_scene_events("story", [event for event in events if _knows(pov, event)])
+        assume(known.stats("story").episodes)
+        blocks = [each.scene("story", chat_length=100, pov=sorted(pov), settings=shown) for each in (whole, known)]
+        assert blocks[0] == blocks[1]
+
+
+def _knows(pov, event):
+    witnesses = event.witnesses or event.characters_involved
+    return bool(pov & set(witnesses)) or (not event.is_secret and bool(pov & set(event.characters_involved)))
+
+
+def test_settings_say_what_is_shown(told):
+    block = told.scene("story", chat_length=20, settings=SceneSettings(trajectories=True))
+    assert "- Hero: angry → determined" in block
+    assert "Emotions:" not in block
+
+
+def test_without_a_question_the_newest_events_are_told_if_not_all_fit(clock, keyword, dense):
+    with in_memory(clock, keyword=keyword, dense=dense) as memory:
+        events = [SceneEvent(summary=f"Nothing of note on day {n}.", message_ids=[n]) for n in range(1, 40)]
+        events[4] = SceneEvent(id="key", summary="Zoe buried a silver key.", message_ids=[5])
+        memory.add_scene_events("story", events)
+        memory.add_scene_events("other", [SceneEvent(summary="Zoe buried a silver key of Xyzzy.", message_ids=[5])])
+        memory.remember_episode(scope="story", summary="Where is the silver key? Nobody knows.")
+        blocks = {query: memory.scene("story", chat_length=40, budget=60, query=query) for query in
+                  (None, " ", "where is the silver key?")}  # fmt: skip
+        assert blocks[None] == blocks[" "]
+        assert "day 39" in blocks[None]
+        assert "silver" not in blocks[None]
+        asked = blocks["where is the silver key?"]
+        assert "Zoe buried a silver key." in asked
+        assert "Nobody knows" not in asked
+        assert "yzzy" not in asked
+
+
+def test_the_question_is_embedded_once(clock):
+    class Watched(HashEmbedder):
+        queries = 0
+
+        def embed_query(self, text):
+            self.queries += 1
+            return super().embed_query(text)
+
+    embedder = Watched()
+    with AgentMemory.in_memory(embedder=embedder, clock=clock) as memory:
+        memory.add_scene_events("story", STORY)
+        memory.scene("story", chat_length=20, query="the camp")
+        already = embedder.queries
+        memory.scene("story", chat_length=20, query="the amulet")
+        assert embedder.queries == already + 1
+        memory.scene("story", chat_length=20)
+        assert embedder.queries == already + 1
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"chat_length": -1}, "chat_length must be 0 or more"),
+        ({"chat_length": 2.5}, "chat_length must be an integer"),
+        ({"budget": -1}, "budget must be 0 or more"),
+        ({"present": "Hero"}, "present must be a list of names"),
+        ({"pov": [1]}, "pov must be a list of names"),
+    ],
+)
+def test_an_argument_that_breaks_a_rule_is_named(told, given, problem):
+    with pytest.raises(ValidationError, match=problem):
+        told.scene("story", **{"chat_length": 20, **given})
+    with pytest.raises(ValidationError, match="scope"):
+        told.scene("", chat_length=20)
+    with pytest.raises(ValidationError, match="scope"):
+        told.characters("")
+
+
+LOOKALIKES = ["user/10", "user/1/work", "User/1", "user", "user/%", "user/_", "user/1 0"]
+
+
+@pytest.mark.parametrize("other", LOOKALIKES)
+@pytest.mark.parametrize("query", [None, "who hid where?"])
+def test_nothing_of_another_scope_is_ever_told(clock, other, query):
+    with in_memory(clock) as memory:
+        memory.add_scene_events("user/1", STORY)
+        before = memory.scene("user/1", chat_length=20, query=query), memory.characters("user/1")
+        alike = [each.model_copy(update={"summary": f"Xyzzy {each.summary}", "location": "Xyzzy"}) for each in STORY]
+        new = SceneEvent(
+            id="xyzzy", summary="Xyzzy hid.", witnesses=["Xyzzy", "Hero"], emotional_impact={"Hero": "sly"}
+        )
+        memory.add_scene_events(other, [*alike, new])
+        assert (memory.scene("user/1", chat_length=20, query=query), memory.characters("user/1")) == before
+        assert "yzzy" in memory.scene(other, chat_length=20, query=query)
+        with pytest.raises(NotFoundError):
+            memory.get("xyzzy", scope="user/1")
+        memory.forget("amulet", scope=other)
+        memory.forget_scope(other, include_child_scopes=False)
+        assert (memory.scene("user/1", chat_length=20, query=query), memory.characters("user/1")) == before
+
+
+def test_events_told_by_several_threads_all_reach_the_characters(tmp_path, clock):
+    from contracts.samples import at_once
+
+    with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder(), clock=clock) as memory:
+        at_once(lambda n: memory.add_scene_events("story", [SceneEvent(id=f"e{n}", summary=f"{n}", witnesses=["Zoe"])]))
+        (zoe,) = memory.characters("story")
+        assert set(zoe.known_events) == {f"e{n}" for n in range(8)}
+
+
+def test_a_fact_beside_a_story_changes_nothing_in_it(told):
+    before = told.scene("story", chat_length=20)
+    told.remember_many([SemanticMemory.new(scope="story", fact="The user plays the Hero.")])
+    assert told.scene("story", chat_length=20) == before

@@ -1,0 +1,160 @@
+"""The one place where messages of the frameworks become ours."""
+
+import base64
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    HumanMessageChunk,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from llama_index.core.base.llms.types import ChatMessage as LlamaMessage
+from llama_index.core.base.llms.types import ImageBlock, TextBlock, ThinkingBlock, ToolCallBlock
+
+from memory_retrievers import Message
+
+PIXEL = base64.b64encode(b"not really a picture").decode()
+CALL = {"name": "search", "args": {"query": "Comté"}, "id": "1", "type": "tool_call"}
+
+
+@pytest.mark.parametrize(
+    ("message", "role"),
+    [
+        (HumanMessage("hello"), "user"),
+        (HumanMessageChunk("hello"), "user"),
+        (AIMessage("hello"), "assistant"),
+        (AIMessageChunk("hello"), "assistant"),
+        (SystemMessage("hello"), "system"),
+        (ChatMessage("hello", role="critic"), "critic"),
+        (ChatMessage("hello", role="model"), "assistant"),
+    ],
+)
+def test_a_langchain_message_keeps_its_text_and_its_speaker_gets_our_name(message, role):
+    assert Message.from_langchain(message) == Message(role=role, content="hello")
+
+
+@pytest.mark.parametrize(
+    ("role", "ours"),
+    [
+        *(("user", "user"), ("assistant", "assistant"), ("system", "system"), ("developer", "developer")),
+        *(("chatbot", "assistant"), ("model", "assistant")),
+    ],
+)
+def test_a_llama_index_message_keeps_its_text_and_its_speaker_gets_our_name(role, ours):
+    assert Message.from_llama_index(LlamaMessage(role=role, content="hello")) == Message(role=ours, content="hello")
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
+        {"type": "image", "base64": PIXEL, "mime_type": "image/png"},
+        {"type": "image", "source_type": "base64", "data": PIXEL, "mime_type": "image/png"},
+    ],
+)
+def test_langchain_text_blocks_are_joined_and_an_image_is_told_as_such(image):
+    message = HumanMessage(["Look:", image, {"type": "text", "text": "What is it?"}])
+    assert Message.from_langchain(message).content == "Look:\n[image]\nWhat is it?"
+
+
+def test_llama_index_text_blocks_are_joined_and_an_image_is_told_as_such():
+    blocks = [TextBlock(text="Look:"), ImageBlock(image=PIXEL.encode()), TextBlock(text="What is it?")]
+    message = LlamaMessage(role="user", blocks=blocks)
+    assert Message.from_llama_index(message).content == "Look:\n[image]\nWhat is it?"
+
+
+def test_thinking_is_left_out():
+    thinking = AIMessage([{"type": "reasoning", "reasoning": "secret"}, {"type": "text", "text": "Hello"}])
+    assert Message.from_langchain(thinking).content == "Hello"
+    thinking = LlamaMessage(role="assistant", blocks=[ThinkingBlock(content="secret"), TextBlock(text="Hello")])
+    assert Message.from_llama_index(thinking).content == "Hello"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        AIMessage(""),
+        AIMessage("", tool_calls=[CALL]),
+        AIMessage([{"type": "reasoning", "reasoning": "secret"}]),
+        HumanMessage(" \n "),
+        HumanMessage([]),
+        HumanMessage([{"type": "text", "text": " "}]),
+        ToolMessage("found", tool_call_id="1"),
+        FunctionMessage("found", name="search"),
+        ChatMessage("hello", role=" "),
+        RemoveMessage(id="1"),
+    ],
+)
+def test_a_langchain_message_that_says_nothing_is_none(message):
+    assert Message.from_langchain(message) is None
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        LlamaMessage(role="assistant", blocks=[]),
+        LlamaMessage(role="user", content=" \n"),
+        LlamaMessage(role="assistant", blocks=[ToolCallBlock(tool_name="search", tool_kwargs={})]),
+        LlamaMessage(role="tool", content="found"),
+        LlamaMessage(role="function", content="found"),
+    ],
+)
+def test_a_llama_index_message_that_says_nothing_is_none(message):
+    assert Message.from_llama_index(message) is None
+
+
+def test_a_tool_call_beside_text_is_left_out_or_told():
+    message = AIMessage("Let me look.", tool_calls=[CALL])
+    assert Message.from_langchain(message).content == "Let me look."
+    told = 'Let me look.\n[tool call: search {"query": "Comté"}]'
+    assert Message.from_langchain(message, include_tools=True).content == told
+    call = ToolCallBlock(tool_name="search", tool_kwargs={"query": "Comté"})
+    message = LlamaMessage(role="assistant", blocks=[TextBlock(text="Let me look."), call])
+    assert Message.from_llama_index(message).content == "Let me look."
+    assert Message.from_llama_index(message, include_tools=True).content == told
+
+
+def test_what_a_tool_answered_is_told_when_asked_for():
+    answer = Message(role="tool", content="found")
+    assert Message.from_langchain(ToolMessage("found", tool_call_id="1"), include_tools=True) == answer
+    assert Message.from_langchain(FunctionMessage("found", name="search"), include_tools=True) == answer
+    for role in ("tool", "function"):
+        assert Message.from_llama_index(LlamaMessage(role=role, content="found"), include_tools=True) == answer
+
+
+@pytest.mark.parametrize("key", ["timestamp", "created_at"])
+@pytest.mark.parametrize("value", ["2026-03-01T10:00:00+01:00", datetime(2026, 3, 1, 9, tzinfo=UTC)])
+def test_a_time_that_is_plainly_given_is_taken(key, value):
+    nine = datetime(2026, 3, 1, 9, tzinfo=UTC)
+    assert Message.from_langchain(HumanMessage("hello", additional_kwargs={key: value})).timestamp == nine
+    assert Message.from_langchain(AIMessage("hello", response_metadata={key: value})).timestamp == nine
+    assert Message.from_llama_index(LlamaMessage("hello", additional_kwargs={key: value})).timestamp == nine
+
+
+@pytest.mark.parametrize("value", [1772355600, "yesterday", None, "", {"seconds": 1}])
+def test_any_other_time_is_left_open(value):
+    message = HumanMessage("hello", additional_kwargs={"timestamp": value})
+    assert Message.from_langchain(message).timestamp is None
+
+
+@given(text=st.text())
+def test_text_comes_through_as_any_message_would_hold_it(text):
+    expected = Message(role="user", content=text) if text.strip() else None
+    assert Message.from_langchain(HumanMessage(text)) == expected
+    assert Message.from_llama_index(LlamaMessage(role="user", content=text)) == expected
+
+
+def test_reading_messages_loads_no_framework():
+    code = "import sys, memory_retrievers.models.messages as _; assert not {'langchain_core', 'llama_index'} & set(sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0

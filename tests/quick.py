@@ -1,0 +1,139 @@
+"""What ``make test`` leaves to ``make test-all``: the option ``--quick`` of pytest.
+
+Without the option everything runs. With it every claim is tested once, in minutes: one pair of engines in place of
+four, fewer examples of each property, and none of what needs servers, browsers or processes of its own, or megabytes.
+"""
+
+import fnmatch
+from pathlib import Path
+
+from hypothesis import settings
+
+HERE = Path(__file__).parent
+
+LEFT_OUT = {
+    "backends/test_caches_are_bounded.py": "fills caches by megabytes and measures them",
+    "backends/test_postgres*.py": "a PostgreSQL server for every worker",
+    "cli/test_installed_command.py": "processes of their own, pipes and locales",
+    "cli/test_migrate.py": "a PostgreSQL server, and processes that are killed",
+    "cli/test_places.py": "a PostgreSQL server",
+    "cli/test_eval.py": "whole evaluations",
+    "cli/test_progress.py": "processes of their own on a terminal",
+    "crash": "processes that are killed, full disks, waiting",
+    "evaluation/test_floors.py": "whole evaluations with the bundled embedder",
+    "ingestion/test_kills.py": "36 processes that are killed",
+    "langchain_adapter/test_imports.py": "interpreters of their own",
+    "llama_index_adapter/test_imports.py": "interpreters of their own",
+    "notebooks": "kernels, and minutes of cells",
+    "server/client/test_adapters.py": "a server on a socket for every adapter and tool",
+    "server/client/test_transport.py": "servers that answer late, never or twice",
+    "server/test_bombs.py": "bodies as large as a server takes, and larger",
+    "server/test_connections.py": "connections that are kept waiting for seconds",
+    "server/test_docs.py": "servers in processes of their own",
+    "server/test_mcp.py": "servers in processes of their own",
+    "server/test_mcp_sessions.py": "sessions that grow old",
+    "server/test_running.py": "servers in processes of their own, and signals",
+    "storage/chroma_sync/test_killed.py": "processes that are killed",
+    "storage/test_mutated_imports.py": "hundreds of imports of files that were changed at random",
+    "storage/test_ownership.py": "processes that hold a store or are killed",
+    "test_nothing_leaves.py": "interpreters of their own under an audit",
+    "test_release.py": "builds what is released",
+    "test_site.py": "builds the documentation site",
+    "test_site_in_browser.py": "a browser",
+}
+"""Files and folders that are not even collected, and what takes their time."""
+
+LEFT_TESTS = {
+    "backends/projection/test_index.py::test_purging_does_not_wait_*": "a feed that is slow on purpose",
+    "backends/test_exact.py::TestExactVectorIndexWithTheSmallestCache::*": "the same promises as with a usual cache",
+    "backends/test_keyword_engines.py::TestPostingsKeywordIndexOnDisk::*": "the same statements as those in memory",
+    "backends/test_sqlite.py::TestSQLiteLedgerOnDisk::*": "the same statements as those of the ledger in memory",
+    "backends/test_chroma.py::TestInADirectory::*": "the same promises as those of Chroma in memory",
+    "backends/test_chroma.py::test_two_deaths_*": "processes that are killed",
+    "backends/test_chroma.py::test_a_death_*": "processes that are killed",
+    "backends/embeddings/test_minilm.py::test_eight_threads_*": "the bundled model in processes of its own",
+    "backends/embeddings/test_minilm.py::test_each_golden_text_in_any_batch_*": "the bundled model over and over",
+    "backends/embeddings/test_minilm.py::test_vectors_come_in_the_order_*": "the bundled model over and over",
+    "cli/test_beside_another_process.py::*": "processes that hold a store",
+    "cli/test_demo.py::*": "the bundled model, and a story of weeks",
+    "cli/test_embedders.py::test_what_embeds_nothing_*[[]command[1-9]]": "one command will do; test-all tries all",
+    "examples/test_own_parts.py::test_a_server_*": "a server in a process of its own",
+    "examples/test_own_parts.py::test_an_mcp_client_*": "a server in a process of its own",
+    "storage/test_files.py::test_a_database_that_is_truncated_*": "processes that must not die",
+    "storage/test_files.py::test_a_log_on_a_read_only_*": "a mount in a process of its own",
+    "storage/test_files.py::test_a_store_on_a_read_only_*": "a mount in a process of its own",
+    "storage/test_files.py::test_a_store_that_is_written_elsewhere_*": "a mount in a process of its own",
+    "storage/test_reembedding.py::test_a_search_never_mixes_*": "threads that write and search for seconds",
+    "storage/test_embedder.py::test_*[[]postgres]": "a PostgreSQL server",
+    "tools/test_sync_bounds.py::test_the_largest_document_*": "a document of many megabytes, measured",
+    "tools/test_isolation_of_tools.py::test_an_id_of_another_root_*-minimal]": "the longer answers say as much",
+    "tools/test_isolation_of_tools.py::test_an_id_of_another_root_*-standard]": "the longer answers say as much",
+}
+"""Single tests, by patterns of their ids, and why they are left out."""
+
+SERVERS = {
+    "browser": "headless Chromium",
+    "chroma_client": "a Chroma server",
+    "postgres_server": "a PostgreSQL server",
+    "run_chroma": "a Chroma server",
+    "start_chroma": "a Chroma server",
+}
+"""Fixtures that start a process of their own; the tests that ask for one are left out."""
+
+ENGINES = {"keyword": "sqlite_bm25", "dense": "exact"}
+"""Of the engines that the fixtures give one after the other, those that stay: the contracts hold all to the same."""
+
+EXAMPLES = 20
+"""How many examples hypothesis tries of a property."""
+
+
+def pytest_addoption(parser):
+    parser.addoption("--quick", action="store_true", help="every claim once, in minutes: what make test runs")
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leave out whole files, unless one is named on the command line."""
+    return True if config.getoption("quick") and _left_out(collection_path) else None
+
+
+def keep_quick(config, items):
+    """Leave out single tests, and try fewer examples of the others."""
+    left = {item for item in items if _is_left(item)}
+    config.hook.pytest_deselected(items=list(left))
+    items[:] = [item for item in items if item not in left]
+    for item in items:
+        cap_examples(getattr(item, "function", None))
+
+
+def cap_examples(test):
+    """Let hypothesis try no more than ``EXAMPLES``, whatever the test's own settings say."""
+    inner = getattr(test, "_hypothesis_internal_use_settings", None)
+    if inner is not None and inner.max_examples > EXAMPLES:
+        test._hypothesis_internal_use_settings = settings(inner, max_examples=EXAMPLES)
+
+
+def _left_out(path):
+    if not path.is_relative_to(HERE):
+        return False
+    relative = path.relative_to(HERE).as_posix()
+    return any(fnmatch.fnmatchcase(relative, pattern) for pattern in LEFT_OUT)
+
+
+def _is_left(item):
+    return (
+        item.get_closest_marker("slow") is not None
+        or any(fnmatch.fnmatchcase(item.nodeid, f"tests/{pattern}") for pattern in LEFT_TESTS)
+        or not SERVERS.keys().isdisjoint(getattr(item, "fixturenames", ()))
+        or _has_other_engines(item)
+    )
+
+
+def _has_other_engines(item):
+    given = item.callspec.params if hasattr(item, "callspec") else {}
+    asked = {name for mark in item.iter_markers("parametrize") for name in _names(mark)}
+    return any(name in given and name not in asked and given[name] != engine for name, engine in ENGINES.items())
+
+
+def _names(mark):
+    names = mark.args[0]
+    return {each.strip() for each in names.split(",")} if isinstance(names, str) else set(names)

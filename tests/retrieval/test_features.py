@@ -1,0 +1,127 @@
+"""The lists of candidates, by hand: windows are made of neighbours within one episode."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as settings_of_hypothesis
+from hypothesis import strategies as st
+
+from memory_retrievers.models.selection import WHOLE
+from memory_retrievers.retrieval import features
+
+
+def lucene(df, total):
+    return math.log(1 + (total - df + 0.5) / (df + 0.5))
+
+
+def gain(count, length, average, *, k1=1.2, b=0.75):
+    return count / (count + k1 * (1 - b + b * length / average))
+
+
+def test_neighbours_are_messages_said_one_after_the_other_in_one_episode(story):
+    values = np.arange(1.0, 9.0)
+    assert story.before(values).tolist() == [0, 0, 2, 3, 0, 0, 6, 0]
+    assert story.after(values).tolist() == [0, 3, 4, 0, 0, 7, 0, 0]
+
+
+def test_a_message_that_is_not_indexed_leaves_a_gap(make_candidates):
+    candidates = make_candidates([[(0, "a", 0.1), (2, "b", 0.2), (3, "c", 0.3)]])
+    assert candidates.before(candidates.similarities).tolist() == [0, 0, 0.2]
+    assert candidates.after(candidates.similarities).tolist() == [0, 0.3, 0]
+
+
+def test_a_window_is_as_near_as_its_messages_are_on_average(story):
+    expected = [0.2, 0.25, 1.1 / 3, 0.35, 0.0, 0.25, 0.25, 0.5]
+    assert features.window_cosine(story).tolist() == pytest.approx(expected)
+
+
+def test_the_words_of_a_passage_are_weighed_by_the_statistics_of_the_scope(story):
+    basil, average = lucene(4, 8), 16 / 8
+    scores = features.bm25(story, k1=1.2, b=0.75)
+    assert story.statistics.average_length == average
+    assert scores[1] == pytest.approx(basil * gain(1, 2, average))
+    assert scores[3] == pytest.approx(basil * gain(2, 3, average))
+    assert scores[4] == pytest.approx(lucene(2, 8) * gain(1, 2, average))
+    assert scores[[0, 2]].tolist() == [0, 0]
+
+
+def test_a_term_that_is_asked_twice_counts_twice(make_candidates):
+    memories = [[(WHOLE, "basil", 0.0)], [(WHOLE, "boat", 0.0)]]
+    once, twice = (
+        features.bm25(make_candidates(memories, ("basil",), repeats=[times]), k1=1.2, b=0.75) for times in (1, 2)
+    )
+    assert twice.tolist() == pytest.approx((2 * once).tolist())
+
+
+def test_a_window_has_the_words_of_its_messages_and_statistics_of_windows(story):
+    # the windows: summary | 0+1 | 0+1+2 | 1+2 | summary | 0+1 | 0+1 | summary
+    average = (2 + 3 + 6 + 4 + 2 + 4 + 4 + 2) / 8
+    basil = lucene(6, 8)
+    scores = features.window_bm25(story, k1=1.2, b=0.75)
+    assert scores[1] == pytest.approx(basil * gain(1, 3, average))
+    assert scores[2] == pytest.approx(basil * gain(3, 6, average))
+    assert scores[3] == pytest.approx(basil * gain(2, 4, average))
+    assert scores[5] == scores[6] == pytest.approx(basil * gain(1, 4, average) + lucene(3, 8) * gain(1, 4, average))
+
+
+def test_a_memory_has_the_words_of_its_messages_or_else_of_what_stands_for_it(story):
+    # 6 words of messages, 4 of messages, 2 of a summary; "boat" of the second summary is not counted again
+    average = 12 / 3
+    scores = features.memory_bm25(story, k1=1.2, b=0.75)
+    basil = lucene(3, 3)
+    assert scores.tolist() == pytest.approx(
+        [
+            basil * gain(3, 6, average),
+            basil * gain(1, 4, average) + lucene(1, 3) * gain(1, 4, average),
+            basil * gain(1, 2, average),
+        ]
+    )
+
+
+def test_candidates_of_a_wide_search_are_weighed_by_the_statistics_of_the_scope(make_candidates):
+    memories = [[(0, "basil", 0.0), (1, "basil", 0.0)], [(0, "basil boat", 0.0)]]
+    candidates = make_candidates(memories, ("basil", "boat"), is_whole=False)
+    candidates.statistics.frequencies.update({"basil": 1, "boat": 1})
+    scores = features.window_bm25(candidates, k1=1.2, b=0.75)
+    assert scores[2] == pytest.approx(2 * lucene(1, 3) * gain(1, 2, 2))  # every window is two terms long
+
+
+def test_no_term_gives_no_words(make_candidates):
+    candidates = make_candidates([[(0, "a", 0.1)], [(WHOLE, "b", 0.2)]])
+    for scores in (features.bm25, features.window_bm25, features.memory_bm25):
+        assert not scores(candidates, k1=0.9, b=0.4).any()
+
+
+passages = st.tuples(st.sampled_from(["basil", "boat basil", "sea", "boat boat sea"]), st.floats(-1, 1))
+memories = st.lists(st.tuples(st.booleans(), st.lists(passages, min_size=1, max_size=5)), min_size=1, max_size=5)
+
+
+def laid_out(memories):
+    return [
+        [(place - with_summary, text, cosine) for place, (text, cosine) in enumerate(each)]
+        for with_summary, each in memories
+    ]
+
+
+@settings_of_hypothesis(max_examples=60, deadline=None)
+@given(memories=memories, changed=st.integers(0, 4), cosine=st.floats(-1, 1))
+def test_windows_never_cross_episodes(make_candidates, memories, changed, cosine):
+    changed %= len(memories)
+    other = [
+        (summary, [("boat", cosine)] * len(each) if place == changed else each)
+        for place, (summary, each) in enumerate(memories)
+    ]
+    before, after = (
+        make_candidates(laid_out(memories), ("basil", "boat")),
+        make_candidates(laid_out(other), ("basil", "boat")),
+    )
+    elsewhere = before.groups != changed
+    for tell in (
+        features.window_cosine,
+        lambda candidates: (
+            candidates.counts[1] + candidates.before(candidates.counts)[1] + candidates.after(candidates.counts)[1]
+        ),
+    ):
+        assert tell(before)[elsewhere].tolist() == tell(after)[elsewhere].tolist()

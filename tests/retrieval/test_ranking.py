@@ -1,0 +1,143 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as settings_of_hypothesis
+from hypothesis import strategies as st
+
+from memory_retrievers import RetrievalSettings
+from memory_retrievers.models.fields import microseconds
+from memory_retrievers.models.selection import ForgettingState
+from memory_retrievers.retrieval.candidates import RankedLists
+from memory_retrievers.retrieval.explanations import StageScore
+from memory_retrievers.retrieval.fusion import RankingByRank
+from memory_retrievers.retrieval.ranking import (
+    apply_decay,
+    joint_cut,
+    retrievabilities,
+    still_competitive,
+)
+
+NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
+REFERENCE = RetrievalSettings.reference()
+
+
+def ranked(lists, retrievability=None, *, settings=REFERENCE, limit=100):
+    ranking = RankingByRank(lists, settings)
+    known = retrievability or {}
+    return apply_decay(
+        ranking.rows, ranking.scores, retrievability=known, decay_weight=settings.decay_weight, limit=limit
+    )
+
+
+def state(stability, *, days):
+    return ForgettingState(stability, microseconds(NOW - timedelta(days=days)))
+
+
+def test_the_specified_example_of_rank_one_and_three_after_two_days_scores_0_92():
+    (retrievability,) = retrievabilities({7: state(3.5, days=2)}, now=NOW, settings=REFERENCE).values()
+    assert retrievability == pytest.approx(0.933709, abs=1e-6)
+    hit = next(hit for hit in ranked(RankedLists([7, 1, 2], [3, 4, 7]), {7: retrievability}) if hit.row == 7)
+    assert f"{hit.score:.2f}" == "0.92"
+
+
+@pytest.mark.parametrize("rank", [1, 2, 50, 100])
+def test_a_memory_in_one_list_only_scores_half_of_r_times_61_over_60_plus_rank(rank):
+    hit = ranked(RankedLists(list(range(1, rank + 1)), []), {rank: 0.8})[-1]
+    assert hit.row == rank
+    assert hit.score == pytest.approx(0.8 * 0.5 * 61 / (60 + rank))
+
+
+def test_the_explanation_tells_both_ranks_the_sum_and_the_retrievability():
+    lists = RankedLists([1, 2], [2])
+    ranking = RankingByRank(lists, REFERENCE)
+    hits = {hit.row: ranking.explanation(hit) for hit in ranked(lists, {2: 0.9})}
+    assert (hits[2].dense_rank, hits[2].bm25_rank) == (2, 1)
+    assert hits[2].fused_score == pytest.approx(1 / 62 + 1 / 61)
+    assert hits[2].retrievability == 0.9
+    assert hits[2].score == pytest.approx((1 / 62 + 1 / 61) / (2 / 61) * 0.9)
+    assert (hits[1].dense_rank, hits[1].bm25_rank, hits[1].retrievability) == (1, None, 1.0)
+
+
+def test_the_stages_of_ranks_are_what_each_list_gives():
+    settings = RetrievalSettings(fusion="rrf", dense_weight=0.75)
+    ranking = RankingByRank(RankedLists([5, 9], [9]), settings)
+    assert ranking.stages(5) == (
+        StageScore(name="dense", rank=1, score=1.5 / 61),
+        StageScore(name="bm25", rank=None, score=0.0),
+    )
+    assert sum(stage.score for stage in ranking.stages(9)) == pytest.approx(1.5 / 62 + 0.5 / 61)
+    assert ranking.scores == pytest.approx({5: 0.75, 9: (1.5 / 62 + 0.5 / 61) / (2 / 61)})
+
+
+def test_what_only_a_list_without_weight_names_is_left_out():
+    assert RankingByRank(RankedLists([1, 2], [2]), RetrievalSettings(fusion="rrf", dense_weight=0)).rows == [2]
+    assert RankingByRank(RankedLists([1], [1, 2]), RetrievalSettings(fusion="rrf", dense_weight=1)).rows == [1]
+
+
+def test_equal_sums_go_to_the_nearer_vector():
+    assert [hit.row for hit in ranked(RankedLists([5, 9], [9, 5]))] == [5, 9]
+    assert [hit.row for hit in ranked(RankedLists([9, 5], [5, 9]))] == [9, 5]
+
+
+def test_a_place_in_the_vector_list_wins_over_the_same_place_by_words():
+    assert [hit.row for hit in ranked(RankedLists([5], [9]))] == [5, 9]
+
+
+def test_equal_scores_after_decay_go_to_the_higher_sum():
+    assert [hit.row for hit in ranked(RankedLists([1], [2]), {1: 1.0, 2: 1.0})] == [1, 2]
+    assert [hit.row for hit in ranked(RankedLists([1, 2], [2]), {1: 0.0, 2: 0.0})] == [2, 1]
+
+
+def test_only_the_best_candidates_by_sum_are_reranked():
+    settings = REFERENCE.model_copy(update={"candidate_depth": 2})
+    hits = ranked(RankedLists([1, 2, 3], []), {1: 0.1, 2: 0.1, 3: 1.0}, settings=settings)
+    assert [hit.row for hit in hits] == [1, 2]
+
+
+def test_without_decay_forgetting_changes_nothing():
+    settings = RetrievalSettings(decay_weight=0)
+    assert [hit.score for hit in ranked(RankedLists([1], [1]), {1: 0.01}, settings=settings)] == [1.0]
+
+
+def test_the_default_weight_takes_at_most_its_share():
+    settings = RetrievalSettings()
+    (hit,) = ranked(RankedLists([1], [1]), {1: 0.0}, settings=settings)
+    assert hit.score == pytest.approx(1 - settings.decay_weight)
+
+
+def test_the_reference_counts_whole_days_and_the_default_does_not():
+    states = {1: state(2.3065, days=0.9)}
+    assert retrievabilities(states, now=NOW, settings=REFERENCE)[1] == 1.0
+    assert retrievabilities(states, now=NOW, settings=RetrievalSettings())[1] < 1.0
+
+
+def test_a_review_in_the_future_counts_as_now():
+    assert retrievabilities({1: state(2.3065, days=-5)}, now=NOW, settings=REFERENCE)[1] == 1.0
+
+
+@settings_of_hypothesis(deadline=None)
+@given(
+    st.dictionaries(st.integers(0, 40), st.floats(0.01, 1), max_size=30),
+    st.lists(st.floats(0, 1), min_size=41, max_size=41),
+    st.sampled_from([0.0, 0.2, 0.7, 1.0]),
+    st.integers(1, 8),
+)
+def test_leaving_out_what_cannot_get_there_changes_nothing(scores, retrievability, decay_weight, limit):
+    known = dict(enumerate(retrievability))
+    rows = sorted(scores, key=scores.__getitem__, reverse=True)
+    few = still_competitive(rows, scores, decay_weight=decay_weight, limit=limit)
+    assert set(few) <= set(rows)
+    assert apply_decay(few, scores, retrievability=known, decay_weight=decay_weight, limit=limit) == apply_decay(
+        rows, scores, retrievability=known, decay_weight=decay_weight, limit=limit
+    )
+
+
+@given(st.lists(st.integers(0, 20), unique=True), st.lists(st.integers(21, 40), unique=True), st.integers(0, 12))
+def test_the_joint_cut_keeps_the_best_of_both_in_their_order(semantic, episodic, limit):
+    facts, episodes = ranked(RankedLists(semantic, semantic)), ranked(RankedLists(episodic, episodic))
+    kept_facts, kept_episodes = joint_cut(facts, episodes, limit)
+    assert len(kept_facts) + len(kept_episodes) == min(limit, len(facts) + len(episodes))
+    assert (kept_facts, kept_episodes) == (facts[: len(kept_facts)], episodes[: len(kept_episodes)])
+    assert len(kept_facts) - len(kept_episodes) in {0, 1} or min(len(facts), len(episodes)) < limit / 2
+    assert joint_cut(facts, episodes, None) == (facts, episodes)

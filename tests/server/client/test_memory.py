@@ -1,0 +1,169 @@
+import inspect
+from datetime import UTC, datetime
+
+import pytest
+
+from memory_retrievers import AgentMemory, Message
+from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
+from memory_retrievers.models import DetailLevel, EpisodicMemory, SemanticMemory
+from memory_retrievers.server import bodies
+from memory_retrievers.server.client import RemoteMemory
+from memory_retrievers.server.client.memory import MAX_REMEMBERED
+
+ALICE = "user/alice"
+
+QUESTIONS = [
+    {"query": "Where does Alice live?"},
+    {"query": "Lyon", "category": "identity"},
+    {"query": "Alice", "include_child_scopes": True},
+    {"query": "Lyon", "limit": 2},
+    {"query": "Lyon", "episodic_limit": 0},
+    {"query": "Lyon", "as_of": datetime(2026, 2, 25, tzinfo=UTC)},
+    {"query": "?!", "semantic_limit": 1},
+]
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=str)
+def test_what_is_retrieved_is_what_the_server_has_to_the_byte(memory, remote, question):
+    here = remote.retrieve(**question, scope=ALICE, record=False)
+    there = memory.retrieve(**question, scope=ALICE, record=False)
+
+    for detail in DetailLevel:
+        assert here.to_markdown(detail) == there.to_markdown(detail)
+    assert here.to_dict() == there.to_dict()
+    assert here.to_dict(explain=True) == there.to_dict(explain=True)
+    assert (here.query, here.scope, here.now) == (there.query, there.scope, there.now)
+    assert [(hit.rank, hit.score, hit.explanation) for hit in (*here.semantic, *here.episodic)] == [
+        (hit.rank, hit.score, hit.explanation) for hit in (*there.semantic, *there.episodic)
+    ]
+
+
+def test_context_and_recent_are_those_of_the_server(memory, remote):
+    assert remote.context("Lyon", scope=ALICE).to_dict() == memory.context("Lyon", scope=ALICE).to_dict()
+    assert remote.context("Lyon", scope=ALICE).to_markdown() == memory.context("Lyon", scope=ALICE).to_markdown()
+    for asked in ({}, {"limit": 1}, {"limit": 0}, {"days_limit": 2}):
+        here, there = remote.recent(ALICE, **asked), memory.recent(ALICE, **asked)
+        assert here.to_markdown() == there.to_markdown()
+        assert here.to_dict(explain=True) == there.to_dict(explain=True)
+
+
+def test_only_a_retrieval_that_is_to_be_recorded_is_filed_for_review(memory, remote):
+    remote.retrieve("Lyon", scope=ALICE, record=False)
+    remote.context("Lyon", scope=ALICE)
+    assert memory.pending_reviews(ALICE) == []
+
+    remote.retrieve("Lyon", scope=ALICE)
+    assert [review.query for review in memory.pending_reviews(ALICE)] == ["Lyon"]
+
+
+def test_what_is_remembered_comes_back_as_it_is_stored(memory, remote):
+    fact = remote.remember_fact(scope="c1", fact="Il pleut à Lyon ☔", category="note", metadata={"a": [1, None]})
+    episode = remote.remember_episode(
+        scope="c1", summary="It rained.", messages=[Message(role="user", content="Rain!")], surprise=0.5
+    )
+    several = remote.remember_many(
+        [
+            SemanticMemory.new(scope="c1", fact="First"),
+            EpisodicMemory.new(scope="c1", summary="Second"),
+            SemanticMemory.new(scope="c1", fact="Third"),
+        ]
+    )
+
+    for stored in (fact, episode, *several):
+        assert memory.get(stored.id, scope="c1") == stored
+    assert [each.embedding_text for each in several] == ["note: First", "Second", "note: Third"]
+    assert remote.remember_many([]) == []
+
+
+def test_a_conversation_becomes_memories(memory, remote):
+    said = [Message(role="user", content=f"Message {number} about the garden.") for number in range(5)]
+
+    queued = remote.add_messages("c1", said)
+    assert (queued.accepted, queued.queued, queued.due) == (5, 5, False)
+    assert remote.process_due("c1").waiting == 5
+    report = remote.flush("c1")
+
+    assert report.waiting == 0
+    assert [memory.get(each.id, scope="c1") for each in report.episodes] == list(report.episodes)
+    assert report.episodes
+    assert remote.process_due().episodes == ()
+
+
+def test_a_scope_is_forgotten_with_those_below_it_or_without(memory, remote):
+    assert remote.forget_scope(ALICE, include_child_scopes=False) == 4
+    assert remote.forget_scope(ALICE) == 1
+    assert memory.scopes() == ["user/bob"]
+
+
+def test_errors_are_those_of_the_server(remote):
+    with pytest.raises(ValidationError, match="Query cannot be empty"):
+        remote.retrieve(" ", scope=ALICE)
+    with pytest.raises(ValidationError, match="scope must not be empty"):
+        remote.recent("")
+    with pytest.raises(ValidationError, match="limit"):
+        remote.recent(ALICE, limit="many")
+    with pytest.raises(ValidationError, match="one scope at once"):
+        remote.remember_many([SemanticMemory.new(scope="a", fact="x"), SemanticMemory.new(scope="b", fact="y")])
+    with pytest.raises(ValidationError, match="f1"):
+        remote.remember_fact(scope=ALICE, id="f1", fact="taken")
+    with pytest.raises(ValidationError, match="fact"):
+        remote.remember_fact(scope=ALICE, fact=" ")
+    with pytest.raises(ValidationError, match="cannot be sent as JSON"):
+        remote.recent(ALICE, days_limit=float("nan"))
+    with pytest.raises(NotFoundError, match="Memory not found: no-such"):
+        remote.run_tool("memory_get", {"id": "no-such"}, scope=ALICE)
+
+
+@pytest.mark.parametrize("token", [None, "wrong-0123456789"])
+def test_without_a_token_that_the_server_knows_nothing_is_told(served, token):
+    with RemoteMemory(served[1], token) as stranger, pytest.raises(ConfigurationError, match="token"):
+        stranger.recent(ALICE)
+
+
+def test_a_token_to_read_reads_and_a_bound_one_stays_within_its_root(served, tokens):
+    memory, url = served
+    with RemoteMemory(url, tokens["reader"]) as reader:
+        assert reader.retrieve("Lyon", scope=ALICE).semantic
+        with pytest.raises(ConfigurationError, match="may only read"):
+            reader.remember_fact(scope=ALICE, fact="x")
+    with RemoteMemory(url, tokens["alices"]) as bound:
+        assert bound.recent("user/alice/work").episodic == ()
+        with pytest.raises(ConfigurationError, match="does not reach"):
+            bound.retrieve("Bergen", scope="user/bob")
+    assert memory.pending_reviews(ALICE) == []
+
+
+@pytest.mark.parametrize("url", ["", "localhost:8000", "ftp://example.com", "http://", "http://127.0.0.1:x"])
+def test_an_address_is_of_a_web_server(url):
+    with pytest.raises(ConfigurationError, match="begins with http"):
+        RemoteMemory(url)
+
+
+@pytest.mark.parametrize("timeouts", [{"timeout": 0}, {"timeout": float("nan")}, {"processing_timeout": -1}], ids=str)
+def test_a_timeout_is_more_than_nothing(timeouts):
+    with pytest.raises(ConfigurationError, match="more than 0 seconds"):
+        RemoteMemory("http://127.0.0.1:8000", **timeouts)
+
+
+def test_a_closed_one_says_that_it_is_closed(served, tokens):
+    with RemoteMemory(served[1], tokens["reader"]) as remote:
+        assert remote.recent(ALICE).episodic
+    with pytest.raises(ConfigurationError, match="closed"):
+        remote.recent(ALICE)
+    remote.close()
+
+
+@pytest.mark.parametrize("name", ["retrieve", "context", "recent", "add_messages", "flush", "forget_scope"])
+def test_methods_take_what_those_of_an_agent_memory_take(name):
+    here, there = (inspect.signature(getattr(kind, name)) for kind in (RemoteMemory, AgentMemory))
+
+    assert here == there
+
+
+def test_more_memories_than_a_server_takes_at_once_are_refused_before_anything_is_sent(memory, remote):
+    assert MAX_REMEMBERED == bodies.MAX_REMEMBERED
+    drafts = [SemanticMemory.new(scope="c1", fact=f"Number {number}") for number in range(257)]
+    with RemoteMemory("http://127.0.0.1:1", retries=0) as nobody, pytest.raises(ValidationError, match="every 256"):
+        nobody.remember_many(drafts)
+    assert not memory.list("c1").memories
+    assert len(remote.remember_many(drafts[:256])) == 256

@@ -1,0 +1,161 @@
+"""When a request is sent again, and that nothing is ever done twice: the real server, behind a door that stumbles."""
+
+import socket
+
+import pytest
+
+from memory_retrievers import Message
+from memory_retrievers.errors import BackendError, ValidationError
+from memory_retrievers.server.client import RemoteMemory
+from memory_retrievers.server.client.transport import Transport
+
+ALICE = "user/alice"
+SAID = [Message(role="user", content="Hello")]
+
+
+class Stumbling:
+    """Fails a number of requests in one way, then passes them on; notes the idempotency key of each."""
+
+    def __init__(self, app):
+        self.app, self.faults, self.keys = app, [], []
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        self.keys.append(dict(scope["headers"]).get(b"idempotency-key"))
+        fault = self.faults.pop(0) if self.faults else None
+        if isinstance(fault, int):
+            await receive()
+            headers = [(b"retry-after", b"3"), (b"content-type", b"application/json")]
+            await send({"type": "http.response.start", "status": fault, "headers": headers})
+            refusal = b'{"error":true,"error_type":"Busy","message":"come back"}'
+            return await send({"type": "http.response.body", "body": refusal})
+        if fault == "done, but never answered":
+
+            async def lose(message):
+                pass
+
+            await self.app(scope, receive, lose)
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            return None
+        return await self.app(scope, receive, send)
+
+
+@pytest.fixture
+def stumbling(guarded, serving):
+    memory, app = guarded
+    door = Stumbling(app)
+    with serving(door) as url:
+        yield door, url, memory
+
+
+@pytest.fixture
+def pauses():
+    return []
+
+
+@pytest.fixture
+def remote(stumbling, pauses, tokens):
+    with RemoteMemory(stumbling[1], tokens["writer"], retries=2, sleep=pauses.append) as remote:
+        yield remote
+
+
+@pytest.mark.parametrize("status", [408, 429, 502, 503, 504])
+def test_a_read_is_sent_again_while_the_server_is_busy_and_waits_as_long_as_it_says(stumbling, remote, pauses, status):
+    stumbling[0].faults = [status, status]
+
+    assert remote.retrieve("Lyon", scope=ALICE).semantic
+    assert stumbling[0].keys == [None] * 3
+    assert pauses == [3, 3]
+
+
+@pytest.mark.parametrize(("fault", "timeout"), [(503, 10), ("done, but never answered", 2)], ids=str)
+def test_a_write_is_sent_again_under_the_same_key_and_done_once(stumbling, tokens, pauses, fault, timeout):
+    door, url, memory = stumbling
+    with RemoteMemory(url, tokens["writer"], timeout=timeout, sleep=pauses.append) as remote:
+        door.faults = [fault]
+        queued = remote.add_messages("c1", SAID)
+
+        assert (queued.accepted, queued.queued) == (1, 1)
+        assert memory.stats("c1").queued_messages == 1
+        first, second = door.keys
+        assert first == second
+        assert first
+        remote.add_messages("c1", SAID)
+        assert door.keys[-1] not in {None, first}
+
+
+def test_a_write_whose_first_attempt_is_under_way_is_waited_for(stumbling, remote, pauses):
+    stumbling[0].faults = [409]
+    assert remote.add_messages("c1", SAID).queued == 1
+    assert pauses == [3]
+
+    stumbling[0].faults = [409]
+    with pytest.raises(BackendError, match="come back"):
+        remote.recent(ALICE)
+
+
+def test_pauses_grow_where_the_server_does_not_name_one(pauses):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        silent = f"the memory server at {url} does not answer: ConnectError"
+        with RemoteMemory(url, retries=3, sleep=pauses.append) as nobody, pytest.raises(BackendError, match=silent):
+            nobody.recent(ALICE)
+
+    assert pauses == [0.2, 0.4, 0.8]
+
+
+def test_after_the_last_attempt_the_error_is_raised(stumbling, remote, pauses):
+    stumbling[0].faults = [503] * 5
+    with pytest.raises(BackendError, match="come back"):
+        remote.recent(ALICE)
+    assert len(pauses) == 2
+
+
+def test_an_answer_that_does_not_come_is_not_waited_for_longer_than_the_timeout(stumbling, tokens):
+    stumbling[0].faults = ["done, but never answered"]
+    remote = RemoteMemory(stumbling[1], tokens["writer"], timeout=1, retries=0)
+    with remote, pytest.raises(BackendError, match="timed out"):
+        remote.recent(ALICE)
+
+
+def test_what_is_wrong_is_not_sent_again(stumbling, remote, pauses):
+    with pytest.raises(ValidationError):
+        remote.recent(ALICE, limit="many")
+    stumbling[0].faults = [500]
+    with pytest.raises(BackendError):
+        remote.recent(ALICE)
+
+    assert len(stumbling[0].keys) == 2
+    assert pauses == []
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"), [(b"<html>", "did not send JSON"), (b"[]", "JSON object"), (b"{}", "another version")]
+)
+def test_an_answer_of_something_else_is_one_clear_error(serving, body, problem):
+    async def something_else(scope, receive, send):
+        if scope["type"] == "lifespan":
+            while (message := await receive())["type"] != "lifespan.shutdown":
+                await send({"type": f"{message['type']}.complete"})
+            return await send({"type": "lifespan.shutdown.complete"})
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        return await send({"type": "http.response.body", "body": body})
+
+    with serving(something_else) as url, RemoteMemory(url) as remote, pytest.raises(BackendError, match=problem):
+        remote.retrieve("Lyon", scope=ALICE)
+
+
+def test_the_usual_timeout_is_ten_seconds(served, tokens):
+    asked = []
+    transport = Transport(served[1], token=tokens["writer"])
+    post = transport._client.post
+    transport._client.post = lambda *args, **given: asked.append(given["timeout"]) or post(*args, **given)
+    try:
+        transport.read("/recent_memory/raw", {"conversation_id": ALICE}, parameters={"explain": "true"})
+    finally:
+        transport.close()
+
+    assert asked == [10.0]

@@ -1,0 +1,142 @@
+"""The MCP server over HTTP on loopback, as it runs, and clients that begin sessions and leave them."""
+
+import contextlib
+import gc
+import socket
+import threading
+import time
+
+import httpx
+import pytest
+import uvicorn
+
+from memory_retrievers.server.connections import configuration, listening
+from memory_retrievers.server.mcp import McpOffer
+from memory_retrievers.server.settings import McpSettings
+
+mcp_sdk = pytest.importorskip("memory_retrievers.server.mcp_sdk")
+pytest.importorskip("mcp")
+
+pytestmark = [
+    pytest.mark.enable_socket,
+    # version 1 of the SDK leaves the reader of every answered POST to the collector of garbage
+    pytest.mark.filterwarnings("ignore:Unclosed <MemoryObjectReceiveStream:ResourceWarning"),
+]
+
+TOKEN = "s3cret-for-mcp"  # noqa: S105
+PATIENCE = 20
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left_to_other_tests():
+    yield
+    gc.collect()  # while such a warning is expected
+
+
+@contextlib.contextmanager
+def served(memory, *, token=None, **settings):
+    """The address of an MCP server in a thread, as ``serve_http`` runs it."""
+    chosen = McpSettings(**settings)
+    app = mcp_sdk.http_app(McpOffer(memory, scope="user/alice"), token=token, settings=chosen)
+    server = uvicorn.Server(configuration(app, chosen, shutdown_seconds=1))
+    with listening("127.0.0.1", 0) as listener:
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        finally:
+            server.should_exit = True
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+
+
+def client(**headers):
+    accepted = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    return httpx.Client(headers=accepted | headers, timeout=PATIENCE)
+
+
+def begin(sender, url):
+    """The answer to the first request of a session."""
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+    return sender.post(url, json=body)
+
+
+def listed(sender, url, session):
+    """The status of a request in a session."""
+    headers = {"Mcp-Session-Id": session, "Mcp-Protocol-Version": "2025-06-18"}
+    sender.post(url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=headers)
+    return sender.post(url, json={"jsonrpc": "2.0", "id": 2, "method": "tools/list"}, headers=headers).status_code
+
+
+def session_of(answer):
+    assert answer.status_code == 200, answer.text
+    return answer.headers["mcp-session-id"]
+
+
+def test_sessions_are_bounded_in_number_and_those_there_are_go_on(memory):
+    with served(memory, max_sessions=3) as url, client() as sender:
+        sessions = [session_of(begin(sender, url)) for _ in range(3)]
+        refused = begin(sender, url)
+        assert (refused.status_code, refused.json()["error_type"]) == (503, "Busy")
+        assert "Retry-After" in refused.headers
+        assert {listed(sender, url, session) for session in sessions} == {200}
+        assert sender.delete(url, headers={"Mcp-Session-Id": sessions[0]}).status_code == 200
+        assert session_of(begin(sender, url)) not in sessions
+
+
+@pytest.mark.parametrize("token", [None, TOKEN])
+def test_an_idle_session_ends_and_one_that_is_used_does_not(memory, token):
+    known = {} if token is None else {"Authorization": f"Bearer {token}"}
+    with served(memory, token=token, max_sessions=2, session_seconds=1.5) as url, client(**known) as sender:
+        used, idle = (session_of(begin(sender, url)) for _ in range(2))
+        for _ in range(8):
+            time.sleep(0.4)
+            assert listed(sender, url, used) == 200
+        assert listed(sender, url, idle) in {400, 404}
+        begin(sender, url)
+        assert listed(sender, url, used) == 200
+
+
+def test_a_request_that_fails_leaves_no_session(memory):
+    with served(memory, max_sessions=2) as url, client() as sender:
+        for body in (b"{", b"[]", b'{"jsonrpc": "2.0"}', b"x"):
+            assert sender.post(url, content=body).status_code >= 400
+        for _ in range(2):
+            session_of(begin(sender, url))
+
+
+def test_what_is_kept_of_sessions_goes_with_them(memory):
+    with served(memory, max_sessions=200, session_seconds=0.5) as url, client() as sender:
+        for _ in range(20):
+            session_of(begin(sender, url))
+        time.sleep(2)
+        assert begin(sender, url).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [(b"[" * 1_000_000, 422), (b"[" + b"0," * 1_000_000 + b"0]", 422), (b" " * 3_000_000, 413)],
+    ids=["deep", "wide", "large"],
+)
+def test_bodies_are_bounded(memory, content, status):
+    with served(memory, max_body_bytes=2_500_000) as url, client() as sender:
+        assert sender.post(url, content=content).status_code == status
+        assert sender.post(url, content=(content[at : at + 65_536] for at in range(0, len(content), 65_536))).status_code == status  # fmt: skip
+
+
+def test_nothing_of_a_body_is_read_without_the_token(memory):
+    with served(memory, token=TOKEN) as url, client() as sender:
+        assert sender.post(url, content=b"[" * 7_000_000).status_code == 401
+
+
+def test_headers_and_bodies_have_the_same_deadlines_as_with_http(memory):
+    head = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    with served(memory, header_seconds=0.5, body_seconds=0.5, keep_alive_seconds=1) as url:
+        port = int(url.split(":")[2].partition("/")[0])
+        for begun in (head, head + b"Content-Length: 1000\r\n\r\n{"):
+            with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
+                connection.sendall(begun)
+                start = time.monotonic()
+                assert connection.recv(65_536).startswith(b"HTTP/1.1 408")
+                assert time.monotonic() - start < 5

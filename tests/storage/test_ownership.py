@@ -1,0 +1,273 @@
+"""One process writes a store; others may look; in one process all handles share it."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from memory_retrievers import (
+    AgentMemory,
+    ConfigurationError,
+    Message,
+    RetrievalSettings,
+    StoreLockedError,
+    ValidationError,
+)
+from memory_retrievers.models import EpisodicDraft
+from memory_retrievers.testing import FixedClock, HashEmbedder, inside
+
+HOLD = """
+import sys
+from memory_retrievers import AgentMemory
+from memory_retrievers.testing import HashEmbedder
+memory = AgentMemory.open(sys.argv[1], embedder=HashEmbedder())
+memory.remember_fact(scope="c1", fact="User lives in Lyon", id="f1")
+print("ready", flush=True)
+for line in sys.stdin:
+    memory.remember_fact(scope="c1", fact=line.strip())
+    print("stored", flush=True)
+"""
+
+FORK = """
+import os, sys
+from memory_retrievers import AgentMemory, ConfigurationError, StoreLockedError
+from memory_retrievers.testing import HashEmbedder
+memory = AgentMemory.open(sys.argv[1], embedder=HashEmbedder())
+memory.remember_fact(scope="c1", fact="User lives in Lyon")
+memory.retrieve("Lyon", scope="c1")
+child = os.fork()
+if child == 0:
+    outcome = []
+    for call in (
+        lambda: memory.retrieve("Lyon", scope="c1"),
+        lambda: memory.remember_fact(scope="c1", fact="x"),
+        lambda: AgentMemory.open(sys.argv[1], embedder=HashEmbedder()),
+    ):
+        try:
+            call()
+        except (ConfigurationError, StoreLockedError) as error:
+            outcome.append(type(error).__name__)
+    memory.close()
+    print(*outcome, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+memory.remember_fact(scope="c1", fact="User likes Lyon")
+print(len(memory.retrieve("Lyon", scope="c1").semantic), flush=True)
+memory.close()
+"""
+
+FORK_WHILE_OPENING = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from memory_retrievers import AgentMemory
+from memory_retrievers.storage.opening import share
+from memory_retrievers.testing import HashEmbedder
+class Shared:
+    settings = ()
+    def close(self):
+        pass
+def slowly():
+    begun.set()
+    time.sleep(0.5)
+    return Shared()
+begun = threading.Event()
+opening = threading.Thread(target=share, args=(Path(sys.argv[1]),), kwargs={"settings": (), "build": slowly})
+opening.start()
+begun.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    AgentMemory.open(sys.argv[2], embedder=HashEmbedder()).close()
+    os._exit(0)
+_, status = os.waitpid(child, 0)
+opening.join()
+sys.exit(status != 0)
+"""
+
+
+@pytest.fixture
+def store(tmp_path):
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def holder(store):
+    """Another process that has the store open."""
+    arguments = [sys.executable, "-c", HOLD, str(store)]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        yield process
+        process.kill()
+
+
+def opened(store, **given):
+    return AgentMemory.open(store, embedder=HashEmbedder(), **given)
+
+
+def test_a_store_that_another_process_writes_is_refused_with_its_process_id(store, holder):
+    with pytest.raises(StoreLockedError, match=rf"process {holder.pid}.*read_only=True"):
+        opened(store)
+
+
+def test_a_store_whose_owner_was_killed_can_be_opened_and_holds_what_was_acknowledged(store, holder):
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    with opened(store) as memory:
+        assert memory.get("f1", scope="c1").fact == "User lives in Lyon"
+
+
+def test_one_can_look_into_a_store_beside_its_owner_and_sees_what_it_writes(store, holder):
+    with opened(store, read_only=True) as memory:
+        assert len(memory.retrieve("Lyon", scope="c1").semantic) == 1
+        holder.stdin.write("User likes Lyon\n")
+        holder.stdin.flush()
+        assert holder.stdout.readline() == "stored\n"
+        assert len(memory.retrieve("Lyon", scope="c1").semantic) == 2
+
+
+def test_a_read_only_memory_changes_nothing(store):
+    with opened(store) as memory:
+        memory.remember_episode(scope="c1", summary="The user moved to Lyon.")
+    with opened(store, read_only=True) as memory:
+        assert len(memory.retrieve("Lyon", scope="c1").episodic) == 1
+        assert memory.pending_reviews("c1") == []
+        for change in (
+            lambda: memory.remember_fact(scope="c1", fact="x"),
+            lambda: memory.remember_many([]) or memory.remember_episode(scope="c1", summary="x"),
+        ):
+            with pytest.raises(ConfigurationError, match="read-only"):
+                change()
+    with opened(store) as memory:
+        assert memory.stats().model_dump() == {
+            "episodes": 1,
+            "facts": 0,
+            "invalidated_facts": 0,
+            "pending_reviews": 0,
+            "queued_messages": 0,
+        }
+
+
+def test_looking_makes_no_store(store):
+    with pytest.raises(ConfigurationError, match="there is no memory store"):
+        opened(store, read_only=True)
+    assert not store.exists()
+
+
+def test_opened_twice_both_handles_share_the_store_until_the_last_is_closed(store):
+    first, second = opened(store), opened(store)
+    first.remember_fact(scope="c1", fact="User lives in Lyon")
+    first.close()
+    first.close()
+    with pytest.raises(ConfigurationError, match="closed"):
+        first.scopes()
+    assert len(second.retrieve("Lyon", scope="c1").semantic) == 1
+    second.close()
+    opened(store, retrieval=RetrievalSettings.reference()).close()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"retrieval": RetrievalSettings.reference()}, {"keyword": "rank_bm25"}, {"embedder_id": "another"}],
+    ids=["retrieval", "keyword", "embedder"],
+)
+def test_opened_twice_with_other_settings_is_refused(store, other):
+    with opened(store) as memory:
+        with pytest.raises(ConfigurationError, match="other settings"):
+            opened(store, **other)
+        assert memory.scopes() == []
+
+
+def test_the_same_clock_is_shared_and_another_is_not(store, clock):
+    with opened(store, clock=clock), opened(store, clock=clock):
+        with pytest.raises(ConfigurationError, match="other settings"):
+            opened(store, clock=FixedClock(clock.now()))
+        with pytest.raises(ConfigurationError, match="other settings"):
+            opened(store)
+
+
+def test_a_handle_that_is_dropped_lets_go_of_its_share(store):
+    opened(store).remember_fact(scope="c1", fact="User lives in Lyon")
+    gc.collect()
+    with opened(store, retrieval=RetrievalSettings.reference()) as memory:  # nobody has it open any more
+        assert memory.scopes() == ["c1"]
+
+
+def test_a_store_that_cannot_be_opened_is_not_left_locked(store):
+    with opened(store) as memory:
+        memory.remember_fact(scope="c1", fact="x")
+    with pytest.raises(Exception, match="another"):
+        opened(store, embedder_id="another")
+    opened(store).close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_handle_carried_over_a_fork_is_refused_and_the_parent_is_unharmed(store):
+    done = subprocess.run(
+        [sys.executable, "-c", FORK, str(store)], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.splitlines() == ["ConfigurationError ConfigurationError StoreLockedError", "2"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_forked_while_a_thread_opens_a_store_can_open_another(store, tmp_path):
+    store.mkdir()
+    arguments = [sys.executable, "-c", FORK_WHILE_OPENING, str(store), str(tmp_path / "other")]
+    subprocess.run(arguments, capture_output=True, check=True, timeout=60)
+
+
+def test_what_waits_is_written_when_the_program_ends_without_closing(store):
+    code = HOLD.replace(
+        "for line in sys.stdin:",
+        "memory.remember_episode(scope='c1', summary='Lyon')\nmemory.retrieve('Lyon', scope='c1')\nsys.exit()\nfor line in ():",
+    )
+    subprocess.run([sys.executable, "-c", code, str(store)], capture_output=True, check=True, timeout=60)
+    with opened(store) as memory:
+        assert len(memory.pending_reviews("c1")) == 1
+
+
+def test_a_store_whose_worker_takes_long_to_end_holds_up_no_other_store(store, tmp_path):
+    working, may_end = threading.Event(), threading.Event()
+
+    def slow(record):
+        if isinstance(record, EpisodicDraft):
+            working.set()
+            assert may_end.wait(30)
+        return record
+
+    memory = opened(store, before_store=slow)
+    memory.add_messages("c1", [Message(role="user", content=f"Message {n}") for n in range(40)])
+    memory.start_worker()
+    assert working.wait(30)
+    with ThreadPoolExecutor() as threads:
+        closing = threads.submit(memory.close)
+        try:
+            threads.submit(lambda: opened(tmp_path / "other").close()).result(timeout=20)
+            again = threads.submit(opened, store)
+            assert not closing.done()
+            assert not again.done()
+        finally:
+            may_end.set()
+        closing.result(timeout=30)
+        again.result(timeout=30).close()
+
+
+def test_a_store_that_cannot_write_what_waits_is_closed_all_the_same(store):
+    memory = opened(store)
+    memory.remember_episode(scope="c1", summary="The user moved to Lyon.")
+    database = inside(memory).ledger.database
+    with database.write() as connection:
+        connection.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON pending_reviews BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
+        )
+    memory.retrieve("Lyon", scope="c1")
+    with pytest.raises(ValidationError, match="the disk is full"):
+        memory.close()
+    with pytest.raises(ConfigurationError, match="closed"), database.read():
+        pass
+    with opened(store) as memory:
+        assert memory.stats().episodes == 1

@@ -1,0 +1,137 @@
+"""When two memories are the same one."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
+from memory_retrievers.settings import IngestionSettings
+from memory_retrievers.text.duplicates import discriminating_tokens, is_duplicate
+
+SETTINGS = IngestionSettings()
+DIFFERENT = [
+    ("The door code is 4711", "The door code is 4712"),
+    ("User is allergic to nuts", "User is not allergic to nuts"),
+    ("The meeting is at 3 pm on Monday", "The meeting is at 4 pm on Monday"),
+    ("Invoice 2024-001 is unpaid", "Invoice 2024-002 is unpaid"),
+    ("Test memory number 3", "Test memory number 4"),
+]
+words = st.lists(
+    st.sampled_from(
+        ["User", "Lyon", "lives", "not", "isn't", "isn’t", "never", "3", "4711.", "Dr.", "in", "不", "三点", "!"]
+    )
+).map(" ".join)
+texts = words | st.text(max_size=40)
+
+
+def near(first, second, *, cosine=1.0, settings=SETTINGS):
+    return is_duplicate(first, second, cosine=cosine, settings=settings)
+
+
+@pytest.mark.parametrize(("first", "second"), DIFFERENT)
+def test_pairs_that_differ_in_a_detail_stay_two_memories_however_near(first, second):
+    assert not near(first, second)
+
+
+def test_those_pairs_are_near_enough_that_their_cosine_alone_would_merge_them():
+    embedder = MiniLMEmbedder()
+    for first, second in DIFFERENT[:2]:
+        vectors = embedder.embed_documents([first, second])
+        assert near(first, second, cosine=float(vectors[0] @ vectors[1]), settings=IngestionSettings.reference())
+
+
+@pytest.mark.parametrize(("first", "second"), DIFFERENT)
+def test_the_bare_rule_of_the_reference_merges_them(first, second):
+    assert near(first, second, settings=IngestionSettings.reference())
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("User lives in Lyon", "The user lives in Lyon."),
+        ("User isn't fond of tea", "User is not fond of tea"),
+        ("User isn’t fond of tea", "User isnt fond of tea"),
+        ("User cannot swim", "User can't swim"),
+        ("The code is 4711.", "The code is (4711)"),
+        ("She lives in LYON", "She lives in Lyon"),
+        ("The code is ４７１１", "The code is 4711"),  # full-width digits
+        ("用户不喜欢茶", "用户不太喜欢喝茶"),
+    ],
+)
+def test_other_words_for_the_same_details_are_the_same_memory(first, second):
+    assert near(first, second)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("User lives in Lyon", "User lives in Paris"),
+        ("User met Dr. Smith", "User met Dr. Jones"),
+        ("User met J. Smith", "User met J. Jones"),
+        ("User has an iPhone", "User has an iPad"),
+        ("User drinks coffee with milk", "User drinks coffee without milk"),
+        ("User eats meat", "User never eats meat"),
+        ("User never smokes", "User never, never smokes"),
+        ("It was -5 degrees", "It was 5 degrees"),
+        ("User pays 5% interest", "User pays 5 interest"),
+        ("The file is v1.5.9", "The file is v1.5.8"),
+        ("用户喜欢茶", "用户不喜欢茶"),
+        ("用户有孩子", "用户没有孩子"),
+        ("会议在三点", "会议在四点"),
+        ("我有3只猫", "我有4只猫"),
+        ("ユーザーは猫が好き", "ユーザーは猫が好きではない"),
+        ("저는 고기를 먹는다", "저는 고기를 안 먹는다"),
+        ("Er ist müde", "Er ist nicht müde"),
+        ("Er hat einen Hund", "Er hat keinen Hund"),
+    ],
+)
+def test_numbers_negations_and_names_make_two_memories(first, second):
+    assert not near(first, second)
+
+
+def test_the_first_word_of_a_sentence_is_no_name():
+    assert near("Tea is what user likes", "Green tea is what user likes")
+    assert near("It rained. Tea was served.", "It rained. Coffee was served.")
+    assert near('He said "yes." Tea followed', 'He said "yes." Coffee followed')
+
+
+def test_a_cosine_below_the_border_is_never_the_same():
+    assert not near("same", "same", cosine=0.949)
+
+
+def test_the_border_itself_counts_also_when_rounding_takes_a_little():
+    assert near("same", "same", cosine=0.95)
+    assert near("same", "same", cosine=0.95 - 5e-7)
+
+
+def test_another_border_can_be_set():
+    assert near("same", "same", cosine=0.8, settings=IngestionSettings(same_cosine=0.8))
+
+
+def test_details_are_counted():
+    assert discriminating_tokens("2 of 2, never 3") != discriminating_tokens("2 of 3, never 3")
+
+
+@given(texts, texts, st.floats(-1, 1))
+def test_the_order_of_the_two_does_not_matter(first, second, cosine):
+    assert near(first, second, cosine=cosine) == near(second, first, cosine=cosine)
+
+
+@given(texts)
+def test_a_text_is_the_same_as_itself(text):
+    assert near(text, text)
+
+
+@given(texts, st.floats(-1, 0.9499))
+def test_what_is_far_is_another_memory(text, cosine):
+    assert not near(text, text, cosine=cosine)
+
+
+@given(words, st.integers(0, 10**6))
+def test_a_number_more_makes_another_memory(text, number):
+    assert not near(text, f"{text} {number}")
+
+
+@given(texts, texts)
+def test_comparing_details_only_ever_keeps_more_apart(first, second):
+    assert near(first, second, settings=IngestionSettings.reference())

@@ -1,0 +1,150 @@
+"""Text: sentences and summaries."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.text import analyze
+from memory_retrievers.text.summaries import rarest, sentences, summarize
+
+PYTHON = """
+    Python is a programming language. Python is widely used.
+    The weather is nice today. Python has many libraries.
+    Random sentence here. Python is popular for data science.
+    Another random sentence. Python is easy to learn.
+    Some other content here. Python programming is fun.
+"""
+FRAGMENTS = [
+    "Cats purr. ",
+    "3.14",
+    ".",
+    "!?",
+    "。",
+    "好",
+    "\n",
+    " ",
+    "the ",
+    "zebra ",
+    "\u2028",
+    "\x00",
+    '"',
+    "v1.5.9",
+    "a" * 30,
+]
+texts = st.lists(st.sampled_from(FRAGMENTS) | st.characters(), max_size=60).map("".join)
+ways = st.sampled_from(["frequency", "rarity"])
+
+
+class TestSentences:
+    @pytest.mark.parametrize(
+        ("text", "parts"),
+        [
+            ("", []),
+            (" \n ", []),
+            ("No end", ["No end"]),
+            ("Pi is 3.14. Yes!", ["Pi is 3.14.", "Yes!"]),
+            ("See memory.py and example.com now. Go", ["See memory.py and example.com now.", "Go"]),
+            ("Wait... What?! Fine.", ["Wait...", "What?!", "Fine."]),
+            ('She said "no!" Then left.', ['She said "no!"', "Then left."]),
+            ("好的。我们走！「行。」去哪？", ["好的。", "我们走！", "「行。」", "去哪？"]),
+            ("first line\nsecond line", ["first line", "second line"]),
+        ],
+    )
+    def test_end_at_punctuation_and_line_breaks_but_not_inside_numbers_and_names(self, text, parts):
+        assert sentences(text) == parts
+
+    @given(texts)
+    def test_lose_nothing_but_white_space(self, text):
+        assert "".join("".join(sentences(text)).split()) == "".join(text.split())
+        assert all(part == part.strip() != "" for part in sentences(text))
+
+
+class TestFrequency:
+    @pytest.mark.parametrize(
+        ("length", "summary"),
+        [
+            (60, "Python is widely used. Python programming is fun."),
+            (30, "Python programming is fun."),
+            (
+                200,
+                (
+                    "Python is a programming language. Python is widely used. Python has many libraries. "
+                    "Random sentence here. Python is easy to learn. Python programming is fun."
+                ),
+            ),
+        ],
+    )
+    def test_picks_what_the_specification_says(self, length, summary):
+        assert summarize(PYTHON, length) == summary
+
+    def test_keeps_numbers_whole(self):
+        assert summarize("Pi is 3.14 they say. " * 10, 40) == "Pi is 3.14 they say."
+
+    def test_repeated_sentences_do_not_make_it_longer(self):
+        assert len(summarize("Same same. " * 100, 100)) <= 100
+
+    def test_cuts_where_no_sentence_fits(self):
+        assert summarize("  Incomprehensibilities.  ", 5) == "Incom"
+
+
+class TestRarity:
+    def test_tells_what_is_said_only_once(self):
+        text = "Good morning. How are you today? The door code is 4711. Good morning to you. You are fine today."
+        assert summarize(text, 30, weights="rarity") == "The door code is 4711."
+
+    def test_a_word_counts_once(self):
+        parts = ["The zebra sleeps.", "A zebra slept: zebra, zebra!", "Our flamingo dances."]
+        assert rarest(parts, 40, background={"zebra": 1, "flamingo": 1, "sleep": 1, "danc": 1}) == [0, 2]
+
+    def test_words_common_in_the_background_say_little(self):
+        text = "Kafka keeps the order. Tomatoes need the sun."
+        assert summarize(text, 25, weights="rarity", background={"kafka": 90, "keep": 90, "order": 90}) == (
+            "Tomatoes need the sun."
+        )
+        assert summarize(text, 25, weights="rarity", background={"tomato": 90, "need": 90, "sun": 90}) == (
+            "Kafka keeps the order."
+        )
+
+    def test_where_nothing_fits_the_first_choice_is_cut(self):
+        assert summarize("Incomprehensibilities abound! Incomprehensibilities.", 5, weights="rarity") == "Incom"
+
+    def test_nothing_to_choose_from_gives_nothing(self):
+        assert rarest([], 10) == []
+
+    @given(st.lists(texts, max_size=8), st.integers(1, 80))
+    def test_the_choice_is_ascending_and_fits_or_is_one(self, parts, length):
+        chosen = rarest(parts, length)
+        assert chosen == sorted(set(chosen))
+        assert len(chosen) == 1 or len(" ".join(parts[index] for index in chosen)) <= length
+
+
+class TestSummarize:
+    @given(texts, st.integers(1, 120), ways)
+    @example("\n" * 30 + "x", 3, "frequency")
+    @example("\x1f!\x1f" * 30, 3, "rarity")
+    def test_is_never_too_long_and_blank_only_for_blank_text(self, text, length, weights):
+        summary = summarize(text, length, weights=weights)
+        assert len(summary) <= length
+        assert bool(summary.strip()) == bool(text.strip())
+
+    @given(texts, ways)
+    def test_what_fits_is_unchanged(self, text, weights):
+        assert summarize(text, len(text) + 1, weights=weights) == text
+
+    @given(texts, st.integers(1, 120), ways)
+    def test_has_no_word_that_the_text_lacks(self, text, length, weights):
+        summary = summarize(text, length, weights=weights)
+        remaining = "".join(text.split())
+        for character in "".join(summary.split()):
+            assert character in remaining
+
+    @pytest.mark.parametrize("length", [0, -1])
+    def test_no_room_is_an_error(self, length):
+        with pytest.raises(ValidationError, match="at least 1"):
+            summarize("Something.", length)
+
+    def test_a_very_long_text_is_quick(self):
+        text = " ".join(f"Sentence number {number} is about thing{number}." for number in range(20_000))
+        assert 0 < len(summarize(text, 300, weights="rarity")) <= 300
+        assert analyze(summarize(text, 300))
