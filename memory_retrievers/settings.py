@@ -22,6 +22,10 @@ POOL_SIZE: Final = 10
 """Connections to a PostgreSQL database that a process keeps at most: ten processes fill a server as it comes."""
 
 
+SNAPSHOT_BYTES: Final = 512 * 2**20
+"""Bytes that the snapshots of the scopes searched last take at most: of about 230,000 passages."""
+
+
 class RetrievalSettings(BaseModel):
     """Settings of search, fusion, re-ranking and display.
 
@@ -59,6 +63,8 @@ class RetrievalSettings(BaseModel):
         bm25_b: How strongly long texts are discounted; 0.4 for the same reason, instead of 0.75.
         exact_limit: Up to so many passages that a search may see, vectors are compared exactly; beyond, an HNSW index
             answers if the store has one. Exact search takes about a millisecond per 1,000.
+        snapshot_bytes: Bytes of memory that the scopes searched last may take: their vectors and terms, about 2 kB a
+            passage. A scope that does not fit is read from the database with every search.
         query_characters: A longer query is refused, so that nobody can keep a search busy with words: 8,000 characters
             are four pages. Where a framework gives a user's message for the query, its beginning and end of together
             so many characters are asked.
@@ -87,6 +93,7 @@ class RetrievalSettings(BaseModel):
     bm25_k1: Annotated[float, Field(ge=0)] = 0.9
     bm25_b: Annotated[float, Field(ge=0, le=1)] = 0.4
     exact_limit: Annotated[int, Field(ge=0)] = 20_000
+    snapshot_bytes: Annotated[int, Field(ge=0)] = SNAPSHOT_BYTES
     query_characters: Annotated[int, Field(ge=1, le=1_000_000)] = QUERY_CHARACTERS
     fact_display_length: Annotated[int, Field(ge=2)] | None = 280
 

@@ -45,7 +45,7 @@ LEFT_OUT = {
 
 LEFT_TESTS = {
     "backends/projection/test_index.py::test_purging_does_not_wait_*": "a feed that is slow on purpose",
-    "backends/test_exact.py::TestExactVectorIndexWithTheSmallestCache::*": "the same promises as with a usual cache",
+    "backends/test_exact.py::TestExactVectorIndexWithoutSnapshots::*": "the same promises as with snapshots",
     "backends/test_keyword_engines.py::TestPostingsKeywordIndexOnDisk::*": "the same statements as those in memory",
     "backends/test_sqlite.py::TestSQLiteLedgerOnDisk::*": "the same statements as those of the ledger in memory",
     "backends/test_chroma.py::TestInADirectory::*": "the same promises as those of Chroma in memory",

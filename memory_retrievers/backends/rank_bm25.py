@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import rank_bm25
 
-from memory_retrievers.backends.terms import TermCache
 from memory_retrievers.models.contents import VerificationReport
 from memory_retrievers.models.selection import Hits, Passage, Selection, TermCounts, TermStatistics
 from memory_retrievers.protocols import KeywordIndex
@@ -18,17 +15,12 @@ from memory_retrievers.protocols import KeywordIndex
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memory_retrievers.backends.snapshot import ScopeSnapshot
     from memory_retrievers.backends.sql.ledger import SQLLedger
     from memory_retrievers.backends.terms import TermBlock
 
 
 _SMALLEST_K1: Final = 1e-300
-
-_MODELS: Final = 64
-"""How many scopes keep their model."""
-
-REMEMBERED_BYTES: Final = 128 * 2**20
-"""Bytes that their models may take in all."""
 
 _POSTING_BYTES: Final = 100
 _PASSAGE_BYTES: Final = 400
@@ -77,9 +69,6 @@ class RankBM25KeywordIndex:
         self._postings = postings
         self._k1 = k1
         self._b = b
-        self._cache = TermCache(ledger)
-        self._lock = threading.Lock()
-        self._models: OrderedDict[tuple[object, ...], _Model] = OrderedDict()
 
     def add(self, passages: Sequence[Passage]) -> None:
         """Update the stored postings; the next search reads the passages from the ledger."""
@@ -90,17 +79,6 @@ class RankBM25KeywordIndex:
         """Update the stored postings; the next search reads the passages from the ledger."""
         if self._postings is not None:
             self._postings.remove(passages)
-
-    def forget(self, passages: Sequence[int]) -> None:
-        """See ``protocols.KeywordIndex``."""
-        if self._postings is not None:
-            self._postings.forget(passages)
-        self._cache.forget(passages)
-        gone = np.array(passages, np.int64)
-        with self._lock:
-            for key, model in list(self._models.items()):
-                if np.isin(model.block.ids, gone).any():
-                    del self._models[key]
 
     def search(self, terms: Sequence[str], selection: Selection, *, limit: int) -> Hits:
         """Find the passages with the highest BM25 scores, best first, ties by lower id.
@@ -116,12 +94,19 @@ class RankBM25KeywordIndex:
         """
         if not terms:
             return Hits([], [], [])
-        block, visible = self._cache.visible(selection)
-        return self._model(selection, block).best(terms, visible, limit=limit)
+        snapshot = self._snapshot(selection)
+        eligible = self._ledger.eligible(selection) if selection.is_narrow else None
+        model = self._ledger.snapshots.attach(
+            snapshot,
+            f"rank_bm25 {self._k1} {self._b}",
+            lambda: _Model(snapshot.terms, k1=self._k1, b=self._b),
+            lambda model: model.size,
+        )
+        return model.best(terms, snapshot.visible(selection, eligible=eligible), limit=limit)
 
     def statistics(self, terms: Sequence[str], selection: Selection) -> TermStatistics:
         """See ``protocols.KeywordIndex``."""
-        return self._cache.block(selection).statistics(terms)
+        return self._snapshot(selection).terms.statistics(terms)
 
     def counts(self, terms: Sequence[str], selection: Selection, passages: NDArray[np.int64]) -> TermCounts:
         """Term frequencies in passages that match the selection.
@@ -134,34 +119,20 @@ class RankBM25KeywordIndex:
         Returns:
             Lengths of shape (n,) and counts of shape (number of terms, n), in the order given.
         """
-        return self._cache.block(selection).counts(terms, passages)
+        return self._snapshot(selection).terms.counts(terms, passages)
 
     def verify(self) -> VerificationReport:
         """See ``protocols.KeywordIndex``; this engine stores only the postings it was given."""
         return VerificationReport() if self._postings is None else self._postings.verify()
 
     def rebuild(self) -> None:
-        """See ``protocols.KeywordIndex``; this engine's own caches are cleared."""
+        """See ``protocols.KeywordIndex``; what this engine has made of the passages is made anew."""
         if self._postings is not None:
             self._postings.rebuild()
-        self._cache.clear()
-        with self._lock:
-            self._models.clear()
+        self._ledger.snapshots.forget(None)
 
-    def _held(self) -> int:
-        return sum(model.size for model in self._models.values())
-
-    def _model(self, selection: Selection, block: TermBlock) -> _Model:
-        key = (selection.scope, selection.include_child_scopes, selection.fields)
-        with self._lock:
-            model = self._models.get(key)
-        if model is None or model.block is not block:
-            model = _Model(block, k1=self._k1, b=self._b)
-        with self._lock:
-            # Else something of it may be forgotten by now, or it would cost all others their place.
-            if self._cache.remembers(block) and model.size <= REMEMBERED_BYTES:
-                self._models[key] = model
-                self._models.move_to_end(key)
-                while len(self._models) > _MODELS or self._held() > REMEMBERED_BYTES:
-                    self._models.popitem(last=False)
-        return model
+    def _snapshot(self, selection: Selection) -> ScopeSnapshot:
+        """The snapshot of a scope of any size: this engine has no other way to answer."""
+        snapshot = self._ledger.snapshots.of(selection, at_any_size=True)
+        assert snapshot is not None  # noqa: S101 - asked for at any size
+        return snapshot

@@ -1,29 +1,27 @@
-"""Terms of passages as in-memory arrays, with an LRU cache of them by scope."""
+"""Terms of passages as in-memory arrays: postings, and BM25 over them."""
 
 from __future__ import annotations
 
 import math
 import sys
-import threading
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from memory_retrievers.models.selection import Hits, Selection, TermCounts, TermStatistics
-from memory_retrievers.text import analyze
+from memory_retrievers.models.selection import Hits, TermCounts, TermStatistics
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memory_retrievers.backends.sql.ledger import SQLLedger
-
 
 TERM_BYTES: Final = 250
 """What a term takes beside its letters and the places where it stands: an array, and an entry of a mapping."""
+
+_PASSAGE_BYTES: Final = 24
+"""What a passage takes beside its terms: its id, its memory, its length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +51,14 @@ class TermBlock:
         lengths: Number of terms of each passage, shape (n,).
         postings: For each term an array of shape (2, number of passages with it): positions, and occurrences below
             them.
+        size: Approximate size in bytes.
     """
 
     ids: NDArray[np.int64]
     memories: NDArray[np.int64]
     lengths: NDArray[np.float64]
     postings: Mapping[str, NDArray[np.int32]]
-
-    @property
-    def size(self) -> int:
-        """Approximate size in bytes."""
-        counted = sum(each.nbytes for each in self.postings.values()) + sum(map(sys.getsizeof, self.postings))
-        return self.ids.nbytes + self.memories.nbytes + self.lengths.nbytes + counted + TERM_BYTES * len(self.postings)
+    size: int
 
     @property
     def average_length(self) -> float:
@@ -82,15 +76,17 @@ class TermBlock:
         for position, counts in enumerate(terms, start=len(self.ids)):
             for term, frequency in counts.items():
                 added.setdefault(term, []).append((position, frequency))
-        postings = dict(self.postings)
+        postings, size = dict(self.postings), self.size + _PASSAGE_BYTES * len(owners)
         for term, pairs in added.items():
             known, new = postings.get(term), np.array(pairs, np.int32).T
             postings[term] = np.ascontiguousarray(new) if known is None else np.concatenate((known, new), axis=1)
+            size += new.nbytes + (_term_size(term) if known is None else 0)
         return TermBlock(
             np.append(self.ids, np.fromiter(owners.keys(), np.int64, len(owners))),
             np.append(self.memories, np.fromiter(owners.values(), np.int64, len(owners))),
             np.append(self.lengths, np.array([sum(counts.values()) for counts in terms], np.float64)),
             postings,
+            size,
         )
 
     def without(self, passages: NDArray[np.int64]) -> TermBlock:
@@ -110,7 +106,7 @@ class TermBlock:
         flat = flat[:, kept]
         flat[0] = (np.cumsum(stays) - 1)[flat[0]]
         postings = _by_term(self.postings, np.repeat(np.arange(len(sizes)), sizes)[kept], flat)
-        return TermBlock(self.ids[stays], self.memories[stays], self.lengths[stays], postings)
+        return _block(self.ids[stays], self.memories[stays], self.lengths[stays], postings)
 
     def scores(self, repeats: Mapping[str, int], *, k1: float, b: float) -> NDArray[np.float64]:
         """Compute the BM25 score of every passage.
@@ -143,7 +139,7 @@ class TermBlock:
         Returns:
             Mask of shape (n,).
         """
-        return _positions(passages, self.ids)[1]
+        return positions_of(self.ids, passages)[1]
 
     def holding(self, terms: Iterable[str]) -> NDArray[np.bool_]:
         """Test for each passage of the block whether it contains any of the terms; shape (n,)."""
@@ -185,11 +181,22 @@ class TermBlock:
         Returns:
             Lengths of shape (m,) and counts of shape (t, m).
         """
-        positions, is_here = _positions(self.ids, passages)
+        positions, is_here = positions_of(passages, self.ids)
         # The last entry stands for all that are not in here.
-        positions = np.where(is_here, positions, len(self.ids))
+        return self.counts_at(terms, np.where(is_here, positions, len(self.ids)))
+
+    def counts_at(self, terms: Sequence[str], positions: NDArray[np.int64]) -> TermCounts:
+        """Count the occurrences of terms in the passages at these positions; 0 at the position after the last.
+
+        Args:
+            terms: The t terms.
+            positions: Positions in this block, shape (m,).
+
+        Returns:
+            Lengths of shape (m,) and counts of shape (t, m).
+        """
         lengths = np.append(self.lengths, 0.0)[positions]
-        counts, standing = np.zeros((len(terms), len(passages))), np.zeros(len(self.ids) + 1)
+        counts, standing = np.zeros((len(terms), len(positions))), np.zeros(len(self.ids) + 1)
         for row, term in enumerate(terms):
             if (found := self.postings.get(term)) is not None:
                 standing[found[0]] = found[1]
@@ -198,7 +205,7 @@ class TermBlock:
         return TermCounts(lengths, counts)
 
 
-EMPTY: Final = TermBlock(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64), {})
+EMPTY: Final = TermBlock(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64), {}, 0)
 
 
 def block_of(owners: Mapping[int, int], postings: Postings) -> TermBlock:
@@ -209,13 +216,13 @@ def block_of(owners: Mapping[int, int], postings: Postings) -> TermBlock:
         postings: Postings of these passages; postings of other passages are ignored.
     """
     ids = np.fromiter(owners.keys(), np.int64, len(owners))
-    positions, is_here = _positions(ids, postings.passages)  # other passages may have come meanwhile
+    positions, is_here = positions_of(postings.passages, ids)  # other passages may have come meanwhile
     numbers = {term: number for number, term in enumerate(dict.fromkeys(postings.terms))}
     number_of_list = np.fromiter((numbers[term] for term in postings.terms), np.int64, len(postings.terms))
     number_of_term = np.repeat(number_of_list, postings.sizes)[is_here]
     order = np.argsort(number_of_term, kind="stable")
     flat = np.stack((positions, postings.frequencies))[:, is_here][:, order].astype(np.int32)
-    return TermBlock(
+    return _block(
         ids,
         np.fromiter(owners.values(), np.int64, len(owners)),
         np.bincount(flat[0], weights=flat[1], minlength=len(ids)).astype(np.float64),
@@ -223,8 +230,30 @@ def block_of(owners: Mapping[int, int], postings: Postings) -> TermBlock:
     )
 
 
-def _positions(ids: NDArray[np.int64], passages: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """For each passage its insertion position among the ids, and whether it is there; both of shape (m,)."""
+def _block(
+    ids: NDArray[np.int64],
+    memories: NDArray[np.int64],
+    lengths: NDArray[np.float64],
+    postings: Mapping[str, NDArray[np.int32]],
+) -> TermBlock:
+    size = _PASSAGE_BYTES * len(ids) + sum(each.nbytes for each in postings.values()) + sum(map(_term_size, postings))
+    return TermBlock(ids, memories, lengths, postings, size)
+
+
+def _term_size(term: str) -> int:
+    return TERM_BYTES + sys.getsizeof(term)
+
+
+def positions_of(passages: NDArray[np.int64], ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """For each passage its insertion position among the ids, and whether it is there.
+
+    Args:
+        passages: Passage ids, shape (m,).
+        ids: Passage ids, ascending, shape (n,).
+
+    Returns:
+        Both of shape (m,).
+    """
     positions = np.searchsorted(ids, passages)
     if not len(ids):
         return positions, np.zeros(len(passages), np.bool_)
@@ -239,159 +268,3 @@ def _by_term(
     return {
         term: flat[:, start:end] for term, (start, end) in zip(terms, pairwise(borders), strict=True) if end > start
     }
-
-
-REMEMBERED_BYTES: Final = 128 * 2**20
-"""Bytes that blocks may take in all: of 200,000 passages, about half a kilobyte each."""
-
-_PASSAGE_BYTES: Final = 90
-"""What a passage takes beside its block: its id in two lists of the ledger, and whether it is visible."""
-
-_ENTRY_BYTES: Final = 1_000
-
-_FEW: Final = 256
-"""Up to so many new passages are taken from their texts, where there are stored postings: a scope's are read whole."""
-
-ReadPostings: TypeAlias = Callable[[Selection], Postings]
-
-_Key: TypeAlias = tuple[str, bool, tuple[str, ...]]
-
-
-class _Entry:
-    """A cached block with the ledger's lists it was compared with; an unchanged answer is the same list object."""
-
-    __slots__ = ("block", "indexed", "size", "visible")
-
-    def __init__(self, block: TermBlock, indexed: list[int]) -> None:
-        self.block = block
-        self.size = _ENTRY_BYTES + block.size + _PASSAGE_BYTES * len(block.ids)
-        self.indexed = indexed
-        self.visible: tuple[list[int], NDArray[np.bool_]] | None = None
-
-
-class TermCache:
-    """LRU cache of the term blocks of scopes.
-
-    Args:
-        ledger: Source of the passages.
-        read: Reads the stored postings of all passages of a selection's scope and fields; None analyzes their texts.
-    """
-
-    def __init__(self, ledger: SQLLedger, *, read: ReadPostings | None = None) -> None:
-        self._ledger = ledger
-        self._read = read
-        self._lock = threading.Lock()
-        self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
-        self._size = 0
-        self._forgotten = 0  # how often something was
-
-    def block(self, selection: Selection) -> TermBlock:
-        """Return all passages of the selection's scope and fields, whatever their state."""
-        return self._entry(selection).block
-
-    def visible(self, selection: Selection) -> tuple[TermBlock, NDArray[np.bool_]]:
-        """Return the block of n passages, and a mask of shape (n,) of those that match the selection."""
-        entry = self._entry(selection)
-        eligible = self._ledger.eligible(selection)
-        known = entry.visible
-        if known is None or known[0] is not eligible:
-            entry.visible = known = eligible, entry.block.among(np.array(eligible, np.int64))
-        return entry.block, known[1]
-
-    def remembers(self, block: TermBlock) -> bool:
-        """Return True if the block is cached, and so holds no forgotten passage."""
-        with self._lock:
-            return any(entry.block is block for entry in self._entries.values())
-
-    def forget(self, passages: Sequence[int]) -> None:
-        """Evict these passages."""
-        gone = np.array(passages, np.int64)
-        with self._lock:
-            self._forgotten += 1
-            for key, entry in list(self._entries.items()):
-                block = entry.block.without(gone)
-                if block is not entry.block:
-                    self._put(key, _Entry(block, block.ids.tolist()))
-
-    def clear(self) -> None:
-        """Evict everything."""
-        with self._lock:
-            self._forgotten += 1
-            self._entries.clear()
-            self._size = 0
-
-    def _entry(self, selection: Selection) -> _Entry:
-        key = (selection.scope, selection.include_child_scopes, selection.fields)
-        forgotten = self._forgotten
-        indexed = self._ledger.indexed(_whole(selection))
-        with self._lock:
-            entry = self._entries.get(key)
-            if entry is not None:
-                self._entries.move_to_end(key)
-        if entry is not None and entry.indexed is indexed:
-            return entry
-        block = self._current(EMPTY if entry is None else entry.block, selection, indexed)
-        entry = _Entry(block, indexed)
-        with self._lock:
-            if forgotten == self._forgotten:  # else something of it may have been read before that
-                self._put(key, entry)
-        return entry
-
-    def _put(self, key: _Key, entry: _Entry) -> None:
-        replaced = self._entries.get(key)
-        self._size -= 0 if replaced is None else _cost(key, replaced)
-        if _cost(key, entry) > REMEMBERED_BYTES:  # it must not cost all others their place
-            self._entries.pop(key, None)
-            return
-        self._size += _cost(key, entry)
-        self._entries[key] = entry
-        while self._size > REMEMBERED_BYTES:
-            self._size -= _cost(*self._entries.popitem(last=False))
-
-    def _current(self, block: TermBlock, selection: Selection, indexed: Sequence[int]) -> TermBlock:
-        """Return the block with new passages added and deleted ones removed."""
-        # 1. What has gone. A passage that comes before one that is here was moved from another scope: all is read.
-        wanted = np.array(indexed, np.int64)
-        block = block.without(np.setdiff1d(block.ids, wanted, assume_unique=True))
-        if not np.array_equal(block.ids, wanted[: len(block.ids)]):
-            block = EMPTY
-        # 2. What has come.
-        new = indexed[len(block.ids) :]
-        if not new:
-            return block
-        if self._read is not None and len(new) > _FEW:
-            return self._stored(self._read, selection, indexed)
-        return self._analyzed(block, new)
-
-    def _stored(self, read: ReadPostings, selection: Selection, indexed: Sequence[int]) -> TermBlock:
-        block = block_of(self._owners(indexed), read(selection))
-        # Of a passage that a transaction is about to remove there is nothing left, and that may yet be undone.
-        without = block.ids[block.lengths == 0].tolist()
-        if any(analyze(text) for text in self._ledger.texts(without).values()):
-            return self._analyzed(EMPTY, indexed)
-        return block
-
-    def _analyzed(self, block: TermBlock, new: Sequence[int]) -> TermBlock:
-        texts = self._ledger.texts(new)
-        owners = {passage: row for passage, row in self._owners(new).items() if passage in texts}
-        return block.appended(owners, [Counter(analyze(texts[passage])) for passage in owners])
-
-    def _owners(self, passages: Sequence[int]) -> dict[int, int]:
-        """Map the passages to the rows of their memories, in this order; deleted ones are left out."""
-        owners = self._ledger.owners(passages)
-        return {passage: owners[passage] for passage in passages if passage in owners}
-
-
-def _whole(selection: Selection) -> Selection:
-    """Reduce a selection to its scope and fields, for which the ledger caches the answer."""
-    return Selection(
-        scope=selection.scope,
-        kind=selection.kind,
-        now=selection.now,
-        include_child_scopes=selection.include_child_scopes,
-        every_passage=selection.every_passage,
-    )
-
-
-def _cost(key: _Key, entry: _Entry) -> int:
-    return sys.getsizeof(key[0]) + entry.size

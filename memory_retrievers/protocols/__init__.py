@@ -209,10 +209,6 @@ class KeywordIndex(Protocol):
         """Undo :meth:`add` exactly. Called inside the ledger's transaction, before the passages leave the ledger."""
         ...
 
-    def forget(self, passages: Sequence[int]) -> None:
-        """Evict deleted passages from memory. Called after the transaction."""
-        ...
-
     def search(self, terms: Sequence[str], selection: Selection, *, limit: int) -> Hits:
         """Find the passages with the highest BM25 scores, best first, ties by lower id.
 
@@ -281,10 +277,6 @@ class VectorIndex(Protocol):
         Returns:
             Cosines of shape (n,), in the order given; -1 for a passage that no longer exists.
         """
-        ...
-
-    def forget(self, passages: Sequence[int] | None) -> None:
-        """Evict deleted passages from memory, or all if None. Called after the transaction."""
         ...
 
     def verify(self) -> VerificationReport:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from memory_retrievers.backends.snapshot import rounded, similarities
 from memory_retrievers.models.selection import WHOLE, Layout, Selection, TermStatistics
 from memory_retrievers.storage.tracing import BM25, DENSE, span
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memory_retrievers.backends.snapshot import ScopeSnapshot
     from memory_retrievers.models import Kind
     from memory_retrievers.models.selection import Vector
     from memory_retrievers.retrieval.request import Question, RetrievalPlan
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
     from memory_retrievers.storage.store import MemoryStore
 
     Floats = NDArray[np.float64]
+
+
+_MEASURED_WHOLE: Final = 20_000
+"""Up to so many passages all are measured where a few are asked for: the same product rounds the same way."""
 
 
 @dataclass(frozen=True)
@@ -132,16 +138,18 @@ def _arrays(
     store: MemoryStore, plan: RetrievalPlan, kind: Kind, *, vector: Vector, settings: RetrievalSettings
 ) -> Candidates:
     selection, question, depth = plan.selections[kind], plan.question, settings.candidate_depth
-    is_large = store.ledger.size(selection, at_most=settings.exact_limit) > settings.exact_limit
-    is_whole = not is_large and not store.dense.is_approximate(selection)
+    seen = store.ledger.snapshots.seen(selection)
+    size = store.ledger.size(selection, at_most=settings.exact_limit) if seen is None else np.count_nonzero(seen[1])
     memories: list[int] | None = None
-    if not is_whole:
+    if size > settings.exact_limit or store.dense.is_approximate(selection):
         with span(DENSE):
             near = store.dense.search(vector, selection, limit=depth).memories
         with span(BM25):
             fitting = store.keyword.search(question.terms, selection, limit=depth).memories
         memories = list(dict.fromkeys([*near, *fitting]))
     statistics = plan.statistics.get(kind)
+    if seen is not None and memories is None:
+        return _candidates(*seen, question, vector=vector, statistics=statistics, is_whole=True)
     return candidates_of(store, selection, question, vector=vector, memories=memories, statistics=statistics)
 
 
@@ -164,6 +172,12 @@ def candidates_of(
         memories: Restrict to the passages of these memories, as rows of the ledger; None reads all.
         statistics: Statistics of the query's terms; None looks them up.
     """
+    seen = store.ledger.snapshots.seen(selection)
+    if seen is not None:
+        snapshot, mask = seen
+        if memories is not None:
+            mask = mask & np.isin(snapshot.memories, np.array(memories, np.int64))
+        return _candidates(snapshot, mask, question, vector=vector, statistics=statistics, is_whole=memories is None)
     terms = list(dict.fromkeys(question.terms))
     layout = store.ledger.layout(selection, memories=memories)
     with span(DENSE):
@@ -179,6 +193,38 @@ def candidates_of(
         lengths=counted.lengths,
         statistics=known,
         is_whole=memories is None,
+    )
+
+
+def _candidates(
+    snapshot: ScopeSnapshot,
+    mask: NDArray[np.bool_],
+    question: Question,
+    *,
+    vector: Vector,
+    statistics: TermStatistics | None,
+    is_whole: bool,
+) -> Candidates:
+    """Candidates from the arrays of a snapshot: the passages of a mask of shape (n,)."""
+    terms = list(dict.fromkeys(question.terms))
+    layout, positions = snapshot.layout(mask)
+    with span(DENSE):
+        if len(snapshot) <= _MEASURED_WHOLE or is_whole:
+            cosines = snapshot.similarities(vector)[positions]
+        else:
+            cosines = similarities(snapshot.matrix[positions], vector)
+        cosines = rounded(cosines)
+    with span(BM25):
+        counted = snapshot.terms.counts_at(terms, positions)
+        known = statistics or snapshot.terms.statistics(terms)
+    return Candidates(
+        layout=layout,
+        similarities=cosines.astype(np.float64),
+        repeats=np.array([question.terms.count(term) for term in terms], np.float64),
+        counts=counted.counts,
+        lengths=counted.lengths,
+        statistics=known,
+        is_whole=is_whole,
     )
 
 

@@ -70,6 +70,7 @@ def in_file(parts: ResolvedOptions, file: Path | None, *, read_only: bool = Fals
     from memory_retrievers.backends.vectors import ExactVectorIndex
 
     ledger = SQLiteLedger(file, read_only=read_only, access=parts.access)
+    ledger.snapshots.most = parts.retrieval.snapshot_bytes
     try:
         exact = ExactVectorIndex(ledger)
         folder = None if file is None else file.parent / CHROMA_DIRECTORY
@@ -105,6 +106,7 @@ def on_server(
         from memory_retrievers.backends.postgres.vectors import HNSWVectorIndex
 
     ledger = PostgresLedger(url, pool_size=pool_size, within=within, read_only=read_only)
+    ledger.snapshots.most = parts.retrieval.snapshot_bytes
     try:
         exact = ExactVectorIndex(ledger)
         if read_only or isinstance(parts.dense, str):

@@ -83,7 +83,7 @@ class MemoryStore:
         self.clock = clock
         self.searched: Final = searched
         self._before_store = before_store
-        self.embedder = StoreEmbedder(ledger, embedder, forget_vectors=lambda: dense.forget(None))
+        self.embedder = StoreEmbedder(ledger, embedder, forget_vectors=lambda: ledger.snapshots.forget(None))
         self._transaction = _Transaction()
 
     def now(self) -> datetime:
@@ -135,7 +135,7 @@ class MemoryStore:
     def transaction(self, *within: str) -> Iterator[None]:
         """Group several changes: all are kept or none; a nested transaction joins the outer one.
 
-        Passages that were deleted inside leave the caches of the indexes once the outermost one has ended.
+        Passages that were deleted inside leave the snapshots once the outermost one has ended.
 
         Args:
             within: The scopes that are changed, as for ``Ledger.transaction``.
@@ -152,8 +152,7 @@ class MemoryStore:
             self._transaction.is_open = False
             deleted, self._transaction.deleted = self._transaction.deleted, []
             if deleted:
-                self.keyword.forget(deleted)
-                self.dense.forget(deleted)
+                self.ledger.snapshots.forget(deleted)
 
     def write(
         self,

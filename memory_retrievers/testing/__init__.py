@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +15,9 @@ from memory_retrievers.protocols import KeywordIndex, VectorIndex
 from memory_retrievers.text import analyze
 
 if TYPE_CHECKING:
+    from memory_retrievers.backends.snapshot import ScopeSnapshot
     from memory_retrievers.backends.sql.ledger import SQLLedger
+    from memory_retrievers.backends.terms import TermBlock
 
 
 __all__ = ["FixedClock", "HashEmbedder", "Inside", "ScriptedLanguageModel", "inside"]
@@ -181,19 +183,18 @@ class Inside:
         return self._engine.adopted
 
     def cached_terms(self) -> set[str]:
-        """Return every term that the keyword engine keeps in memory, of whatever scope."""
-        return {term for block in self._term_blocks() for term in block.postings}
+        """Return every term that snapshots keep in memory, of whatever scope, with what was made of them."""
+        return {
+            term for snapshot in self.ledger.snapshots.kept() for block in _blocks(snapshot) for term in block.postings
+        }
 
     def cached_passages(self) -> set[int]:
-        """Return the ids of the passages whose terms or vectors the indexes keep in memory."""
-        dense: Any = self.dense
-        blocks = [*self._term_blocks(), *getattr(dense, "_exact", dense)._blocks.values()]  # noqa: SLF001
-        return {passage for block in blocks for passage in block.ids.tolist()}
+        """Return the ids of the passages whose terms or vectors snapshots keep in memory."""
+        kept = self.ledger.snapshots.kept()
+        arrays = [array for snapshot in kept for array in (snapshot.ids, *(block.ids for block in _blocks(snapshot)))]
+        return {passage for array in arrays for passage in array.tolist()}
 
-    def _term_blocks(self) -> Iterator[Any]:
-        engine: Any = self.keyword
-        yield from (entry.block for entry in engine._cache._entries.values())  # noqa: SLF001
-        yield from (model.block for model in getattr(engine, "_models", {}).values())
-        postings = getattr(engine, "_postings", None)
-        if postings is not None:
-            yield from (entry.block for entry in postings._cache._entries.values())  # noqa: SLF001
+
+def _blocks(snapshot: ScopeSnapshot) -> list[TermBlock]:
+    """Terms of a snapshot, and those in the models of rank_bm25 that were made of it."""
+    return [snapshot.terms, *(model.block for model, _ in snapshot.attached.values())]

@@ -8,15 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from contracts import KeywordIndexContract
-from contracts.samples import NOW, SCOPE, add, episode, fact, facts_in, ranking
+from contracts.samples import NOW, SCOPE, add, episode, fact, facts_in, ranking, without_snapshots
 from scipy.stats import kendalltau
 
-from memory_retrievers.backends import terms
 from memory_retrievers.backends.rank_bm25 import RankBM25KeywordIndex
-from memory_retrievers.backends.sql.keyword import SCAN_LIMIT, PostingsKeywordIndex
+from memory_retrievers.backends.sql import snapshots
+from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
 from memory_retrievers.backends.sqlite import SQLiteLedger
 from memory_retrievers.models import Category, Kind, MemoryKey, Tier
 from memory_retrievers.models.selection import Selection
+from memory_retrievers.settings import SNAPSHOT_BYTES
 from memory_retrievers.text import analyze
 
 DEFAULT = {"k1": 0.9, "b": 0.4}
@@ -34,9 +35,9 @@ def ledger():
 NEVER = -1
 
 
-@pytest.fixture(params=[SCAN_LIMIT, NEVER], ids=["small scope", "large scope"])
-def scan_limit(request):
-    return request.param
+@pytest.fixture(params=[SNAPSHOT_BYTES, NEVER], ids=["with snapshots", "without"])
+def either_way(request, ledger):
+    ledger.snapshots.most = request.param
 
 
 class TestPostingsKeywordIndex(KeywordIndexContract):
@@ -54,7 +55,8 @@ class TestPostingsKeywordIndexOnDisk(KeywordIndexContract):
 
     @pytest.fixture
     def index(self, ledger):
-        return PostingsKeywordIndex(ledger, **SEED, scan_limit=NEVER)
+        ledger.snapshots.most = NEVER
+        return PostingsKeywordIndex(ledger, **SEED)
 
 
 class TestRankBM25KeywordIndex(KeywordIndexContract):
@@ -88,20 +90,22 @@ def _lucene(query, documents, *, k1, b):
     return {n: score(n) for n in range(len(documents)) if not set(query).isdisjoint(documents[n])}
 
 
-def test_a_score_computed_by_hand(ledger, scan_limit):
-    index = PostingsKeywordIndex(ledger, **SEED, scan_limit=scan_limit)
+@pytest.mark.usefixtures("either_way")
+def test_a_score_computed_by_hand(ledger):
+    index = PostingsKeywordIndex(ledger, **SEED)
     ids = _store(ledger, index, [fact("f1", "green tea"), fact("f2", "tea tea milk sugar")])
     # N = 2, df = 2, average length 3: idf = ln(1 + 0.5 / 2.5), norm = 1.2 × (0.25 + 0.75 × length / 3)
     expected = {ids[1]: math.log(1.2) * 2 / (2 + 1.5), ids[0]: math.log(1.2) * 1 / (1 + 0.9)}
     assert ranking(index.search(["tea"], facts_in(), limit=10)) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.slow
 @pytest.mark.parametrize("parameters", EXTREMES, ids=str)
-def test_scores_are_those_of_lucene(ledger, parameters, scan_limit):
+def test_scores_are_those_of_lucene(ledger, parameters):
     generator = np.random.default_rng(0)
     words = Words(generator)
-    index = PostingsKeywordIndex(ledger, **parameters, scan_limit=scan_limit)
+    index = PostingsKeywordIndex(ledger, **parameters)
     texts = words.texts(200)
     ids = _store(ledger, index, [fact(f"f{n}", text) for n, text in enumerate(texts)])
     documents = list(map(analyze, texts))
@@ -110,8 +114,9 @@ def test_scores_are_those_of_lucene(ledger, parameters, scan_limit):
         assert ranking(index.search(query, facts_in(), limit=1_000)) == pytest.approx(expected, rel=1e-9)
 
 
-def test_statistics_are_those_of_the_scopes_that_are_searched(ledger, scan_limit):
-    index = PostingsKeywordIndex(ledger, **DEFAULT, scan_limit=scan_limit)
+@pytest.mark.usefixtures("either_way")
+def test_statistics_are_those_of_the_scopes_that_are_searched(ledger):
+    index = PostingsKeywordIndex(ledger, **DEFAULT)
     texts = {"user": "tea", "user/1": "tea milk", "user/1/work": "milk and green tea", "user/10": "tea tea"}
     ids = {scope: _store(ledger, index, [fact("f1", text, scope=scope)])[0] for scope, text in texts.items()}
     for scope, within in {"user/1": ["user/1", "user/1/work"], "user": list(texts)}.items():
@@ -159,31 +164,15 @@ def test_both_engines_order_the_candidates_alike(ledger, parameters):
 
 def test_small_and_large_scopes_are_searched_alike(ledger):
     words = Words(np.random.default_rng(3))
-    scanning, joining = (PostingsKeywordIndex(ledger, **DEFAULT, scan_limit=limit) for limit in (SCAN_LIMIT, NEVER))
-    _store(ledger, scanning, [fact(f"f{n}", text) for n, text in enumerate(words.texts(200))])
+    index = PostingsKeywordIndex(ledger, **DEFAULT)
+    _store(ledger, index, [fact(f"f{n}", text) for n, text in enumerate(words.texts(200))])
     for query in words.queries(40):
-        scanned, joined = (engine.search(query, facts_in(), limit=20) for engine in (scanning, joining))
+        scanned = index.search(query, facts_in(), limit=20)
+        with without_snapshots(ledger):
+            joined = index.search(query, facts_in(), limit=20)
         assert scanned.passages == joined.passages
         assert scanned.memories == joined.memories
         assert scanned.scores == pytest.approx(joined.scores, rel=1e-12)
-
-
-@pytest.mark.parametrize("engine", [PostingsKeywordIndex, RankBM25KeywordIndex])
-def test_what_is_remembered_of_passages_is_bounded_and_stays_right(ledger, monkeypatch, engine):
-    index = engine(ledger, **DEFAULT)
-    scopes = ("user/1", "user/2", "user/3")
-    for scope in scopes:
-        _store(
-            ledger, PostingsKeywordIndex(ledger, **DEFAULT), [fact(f"f{n}", "green tea", scope=scope) for n in range(4)]
-        )
-    assert len(index.search(["tea"], facts_in("user/1"), limit=10).passages) == 4
-    monkeypatch.setattr(terms, "REMEMBERED_BYTES", 2 * index._cache._size + 10)
-    for scope in (*scopes, *scopes):
-        assert len(index.search(["tea"], facts_in(scope), limit=10).passages) == 4
-        assert sum(len(entry.block.ids) for entry in index._cache._entries.values()) <= 8
-    index.forget(ledger.indexed(facts_in("user/3")))
-    index.rebuild()
-    assert index._cache._size == 0
 
 
 @pytest.mark.parametrize("engine", [PostingsKeywordIndex, RankBM25KeywordIndex])
@@ -204,21 +193,22 @@ def test_only_what_is_new_in_a_scope_is_read(ledger, monkeypatch, engine):
 
 def test_many_passages_are_taken_from_their_postings_and_few_from_their_texts(ledger, monkeypatch):
     words = Words(np.random.default_rng(4))
-    stored, analyzed = (PostingsKeywordIndex(ledger, **DEFAULT) for _ in range(2))
+    stored = PostingsKeywordIndex(ledger, **DEFAULT)
     spread = [SCOPE, f"{SCOPE}/work", f"{SCOPE}/play"]
     texts = [*words.texts(40), "..."]
     _store(ledger, stored, [fact(f"f{n}", text, scope=spread[n % 3]) for n, text in enumerate(texts)])
     selection = facts_in(include_child_scopes=True)
-    right = analyzed._cache.block(selection)
-    monkeypatch.setattr(terms, "_FEW", 0)
-    block = stored._cache.block(selection)
+    right = ledger.snapshots.of(selection).terms
+    monkeypatch.setattr(snapshots, "_FEW", 0)
+    ledger.snapshots.forget(None)
+    block = ledger.snapshots.of(selection).terms
     assert (block.ids.tolist(), block.memories.tolist()) == (right.ids.tolist(), right.memories.tolist())
     assert block.lengths.tolist() == right.lengths.tolist()
     assert _postings(block) == _postings(right)
 
 
 def test_a_passage_whose_postings_are_being_removed_is_read_from_its_text(ledger, monkeypatch):
-    monkeypatch.setattr(terms, "_FEW", 0)
+    monkeypatch.setattr(snapshots, "_FEW", 0)
     index = PostingsKeywordIndex(ledger, **DEFAULT)
     ids = _store(ledger, index, [fact("f1", "tea"), fact("f2", "milk")])
     with suppress(ZeroDivisionError), ledger.transaction():
@@ -226,36 +216,6 @@ def test_a_passage_whose_postings_are_being_removed_is_read_from_its_text(ledger
         index.search(["tea"], facts_in(), limit=10)
         raise ZeroDivisionError
     assert index.search(["tea"], facts_in(), limit=10).passages == ids[:1]
-
-
-@pytest.mark.parametrize("engine", [PostingsKeywordIndex, RankBM25KeywordIndex])
-def test_no_word_of_what_is_forgotten_stays_in_memory(ledger, engine):
-    index = engine(ledger, **DEFAULT)
-    ids = _store(ledger, PostingsKeywordIndex(ledger, **DEFAULT), [fact("f1", "secret tea"), fact("f2", "tea")])
-    index.search(["tea"], facts_in(), limit=10)
-    block = index._cache.block(facts_in())
-    ledger.remove(scope=SCOPE, id="f1")
-    index.forget(ids[:1])
-    assert not index._cache.remembers(block)
-    assert [list(entry.block.postings) for entry in index._cache._entries.values()] == [["tea"]]
-    assert not getattr(index, "_models", None)
-
-
-@pytest.mark.parametrize("engine", [PostingsKeywordIndex, RankBM25KeywordIndex])
-def test_what_was_read_before_something_was_forgotten_is_not_remembered(ledger, monkeypatch, engine):
-    index = engine(ledger, **DEFAULT)
-    ids = _store(ledger, PostingsKeywordIndex(ledger, **DEFAULT), [fact("f1", "secret tea")])
-    texts = ledger.texts
-
-    def texts_and_then_forget(passages):
-        found = texts(passages)
-        index.forget(ids)
-        return found
-
-    monkeypatch.setattr(ledger, "texts", texts_and_then_forget)
-    assert index.search(["tea"], facts_in(), limit=10).passages == ids
-    assert not index._cache._entries
-    assert not getattr(index, "_models", None)
 
 
 def test_a_memory_that_comes_from_another_scope_is_counted_in_its_place(ledger):
@@ -291,13 +251,6 @@ def test_a_model_of_rank_bm25_is_built_anew_only_when_its_scope_has_changed(ledg
     for _ in range(3):
         index.search(["tea"], facts_in(), limit=10)
     assert read == first + second
-
-
-def test_rank_bm25_keeps_the_models_of_the_scopes_searched_last(ledger):
-    index = RankBM25KeywordIndex(ledger, **DEFAULT)
-    for n in range(100):
-        index.search(["tea"], facts_in(f"scope/{n}"), limit=10)
-    assert [scope for scope, *_ in index._models] == [f"scope/{n}" for n in range(36, 100)]
 
 
 def _engines(ledger, **parameters):

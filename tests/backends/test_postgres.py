@@ -16,9 +16,10 @@ from memory_retrievers.backends.postgres.schema import PARTITIONS
 from memory_retrievers.backends.postgres.vectors import HNSWVectorIndex
 from memory_retrievers.backends.rank_bm25 import RankBM25KeywordIndex
 from memory_retrievers.backends.sql import one
-from memory_retrievers.backends.sql.keyword import SCAN_LIMIT, PostingsKeywordIndex
+from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
 from memory_retrievers.backends.vectors import ExactVectorIndex
 from memory_retrievers.models import Category
+from memory_retrievers.settings import SNAPSHOT_BYTES
 from memory_retrievers.testing import HashEmbedder, inside
 
 
@@ -64,9 +65,10 @@ def test_a_transaction_that_postgresql_has_undone_does_not_pass_for_written(ledg
 
 
 class TestPostings(KeywordIndexContract):
-    @pytest.fixture(params=[SCAN_LIMIT, -1], ids=["small scope", "large scope"])
+    @pytest.fixture(params=[SNAPSHOT_BYTES, -1], ids=["with snapshots", "without"])
     def index(self, ledger, request):
-        return PostingsKeywordIndex(ledger, k1=0.9, b=0.4, scan_limit=request.param)
+        ledger.snapshots.most = request.param
+        return PostingsKeywordIndex(ledger, k1=0.9, b=0.4)
 
 
 class TestRankBM25(KeywordIndexContract):

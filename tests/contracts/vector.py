@@ -188,7 +188,7 @@ class VectorIndexContract:
         assert _found(index) == [first, gone, last]
         ledger.remove(scope=SCOPE, id="f1")
         assert _found(index) == [first, last]
-        index.forget([gone])
+        ledger.snapshots.forget([gone])
         assert _found(index) == [first, last]
         (new,) = _store(ledger, [fact("f1")], _at(5))
         assert _found(index) == [first, new, last]

@@ -124,15 +124,14 @@ def test_the_indexes_keep_nothing_of_what_was_forgotten_or_replaced(memory):
 def test_what_was_read_before_something_was_forgotten_is_not_kept(memory, monkeypatch):
     memory.remember_fact(scope="c1", fact="User likes tea", id="f1")
     look = inside(memory)
-    ledger, read = look.ledger, look.ledger.indexed
+    ledger, read = look.ledger, look.ledger.texts
 
-    def forget_while_searching(selection):
-        passages = read(selection)
-        look.keyword.forget(passages)
-        look.dense.forget(passages)
-        return passages
+    def forget_while_searching(passages):
+        texts = read(passages)
+        ledger.snapshots.forget(passages)
+        return texts
 
-    monkeypatch.setattr(ledger, "indexed", forget_while_searching)
+    monkeypatch.setattr(ledger, "texts", forget_while_searching)
     assert found(memory, "tea") == {"f1"}
     assert look.cached_terms() == set()
 

@@ -96,10 +96,6 @@ class ProjectedVectorIndex:
         """
         return self._exact.similarities(vector, selection, passages)
 
-    def forget(self, passages: Sequence[int] | None) -> None:
-        """See ``protocols.VectorIndex``; the projection is updated through the outbox."""
-        self._exact.forget(passages)
-
     def verify(self) -> VerificationReport:
         """See ``protocols.VectorIndex``. Waiting changes may differ, and a missing projection is no problem."""
         problems, passages = Problems(), 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -85,10 +84,6 @@ class HNSWVectorIndex:
             Cosines of shape (n,), in the order given; -1 for a passage that no longer exists.
         """
         return self._exact.similarities(vector, selection, passages)
-
-    def forget(self, passages: Sequence[int] | None) -> None:
-        """See ``protocols.VectorIndex``; the index is PostgreSQL's to keep up."""
-        self._exact.forget(passages)
 
     def verify(self) -> VerificationReport:
         """See ``protocols.VectorIndex``; the vectors are the ledger's own."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    from memory_retrievers.backends.sql.changes import ChangeLog
     from memory_retrievers.models.selection import Vector, Vectors
 
 Values: TypeAlias = "Sequence[Any] | Mapping[str, Any]"
@@ -159,6 +160,15 @@ class Database(Protocol):
 
         Threads of one process have a lock of their own. No transaction waits for either.
         """
+        ...
+
+    @property
+    def changes(self) -> ChangeLog:
+        """Which memories this process has changed."""
+        ...
+
+    def uncommitted(self, connection: Connection, scope_ids: Sequence[int]) -> set[int] | None:
+        """Rows of the memories of these scopes that the open transaction has changed; None if it is not known."""
         ...
 
     def next_passages(self, connection: Connection, number: int) -> Sequence[int]:

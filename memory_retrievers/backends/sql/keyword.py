@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql import verification
-from memory_retrievers.backends.sql.cache import Answer, Answers
 from memory_retrievers.backends.sql.connection import Connection, Dialect
 from memory_retrievers.backends.sql.ledger import SQLLedger
-from memory_retrievers.backends.terms import EMPTY, Postings, TermCache
+from memory_retrievers.backends.sql.passages import in_scope
+from memory_retrievers.backends.terms import EMPTY
 from memory_retrievers.models.contents import VerificationReport
-from memory_retrievers.models.selection import TURN, Hits, Passage, Selection, TermCounts, TermStatistics
+from memory_retrievers.models.selection import Hits, Passage, Selection, TermCounts, TermStatistics
 from memory_retrievers.text import analyze
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 _ADD_POSTINGS: Final = """
@@ -44,28 +42,11 @@ _REMOVE_STATISTICS: Final = (
     """DELETE FROM keyword_statistics
     WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND kind = :field AND passages <= 0""",
 )
-_LISTS: Final = """
-    SELECT term, count(*), {passages}, {frequencies} FROM postings
-    WHERE {scope} GROUP BY scope_id, kind, term
-"""
 _TEXTS: Final = """
     SELECT p.id, p.memory, c.text FROM {asked} {in_order} passages p ON p.id = each.value
     JOIN memories m ON m.row = p.memory {m_beside} JOIN passage_contents c ON c.passage = p.id {c_beside}
     WHERE {scope} AND {fields} ORDER BY p.id
 """
-
-SCAN_LIMIT: Final = 20_000
-"""Up to so many passages in scope are counted in memory, about ten times as fast as by joins of SQLite."""
-
-LISTED_LIMIT: Final = 5_000
-"""The same for a selection that the ledger remembers no answers for: beyond, listing what it lets through takes longer
-than joins of SQLite."""
-
-TERMS_PER_PASSAGE: Final = 50
-"""So many terms weigh as much as a passage: a few passages of a million words are no small scope."""
-
-REMEMBERED_SIZES: Final = 6_000_000
-"""Bytes of the sizes of scopes that may be remembered in all: those of ten thousand."""
 
 _NOTHING: Final = Hits([], [], [])
 
@@ -73,22 +54,18 @@ _NOTHING: Final = Hits([], [], [])
 class PostingsKeywordIndex:
     """A ``protocols.KeywordIndex`` over postings stored in the database.
 
-    A small scope is counted in memory, a large one read as one index range per term; both by one formula.
+    A scope with a snapshot is counted in memory, a larger one read as one index range per term; both by one formula.
 
     Args:
         ledger: Where the passages are; the postings go into its database.
         k1: Saturation of term counts.
         b: How strongly long passages are discounted.
-        scan_limit: Up to how many passages a scope is small.
     """
 
-    def __init__(self, ledger: SQLLedger, *, k1: float, b: float, scan_limit: int = SCAN_LIMIT) -> None:
+    def __init__(self, ledger: SQLLedger, *, k1: float, b: float) -> None:
         self._ledger = ledger
         self._k1 = k1
         self._b = b
-        self._scan_limit = scan_limit
-        self._cache = TermCache(ledger, read=self._read)
-        self._sizes: Answers[int] = Answers(most=REMEMBERED_SIZES)
 
     def add(self, passages: Sequence[Passage]) -> None:
         """See ``protocols.KeywordIndex``."""
@@ -114,10 +91,6 @@ class PostingsKeywordIndex:
             for passage in passages:
                 _remove(connection, passage)
 
-    def forget(self, passages: Sequence[int]) -> None:
-        """See ``protocols.KeywordIndex``."""
-        self._cache.forget(passages)
-
     def search(self, terms: Sequence[str], selection: Selection, *, limit: int) -> Hits:
         """Find the passages with the highest BM25 scores, best first, ties by lower id.
 
@@ -132,9 +105,9 @@ class PostingsKeywordIndex:
         """
         if not terms:
             return _NOTHING
-        if self._is_small(selection):
-            block, visible = self._cache.visible(selection)
-            repeats = Counter(terms)
+        seen = self._ledger.snapshots.seen(selection)
+        if seen is not None:
+            block, visible, repeats = seen[0].terms, seen[1], Counter(terms)
             scores = block.scores(repeats, k1=self._k1, b=self._b)
             return block.best(scores, visible & block.holding(repeats), limit=limit)
         values = {"terms": json.dumps(Counter(terms)), "k1": self._k1, "b": self._b, "limit": limit}
@@ -147,8 +120,9 @@ class PostingsKeywordIndex:
 
     def statistics(self, terms: Sequence[str], selection: Selection) -> TermStatistics:
         """See ``protocols.KeywordIndex``."""
-        if self._is_small(selection):
-            return self._cache.block(selection).statistics(terms)
+        snapshot = self._ledger.snapshots.of(selection)
+        if snapshot is not None:
+            return snapshot.terms.statistics(terms)
         with self._ledger.database.read() as connection:
             dialect = connection.dialect
             values = where.parameters(dialect, selection) | {"terms": json.dumps(dict.fromkeys(terms, 1))}
@@ -171,8 +145,9 @@ class PostingsKeywordIndex:
         Returns:
             Lengths of shape (n,) and counts of shape (number of terms, n), in the order given.
         """
-        if self._is_small(selection):
-            return self._cache.block(selection).counts(terms, passages)
+        snapshot = self._ledger.snapshots.of(selection)
+        if snapshot is not None:
+            return snapshot.terms.counts(terms, passages)
         with self._ledger.database.read() as connection:
             dialect = connection.dialect
             sql = _TEXTS.format(
@@ -188,12 +163,6 @@ class PostingsKeywordIndex:
         owners = {passage: memory for passage, memory, _ in texts}
         return EMPTY.appended(owners, [Counter(analyze(text)) for _, _, text in texts]).counts(terms, passages)
 
-    def _is_small(self, selection: Selection) -> bool:
-        listed_anew = selection.include_child_scopes or selection.is_narrow
-        with self._ledger.database.read() as connection:
-            counted = self._sizes.ask(connection, selection, (), lambda: _size(connection, selection))
-        return counted <= (min(LISTED_LIMIT, self._scan_limit) if listed_anew else self._scan_limit)
-
     def verify(self) -> VerificationReport:
         """See ``protocols.KeywordIndex``."""
         return verification.verify_postings(self._ledger.database)
@@ -205,20 +174,7 @@ class PostingsKeywordIndex:
             connection.execute("DELETE FROM keyword_statistics")
             for page in verification.read_passages(connection):
                 self.add(page)
-        self._cache.clear()
-
-    def _read(self, selection: Selection) -> Postings:
-        """Read all postings of the selection's scope and fields, by term; joined texts are the fastest way."""
-        with self._ledger.database.read() as connection:
-            dialect = connection.dialect
-            sql = _LISTS.format(
-                passages=dialect.gathered("passage"),
-                frequencies=dialect.gathered("frequency"),
-                scope=_in_scope(selection),
-            )
-            rows = connection.execute(sql, where.parameters(dialect, selection)).fetchall()
-        terms, sizes, passages, frequencies = zip(*rows, strict=True) if rows else ((),) * 4
-        return Postings(terms, np.array(sizes, np.int64), _numbers(passages), _numbers(frequencies))
+        self._ledger.snapshots.forget(None)
 
 
 def _remove(connection: Connection, passage: Passage) -> None:
@@ -242,48 +198,29 @@ def _remove(connection: Connection, passage: Passage) -> None:
         connection.execute(statement, values | {"length": removed[0][1] if removed else 0})
 
 
-def _size(connection: Connection, selection: Selection) -> Answer[int]:
-    """Number of passages in the scope and fields, or their equivalent in terms; independent of time."""
-    sql = f"""SELECT CAST(sum(passages) AS BIGINT), CAST(sum(terms) AS BIGINT) FROM keyword_statistics
-        WHERE {_in_scope(selection)}"""
-    (row,) = connection.execute(sql, where.parameters(connection.dialect, selection)).fetchall()
-    counted = max(row[0] or 0, (row[1] or 0) // TERMS_PER_PASSAGE)
-    return Answer(counted, passages=1, size=0, since=-math.inf, until=math.inf)
-
-
-def _in_scope(selection: Selection) -> str:
-    """SQL condition for postings and statistics to belong to the scope and fields."""
-    fields = f"IN (:kind, '{TURN}')" if TURN in selection.fields else "= :kind"
-    return f"scope_id {where.scope_condition(selection)} AND kind {fields}"
-
-
 def _statistics(dialect: Dialect, selection: Selection) -> str:
     """One statement, so that all figures are of one point in time: the scope's first, then each term's."""
-    in_scope = _in_scope(selection)
+    within = in_scope(selection)
     return f"""
-        SELECT NULL, CAST(sum(passages) AS BIGINT), CAST(sum(terms) AS BIGINT) FROM keyword_statistics WHERE {in_scope}
-        UNION ALL SELECT asked.key, (SELECT count(*) FROM postings WHERE {in_scope} AND term = asked.key), NULL
+        SELECT NULL, CAST(sum(passages) AS BIGINT), CAST(sum(terms) AS BIGINT) FROM keyword_statistics WHERE {within}
+        UNION ALL SELECT asked.key, (SELECT count(*) FROM postings WHERE {within} AND term = asked.key), NULL
         FROM {dialect.counted(":terms", "asked")}
     """
 
 
-def _numbers(lists: Sequence[str]) -> NDArray[np.int64]:
-    return np.fromstring(",".join(lists), np.int64, sep=",") if lists else np.empty(0, np.int64)
-
-
 def _search(dialect: Dialect, selection: Selection) -> str:
     """One statement, so that statistics and postings are of one point in time."""
-    in_scope = _in_scope(selection)
+    within = in_scope(selection)
     summed = dialect.summed("weight * frequency / (frequency + norm + norm_per_term * length)", "postings.term")
     return f"""
         WITH scope AS MATERIALIZED (
             SELECT CAST(sum(passages) AS DOUBLE PRECISION) AS passages,
                 CAST(sum(passages) AS DOUBLE PRECISION) / {dialect.greatest}(sum(terms), 1) AS inverse_average_length
-            FROM keyword_statistics WHERE {in_scope}
+            FROM keyword_statistics WHERE {within}
         ),
         asked AS MATERIALIZED (
             SELECT given.key AS term, given.value AS repeats,
-                (SELECT count(*) FROM postings WHERE {in_scope} AND term = given.key) AS frequency
+                (SELECT count(*) FROM postings WHERE {within} AND term = given.key) AS frequency
             FROM {dialect.counted(":terms", "given")}
         ),
         weighted AS MATERIALIZED (
@@ -293,7 +230,7 @@ def _search(dialect: Dialect, selection: Selection) -> str:
         ),
         scored AS (
             SELECT passage, memory, {summed} AS score
-            FROM weighted {dialect.in_order} postings ON {in_scope} AND postings.term = weighted.term
+            FROM weighted {dialect.in_order} postings ON {within} AND postings.term = weighted.term
             GROUP BY passage, memory
         )
         SELECT scored.passage, scored.memory, scored.score

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from memory_retrievers.backends.sql import contents, removal, sync, verification
-from memory_retrievers.backends.sql.cache import Eligibility
+from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.characters import SQLCharacters
-from memory_retrievers.backends.sql.connection import Connection, Database
+from memory_retrievers.backends.sql.connection import Connection, Database, one
 from memory_retrievers.backends.sql.conversations import SQLConversations
 from memory_retrievers.backends.sql.management import SQLManagement
 from memory_retrievers.backends.sql.memories import (
@@ -24,22 +26,23 @@ from memory_retrievers.backends.sql.memories import (
     row_of,
     scope_id_of,
 )
+from memory_retrievers.backends.sql.passages import StoredPassages
 from memory_retrievers.backends.sql.rows import encode_time
+from memory_retrievers.backends.sql.snapshots import Snapshots
 from memory_retrievers.backends.sql.sync import SQLOutbox
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey, scopes
 from memory_retrievers.models.contents import Contents, VerificationReport
 from memory_retrievers.models.results import PendingReview
-from memory_retrievers.models.selection import ForgettingState, Layout, NewPassage, Passage, Selection
+from memory_retrievers.models.selection import ForgettingState, NewPassage, Passage, Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from memory_retrievers.models.selection import Vectors
 
 _OF_ID: Final = "(CAST(:id AS TEXT) IS NULL OR m.id = :id)"
 
 
-class SQLLedger(StoredRecords):
+class SQLLedger(StoredRecords, StoredPassages):
     """Storage of memories, passages with vectors, and pending reviews.
 
     All methods are safe to call from several threads. Writes are durable once the outermost transaction ends.
@@ -55,7 +58,7 @@ class SQLLedger(StoredRecords):
         self.characters = SQLCharacters(self.database)
         self.management = SQLManagement(self.database)
         self.new_vectors = sync.SQLNewVectors(self.database)
-        self._eligibility = Eligibility(self.database)
+        self.snapshots = Snapshots(self)
 
     def transaction(self, *scopes: str) -> AbstractContextManager[None]:
         """Run all writes inside atomically; they are durable once it ends without an exception.
@@ -194,53 +197,19 @@ class SQLLedger(StoredRecords):
         """
         self.database.copy_to(file)
 
-    def eligible(self, selection: Selection, *, among: Sequence[int] | None = None) -> list[int]:
-        """List the ids of all passages that match the selection, optionally only of the given ones, ascending."""
-        return self._eligibility.eligible(selection, among=among)
-
     def size(self, selection: Selection, *, at_most: int) -> int:
         """Count the passages that match the selection; if there are more than ``at_most``, any number above it."""
-        return self._eligibility.size(selection, at_most=at_most)
-
-    def layout(self, selection: Selection, *, memories: Sequence[int] | None = None) -> Layout:
-        """Return how the matching passages belong together, optionally only those of the given memory rows."""
-        return self._eligibility.layout(selection, memories=memories)
-
-    def indexed(self, selection: Selection) -> list[int]:
-        """List the ids of all passages of the selection's scope and fields, whatever their state, ascending.
-
-        Word statistics are computed over these passages.
-        """
-        return self._eligibility.indexed(selection)
-
-    def vectors(self, passages: Sequence[int]) -> tuple[list[int], Vectors]:
-        """Read the stored vectors of those of the given passages that exist.
-
-        Returns:
-            Ids of the n passages found, ascending, and their vectors, shape (n, d).
-        """
+        seen = None if selection.is_narrow else self.snapshots.seen(selection)
+        if seen is not None:
+            return int(np.count_nonzero(seen[1]))
         with self.database.read() as connection:
             dialect = connection.dialect
-            rows = connection.execute(
-                f"""SELECT passage, vector FROM passage_contents
-                WHERE {dialect.among("passage", ":ids")} ORDER BY passage""",
-                {"ids": dialect.listed(passages)},
-            ).fetchall()
-        return [passage for passage, _ in rows], dialect.stacked([vector for _, vector in rows])
-
-    def texts(self, passages: Sequence[int]) -> dict[int, str]:
-        """Read the texts of those of the given passages that exist."""
-        return self._mapping("passage", "text", "passage_contents", passages)
-
-    def _mapping(self, key: str, value: str, table: str, ids: Sequence[int]) -> dict[int, Any]:
-        with self.database.read() as connection:
-            dialect = connection.dialect
-            sql = f"SELECT {key}, {value} FROM {table} WHERE {dialect.among(key, ':ids')}"
-            return dict(connection.execute(sql, {"ids": dialect.listed(ids)}).fetchall())
-
-    def owners(self, passages: Sequence[int]) -> dict[int, int]:
-        """Map existing passages to the rows of their memories. The mapping never changes."""
-        return self._mapping("id", "memory", "passages", passages)
+            counted = one(
+                connection,
+                f"SELECT count(*) FROM (SELECT 1 {where.seen(dialect, selection)} LIMIT :more) AS seen",
+                {**where.parameters(dialect, selection), "more": at_most + 1},
+            )
+            return int(counted)
 
     def passages_of(self, scope: str, *, id: str | None = None, include_child_scopes: bool = False) -> list[Passage]:
         """List the passages of a scope, or of one memory, whatever their state, by ascending id.

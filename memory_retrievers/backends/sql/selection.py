@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -32,13 +31,8 @@ def searched(selection: Selection) -> str:
     return "TRUE" if TURN in selection.fields else "p.part = :kind"
 
 
-def of_scope(dialect: Dialect, selection: Selection) -> str:  # noqa: ARG001 - as :func:`where`
-    """SQL condition for a memory ``m`` to be of the scope and kind, whatever its state."""
-    return in_scope(selection)
-
-
 def in_scope(selection: Selection) -> str:
-    """SQL condition for a memory ``m`` to be of the scope and kind, in every dialect."""
+    """SQL condition for a memory ``m`` to be of the scope and kind, whatever its state."""
     return f"m.scope_id {scope_condition(selection)} AND m.kind = :kind"
 
 
@@ -71,6 +65,20 @@ def narrowing(dialect: Dialect, selection: Selection) -> list[str]:
 def index(selection: Selection) -> str:
     """Name of the index that answers for a selection without reading the memories, as far as one can."""
     return "memories_by_origin" if selection.origins else "memories_by_state"
+
+
+def seen(dialect: Dialect, selection: Selection, *, whatever_state: bool = False) -> str:
+    """SQL for the memories ``m`` of a selection with their searched passages ``p``; by memory, not by passage.
+
+    Args:
+        dialect: The SQL dialect.
+        selection: The selection.
+        whatever_state: All of its scope and kind, without its filters.
+    """
+    condition = in_scope(selection) if whatever_state else where(dialect, selection)
+    return f"""FROM memories m {dialect.indexed_by(index(selection))} {dialect.in_order} passages p
+        ON p.memory = m.row {dialect.beside("p", "m")}
+        WHERE {searched(selection)} AND {condition}"""
 
 
 def _origins(selection: Selection) -> dict[str, object]:
@@ -121,31 +129,4 @@ def laid_out(rows: Iterable[Sequence[Any]]) -> Layout:
         tells_time=np.array(tells_time, np.bool_),
         began=np.array(began, np.int64),
         names=tuple(names),
-    )
-
-
-def size_of(layout: Layout) -> int:
-    """Size of a layout in bytes."""
-    columns = (
-        layout.passages,
-        layout.memories,
-        layout.places,
-        layout.speakers,
-        layout.tells_time,
-        layout.began,
-    )
-    return sum(column.nbytes for column in columns) + sum(map(sys.getsizeof, layout.names))
-
-
-def taken(layout: Layout, memories: Sequence[int]) -> Layout:
-    """Return the part of a layout about these memories; it keeps the names of all speakers."""
-    kept = np.isin(layout.memories, np.array(memories, np.int64))
-    return Layout(
-        passages=layout.passages[kept],
-        memories=layout.memories[kept],
-        places=layout.places[kept],
-        speakers=layout.speakers[kept],
-        tells_time=layout.tells_time[kept],
-        began=layout.began[kept],
-        names=layout.names,
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from memory_retrievers.backends.files import PRIVATE, Access, make_file, new_directory
 from memory_retrievers.backends.sql import connection as sql
+from memory_retrievers.backends.sql.changes import ChangeLog
 from memory_retrievers.backends.sql.connection import one
 from memory_retrievers.backends.sqlite import connection as connections
 from memory_retrievers.backends.sqlite import schema, seal
@@ -66,12 +67,16 @@ class Database:
         self._feeding = threading.RLock()
         self._closed = False
         self._unchanging: State | None = None
+        self.changes = ChangeLog()
+        self._seen_by_writer = -1
         self._place = None if path is None else path.absolute()
         self._sealed = False
         with wrapped(path), _opening:
             if path is not None:
                 self._check_or_make(path)
             self._writer = self._connect(migrate=True)
+            if not read_only:
+                connections.watch(self._writer)
             if self._place is not None:
                 _connections[self._place] += 1
 
@@ -98,19 +103,38 @@ class Database:
             begin, commit, undo = _OUTERMOST if outer_thread is None else _JOINED
             self._writer.execute(begin)
             self._writer_thread = threading.get_ident()
+            is_logged = False
             try:
+                if outer_thread is None:
+                    self._notice_others()
                 yield self._writer
+                if outer_thread is None:
+                    is_logged = True
+                    self.changes.add(connections.watched(self._writer))
                 self._writer.execute(commit)
             except BaseException:
                 if self._writer.in_transaction:
                     for statement in undo:
                         self._writer.execute(statement)
+                if is_logged:  # what is in the log has not come to be
+                    self.changes.restart()
                 raise
             finally:
                 self._writer_thread = outer_thread
                 begun: Connection | None = getattr(self._local, "reading", None)
                 if begun is not None and begun.versions is not None:
                     begun.versions.clear()  # this thread's own write has changed them
+
+    def _notice_others(self) -> None:
+        """Begin the log of changes anew if another connection has written since this one's last transaction."""
+        seen = one(self._writer, "PRAGMA data_version")
+        if seen != self._seen_by_writer:
+            self._seen_by_writer = seen
+            self.changes.restart()
+
+    def uncommitted(self, connection: sql.Connection, scope_ids: Sequence[int]) -> set[int] | None:
+        """See ``sql.connection.Database``."""
+        return connections.watched_in(connection, scope_ids)
 
     @contextmanager
     def read(self, *, snapshot: bool = False) -> Iterator[Connection]:

@@ -44,7 +44,7 @@ def remove(ledger: SQLLedger, index: KeywordIndex, scope: str, id: str) -> None:
         passages = ledger.passages_of(scope, id=id)
         index.remove(passages)
         ledger.remove(scope=scope, id=id)
-    index.forget([passage.id for passage in passages])
+    ledger.snapshots.forget([passage.id for passage in passages])
 
 
 def search(index: KeywordIndex, query: str, selection: Selection = _FACTS, *, limit: int = 100) -> dict[int, float]:

@@ -1,0 +1,192 @@
+"""Reads passages: those a selection lets through, and their texts, vectors and postings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memory_retrievers.backends.snapshot import CATEGORIES, COLUMNS, NEVER, NO_CATEGORY, Passages
+from memory_retrievers.backends.sql import selection as where
+from memory_retrievers.backends.sql.connection import Database
+from memory_retrievers.backends.terms import Postings
+from memory_retrievers.models.selection import TURN, Layout, Selection
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memory_retrievers.models.selection import Vectors
+
+
+class StoredPassages:
+    """The part of the ledger that reads passages.
+
+    Args:
+        database: Where they are.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def eligible(self, selection: Selection, *, among: Sequence[int] | None = None) -> list[int]:
+        """List the ids of all passages that match the selection, optionally only of the given ones, ascending."""
+        with self.database.read() as connection:
+            dialect = connection.dialect
+            values = where.parameters(dialect, selection)
+            if among is None:
+                found = connection.execute(f"SELECT p.id {where.seen(dialect, selection)}", values)
+            else:
+                values["among"] = dialect.listed(among)
+                found = connection.execute(
+                    f"""SELECT p.id FROM {dialect.each(":among")} {dialect.in_order} passages p ON p.id = each.value
+                    JOIN memories m ON m.row = p.memory {dialect.beside("m", "p")}
+                    WHERE {where.searched(selection)} AND {where.where(dialect, selection)}""",
+                    values,
+                )
+            return sorted(passage for (passage,) in found)
+
+    def layout(self, selection: Selection, *, memories: Sequence[int] | None = None) -> Layout:
+        """Return how the matching passages belong together, optionally only those of the given memory rows."""
+        with self.database.read() as connection:
+            dialect = connection.dialect
+            values = where.parameters(dialect, selection)
+            if memories is None:
+                seen = where.seen(dialect, selection)
+            else:
+                values["memories"] = dialect.listed(sorted(set(memories)))
+                seen = f"""FROM {dialect.each(":memories")} {dialect.in_order} memories m ON m.row = each.value
+                    JOIN passages p ON p.memory = m.row {dialect.beside("p", "m")}
+                    WHERE {where.searched(selection)} AND {where.where(dialect, selection)}"""
+            return where.laid_out(connection.execute(f"SELECT {where.LAYOUT} {seen}", values).fetchall())
+
+    def indexed(self, selection: Selection) -> list[int]:
+        """List the ids of all passages of the selection's scope and fields, whatever their state, ascending.
+
+        Word statistics are computed over these passages.
+        """
+        with self.database.read() as connection:
+            values = where.parameters(connection.dialect, selection)
+            seen = where.seen(connection.dialect, selection, whatever_state=True)
+            return sorted(passage for (passage,) in connection.execute(f"SELECT p.id {seen}", values))
+
+    def vectors(self, passages: Sequence[int]) -> tuple[list[int], Vectors]:
+        """Read the stored vectors of those of the given passages that exist.
+
+        Returns:
+            Ids of the n passages found, ascending, and their vectors, shape (n, d).
+        """
+        with self.database.read() as connection:
+            dialect = connection.dialect
+            rows = connection.execute(
+                f"""SELECT passage, vector FROM passage_contents
+                WHERE {dialect.among("passage", ":ids")} ORDER BY passage""",
+                {"ids": dialect.listed(passages)},
+            ).fetchall()
+        return [passage for passage, _ in rows], dialect.stacked([vector for _, vector in rows])
+
+    def texts(self, passages: Sequence[int]) -> dict[int, str]:
+        """Read the texts of those of the given passages that exist."""
+        return self._mapping("passage", "text", "passage_contents", passages)
+
+    def owners(self, passages: Sequence[int]) -> dict[int, int]:
+        """Map existing passages to the rows of their memories. The mapping never changes."""
+        return self._mapping("id", "memory", "passages", passages)
+
+    def columns(
+        self,
+        selection: Selection,
+        *,
+        memories: Sequence[int] | None = None,
+        with_vectors: bool = False,
+        limit: int | None = None,
+    ) -> Passages:
+        """Read the passages of a selection's scope and fields, whatever their state, as columns of a snapshot.
+
+        Args:
+            selection: Scope and fields.
+            memories: Rows of the memories whose passages are read; None reads all.
+            with_vectors: Also read their vectors.
+            limit: Maximum number of passages.
+        """
+        with self.database.read() as connection:
+            dialect = connection.dialect
+            values = where.parameters(dialect, selection)
+            if memories is None:
+                tables = f"""memories m {dialect.indexed_by("memories_by_state")} {dialect.in_order} passages p
+                    ON p.memory = m.row {dialect.beside("p", "m")}"""
+            else:
+                tables = f"""{dialect.each(":memories")} {dialect.in_order} memories m ON m.row = each.value
+                    JOIN passages p ON p.memory = m.row {dialect.beside("p", "m")}"""
+                values["memories"] = dialect.listed(memories)
+            if with_vectors:
+                tables += f" JOIN passage_contents c ON c.passage = p.id {dialect.beside('c', 'p')}"
+            rows = connection.execute(
+                f"""SELECT {where.LAYOUT}, m.expires_at, m.invalid_at, m.category {", c.vector" if with_vectors else ""}
+                FROM {tables} WHERE {where.in_scope(selection)} AND {where.searched(selection)}
+                {"" if limit is None else f"LIMIT {limit}"}""",
+                values,
+            ).fetchall()
+        rows.sort(key=lambda row: row[0])
+        ids, rows_of, places, speakers, tells_time, began, expires, invalid, categories, *vectors = (
+            zip(*rows, strict=True) if rows else [()] * 9
+        )
+        names: dict[str, int] = {}
+        codes = [-1 if speaker is None else names.setdefault(speaker, len(names)) for speaker in speakers]
+        ends = ([NEVER if moment is None else moment for moment in moments] for moments in (expires, invalid))
+        numbers = [CATEGORIES.get(category, NO_CATEGORY) for category in categories]
+        columns = (ids, rows_of, places, codes, tells_time, began, *ends, numbers)
+        return Passages(
+            {name: np.array(column, np.int64) for name, column in zip(COLUMNS, columns, strict=True)},
+            tuple(names),
+            list(vectors[0]) if vectors else [],
+        )
+
+    def postings(self, selection: Selection) -> Postings:
+        """Read all postings of the selection's scope and fields, by term; joined texts are the fastest way."""
+        with self.database.read() as connection:
+            dialect = connection.dialect
+            lists = f"{dialect.gathered('passage')}, {dialect.gathered('frequency')}"
+            sql = f"""SELECT term, count(*), {lists} FROM postings
+                WHERE {in_scope(selection)} GROUP BY scope_id, kind, term"""
+            rows = connection.execute(sql, where.parameters(dialect, selection)).fetchall()
+        terms, sizes, passages, frequencies = zip(*rows, strict=True) if rows else ((),) * 4
+        return Postings(terms, np.array(sizes, np.int64), _numbers(passages), _numbers(frequencies))
+
+    def counted(self, selection: Selection) -> tuple[int, int]:
+        """Number of passages in a selection's scope and fields, and of their terms, by the stored statistics."""
+        sql = f"""SELECT CAST(sum(passages) AS BIGINT), CAST(sum(terms) AS BIGINT) FROM keyword_statistics
+            WHERE {in_scope(selection)}"""
+        with self.database.read() as connection:
+            passages, terms = connection.execute(sql, where.parameters(connection.dialect, selection)).fetchone()
+        return passages or 0, terms or 0
+
+    def scope_versions(self, selection: Selection) -> dict[int, int]:
+        """Versions of a selection's scopes by row id; asked once while a connection reads one state."""
+        key = f"{selection.scope}/" if selection.include_child_scopes else selection.scope
+        with self.database.read() as connection:
+            known = connection.versions
+            if known is not None and key in known:
+                found: dict[int, int] = known[key]
+                return found
+            sql = f"SELECT id, version FROM scopes WHERE id {where.scope_condition(selection)}"
+            found = dict(connection.execute(sql, where.parameters(connection.dialect, selection)).fetchall())
+            if known is not None:
+                known[key] = found
+            return found
+
+    def _mapping(self, key: str, value: str, table: str, ids: Sequence[int]) -> dict[int, Any]:
+        with self.database.read() as connection:
+            dialect = connection.dialect
+            sql = f"SELECT {key}, {value} FROM {table} WHERE {dialect.among(key, ':ids')}"
+            return dict(connection.execute(sql, {"ids": dialect.listed(ids)}).fetchall())
+
+
+def in_scope(selection: Selection) -> str:
+    """SQL condition for postings and statistics to belong to the scope and fields."""
+    fields = f"IN (:kind, '{TURN}')" if TURN in selection.fields else "= :kind"
+    return f"scope_id {where.scope_condition(selection)} AND kind {fields}"
+
+
+def _numbers(lists: Sequence[str]) -> NDArray[np.int64]:
+    return np.fromstring(",".join(lists), np.int64, sep=",") if lists else np.empty(0, np.int64)

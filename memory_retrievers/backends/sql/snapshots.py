@@ -1,0 +1,304 @@
+"""Cache of the snapshots of scopes: how each is loaded, catches up with what has changed, and is evicted.
+
+A snapshot is loaded by the first search of its scope, catches up before each further one (passages are appended or
+taken out, rows are marked), and is evicted when there is no room for it or something in it has been forgotten. A
+search goes on with the one it has.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+
+import numpy as np
+
+from memory_retrievers.backends.snapshot import NOTHING, Growing, ScopeSnapshot, is_ordered
+from memory_retrievers.backends.sql.connection import Connection
+from memory_retrievers.backends.sql.passages import StoredPassages
+from memory_retrievers.backends.terms import EMPTY, TermBlock, block_of
+from memory_retrievers.models.selection import Selection
+from memory_retrievers.settings import SNAPSHOT_BYTES
+from memory_retrievers.text import analyze
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ValueT = TypeVar("ValueT")
+_Key: TypeAlias = tuple[str, bool, tuple[str, ...]]
+_Versions: TypeAlias = dict[int, int]
+
+_FEW: Final = 256
+"""Up to so many new passages are analyzed from their texts; for more of them the stored postings are read whole."""
+
+_ENTRY_BYTES: Final = 2_000
+"""What a snapshot takes beside its arrays' contents."""
+
+_PASSAGE_BYTES: Final = 130
+_TERM_BYTES: Final = 16
+"""What a passage and a term in it take at most, beside the vector; for the size of what is not loaded yet."""
+
+
+class _Entry:
+    """A snapshot with the state of the tables that it shows; the lock is held by who brings it up to date."""
+
+    __slots__ = ("epoch", "lock", "size", "snapshot", "versions")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.snapshot = NOTHING
+        self.versions: _Versions | None = None
+        self.epoch = 0
+        self.size = 0
+
+
+class Snapshots:
+    """LRU cache of the snapshots of scopes, bounded by their bytes.
+
+    Args:
+        passages: Where they are read.
+        most: Bytes that all snapshots may take together.
+    """
+
+    def __init__(self, passages: StoredPassages, *, most: int = SNAPSHOT_BYTES) -> None:
+        self._passages = passages
+        self.most = most
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
+        self._size = 0
+        self._evictions = 0
+        self._vector_bytes = 0
+
+    def of(self, selection: Selection, *, at_any_size: bool = False) -> ScopeSnapshot | None:
+        """Snapshot of the passages of a selection's scope and fields, as they are now.
+
+        Args:
+            selection: Scope and fields.
+            at_any_size: Also make one that is too large to be kept.
+
+        Returns:
+            None if it is too large to be kept.
+        """
+        database = self._passages.database
+        with database.reading(), database.read() as connection:
+            epoch = database.changes.epoch
+            versions = self._passages.scope_versions(selection)
+            if not versions:
+                return NOTHING
+            entry = self._entry(selection)
+            is_open = connection.in_transaction
+            if entry is None:
+                return self._first(connection, selection, versions, epoch=epoch, at_any_size=at_any_size)
+            if _is_behind(versions, entry.versions) and not is_open:
+                return entry.snapshot
+            with entry.lock:
+                return self._current(connection, selection, entry, versions, epoch=epoch, is_open=is_open)
+
+    def seen(self, selection: Selection) -> tuple[ScopeSnapshot, NDArray[np.bool_]] | None:
+        """Snapshot of n passages and a mask (n,) of those that a selection lets through; None if it is too large."""
+        snapshot = self.of(selection)
+        if snapshot is None:
+            return None
+        eligible = self._passages.eligible(selection) if selection.is_narrow else None
+        return snapshot, snapshot.visible(selection, eligible=eligible)
+
+    def attach(
+        self, snapshot: ScopeSnapshot, name: str, make: Callable[[], ValueT], size: Callable[[ValueT], int]
+    ) -> ValueT:
+        """Return what was made of a snapshot by this name, or make it; it goes with the snapshot.
+
+        Args:
+            snapshot: The snapshot.
+            name: Name of what is made.
+            make: Makes it.
+            size: Bytes that it takes.
+        """
+        known = snapshot.attached.get(name)
+        if known is None:
+            value = make()
+            known = snapshot.attached.setdefault(name, (value, size(value)))
+            with self._lock:
+                for key, entry in list(self._entries.items()):
+                    if entry.snapshot is snapshot:
+                        self._measure(key, entry)
+                        self._evict()
+        return known[0]  # type: ignore[no-any-return]
+
+    def forget(self, passages: Sequence[int] | None) -> None:
+        """Leave nothing of these passages in memory, or of any; also not of what is being loaded now."""
+        with self._lock:
+            self._evictions += 1
+            if passages is None:
+                self._entries.clear()
+                self._size = self._vector_bytes = 0
+                return
+            gone = np.array(sorted(passages), np.int64)
+            for key, entry in list(self._entries.items()):
+                snapshot = entry.snapshot.without(gone)
+                if snapshot is entry.snapshot:
+                    continue
+                entry.snapshot = snapshot
+                if len(snapshot):
+                    self._measure(key, entry)
+                else:  # its key would stay, and cost nothing by the count
+                    self._drop(key)
+
+    def kept(self) -> list[ScopeSnapshot]:
+        """All snapshots that are kept."""
+        with self._lock:
+            return [entry.snapshot for entry in self._entries.values()]
+
+    def held(self) -> dict[str, int]:
+        """Bytes of the snapshots that are kept, by scope; those of its fields together."""
+        with self._lock:
+            sizes: Counter[str] = Counter()
+            for (scope, *_), entry in self._entries.items():
+                sizes[scope] += entry.size
+            return dict(sizes)
+
+    def _entry(self, selection: Selection) -> _Entry | None:
+        key = _key(selection)
+        with self._lock:
+            if key in self._entries:
+                self._entries.move_to_end(key)
+            return self._entries.get(key)
+
+    def _first(
+        self, connection: Connection, selection: Selection, versions: _Versions, *, epoch: int, at_any_size: bool
+    ) -> ScopeSnapshot | None:
+        """Load a snapshot that is not kept yet."""
+        if not at_any_size and self._expected_size(selection) > self.most:
+            return None
+        return self._current(connection, selection, _Entry(), versions, epoch=epoch, is_open=connection.in_transaction)
+
+    def _current(
+        self,
+        connection: Connection,
+        selection: Selection,
+        entry: _Entry,
+        versions: _Versions,
+        *,
+        epoch: int,
+        is_open: bool,
+    ) -> ScopeSnapshot:
+        """Bring a snapshot up to date, and keep it unless a transaction that may be undone is open."""
+        evictions = self._evictions  # before the snapshot: what is forgotten from here on is in it
+        known, snapshot = entry.versions, entry.snapshot
+        if _is_behind(versions, known) and not is_open:
+            return snapshot  # another thread has just done it
+        if known is None:
+            snapshot = self._load(connection, selection)
+        else:
+            database = self._passages.database
+            changed = database.changes.since(known, versions, epoch=entry.epoch, is_open=is_open)
+            if changed is not None and is_open:
+                uncommitted = database.uncommitted(connection, list(versions))
+                changed = None if uncommitted is None else changed | uncommitted
+            snapshot = self._caught_up(connection, selection, snapshot, changed)
+        if not is_open:
+            with self._lock:
+                if evictions == self._evictions:  # else something of it may have been forgotten while it was read
+                    entry.snapshot, entry.versions, entry.epoch = snapshot, versions, epoch
+                    self._keep(_key(selection), entry)
+        return snapshot
+
+    def _caught_up(
+        self, connection: Connection, selection: Selection, snapshot: ScopeSnapshot, changed: set[int] | None
+    ) -> ScopeSnapshot:
+        rows = None if changed is None else sorted(changed)
+        fresh = self._passages.columns(selection, memories=rows)
+        among = None if rows is None else np.array(rows, np.int64)
+        snapshot, new = snapshot.caught_up(fresh, changed=among)
+        ids = new.columns["ids"]
+        if not len(ids):
+            return snapshot
+        # A passage that comes before one that is here was moved from another scope.
+        if len(ids) > _FEW or (len(snapshot) and ids[0] < snapshot.ids[-1]):
+            return self._load(connection, selection)
+        texts = self._passages.texts(ids.tolist())
+        found, matrix = self._passages.vectors(ids.tolist())
+        there = np.isin(ids, found)
+        new = new.taken(there)
+        terms = [Counter(analyze(texts[each])) for each in ids[there].tolist()]
+        return snapshot.appended(new, matrix, terms) if len(found) else snapshot
+
+    def _load(self, connection: Connection, selection: Selection) -> ScopeSnapshot:
+        """Read a snapshot from the tables."""
+        read = self._passages.columns(selection, with_vectors=True)
+        if not read.vectors:
+            return NOTHING
+        matrix = connection.dialect.stacked(read.vectors)
+        self._vector_bytes = matrix[0].nbytes
+        columns = read.columns
+        owners = dict(zip(columns["ids"].tolist(), columns["memories"].tolist(), strict=True))
+        terms = self._terms(selection, owners)
+        snapshot = ScopeSnapshot(
+            columns={name: Growing(column) for name, column in columns.items()},
+            names=read.names,
+            vectors=Growing(matrix),
+            terms=terms,
+            is_ordered=is_ordered(columns["memories"], columns["places"]),
+        )
+        # what was deleted after the passages were read and before their terms
+        return snapshot.without(np.setdiff1d(snapshot.ids, terms.ids, assume_unique=True))
+
+    def _terms(self, selection: Selection, owners: dict[int, int]) -> TermBlock:
+        """Terms of passages: by stored postings where there are any, else analyzed from the texts."""
+        if len(owners) > _FEW:
+            block = block_of(owners, self._passages.postings(selection))
+            # Of a passage that a transaction is about to remove there is nothing left, and that may yet be undone.
+            without = block.ids[block.lengths == 0].tolist()
+            texts = self._passages.texts(without)
+            if not any(map(analyze, texts.values())):
+                return block.without(np.array([passage for passage in without if passage not in texts], np.int64))
+        texts = self._passages.texts(list(owners))
+        there = {passage: memory for passage, memory in owners.items() if passage in texts}
+        return EMPTY.appended(there, [Counter(analyze(texts[passage])) for passage in there])
+
+    def _expected_size(self, selection: Selection) -> int:
+        """Bytes that a snapshot would take, by the statistics of its scope."""
+        passages, terms = self._passages.counted(selection)
+        if not self._vector_bytes:
+            first = self._passages.columns(selection, limit=1)
+            _, matrix = self._passages.vectors(first.columns["ids"].tolist())
+            self._vector_bytes = matrix[0].nbytes if len(matrix) else 0
+        return passages * (self._vector_bytes + _PASSAGE_BYTES) + terms * _TERM_BYTES
+
+    def _keep(self, key: _Key, entry: _Entry) -> None:
+        if self._entries.get(key, entry) is not entry:
+            self._drop(key)  # another thread has loaded the same
+        self._entries[key] = entry
+        self._entries.move_to_end(key)
+        self._measure(key, entry)
+        if entry.size > self.most:  # it must not cost all others their place
+            self._drop(key)
+        self._evict()
+
+    def _measure(self, key: _Key, entry: _Entry) -> None:
+        self._size -= entry.size
+        entry.size = _ENTRY_BYTES + sys.getsizeof(key[0]) + entry.snapshot.size
+        self._size += entry.size
+
+    def _drop(self, key: _Key) -> None:
+        entry = self._entries.pop(key)
+        self._size -= entry.size
+        entry.size = 0
+
+    def _evict(self) -> None:
+        while self._size > self.most and self._entries:
+            self._drop(next(iter(self._entries)))
+
+
+def _is_behind(versions: _Versions, known: _Versions | None) -> bool:
+    """True if a snapshot shows this state, or a later one that another thread has found."""
+    return (
+        known is not None
+        and known.keys() == versions.keys()
+        and all(known[scope] >= version for scope, version in versions.items())
+    )
+
+
+def _key(selection: Selection) -> _Key:
+    return selection.scope, selection.include_child_scopes, selection.fields

@@ -1,0 +1,438 @@
+"""Snapshots of scopes: they equal those made anew whatever happens, grow, are bounded, and hold nothing forgotten."""
+
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from contracts.samples import NOW, SCOPE, add, at_once, episodes_in, fact, facts_in
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from memory_retrievers import Message
+from memory_retrievers.backends.embeddings.adapt import adapt
+from memory_retrievers.backends.snapshot import Growing
+from memory_retrievers.backends.sql import changes, snapshots
+from memory_retrievers.backends.sql.changes import ChangeLog
+from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
+from memory_retrievers.backends.sql.snapshots import Snapshots
+from memory_retrievers.backends.sqlite import SQLiteLedger
+from memory_retrievers.backends.vectors import ExactVectorIndex
+from memory_retrievers.errors import NotFoundError, ValidationError
+from memory_retrievers.models import Category, Kind, MemoryKey
+from memory_retrievers.models.memories import EpisodicDraft, SemanticDraft
+from memory_retrievers.models.selection import Selection
+from memory_retrievers.storage.store import MemoryStore
+from memory_retrievers.testing import FixedClock, HashEmbedder
+
+SCOPES = ("user/1", "user/1/work", "user/2")
+IDS = [f"m{n}" for n in range(6)]
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = SQLiteLedger(tmp_path / "memory.db")
+    yield ledger
+    ledger.close()
+
+
+def store_on(path, clock):
+    ledger = SQLiteLedger(path)
+    keyword = PostingsKeywordIndex(ledger, k1=0.9, b=0.4)
+    return MemoryStore(
+        ledger,
+        keyword=keyword,
+        dense=ExactVectorIndex(ledger),
+        embedder=adapt(HashEmbedder(16), embedder_id="hash"),
+        clock=clock,
+    )
+
+
+def selections(now):
+    for scope in SCOPES:
+        for children in (False, True):
+            for kind, every in ((Kind.SEMANTIC, False), (Kind.EPISODIC, False), (Kind.EPISODIC, True)):
+                yield Selection(scope=scope, kind=kind, now=now, include_child_scopes=children, every_passage=every)
+
+
+def shown(snapshot):
+    """All that a snapshot holds, in a form that two of them can be compared by."""
+    columns = {name: column.array.tolist() for name, column in snapshot.columns.items()}
+    columns["speakers"] = [None if code < 0 else snapshot.names[code] for code in columns["speakers"]]
+    terms = snapshot.terms
+    return {
+        **columns,
+        "names": sorted(snapshot.names),
+        "vectors": snapshot.matrix.tolist(),
+        "terms": {term: sorted(postings.T.tolist()) for term, postings in terms.postings.items()},
+        "lengths": terms.lengths.tolist(),
+        "of terms": (terms.ids.tolist(), terms.memories.tolist()),
+    }
+
+
+def assert_current(ledger, now):
+    """Every snapshot equals one that is made anew, and lets through and lays out what the tables say."""
+    for selection in selections(now):
+        kept, anew = ledger.snapshots.of(selection), Snapshots(ledger).of(selection)
+        assert shown(kept) == shown(anew)
+        snapshot, mask = ledger.snapshots.seen(selection)
+        assert snapshot.ids[mask].tolist() == ledger.eligible(selection)
+        layout, positions = snapshot.layout(mask)
+        expected = ledger.layout(selection)
+        assert snapshot.ids[positions].tolist() == layout.passages.tolist()
+        for name in ("passages", "memories", "places", "tells_time", "began"):
+            assert getattr(layout, name).tolist() == getattr(expected, name).tolist()
+        said = [[None if code < 0 else each.names[code] for code in each.speakers] for each in (layout, expected)]
+        assert said[0] == said[1]
+        assert set(layout.names) == set(expected.names)
+
+
+class Life(RuleBasedStateMachine):
+    """Two connections to one file, which change it in any order; each asks for snapshots as it likes."""
+
+    def __init__(self):
+        super().__init__()
+        self.folder = TemporaryDirectory()
+        self.clock = FixedClock(NOW)
+        self.path = Path(self.folder.name) / "memory.db"
+        self.stores = [store_on(self.path, self.clock) for _ in range(2)]
+
+    def teardown(self):
+        for store in self.stores:
+            assert_current(store.ledger, self.clock.now())
+            store.close()
+        self.folder.cleanup()
+
+    who, scope, name = st.integers(0, 1), st.sampled_from(SCOPES), st.sampled_from(IDS)
+    words = st.sampled_from(["green tea", "tea with milk", "milk", "the red bus", "..."])
+
+    @rule(
+        who=who,
+        scope=scope,
+        name=name,
+        text=words,
+        category=st.sampled_from(Category),
+        lasts=st.integers(1, 5) | st.none(),
+    )
+    def add_fact(self, who, scope, name, text, category, lasts):
+        expires = None if lasts is None else self.clock.now() + timedelta(hours=lasts)
+        with suppress(ValidationError, NotFoundError):
+            self.stores[who].put(
+                [SemanticDraft(scope=scope, id=name, fact=text, category=category, expires_at=expires)]
+            )
+
+    @rule(
+        who=who,
+        scope=scope,
+        name=name,
+        texts=st.lists(words, min_size=1, max_size=4),
+        speaker=st.sampled_from(["Ann", "Bob"]),
+    )
+    def add_episode(self, who, scope, name, texts, speaker):
+        messages = [
+            Message(role=speaker, content=text, timestamp=BEGIN + timedelta(minutes=n)) for n, text in enumerate(texts)
+        ]
+        draft = EpisodicDraft(scope=scope, id=name, title=texts[0], summary=" ".join(texts), messages=messages)
+        with suppress(ValidationError, NotFoundError):
+            self.stores[who].put([draft])
+
+    @rule(who=who, scope=scope, name=name, text=words)
+    def update(self, who, scope, name, text):
+        with suppress(NotFoundError):
+            memory = self.stores[who].get(name, scope=scope)
+            field = "fact" if memory.kind is Kind.SEMANTIC else "summary"
+            self.stores[who].update(name, scope=scope, fields={field: text})
+
+    @rule(who=who, scope=scope, name=name)
+    def invalidate(self, who, scope, name):
+        with suppress(ValidationError, NotFoundError):
+            self.stores[who].invalidate(name, scope=scope)
+
+    @rule(who=who, scope=scope, name=name)
+    def forget(self, who, scope, name):
+        with suppress(NotFoundError):
+            self.stores[who].forget(name, scope=scope)
+
+    @rule(who=who, scope=scope, name=name, to=scope)
+    def move(self, who, scope, name, to):
+        with suppress(ValidationError, NotFoundError):
+            self.stores[who].move([MemoryKey(scope=scope, id=name)], target_scope=to)
+
+    @rule(who=who, scope=scope, children=st.booleans())
+    def forget_scope(self, who, scope, children):
+        self.stores[who].forget_scope(scope, include_child_scopes=children)
+
+    @rule(who=who, scope=scope, name=name, text=words)
+    def add_and_undo(self, who, scope, name, text):
+        with suppress(ZeroDivisionError, ValidationError), self.stores[who].transaction():
+            self.stores[who].put([SemanticDraft(scope=scope, id=name, fact=text, category=Category.NOTE)])
+            assert_current(self.stores[who].ledger, self.clock.now())
+            raise ZeroDivisionError
+
+    @rule(hours=st.integers(1, 4))
+    def pass_time(self, hours):
+        self.clock.advance(hours=hours)
+
+    @rule(who=who)
+    def reopen(self, who):
+        self.stores[who].close()
+        self.stores[who] = store_on(self.path, self.clock)
+
+    @rule(who=who)
+    def look(self, who):
+        assert_current(self.stores[who].ledger, self.clock.now())
+
+    @rule(who=who)
+    def look_again(self, who):  # as often as two of the others
+        assert_current(self.stores[who].ledger, self.clock.now())
+
+
+Life.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestLife = Life.TestCase
+
+
+def counted(monkeypatch):
+    """How often a snapshot was loaded, and for how many passages texts were read to catch up."""
+    calls = []
+    load = Snapshots._load
+    monkeypatch.setattr(Snapshots, "_load", lambda *given: (calls.append("load"), load(*given))[1])
+    return calls
+
+
+def test_a_snapshot_is_loaded_once_and_grows_with_what_is_added(ledger, monkeypatch):
+    loads = counted(monkeypatch)
+    add(ledger, [fact(f"f{n}") for n in range(10)])
+    first = ledger.snapshots.of(facts_in())
+    assert ledger.snapshots.of(facts_in()) is first
+    add(ledger, [fact("elsewhere", scope="user/2")])
+    assert ledger.snapshots.of(facts_in()) is first
+    rooms = set()
+    for n in range(10, 60):
+        add(ledger, [fact(f"f{n}")])
+        grown = ledger.snapshots.of(facts_in())
+        assert len(grown) == n + 1
+        rooms.add(id(grown.vectors._room.array))
+    assert loads == ["load"]
+    assert len(first) == 10  # a search that has it goes on with it
+    assert len(rooms) < 15  # the vectors were not copied with every addition
+    ledger.invalidate(scope=SCOPE, id="f3", at=NOW)
+    snapshot, mask = ledger.snapshots.seen(facts_in())
+    assert (len(snapshot), np.count_nonzero(mask)) == (60, 59)
+    assert loads == ["load"]
+
+
+def test_only_the_changed_memories_are_read_to_catch_up(ledger, monkeypatch):
+    asked, read = [], ledger.columns
+    monkeypatch.setattr(ledger, "columns", lambda *given, **more: (asked.append(more), read(*given, **more))[1])
+    stored = add(ledger, [fact(f"f{n}") for n in range(5)])
+    ledger.snapshots.of(facts_in())
+    asked.clear()
+    ledger.invalidate(scope=SCOPE, id="f3", at=NOW)
+    ledger.snapshots.of(facts_in())
+    assert asked == [{"memories": [stored[3].memory]}]
+
+
+def test_what_another_connection_writes_is_seen(ledger, tmp_path):
+    add(ledger, [fact("f1")])
+    assert len(ledger.snapshots.of(facts_in())) == 1
+    other = SQLiteLedger(tmp_path / "memory.db")
+    add(other, [fact("f2")])
+    assert len(ledger.snapshots.of(facts_in())) == 2
+    add(other, [fact("f3")])
+    add(ledger, [fact("f4")])  # the log knows of this one alone
+    assert len(ledger.snapshots.of(facts_in())) == 4
+    other.close()
+
+
+def test_what_a_transaction_sees_before_it_is_undone_is_not_kept(ledger):
+    (first,) = add(ledger, [fact("f1")])
+    assert ledger.snapshots.of(facts_in()).ids.tolist() == [first.id]
+    with suppress(ZeroDivisionError), ledger.transaction():
+        (undone,) = add(ledger, [fact("f2")])
+        assert ledger.snapshots.of(facts_in()).ids.tolist() == [first.id, undone.id]
+        raise ZeroDivisionError
+    assert ledger.snapshots.of(facts_in()).ids.tolist() == [first.id]
+    (third,) = add(ledger, [fact("f3")])
+    assert ledger.snapshots.of(facts_in()).ids.tolist() == [first.id, third.id]
+
+
+def test_a_memory_expires_and_a_clock_may_be_set_back(ledger):
+    add(ledger, [fact("f1", expires_at=NOW + timedelta(hours=1)), fact("f2")])
+    sizes = [
+        int(np.count_nonzero(ledger.snapshots.seen(facts_in(now=NOW + timedelta(minutes=minutes)))[1]))
+        for minutes in (0, 59, 60, 0)
+    ]
+    assert sizes == [2, 2, 1, 2]
+
+
+def test_snapshots_keep_to_their_bytes_and_those_searched_longest_ago_go(ledger):
+    for scope in ("a", "b", "c"):
+        add(ledger, [fact(f"f{n}", scope=scope) for n in range(10)])
+    ledger.snapshots.of(facts_in("a"))
+    ledger.snapshots.most = int(2.5 * sum(ledger.snapshots.held().values()))
+    for scope in ("a", "b", "a", "c"):
+        assert len(ledger.snapshots.of(facts_in(scope))) == 10
+        assert sum(ledger.snapshots.held().values()) <= ledger.snapshots.most
+    assert set(ledger.snapshots.held()) == {"a", "c"}
+
+
+def test_a_scope_that_is_too_large_costs_no_other_its_place(ledger):
+    keyword = PostingsKeywordIndex(ledger, k1=0.9, b=0.4)
+    keyword.add(add(ledger, [fact("f1", scope="small")]))
+    keyword.add(add(ledger, [fact(f"f{n}", f"word{n} tea", scope="large") for n in range(200)]))
+    ledger.snapshots.of(facts_in("small"))
+    ledger.snapshots.most = 2 * sum(ledger.snapshots.held().values())
+    for _ in range(2):
+        assert ledger.snapshots.of(facts_in("large")) is None
+        assert len(ledger.snapshots.of(facts_in("large"), at_any_size=True)) == 200
+        assert len(keyword.search(["tea"], facts_in("large"), limit=500).passages) == 200
+    assert set(ledger.snapshots.held()) == {"small"}
+
+
+def test_what_is_counted_is_what_is_kept(ledger):
+    for n in range(30):
+        for scope in ("a", "b"):
+            add(ledger, [fact(f"f{n}", f"word{n}", scope=scope)])
+            ledger.snapshots.of(facts_in(scope))
+            ledger.snapshots.of(facts_in(scope, include_child_scopes=True))
+    entries = ledger.snapshots._entries
+    assert ledger.snapshots._size == sum(entry.size for entry in entries.values())
+    for (scope, *_), entry in entries.items():
+        assert entry.size == pytest.approx(entry.snapshot.size + snapshots._ENTRY_BYTES, abs=100 + len(scope))
+    ledger.snapshots.forget(None)
+    assert ledger.snapshots._size == 0
+
+
+def test_nothing_of_what_is_forgotten_is_kept(ledger):
+    vectors = np.eye(3, 16, dtype=np.float32)
+    stored = add(ledger, [fact("f1", "secret tea"), fact("f2", "tea"), fact("f3", "milk")], vectors)
+    for selection in (facts_in(), facts_in("user", include_child_scopes=True)):
+        ledger.snapshots.of(selection)
+    ledger.remove(scope=SCOPE, id="f1")
+    ledger.snapshots.forget([stored[0].id])
+    kept = ledger.snapshots.kept()
+    assert len(kept) == 2
+    for snapshot in kept:
+        assert stored[0].id not in snapshot.ids
+        assert set(snapshot.terms.postings) == {"tea", "milk"}
+        for array in (snapshot.matrix, snapshot.vectors._room.array):
+            assert not (array @ vectors[0]).any()
+    ledger.snapshots.forget([each.id for each in stored])
+    assert ledger.snapshots.held() == {}
+
+
+def test_a_name_goes_with_the_last_of_what_was_said(tmp_path):
+    store = store_on(tmp_path / "memory.db", FixedClock(NOW))
+    for id, name in (("e1", "Ann"), ("e2", "Bob")):
+        message = Message(role=name, content="hello there", timestamp=BEGIN)
+        store.put([EpisodicDraft(scope=SCOPE, id=id, summary="They met.", messages=[message])])
+    selection = Selection(scope=SCOPE, kind=Kind.EPISODIC, now=NOW, every_passage=True)
+    assert set(store.ledger.snapshots.of(selection).names) == {"Ann", "Bob"}
+    store.forget("e1", scope=SCOPE)
+    assert [snapshot.names for snapshot in store.ledger.snapshots.kept()] == [("Bob",)]
+    store.close()
+
+
+def test_what_was_read_before_something_was_forgotten_is_not_kept(ledger, monkeypatch):
+    (stored,) = add(ledger, [fact("f1", "secret tea")])
+    texts = ledger.texts
+
+    def read_and_forget(passages):
+        found = texts(passages)
+        ledger.snapshots.forget([stored.id])
+        return found
+
+    monkeypatch.setattr(ledger, "texts", read_and_forget)
+    assert ledger.snapshots.of(facts_in()).ids.tolist() == [stored.id]
+    assert ledger.snapshots.held() == {}
+
+
+def test_unknown_scopes_take_no_room(ledger):
+    for n in range(5):
+        assert len(ledger.snapshots.of(facts_in(f"nobody/{n}"))) == 0
+        assert len(ledger.snapshots.of(episodes_in(f"nobody/{n}", include_child_scopes=True))) == 0
+    assert ledger.snapshots.held() == {}
+
+
+def test_what_is_attached_is_made_once_and_goes_with_its_snapshot(ledger):
+    add(ledger, [fact("f1")])
+    made = []
+
+    def attached():
+        snapshot = ledger.snapshots.of(facts_in())
+        return ledger.snapshots.attach(snapshot, "model", lambda: made.append(1) or len(made), lambda _: 5_000)
+
+    before = ledger.snapshots.of(facts_in()) and sum(ledger.snapshots.held().values())
+    assert [attached(), attached()] == [1, 1]
+    assert sum(ledger.snapshots.held().values()) == before + 5_000
+    add(ledger, [fact("f2")])
+    assert attached() == 2
+
+
+def test_threads_that_read_write_and_forget_see_whole_snapshots(ledger):
+    add(ledger, [fact(f"f{n}", f"word{n} tea") for n in range(50)])
+
+    def work(thread):
+        for n in range(40):
+            if thread < 2:
+                (passage,) = add(ledger, [fact(f"t{thread} {n}", f"tea of{n}")])
+                if n % 3 == 0:
+                    ledger.remove(scope=SCOPE, id=f"t{thread} {n}")
+                    ledger.snapshots.forget([passage.id])
+            snapshot = ledger.snapshots.of(facts_in())
+            size = len(snapshot)
+            assert {len(column.array) for column in snapshot.columns.values()} == {size}
+            assert len(snapshot.matrix) == len(snapshot.terms.lengths) == size
+            assert snapshot.terms.postings["tea"][0].tolist() == list(range(size))
+
+    at_once(work)
+    assert shown(ledger.snapshots.of(facts_in())) == shown(Snapshots(ledger).of(facts_in()))
+
+
+def test_an_array_grows_in_its_room_and_views_keep_their_length():
+    first = Growing(np.arange(8))
+    second = first.appended(np.array([8]))
+    third = second.appended(np.array([9]))
+    assert third._room is second._room
+    assert second.size <= second.array.nbytes * 1.25 + 8
+    branch = second.appended(np.array([-1]))  # from a view whose next row is taken: a room of its own
+    assert branch._room is not second._room
+    assert (second.array[-1], third.array.tolist()[-2:], branch.array.tolist()[-2:]) == (8, [8, 9], [8, -1])
+
+
+class TestChangeLog:
+    def test_it_tells_what_has_changed_between_two_versions(self):
+        log = ChangeLog()
+        log.add([(1, 5, 10), (1, 5, 11), (2, 3, 20)])
+        log.add([(1, 6, 12)])
+        assert log.since({1: 4}, {1: 6}, epoch=0) == {10, 11, 12}
+        assert log.since({1: 5}, {1: 6}, epoch=0) == {12}
+        assert log.since({1: 4, 2: 3}, {1: 5, 2: 3}, epoch=0) == {10, 11}
+        assert log.since({1: 4}, {1: 6, 2: 3}, epoch=0) == {10, 11, 12, 20}  # a scope that is new
+
+    def test_what_it_does_not_hold_is_not_told(self):
+        log = ChangeLog()
+        log.add([(1, 5, 10)])
+        assert log.since({1: 4}, {1: 6}, epoch=0) is None  # written by somebody else since
+        assert log.since({1: 4, 2: 1}, {1: 5}, epoch=0) is None  # a scope is gone
+        assert log.since({3: 4}, {3: 5}, epoch=0) is None
+        log.restart()
+        assert log.since({1: 4}, {1: 5}, epoch=0) is None
+        assert log.since({1: 4}, {1: 5}, epoch=log.epoch) is None
+
+    def test_it_is_bounded(self, monkeypatch):
+        monkeypatch.setattr(changes, "MOST_ROWS", 3)
+        monkeypatch.setattr(changes, "MOST_SCOPES", 2)
+        log = ChangeLog()
+        for version in range(1, 6):
+            log.add([(1, version, version)])
+        assert log.since({1: 2}, {1: 5}, epoch=0) == {3, 4, 5}
+        assert log.since({1: 1}, {1: 5}, epoch=0) is None
+        log.add([(2, 1, 1), (3, 1, 1)])
+        assert log.epoch == 1
