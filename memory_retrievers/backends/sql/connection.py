@@ -61,6 +61,16 @@ class Connection(Protocol):
         """Run a statement once for each of the parameter sets."""
         ...
 
+    def insert_rows(self, table: str, columns: Mapping[str, str], rows: Sequence[Sequence[Any]], /) -> None:
+        """Insert many rows, in the way that is fastest for thousands.
+
+        Args:
+            table: Name of the table.
+            columns: Types of the columns by name: ``bigint`` or ``text``.
+            rows: Values in the order of the columns.
+        """
+        ...
+
 
 class Dialect(Protocol):
     """Fragments of SQL and parameter values that differ between databases.
@@ -213,6 +223,27 @@ def insert(connection: Connection, table: str, values: Mapping[str, object], *, 
         scope_id: Row id of the scope; stored only where the dialect keys tables by scope.
     """
     row = {"scope_id": scope_id, **values} if connection.dialect.keyed_by_scope else values
-    connection.execute(
-        f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", tuple(row.values())
-    )
+    connection.execute(_insertion(table, row), tuple(row.values()))
+
+
+def insert_many(
+    connection: Connection, table: str, rows: Sequence[Mapping[str, object]], *, scope_ids: Sequence[int]
+) -> None:
+    """Insert rows that belong to scopes, with one statement for all.
+
+    Args:
+        connection: A connection in a write transaction.
+        table: Name of the table.
+        rows: Values by column, of the same columns each.
+        scope_ids: Row ids of their scopes, as for :func:`insert`.
+    """
+    if not rows:
+        return
+    if connection.dialect.keyed_by_scope:
+        rows = [{"scope_id": scope_id, **row} for scope_id, row in zip(scope_ids, rows, strict=True)]
+    connection.executemany(_insertion(table, rows[0]), [tuple(row.values()) for row in rows])
+
+
+def _insertion(table: str, columns: Iterable[str]) -> str:
+    names = tuple(columns)
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"

@@ -23,16 +23,19 @@ from memory_retrievers.text import analyze
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_ADD_POSTINGS: Final = """
-    INSERT INTO postings (scope_id, kind, term, passage, memory, frequency, length)
-    SELECT scopes.id, :field, posting.key, :passage, :memory, posting.value, :length
-    FROM scopes {in_order} {terms} ON scopes.scope = :scope
-"""
+_POSTING: Final = {
+    "scope_id": "bigint",
+    "kind": "text",
+    "term": "text",
+    "passage": "bigint",
+    "memory": "bigint",
+    "frequency": "bigint",
+    "length": "bigint",
+}
 _ADD_STATISTICS: Final = """
-    INSERT INTO keyword_statistics (scope_id, kind, passages, terms)
-    SELECT id, :field, 1, :length FROM scopes WHERE scope = :scope
+    INSERT INTO keyword_statistics (scope_id, kind, passages, terms) VALUES (?, ?, ?, ?)
     ON CONFLICT (scope_id, kind) DO UPDATE
-    SET passages = keyword_statistics.passages + 1, terms = keyword_statistics.terms + excluded.terms
+    SET passages = keyword_statistics.passages + excluded.passages, terms = keyword_statistics.terms + excluded.terms
 """
 _REMOVE_POSTINGS: Final = """
     DELETE FROM postings WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND kind = :field
@@ -93,20 +96,25 @@ class PostingsKeywordIndex:
     def add(self, passages: Sequence[Passage]) -> None:
         """See ``protocols.KeywordIndex``."""
         with self._ledger.database.write(*{passage.scope for passage in passages}) as connection:
-            dialect = connection.dialect
-            add_postings = _ADD_POSTINGS.format(in_order=dialect.in_order, terms=dialect.counted(":terms", "posting"))
+            ids = _scope_ids(connection, passages)
+            postings: list[tuple[int, str, str, int, int, int, int]] = []
+            added: Counter[tuple[int, str]] = Counter()
+            lengths: Counter[tuple[int, str]] = Counter()
             for passage in passages:
-                counts = Counter(analyze(passage.text))
-                values = {
-                    "field": passage.field,
-                    "passage": passage.id,
-                    "memory": passage.memory,
-                    "length": counts.total(),
-                    "terms": json.dumps(counts),
-                    "scope": passage.scope,
-                }
-                connection.execute(add_postings, values)
-                connection.execute(_ADD_STATISTICS, values)
+                scope_id, field = ids[passage.scope], str(passage.field)
+                terms = analyze(passage.text)
+                number, memory, length = passage.id, passage.memory, len(terms)
+                added[scope_id, field] += 1
+                lengths[scope_id, field] += length
+                postings += [
+                    (scope_id, field, term, number, memory, frequency, length)
+                    for term, frequency in Counter(terms).items()
+                ]
+            # In the order of the primary key: each page of its tree is changed once, however large the scope is.
+            postings.sort()
+            connection.insert_rows("postings", _POSTING, postings)
+            statistics = [(*of, number, lengths[of]) for of, number in sorted(added.items())]
+            connection.executemany(_ADD_STATISTICS, statistics)
 
     def remove(self, passages: Sequence[Passage]) -> None:
         """See ``protocols.KeywordIndex``."""
@@ -219,6 +227,13 @@ class PostingsKeywordIndex:
             rows = connection.execute(sql, where.parameters(dialect, selection)).fetchall()
         terms, sizes, passages, frequencies = zip(*rows, strict=True) if rows else ((),) * 4
         return Postings(terms, np.array(sizes, np.int64), _numbers(passages), _numbers(frequencies))
+
+
+def _scope_ids(connection: Connection, passages: Sequence[Passage]) -> dict[str, int]:
+    """Row ids of the passages' scopes."""
+    dialect = connection.dialect
+    asked = {"scopes": dialect.listed(sorted({passage.scope for passage in passages}))}
+    return dict(connection.execute(f"SELECT scope, id FROM scopes WHERE {dialect.among('scope', ':scopes')}", asked))
 
 
 def _remove(connection: Connection, passage: Passage) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -121,6 +121,11 @@ class Connection(sqlite3.Connection):
 
     dialect = SQLiteDialect()
     versions: dict[str, Any] | None = None
+
+    def insert_rows(self, table: str, columns: Mapping[str, str], rows: Sequence[Sequence[Any]], /) -> None:
+        """See ``sql.connection.Connection``."""
+        sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+        self.executemany(sql, rows)
 
 
 def address_of(path: Path | None, *, mode: str) -> str:
