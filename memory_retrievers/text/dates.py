@@ -17,31 +17,13 @@ MONTHS: Final = (
 """The months in English."""
 
 
-_UNITS: Final = (
-    "second",
-    "minute",
-    "hour",
-    "day",
-    "night",
-    "week",
-    "weekend",
-    "fortnight",
-    "month",
-    "quarter",
-    "year",
-    "decade",
-)
-_WEEKDAYS: Final = tuple(f"{day}day" for day in ("mon", "tues", "wednes", "thurs", "fri", "satur", "sun"))
-_SEASONS: Final = ("spring", "summer", "autumn", "fall", "winter")
-_PARTS_OF_DAY: Final = ("morning", "afternoon", "evening", "night")
-
 _NUMBER: Final = (
     r"(?:\d+|a|an|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|a couple of|a few|several|many|some)"
 )
-_UNIT: Final = f"(?:{'|'.join(_UNITS)})"
+_UNIT: Final = r"(?:second|minute|hour|day|night|week|weekend|fortnight|month|quarter|year|decade)"
 _WEEKDAY: Final = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
-_SEASON: Final = f"(?:{'|'.join(_SEASONS)})"
-_PART_OF_DAY: Final = f"(?:{'|'.join(_PARTS_OF_DAY)})"
+_SEASON: Final = r"(?:spring|summer|autumn|fall|winter)"
+_PART_OF_DAY: Final = r"(?:morning|afternoon|evening|night)"
 
 _ENGLISH: Final = (
     r"(?:yesterday|today|tonight|tomorrow|nowadays|recently|lately)\b",
@@ -81,25 +63,20 @@ _ASCII_TIME: Final = re.compile(f"{_BEGINS_A_WORD}|{_BEHIND_A_DIGIT}", re.ASCII)
 
 # At least one of these stands, as a whole word in lower case, in every match without a digit or a character of
 # `_BEYOND_WORDS`: so most texts need not be searched, which takes many times as long as looking for words.
-_OTHER_WORDS: Final = """
+_TOLD_BY: Final = """
+second minute hour day night week weekend fortnight month quarter year decade spring summer autumn fall winter
+seconds minutes hours days nights weeks weekends fortnights months quarters years decades morning afternoon evening
+monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays sundays
 yesterday today tonight tomorrow nowadays recently lately while
 january february march april may june july august september october november december
-gestern vorgestern heute morgen übermorgen mittwoch tagen wochen monaten jahren
-hier demain il derniere dernière dernier dernièr prochain prochaine dimanche
-ayer anteayer hoy mañana hace pasado pasada viene lunes martes miércoles jueves viernes sábado domingo
-ontem hoje amanhã ieri oggi domani вчера сегодня завтра позавчера hui
+gestern vorgestern heute morgen übermorgen mittwoch tagen wochen monaten jahren letzte letzten letzter letztes letztem
+nächste nächsten nächster nächstes nächstem vorige vorigen voriger voriges vorigem montag dienstag donnerstag freitag
+samstag sonntag montags dienstags donnerstags freitags samstags sonntags
+hier hui demain il derniere dernière dernier dernièr prochain prochaine lundi mardi mercredi jeudi vendredi samedi
+dimanche ayer anteayer hoy mañana hace pasado pasada viene lunes martes miércoles jueves viernes sábado domingo
+ontem hoje amanhã ieri oggi domani вчера сегодня завтра позавчера
 """
-_WORDS: Final = frozenset(
-    (
-        *_OTHER_WORDS.split(),
-        *(word + ending for word in (*_UNITS, *_WEEKDAYS) for ending in ("", "s")),
-        *_SEASONS,
-        *_PARTS_OF_DAY,
-        *(word + ending for word in ("letzte", "nächste", "vorige") for ending in ("", *"nrsm")),
-        *(f"{day}{tag}" for day in ("mon", "diens", "donners", "frei", "sams", "sonn") for tag in ("tag", "tags")),
-        *(f"{day}di" for day in ("lun", "mar", "mercre", "jeu", "vendre", "same")),
-    )
-)
+_WORDS: Final = frozenset(_TOLD_BY.split())
 # Digits, what is written without spaces, and letters that match one of ASCII or of Russian without being it in lower
 # case (dotless i, the dot that a dotted I keeps, long s, variants of Cyrillic): the words say nothing there.
 _BEYOND_WORDS: Final = re.compile("[\\d\u0131\u0307\u017f\u1c80-\u1c88\u2e80-\U0003ffff]")
@@ -117,13 +94,10 @@ def tells_time(text: str) -> bool:
     """
     looked_at = text[:_LOOKED_AT]
     lowered = looked_at.lower()
-    if looked_at.isascii():
-        return _may_tell_time(lowered, _ASCII_WORD) and _ASCII_TIME.search(lowered) is not None
-    return _may_tell_time(lowered, _WORD) and _TIME.search(looked_at) is not None
-
-
-def _may_tell_time(lowered: str, word: re.Pattern[str]) -> bool:
-    return _BEYOND_WORDS.search(lowered) is not None or not _WORDS.isdisjoint(word.findall(lowered))
+    word, time = (_ASCII_WORD, _ASCII_TIME) if looked_at.isascii() else (_WORD, _TIME)
+    if _BEYOND_WORDS.search(lowered) is None and _WORDS.isdisjoint(word.findall(lowered)):
+        return False
+    return time.search(lowered if time is _ASCII_TIME else looked_at) is not None
 
 
 def long_date(day: datetime) -> str:
