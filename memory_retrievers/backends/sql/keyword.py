@@ -23,15 +23,7 @@ from memory_retrievers.text import analyze
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_POSTING: Final = {
-    "scope_id": "bigint",
-    "kind": "text",
-    "term": "text",
-    "passage": "bigint",
-    "memory": "bigint",
-    "frequency": "bigint",
-    "length": "bigint",
-}
+_POSTING: Final = ("scope_id", "kind", "term", "passage", "memory", "frequency", "length")
 _ADD_STATISTICS: Final = """
     INSERT INTO keyword_statistics (scope_id, kind, passages, terms) VALUES (?, ?, ?, ?)
     ON CONFLICT (scope_id, kind) DO UPDATE
@@ -98,22 +90,17 @@ class PostingsKeywordIndex:
         with self._ledger.database.write(*{passage.scope for passage in passages}) as connection:
             ids = _scope_ids(connection, passages)
             postings: list[tuple[int, str, str, int, int, int, int]] = []
-            added: Counter[tuple[int, str]] = Counter()
-            lengths: Counter[tuple[int, str]] = Counter()
+            lengths: dict[tuple[int, str], list[int]] = {}
             for passage in passages:
-                scope_id, field = ids[passage.scope], str(passage.field)
+                scope_id, field, number, memory = ids[passage.scope], str(passage.field), passage.id, passage.memory
                 terms = analyze(passage.text)
-                number, memory, length = passage.id, passage.memory, len(terms)
-                added[scope_id, field] += 1
-                lengths[scope_id, field] += length
-                postings += [
-                    (scope_id, field, term, number, memory, frequency, length)
-                    for term, frequency in Counter(terms).items()
-                ]
+                length = len(terms)
+                lengths.setdefault((scope_id, field), []).append(length)
+                counts = Counter(terms).items()
+                postings += [(scope_id, field, term, number, memory, count, length) for term, count in counts]
             # In the order of the primary key: each page of its tree is changed once, however large the scope is.
-            postings.sort()
-            connection.insert_rows("postings", _POSTING, postings)
-            statistics = [(*of, number, lengths[of]) for of, number in sorted(added.items())]
+            connection.insert_rows("postings", _POSTING, sorted(postings))
+            statistics = [(*place, len(each), sum(each)) for place, each in sorted(lengths.items())]
             connection.executemany(_ADD_STATISTICS, statistics)
 
     def remove(self, passages: Sequence[Passage]) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from memory_retrievers.backends.sql.connection import insertion
 from memory_retrievers.backends.sqlite import seal
 from memory_retrievers.errors import BackendError, ValidationError
 
@@ -122,10 +123,9 @@ class Connection(sqlite3.Connection):
     dialect = SQLiteDialect()
     versions: dict[str, Any] | None = None
 
-    def insert_rows(self, table: str, columns: Mapping[str, str], rows: Sequence[Sequence[Any]], /) -> None:
+    def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[int | str]], /) -> None:
         """See ``sql.connection.Connection``."""
-        sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
-        self.executemany(sql, rows)
+        self.executemany(insertion(table, columns), rows)
 
 
 def address_of(path: Path | None, *, mode: str) -> str:
