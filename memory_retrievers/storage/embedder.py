@@ -277,10 +277,9 @@ class StoreEmbedder:
         return True
 
     def close(self) -> None:
-        """Forget the questions that were asked."""
-        with self._lock:
-            if self._known is not None:
-                self._known.questions.cache_clear()
+        """Forget the questions that were asked; waits for no model that is being loaded."""
+        if (known := self._known) is not None:
+            known.questions.cache_clear()
 
     def _checked(self, notes: Mapping[str, str]) -> ProbedEmbedder:
         noted, state = Fingerprint.noted(notes), _State.noted(notes)
