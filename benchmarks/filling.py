@@ -10,18 +10,17 @@ from __future__ import annotations
 import sqlite3
 import statistics
 import tempfile
+import time
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from corpus import BIG_SCOPE, DIMENSION, NOW, Words
-from timings import Timings
 
 from memory_retrievers import AgentMemory, EpisodicMemory, Message
 from memory_retrievers.models import Draft
@@ -32,8 +31,9 @@ from memory_retrievers.text import analyze
 MESSAGES: Final = 20
 PASSAGES: Final = MESSAGES + 1
 WORDS: Final = 12
-FIRST_CALLS: Final = 10
-"""A scope that one call fills is filled so often, each time in a new store."""
+CALLS: Final = 10
+PREPARED: Final = 20_000
+"""Passages that a call stores before anything is measured."""
 
 _APPENDED: Final = {"memories": "row", "excerpts": "memory", "passages": "id", "passage_contents": "passage"}
 """Tables whose new rows have a higher number than all before."""
@@ -42,6 +42,8 @@ _COUNTED: Final = ("scopes", "keyword_statistics")
 """Tables of a few rows, which change."""
 
 Rows: TypeAlias = dict[str, list[tuple[object, ...]]]
+Rates: TypeAlias = "dict[int, tuple[list[Rate], list[Rate]]]"
+"""By the size of the scope: ours, and those of the plain database."""
 
 
 class Pool:
@@ -92,16 +94,16 @@ class Pair:
         self._plain = Plain(directory / "plain.db", self._store)
         self._last = dict.fromkeys(_APPENDED, 0)
 
-    def fill(self, episodes: int) -> tuple[float, float]:
-        """Store so many episodes in both; returns their rates in passages a second."""
-        drafts = [self._draft(self.size // PASSAGES + number) for number in range(episodes)]
-        ours, plain = Timings(), Timings()
-        ours.measure(lambda: self._memory.remember_many(drafts))
+    def fill(self, passages: int) -> tuple[Rate, Rate]:
+        """Store about so many passages in both; returns the rate of each."""
+        first = self.size // PASSAGES
+        drafts = [self._draft(first + number) for number in range(max(1, passages // PASSAGES))]
+        stored = len(drafts) * PASSAGES
+        ours = _rate(stored, lambda: self._memory.remember_many(drafts))
         rows = self._written()
-        plain.measure(lambda: self._plain.write(rows))
-        passages = len(rows["passages"])
-        self.size += passages
-        return passages / ours.p50 * 1_000, passages / plain.p50 * 1_000
+        plain = _rate(stored, lambda: self._plain.write(rows))
+        self.size += stored
+        return ours, plain
 
     def close(self) -> None:
         self._plain.close()
@@ -138,40 +140,48 @@ class Pair:
         return rows
 
 
-@dataclass
-class Rates:
-    """Passages a second, by the size of the scope at which they were stored."""
+class Rate(NamedTuple):
+    """Passages by the second, and by the second of processor time, which neighbours on the machine change less."""
 
-    ours: dict[int, list[float]] = field(default_factory=dict)
-    plain: dict[int, list[float]] = field(default_factory=dict)
+    elapsed: float
+    processor: float
 
-    def note(self, size: int, rates: tuple[float, float]) -> None:
-        for noted, rate in zip((self.ours, self.plain), rates, strict=True):
-            noted.setdefault(size, []).append(rate)
+
+def _rate(passages: int, call: Callable[[], object]) -> Rate:
+    elapsed, processor = time.perf_counter(), time.process_time()
+    call()
+    return Rate(passages / (time.perf_counter() - elapsed), passages / (time.process_time() - processor))
 
 
 def measured(sizes: Sequence[int], *, call: int) -> Rates:
-    """Fill a scope up to the largest of the sizes.
-
-    The rate at a size is the median of the calls that end in the last quarter before it.
+    """Fill a scope for each size, and measure its last calls, up to ten; the sizes take turns.
 
     Args:
-        sizes: Passages in the scope.
+        sizes: Passages in the scope at the end. One of a single call is filled ten times, each time in a new store.
         call: Passages that one call stores, about.
+
+    Returns:
+        Our rates and those of the plain database, for each size.
     """
-    embedder, words, rates = Pool(), Words(1), Rates()
-    with _pair(embedder, words) as warm:
-        warm.fill(50)  # so that nobody is measured while modules are loaded
-    for size in (size for size in sizes if size <= call):
-        for _ in range(FIRST_CALLS):
-            with _pair(embedder, words) as pair:
-                rates.note(size, pair.fill(max(1, size // PASSAGES)))
-    with _pair(embedder, words) as pair:
-        for size in sorted(size for size in sizes if size > call):
-            while pair.size < size - PASSAGES:
-                both = pair.fill(max(1, min(call, size - pair.size) // PASSAGES))
-                if pair.size > size * 3 / 4:
-                    rates.note(size, both)
+    embedder, words = Pool(), Words(1)
+    rates: Rates = {size: ([], []) for size in sizes}
+    with ExitStack() as stack:
+        pairs = {size: stack.enter_context(_pair(embedder, words)) for size in sizes}
+        for size, pair in pairs.items():
+            before = max(size // 2, size - CALLS * call) if size > call else 50 * PASSAGES
+            while pair.size < before:
+                pair.fill(min(PREPARED, before - pair.size))
+        for _ in range(CALLS):
+            for size, pair in pairs.items():
+                if size <= call:
+                    with _pair(embedder, words) as new:
+                        both = new.fill(size)
+                elif pair.size + call <= size + PASSAGES:
+                    both = pair.fill(call)
+                else:
+                    continue
+                for noted, rate in zip(rates[size], both, strict=True):
+                    noted.append(rate)
     return rates
 
 
@@ -186,18 +196,18 @@ def _pair(embedder: Pool, words: Words) -> Iterator[Pair]:
 
 
 def table(results: dict[int, Rates]) -> Iterator[str]:
-    """Rows of rates in passages a second, for each length of a call."""
-    sizes = sorted({size for rates in results.values() for size in rates.ours})
+    """Rows of medians in passages a second, for each length of a call."""
+    sizes = sorted({size for rates in results.values() for size in rates})
     yield "| |" + "".join(f" {size:,} passages |" for size in sizes) + " lowest / highest |"
     yield "|---|" + "---:|" * (len(sizes) + 1)
     for call, rates in results.items():
-        ours = {size: statistics.median(rates.ours[size]) for size in sizes}
-        plain = {size: statistics.median(rates.plain[size]) for size in sizes}
         yield f"| **{call:,} passages a call** |" + " |" * (len(sizes) + 1)
-        cells = [f"{ours[size]:,.0f} · **{ours[size] / plain[size]:.2f}×** plain" for size in sizes]
-        yield f"| memory-retrievers | {' | '.join(cells)} | {_evenness(ours)} |"
-        yield f"| plain sqlite3 | {' | '.join(f'{plain[size]:,.0f}' for size in sizes)} | {_evenness(plain)} |"
-
-
-def _evenness(rates: dict[int, float]) -> str:
-    return f"{min(rates.values()) / max(rates.values()):.2f}"
+        for what, by in (("", "elapsed"), (", by processor time", "processor")):
+            ours, plain = (
+                [statistics.median(getattr(rate, by) for rate in rates[size][which]) for size in sizes]
+                for which in (0, 1)
+            )
+            cells = [f"{own:,.0f} · **{own / other:.2f}×** plain" for own, other in zip(ours, plain, strict=True)]
+            yield f"| memory-retrievers{what} | {' | '.join(cells)} | {min(ours) / max(ours):.2f} |"
+            cells = [f"{rate:,.0f}" for rate in plain]
+            yield f"| plain sqlite3{what} | {' | '.join(cells)} | {min(plain) / max(plain):.2f} |"
