@@ -69,6 +69,7 @@ ifeq ($(BACKEND),postgres)
 	$(BIN)/python benchmarks/speed.py --backend postgres --no-peers --sizes 10000,100000 $(BENCH_ARGS)
 else
 	$(BIN)/python benchmarks/speed.py $(BENCH_ARGS)
+	$(BIN)/python benchmarks/speed.py --filling
 	$(BIN)/python benchmarks/recall.py
 	$(BIN)/python benchmarks/tools.py
 endif

@@ -7,6 +7,7 @@ vectors. Absolute times depend on the machine and its neighbours; the ratios are
     python benchmarks/speed.py --sizes 1000,10000,100000 --rounds 300
     python benchmarks/speed.py --no-peers           # the quick form: a minute or two instead of ten
     python benchmarks/speed.py --backend postgres   # the same memory on a PostgreSQL server beside the embedded one
+    python benchmarks/speed.py --filling            # instead: how fast one scope is filled as it grows (``filling.py``)
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
+import filling
 from corpus import BIG_SCOPE, NOW, Corpus, Text
 from floor import Floor
 from timings import Timings
@@ -199,16 +201,40 @@ def _cell(timings: dict[str, Timings], name: str) -> str:
     return f"{own} · **{own.p50 / ours.p50:.1f}×** ours"
 
 
+def _measure_filling(sizes: Sequence[int], calls: Sequence[int]) -> None:
+    results: dict[int, filling.Rates] = {}
+    for call in calls:
+        print(f"filling a scope by {call:,} passages a call …", file=sys.stderr, flush=True)
+        results[call] = filling.measured(sizes, call=call)
+    print("Passages a second, without embedding, at the size that one scope has reached\n")
+    print("\n".join(filling.table(results)))
+
+
+def _numbers(listed: str) -> list[int]:
+    return [int(number) for number in listed.split(",")]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="1000,10000,100000", help="records, separated by commas")
     parser.add_argument("--backend", choices=["disk", "postgres"], default="disk", help="what is timed beside the disk")
     parser.add_argument("--rounds", type=int, default=300, help="questions per figure")
     parser.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True, help="measure the peers too")
+    parser.add_argument(
+        "--filling",
+        nargs="?",
+        const="1000,40000,400000",
+        metavar="SIZES",
+        help="measure how fast a scope is filled at these sizes, in passages, separated by commas",
+    )
+    parser.add_argument("--calls", default="1000,10000", help="passages that one call stores, with --filling")
     arguments = parser.parse_args()
+    if arguments.filling:
+        _measure_filling(_numbers(arguments.filling), _numbers(arguments.calls))
+        return
     postgres = arguments.backend == "postgres"
     results: dict[int, Results] = {}
-    for size in map(int, arguments.sizes.split(",")):
+    for size in _numbers(arguments.sizes):
         print(f"{size:,} records: filling, then measuring …", file=sys.stderr, flush=True)
         directory = Path(tempfile.mkdtemp(prefix="memory-retrievers-bench-"))
         try:

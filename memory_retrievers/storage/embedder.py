@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memory_retrievers.errors import EmbeddingMismatchError, ZeroVectorError
@@ -33,6 +34,12 @@ model cuts them up further."""
 
 EMBEDDED_CHARACTERS: Final = 250_000
 """The same for long texts, of which an embedder holds copies and lists of words; one text may be longer."""
+
+REMEMBERED_QUESTIONS: Final = 256
+"""Questions whose vectors are remembered: an agent often asks the same by its middleware and by its tools."""
+
+REMEMBERED_CHARACTERS: Final = 4_000
+"""A longer question is not remembered: so all of them are at most a million characters and 256 vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +120,13 @@ class ProbedEmbedder:
     embedder: Embedder
     fingerprint: Fingerprint
     state: _State | None = None
+    questions: functools._lru_cache_wrapper[Vector] = field(init=False, compare=False)
+    """What :meth:`embed_query` remembers. Questions are no stored data, and written nowhere: forgetting memories and
+    purging leave them, and they go with the embedder, when the store is closed, or when enough others are asked."""
+
+    def __post_init__(self) -> None:
+        """Remember nothing of another embedder."""
+        object.__setattr__(self, "questions", functools.lru_cache(maxsize=REMEMBERED_QUESTIONS)(self._asked))
 
     @classmethod
     def probed(cls, embedder: Embedder) -> ProbedEmbedder:
@@ -130,14 +144,20 @@ class ProbedEmbedder:
         return cls(embedder, Fingerprint.of(embedder.id, probe))
 
     def embed_query(self, query: str) -> Vector:
-        """Embed a question as a unit vector: shape (d,).
+        """Embed a question as a unit vector that cannot be written to: shape (d,); the last ones are remembered.
 
         Raises:
             EmbeddingError: The embedder failed.
             EmbeddingMismatchError: The vector has another dimension than the probe's.
         """
-        vector = self.embedder.embed_query(query)
+        return self.questions(query) if len(query) <= REMEMBERED_CHARACTERS else self._asked(query)
+
+    def _asked(self, query: str) -> Vector:
+        import numpy as np  # here, so that importing the package loads no numpy
+
+        vector = np.array(self.embedder.embed_query(query))  # a copy: the embedder may go on with its own
         self._require_dimension(len(vector))
+        vector.setflags(write=False)
         return vector
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
@@ -255,6 +275,11 @@ class StoreEmbedder:
         finally:
             self._settled.set()
         return True
+
+    def close(self) -> None:
+        """Forget the questions that were asked; waits for no model that is being loaded."""
+        if (known := self._known) is not None:
+            known.questions.cache_clear()
 
     def _checked(self, notes: Mapping[str, str]) -> ProbedEmbedder:
         noted, state = Fingerprint.noted(notes), _State.noted(notes)

@@ -285,6 +285,7 @@ class MemoryStore:
 
     def close(self) -> None:
         """Release all resources."""
+        self.embedder.close()
         self.dense.close()
         self.ledger.close()
 

@@ -89,8 +89,9 @@ class TestExplain:
         memory = open_memory()
         fill(memory)
         memory.explain("hyacinths", scope="c1")
-        memory.explain_missing("e3", query="hyacinths", scope="c1", episodic_limit=1)
-        assert asked.count("hyacinths") == 2
+        assert asked.count("hyacinths") == 1
+        memory.explain_missing("e3", query="tulips", scope="c1", episodic_limit=1)
+        assert asked.count("tulips") == 1
 
     def test_the_stages_add_up_to_the_score_before_forgetting(self, open_memory):
         memory = open_memory(REFERENCE)

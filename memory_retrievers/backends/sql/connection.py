@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -60,6 +60,10 @@ class Connection(Protocol):
 
     def executemany(self, sql: str, parameters: Iterable[Values], /) -> Cursor:
         """Run a statement once for each of the parameter sets."""
+        ...
+
+    def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[int | str]], /) -> None:
+        """Insert rows of integers and texts, in the order of the columns; the fastest way for thousands."""
         ...
 
 
@@ -223,6 +227,27 @@ def insert(connection: Connection, table: str, values: Mapping[str, object], *, 
         scope_id: Row id of the scope; stored only where the dialect keys tables by scope.
     """
     row = {"scope_id": scope_id, **values} if connection.dialect.keyed_by_scope else values
-    connection.execute(
-        f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", tuple(row.values())
-    )
+    connection.execute(insertion(table, row), tuple(row.values()))
+
+
+def insert_many(
+    connection: Connection, table: str, rows: Sequence[Mapping[str, object]], *, scope_ids: Sequence[int]
+) -> None:
+    """Insert rows that belong to scopes, with one statement for all.
+
+    Args:
+        connection: A connection in a write transaction.
+        table: Name of the table.
+        rows: Values by column, of the same columns each.
+        scope_ids: Row ids of their scopes, as for :func:`insert`.
+    """
+    if not rows:
+        return
+    if connection.dialect.keyed_by_scope:
+        rows = [{"scope_id": scope_id, **row} for scope_id, row in zip(scope_ids, rows, strict=True)]
+    connection.executemany(insertion(table, rows[0]), [tuple(row.values()) for row in rows])
+
+
+def insertion(table: str, columns: Collection[str]) -> str:
+    """Write the statement that inserts one row."""
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"

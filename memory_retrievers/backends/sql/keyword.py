@@ -21,16 +21,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_ADD_POSTINGS: Final = """
-    INSERT INTO postings (scope_id, kind, term, passage, memory, frequency, length)
-    SELECT scopes.id, :field, posting.key, :passage, :memory, posting.value, :length
-    FROM scopes {in_order} {terms} ON scopes.scope = :scope
-"""
+_POSTING: Final = ("scope_id", "kind", "term", "passage", "memory", "frequency", "length")
 _ADD_STATISTICS: Final = """
-    INSERT INTO keyword_statistics (scope_id, kind, passages, terms)
-    SELECT id, :field, 1, :length FROM scopes WHERE scope = :scope
+    INSERT INTO keyword_statistics (scope_id, kind, passages, terms) VALUES (?, ?, ?, ?)
     ON CONFLICT (scope_id, kind) DO UPDATE
-    SET passages = keyword_statistics.passages + 1, terms = keyword_statistics.terms + excluded.terms
+    SET passages = keyword_statistics.passages + excluded.passages, terms = keyword_statistics.terms + excluded.terms
 """
 _REMOVE_POSTINGS: Final = """
     DELETE FROM postings WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND kind = :field
@@ -70,20 +65,20 @@ class PostingsKeywordIndex:
     def add(self, passages: Sequence[Passage]) -> None:
         """See ``protocols.KeywordIndex``."""
         with self._ledger.database.write(*{passage.scope for passage in passages}) as connection:
-            dialect = connection.dialect
-            add_postings = _ADD_POSTINGS.format(in_order=dialect.in_order, terms=dialect.counted(":terms", "posting"))
+            ids = _scope_ids(connection, passages)
+            postings: list[tuple[int, str, str, int, int, int, int]] = []
+            lengths: dict[tuple[int, str], list[int]] = {}
             for passage in passages:
-                counts = Counter(analyze(passage.text))
-                values = {
-                    "field": passage.field,
-                    "passage": passage.id,
-                    "memory": passage.memory,
-                    "length": counts.total(),
-                    "terms": json.dumps(counts),
-                    "scope": passage.scope,
-                }
-                connection.execute(add_postings, values)
-                connection.execute(_ADD_STATISTICS, values)
+                scope_id, field, number, memory = ids[passage.scope], str(passage.field), passage.id, passage.memory
+                terms = analyze(passage.text)
+                length = len(terms)
+                lengths.setdefault((scope_id, field), []).append(length)
+                counts = Counter(terms).items()
+                postings += [(scope_id, field, term, number, memory, count, length) for term, count in counts]
+            # In the order of the primary key: each page of its tree is changed once, however large the scope is.
+            connection.insert_rows("postings", _POSTING, sorted(postings))
+            statistics = [(*place, len(each), sum(each)) for place, each in sorted(lengths.items())]
+            connection.executemany(_ADD_STATISTICS, statistics)
 
     def remove(self, passages: Sequence[Passage]) -> None:
         """See ``protocols.KeywordIndex``."""
@@ -175,6 +170,13 @@ class PostingsKeywordIndex:
             for page in verification.read_passages(connection):
                 self.add(page)
         self._ledger.snapshots.forget(None)
+
+
+def _scope_ids(connection: Connection, passages: Sequence[Passage]) -> dict[str, int]:
+    """Row ids of the passages' scopes."""
+    dialect = connection.dialect
+    asked = {"scopes": dialect.listed(sorted({passage.scope for passage in passages}))}
+    return dict(connection.execute(f"SELECT scope, id FROM scopes WHERE {dialect.among('scope', ':scopes')}", asked))
 
 
 def _remove(connection: Connection, passage: Passage) -> None:

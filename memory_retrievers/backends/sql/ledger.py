@@ -21,7 +21,7 @@ from memory_retrievers.backends.sql.memories import (
     PUT_NOTE,
     StoredRecords,
     insert_memory,
-    insert_passage,
+    insert_passages,
     overwrite_memory,
     row_of,
     scope_id_of,
@@ -99,18 +99,20 @@ class SQLLedger(StoredRecords, StoredPassages):
         Raises:
             ValidationError: A memory's id is already taken in its scope; nothing was stored.
         """
-        stored: list[Passage] = []
         with self.database.write(*{memory.scope for memory in memories}) as connection:
+            scope_ids: dict[str, int] = {}
+            placed: list[tuple[AnyMemory, tuple[int, int], NewPassage]] = []
             for memory, its_passages in zip(memories, passages, strict=True):
-                place = insert_memory(connection, memory)
-                stored += self._insert_passages(connection, memory, place, its_passages)
-        return stored
+                if memory.scope not in scope_ids:
+                    scope_ids[memory.scope] = scope_id_of(connection, memory.scope)
+                place = insert_memory(connection, memory, scope_id=scope_ids[memory.scope])
+                placed += [(memory, place, passage) for passage in its_passages]
+            return self._insert_passages(connection, placed)
 
     def _insert_passages(
-        self, connection: Connection, memory: AnyMemory, place: tuple[int, int], passages: Sequence[NewPassage]
+        self, connection: Connection, passages: Sequence[tuple[AnyMemory, tuple[int, int], NewPassage]]
     ) -> list[Passage]:
-        numbered = zip(self.database.next_passages(connection, len(passages)), passages, strict=True)
-        return [insert_passage(connection, memory, place, passage, id=id) for id, passage in numbered]  # noqa: A001
+        return insert_passages(connection, passages, ids=self.database.next_passages(connection, len(passages)))
 
     def invalidate(self, *, scope: str, id: str, at: datetime, replaced_by: str | None = None) -> None:
         """Mark a fact as no longer true, and record the fact that replaces it.
@@ -155,7 +157,7 @@ class SQLLedger(StoredRecords, StoredPassages):
     ) -> list[Passage]:
         replaced = [(place[1], passage.part) for passage in passages]
         connection.executemany("DELETE FROM passages WHERE memory = ? AND part = ?", replaced)
-        return self._insert_passages(connection, memory, place, passages)
+        return self._insert_passages(connection, [(memory, place, passage) for passage in passages])
 
     def remove_passages(self, passages: Sequence[int]) -> None:
         """Delete passages and keep their memories."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from memory_retrievers.backends.sql.connection import Connection, Database, Dialect, insert, one
+from memory_retrievers.backends.sql.connection import Connection, Database, Dialect, insert, insert_many, one
 from memory_retrievers.backends.sql.rows import COLUMNS, encode, encode_messages, encode_time, memory_of
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, ScopeStatistics, SemanticMemory
@@ -211,13 +211,12 @@ def scope_id_of(connection: Connection, scope: str) -> int:
     return int(scope_id)
 
 
-def insert_memory(connection: Connection, memory: AnyMemory) -> tuple[int, int]:
+def insert_memory(connection: Connection, memory: AnyMemory, *, scope_id: int) -> tuple[int, int]:
     """Insert a memory with its excerpt; returns the ids of its scope and its row.
 
     Raises:
         ValidationError: Its id is taken in its scope.
     """
-    scope_id = scope_id_of(connection, memory.scope)
     taken = "SELECT 1 FROM memories WHERE scope_id = ? AND id = ?"
     if one(connection, taken, (scope_id, memory.id)) is not None:
         raise ValidationError(f"id {memory.id!r} is already taken in scope {memory.scope!r}; nothing was stored")
@@ -261,27 +260,29 @@ def _found(place: Sequence[int] | None, memory: AnyMemory) -> tuple[int, int]:
     return scope_id, row
 
 
-def insert_passage(
-    connection: Connection, memory: AnyMemory, place: tuple[int, int], passage: NewPassage, *, id: int
-) -> Passage:
-    """Insert a passage of a stored memory.
+def insert_passages(
+    connection: Connection, passages: Sequence[tuple[AnyMemory, tuple[int, int], NewPassage]], *, ids: Sequence[int]
+) -> list[Passage]:
+    """Insert passages of stored memories.
 
     Args:
         connection: A connection in a write transaction.
-        memory: The memory.
-        place: Row ids of its scope and of the memory itself.
-        passage: The passage to store.
-        id: Id of the passage, from ``Database.next_passages``.
+        passages: Each with its memory, and the row ids of that memory's scope and of the memory itself.
+        ids: Ids of the passages, from ``Database.next_passages``.
     """
-    scope_id, row = place
-    about = {
-        "id": id,
-        "memory": row,
-        "part": passage.part,
-        "speaker": passage.speaker,
-        "tells_time": passage.tells_time,
-    }
-    insert(connection, "passages", about, scope_id=scope_id)
-    contents = {"passage": id, "text": passage.text, "vector": connection.dialect.vector(passage.vector)}
-    insert(connection, "passage_contents", contents, scope_id=scope_id)
-    return Passage(id=id, memory=row, scope=memory.scope, kind=memory.kind, part=passage.part, text=passage.text)
+    vector = connection.dialect.vector
+    about = [
+        {"id": id, "memory": row, "part": new.part, "speaker": new.speaker, "tells_time": new.tells_time}
+        for id, (_, (_, row), new) in zip(ids, passages, strict=True)  # noqa: A001
+    ]
+    contents = [
+        {"passage": id, "text": new.text, "vector": vector(new.vector)}
+        for id, (_, _, new) in zip(ids, passages, strict=True)  # noqa: A001
+    ]
+    scope_ids = [scope_id for _, (scope_id, _), _ in passages]
+    insert_many(connection, "passages", about, scope_ids=scope_ids)
+    insert_many(connection, "passage_contents", contents, scope_ids=scope_ids)
+    return [
+        Passage(id=id, memory=row, scope=memory.scope, kind=memory.kind, part=new.part, text=new.text)
+        for id, (memory, (_, row), new) in zip(ids, passages, strict=True)  # noqa: A001
+    ]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from memory_retrievers.backends.sql.connection import insertion
 from memory_retrievers.backends.sqlite import seal
 from memory_retrievers.errors import BackendError, ValidationError
 
@@ -122,6 +123,10 @@ class Connection(sqlite3.Connection):
 
     dialect = SQLiteDialect()
     versions: dict[str, Any] | None = None
+
+    def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[int | str]], /) -> None:
+        """See ``sql.connection.Connection``."""
+        self.executemany(insertion(table, columns), rows)
 
 
 def address_of(path: Path | None, *, mode: str) -> str:

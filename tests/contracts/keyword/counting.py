@@ -25,6 +25,7 @@ from contracts.samples import (
     fresh_scope,
 )
 from memory_retrievers.backends.sql.ledger import SQLLedger
+from memory_retrievers.models import AnyMemory
 from memory_retrievers.models.selection import NewPassage, Selection
 from memory_retrievers.protocols import KeywordIndex
 from memory_retrievers.text import analyze
@@ -56,6 +57,28 @@ class CountingContract:
         ids = store_facts(ledger, index, texts, scope=scope)
         asked = [place % len(texts) for place in places]
         _tells(index, facts_in(scope), texts, [ids[place] for place in asked], [texts[place] for place in asked])
+
+    def test_what_is_added_in_one_call_counts_as_one_by_one(self, ledger: SQLLedger, index: KeywordIndex) -> None:
+        def memories(one: str, other: str) -> list[AnyMemory]:
+            return [
+                fact("f1", "green tea tea", scope=one),
+                episode("e1", "tea milk", scope=other),
+                fact("f2", "pepper", scope=other),
+                episode("e2", "coffee, milk and milk", scope=one),
+                fact("f3", "milk", scope=one),
+                fact("f4", "...", scope=other),
+            ]
+
+        together = store(ledger, index, memories("a", "b"))
+        alone = [passage for memory in memories("c", "d") for passage in store(ledger, index, [memory])]
+        for selected in (facts_in, episodes_in):
+            for scope, same_scope in (("a", "c"), ("b", "d")):
+                assert index.statistics(_TERMS, selected(scope)) == index.statistics(_TERMS, selected(same_scope))
+                left = index.counts(_TERMS, selected(scope), np.array(together))
+                right = index.counts(_TERMS, selected(same_scope), np.array(alone))
+                assert (left.lengths.tolist(), left.counts.tolist()) == (right.lengths.tolist(), right.counts.tolist())
+        assert index.statistics(_TERMS, facts_in("a")).frequencies == {"tea": 1, "coffe": 0, "milk": 1, "pepper": 0}
+        assert index.verify().problems == ()
 
     def test_nothing_is_known_of_an_empty_scope(self, ledger: SQLLedger, index: KeywordIndex) -> None:
         for selection in (facts_in(), _EVERY, facts_in(include_child_scopes=True)):
