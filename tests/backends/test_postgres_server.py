@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from markdown_it import MarkdownIt
+from patience import PATIENCE
 from postgres_memories import PostgresMemories
 from postgres_server import running_postgres
 
@@ -139,7 +140,7 @@ class TestConnectionLoss:
                     began = time.monotonic()
                     with pytest.raises(BackendError, match=r"^PostgreSQL failed: \w+") as caught:
                         call()
-                    assert time.monotonic() - began < 10
+                    assert time.monotonic() - began < 25  # it is 30 where nothing else is set
                     assert "hush" not in str(caught.value)
                 own.start()
                 memory.remember_fact(scope="c1", fact="User likes more tea", id="f2")
@@ -226,7 +227,7 @@ class TestChroma:
     @staticmethod
     def search_until_asked(memory, asked):
         """Searches are exact until the projection is open and fed."""
-        answered, deadline = len(asked), time.monotonic() + 20
+        answered, deadline = len(asked), time.monotonic() + PATIENCE
         while len(asked) == answered:
             assert time.monotonic() < deadline
             memory.retrieve("coffee 3", scope="c1")
