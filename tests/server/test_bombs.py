@@ -154,11 +154,11 @@ def test_a_large_remember_is_embedded_in_batches_between_which_questions_are_ans
 )
 def test_tens_of_thousands_of_mistakes_are_not_told_one_by_one(client, fields):
     for path in ("add_messages", "remember"):
-        start = time.perf_counter()
+        start = time.process_time()
         answer = client.post(f"/api/v0/{path}", json=of_alice(**fields))
         assert error_of(answer) == (422, "ValidationError")
         assert len(answer.content) < 10_000
-        assert time.perf_counter() - start < 2
+        assert time.process_time() - start < 2
 
 
 class Sent:
