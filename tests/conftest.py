@@ -9,12 +9,13 @@ import random
 import socket
 import subprocess
 import sys
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from blockbuster import BlockBusterFunction, blockbuster_ctx
+from patience import until
+from ports import free_port
 
 from memory_retrievers import AgentMemory, RetrievalSettings, SceneEvent, SemanticMemory
 from memory_retrievers.models import EpisodicMemory, MemoryKey
@@ -110,24 +111,22 @@ def no_blocking():
 @contextlib.contextmanager
 def running_chroma(directory):
     """A Chroma server on a free loopback port; gives the port."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [Path(sys.executable).parent / "chroma", "run", "--path", directory, "--host", "127.0.0.1"]
     with subprocess.Popen(
         [*command, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
         try:
-            deadline = time.monotonic() + 60
-            while time.monotonic() < deadline:
-                assert process.poll() is None, "the server ended"
-                with socket.socket() as probe:
-                    if probe.connect_ex(("127.0.0.1", port)) == 0:
-                        break
-                time.sleep(0.1)
+            until(lambda: process.poll() is not None or _is_listened_at(port), "the start of Chroma")
+            assert process.poll() is None, "the server ended"
             yield port
         finally:
             process.terminate()
+
+
+def _is_listened_at(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @contextlib.contextmanager

@@ -7,7 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
+import psycopg
 import pytest
+from patience import PATIENCE, until
 
 from memory_retrievers import AgentMemory, ConfigurationError, EmbeddingMismatchError, Message
 from memory_retrievers.backends.postgres import PostgresLedger
@@ -17,10 +19,6 @@ from memory_retrievers.tools.registry import LocalToolbox
 from memory_retrievers.tools.tool import ToolContext
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-
-SOON = 0.4
-"""Seconds in which somebody who need not wait is through; who is not by then, waits."""
-
 
 pytestmark = pytest.mark.usefixtures("own_pools")
 
@@ -42,20 +40,31 @@ def held(ledger, *scopes):
     def hold():
         with ledger.transaction(*scopes):
             entered.set()
-            leave.wait(20)
+            assert leave.wait(2 * PATIENCE)
 
     with ThreadPoolExecutor(1) as threads:
         holding = threads.submit(hold)
-        assert entered.wait(10)
+        assert entered.wait(PATIENCE)
         try:
             yield
         finally:
             leave.set()
-            holding.result(20)
+            holding.result(PATIENCE)
 
 
 @pytest.fixture
-def waits():
+def somebody_waits(postgres_url):
+    """Tells whether a connection of the database waits for a lock, as the server knows it."""
+    waiting = (
+        "SELECT EXISTS (SELECT FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database "
+        "WHERE datname = current_database() AND NOT granted)"
+    )
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        yield lambda: connection.execute(waiting).fetchone()[0]
+
+
+@pytest.fixture
+def waits(somebody_waits):
     """Tells whether a transaction has to wait. Whoever had to has its turn in the end."""
     threads = []
 
@@ -68,11 +77,12 @@ def waits():
 
         threads.append(threading.Thread(target=enter))
         threads[-1].start()
-        return not through.wait(SOON)
+        until(lambda: through.is_set() or somebody_waits(), "the transaction, or its wait")
+        return not through.is_set()
 
     yield waits
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
 
 
@@ -169,17 +179,17 @@ CHANGES = {
 def test_tools_of_one_agent_do_not_wait_for_what_is_done_for_another(ann, ledgers, change):
     name, arguments = CHANGES[change]
     with held(ledgers[0], "user/ben"), ThreadPoolExecutor(1) as threads:
-        output = threads.submit(ann.call, name, arguments).result(10)
+        output = threads.submit(ann.call, name, arguments).result(PATIENCE)
     assert not output.is_error, output.artifact
 
 
-def test_tools_of_one_scope_wait_for_each_other(ann, ledgers):
+def test_tools_of_one_scope_wait_for_each_other(ann, ledgers, somebody_waits):
     with ThreadPoolExecutor(1) as threads:
         with held(ledgers[0], "user/ann"):
             calling = threads.submit(ann.call, "memory_delete", {"ids": ["f3"]})
-            with pytest.raises(TimeoutError):
-                calling.result(SOON)
-        assert calling.result(10).artifact["deleted_ids"] == ["f3"]
+            until(somebody_waits, "the wait")
+            assert not calling.done()
+        assert calling.result(PATIENCE).artifact["deleted_ids"] == ["f3"]
 
 
 @pytest.mark.parametrize(
@@ -191,7 +201,7 @@ def test_tools_of_one_scope_wait_for_each_other(ann, ledgers):
     ],
 )
 def test_a_memory_that_is_moved_while_a_tool_waits_for_its_turn_is_found_where_it_is_then(
-    ann, postgres_url, name, arguments
+    ann, postgres_url, somebody_waits, name, arguments
 ):
     with (
         AgentMemory.connect(postgres_url, embedder=HashEmbedder()) as other,
@@ -199,10 +209,10 @@ def test_a_memory_that_is_moved_while_a_tool_waits_for_its_turn_is_found_where_i
     ):
         with inside(other).ledger.transaction():
             calling = threads.submit(ann.call, name, arguments)
-            with pytest.raises(TimeoutError):
-                calling.result(SOON)
+            until(somebody_waits, "the wait")
+            assert not calling.done()
             other.manager.move([other.get("f1", scope="user/ann")], target_scope="user/ann/elsewhere")
-        output = calling.result(10)
+        output = calling.result(PATIENCE)
         assert not output.is_error, output.artifact
         assert other.verify().ok
         left = {each.id: each.fact for each in other.list("user/ann/elsewhere").memories}

@@ -1,9 +1,9 @@
 """A second server that follows the first: it is looked into, takes over, or holds what was there at a moment."""
 
-import time
 from datetime import UTC, datetime
 
 import pytest
+from patience import until
 from postgres_server import base_backup, running_backup, running_postgres
 from typer.testing import CliRunner
 
@@ -38,10 +38,7 @@ def facts(memory, scope="c1"):
 
 
 def wait_until(holds):
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(holds)
 
 
 class TestReadOnly:

@@ -6,9 +6,11 @@ from contextlib import closing, contextmanager, suppress
 
 import psycopg
 import pytest
+from patience import PATIENCE
 
 from memory_retrievers import AgentMemory, BackendError, ConfigurationError, MemoryRetrieversError, Message
 from memory_retrievers.backends.postgres import database, migrations
+from memory_retrievers.backends.postgres.connection import Pool
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.models.management import Association, AssociationType
@@ -364,7 +366,11 @@ class TestHoldingOthersUp:
 
     @pytest.fixture
     def store(self, server, name, monkeypatch):
+        def patient(address, *, patience, **given):
+            return Pool(address, patience=PATIENCE, **given)
+
         monkeypatch.setattr(database, "_PATIENCE", 1.0)
+        monkeypatch.setattr(database, "Pool", patient)  # what is given up so soon are locks, and no connections
         with filled(server, name) as memory:
             yield memory
 
@@ -386,7 +392,7 @@ class TestHoldingOthersUp:
             while not (ended := server.run(shown("SELECT DISTINCT pg_terminate").rstrip().rstrip(";"), database=name)):
                 assert not waiting.done()
             assert [row[:2] for row in ended] == [(True, "tenant_a")]
-            assert waiting.result(20)[0][0] > 0
+            assert waiting.result(PATIENCE)[0][0] > 0
 
     def test_a_migration_that_is_not_let_in_gives_up(self, server, name, tenant, monkeypatch):
         monkeypatch.setattr(migrations, "_PATIENCE", 1)

@@ -73,7 +73,7 @@ def test_a_store_in_a_database_is_served(postgres_url):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         line = process.stdout.readline()
         process.kill()
-        _, error = process.communicate(timeout=20)
+        _, error = process.communicate(timeout=60)
     assert line.startswith(f"serving {Place.named(postgres_url)} at http://127.0.0.1:"), error
 
 

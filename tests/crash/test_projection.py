@@ -86,5 +86,5 @@ def test_a_store_is_verified_while_chroma_is_being_opened_in_the_background(writ
     monkeypatch.setattr(RustBindingsAPI, "start", slow_start)
     with opened(store, dense="auto") as memory:
         memory.retrieve("tea", scope="team", record=False)
-        assert opening.wait(10)
+        assert opening.wait(60)
         assert memory.verify().problems == ()

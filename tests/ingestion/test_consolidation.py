@@ -523,7 +523,7 @@ class TestOthersAtTheSameTime:
 
     def test_two_threads_learn_everything_once(self, memory, consolidator, tell):
         tell()
-        barrier = threading.Barrier(2, timeout=30)
+        barrier = threading.Barrier(2, timeout=60)
         made = [
             consolidator(answer(new(text)), meanwhile=barrier.wait) for text in ("User has a cat", "User owns a boat")
         ]

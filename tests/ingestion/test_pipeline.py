@@ -4,6 +4,7 @@ import threading
 from datetime import timedelta
 
 import pytest
+from patience import PATIENCE
 
 from memory_retrievers import (
     AgentMemory,
@@ -247,14 +248,14 @@ def test_flush_waits_for_whoever_works_on_the_queue(pipeline, segmenter, said):
     class Waits:
         def segment(self, messages, background):
             entered.set()
-            leave.wait(10)
+            assert leave.wait(2 * PATIENCE)
             return segmenter.segment(messages, background)
 
     pipeline._segmenter = Waits()
     pipeline.push("c", said(20))
     first = threading.Thread(target=pipeline.process, args=("c",))
     first.start()
-    assert entered.wait(10)
+    assert entered.wait(PATIENCE)
     flushed = []
     second = threading.Thread(target=lambda: flushed.append(pipeline.flush("c")))
     second.start()
@@ -507,7 +508,7 @@ def test_a_model_that_learns_from_one_scope_holds_up_no_other(clock, said):
         def generate(self, system, user, schema):
             if schema is ConsolidationAnswer:
                 entered.set()
-                leave.wait(20)
+                assert leave.wait(2 * PATIENCE)
                 return {"facts": []}
             return {"segments": []}
 
@@ -520,9 +521,9 @@ def test_a_model_that_learns_from_one_scope_holds_up_no_other(clock, said):
         second = threading.Thread(target=memory.process_due, args=("b",))
         first.start()
         try:
-            assert entered.wait(20)
+            assert entered.wait(PATIENCE)
             second.start()
-            second.join(5)
+            second.join(PATIENCE)
             assert not second.is_alive()
         finally:
             leave.set()

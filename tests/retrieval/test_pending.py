@@ -5,13 +5,11 @@ import threading
 
 import pytest
 from contracts.samples import THREADS, at_once, review
+from patience import PATIENCE
 
 from memory_retrievers.errors import BackendError
 from memory_retrievers.retrieval import retriever
 from memory_retrievers.retrieval.retriever import PendingReviewBuffer
-
-PATIENCE = 30
-"""Seconds to wait for what should happen at once, before the test fails."""
 
 
 class Batches:

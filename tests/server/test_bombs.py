@@ -3,11 +3,13 @@
 import json
 import resource
 import time
+import types
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from memory_retrievers import AgentMemory
+from memory_retrievers.server import app as application
 from memory_retrievers.server import create_app, responses
 from memory_retrievers.server.bodies import MAX_REMEMBERED
 from memory_retrievers.server.guard import Guard
@@ -117,7 +119,7 @@ class Interrupted(HashEmbedder):
             self.batches.append([len(text) for text in texts])
             with ThreadPoolExecutor(1) as other:
                 asked = other.submit(self.memory.retrieve, "otter", scope="user/alice", record=False)
-                self.found.append(len(asked.result(10).semantic))
+                self.found.append(len(asked.result(60).semantic))
             if self.fails and len(self.batches) == 3:
                 raise OSError("the model is gone")
         return super().embed_documents(texts)
@@ -152,11 +154,11 @@ def test_a_large_remember_is_embedded_in_batches_between_which_questions_are_ans
 )
 def test_tens_of_thousands_of_mistakes_are_not_told_one_by_one(client, fields):
     for path in ("add_messages", "remember"):
-        start = time.perf_counter()
+        start = time.process_time()
         answer = client.post(f"/api/v0/{path}", json=of_alice(**fields))
         assert error_of(answer) == (422, "ValidationError")
         assert len(answer.content) < 10_000
-        assert time.perf_counter() - start < 2
+        assert time.process_time() - start < 2
 
 
 class Sent:
@@ -247,7 +249,8 @@ def test_the_document_is_not_made_without_bound_for_whom_nobody_knows(memory):
 
 
 def test_whether_the_server_is_ready_is_found_out_once_a_second_and_without_a_count(memory, monkeypatch):
-    statements = []
+    statements, now = [], [0.0]
+    monkeypatch.setattr(application, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
     database = inside(memory).ledger.database
     with serving(memory) as client:
         read = database.read
@@ -258,9 +261,10 @@ def test_whether_the_server_is_ready_is_found_out_once_a_second_and_without_a_co
 
         monkeypatch.setattr(type(memory), "stats", lambda *_: pytest.fail("it counts"))
         monkeypatch.setattr(database, "read", noted)
-        found = [client.get("/readyz") for _ in range(50)]
-    assert {answer.status_code for answer in found} == {200}
-    assert 1 <= len(statements) <= 2
+        for second in (1.0, 2.0):
+            now[0] = second
+            assert {client.get("/readyz").status_code for _ in range(50)} == {200}
+            assert len(statements) == second
 
 
 async def test_what_a_shared_check_found_holds_for_a_while_failures_too():

@@ -1,10 +1,8 @@
 """A real MCP client against the installed command, over standard input and output and over HTTP on loopback."""
 
 import asyncio
-import contextlib
 import json
 import os
-import random
 import socket
 import subprocess
 import sys
@@ -13,6 +11,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
+from ports import free_port
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.errors import NotFoundError
@@ -73,14 +73,6 @@ async def over_http(store, *options):
         yield session, told(await session.initialize())
 
 
-def free_port():
-    """One that nobody is given by chance until the server listens: the system hands out those from 32,768 on."""
-    for port in random.sample(range(10_000, 32_000), 100):
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
-    raise AssertionError("no port is free")
-
-
 @asynccontextmanager
 async def started(store, *options):
     """A server in a process of its own, and its address."""
@@ -92,7 +84,7 @@ async def started(store, *options):
     finally:
         if process.returncode is None:
             process.terminate()
-        await asyncio.wait_for(process.wait(), timeout=30)
+        await asyncio.wait_for(process.wait(), timeout=PATIENCE)
 
 
 @asynccontextmanager
@@ -102,7 +94,7 @@ async def listening(store, *options):
 
 
 async def answering(started, port):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         assert started.returncode is None, "the server has ended"
         try:
@@ -279,7 +271,7 @@ async def test_a_retrieval_just_before_a_signal_is_filed_for_review_and_the_stor
             await session.initialize()
             await session.call_tool("retrieve_memory", {"query": "nightly import"})
             process.terminate()
-        assert await asyncio.wait_for(process.wait(), timeout=60) == 0
+        assert await asyncio.wait_for(process.wait(), timeout=PATIENCE) == 0
     with AgentMemory.open(store[0], embedder=HashEmbedder()) as memory:
         assert [review.query for review in memory.pending_reviews(ALICE)] == ["nightly import"]
 
@@ -289,7 +281,10 @@ def test_a_port_that_is_taken_is_said_in_one_sentence(store):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = subprocess.run(
-            [COMMAND, *serving(store[0], "--http", "--port", str(port))], capture_output=True, text=True, timeout=60
+            [COMMAND, *serving(store[0], "--http", "--port", str(port))],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
         )
 
     assert (done.returncode, done.stdout) == (2, "")
@@ -299,7 +294,7 @@ def test_a_port_that_is_taken_is_said_in_one_sentence(store):
 
 def test_listening_beyond_this_machine_takes_a_token(store):
     done = subprocess.run(
-        [COMMAND, *serving(store[0], "--http", "--host", "192.0.2.1")], capture_output=True, text=True, timeout=60
+        [COMMAND, *serving(store[0], "--http", "--host", "192.0.2.1")], capture_output=True, text=True, timeout=PATIENCE
     )
 
     assert done.returncode == 2

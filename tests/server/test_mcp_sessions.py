@@ -4,17 +4,19 @@ import contextlib
 import gc
 import socket
 import threading
-import time
+import types
 
 import httpx
 import pytest
 import uvicorn
+from patience import A_LONG_TIME, PATIENCE, until
 
 from memory_retrievers.server.connections import configuration, listening
 from memory_retrievers.server.mcp import McpOffer
 from memory_retrievers.server.settings import McpSettings
 
 mcp_sdk = pytest.importorskip("memory_retrievers.server.mcp_sdk")
+mcp_sessions = pytest.importorskip("memory_retrievers.server.mcp_sessions")
 pytest.importorskip("mcp")
 
 pytestmark = [
@@ -24,7 +26,8 @@ pytestmark = [
 ]
 
 TOKEN = "s3cret-for-mcp"  # noqa: S105
-PATIENCE = 20
+LIMITS = dict.fromkeys(("header_seconds", "body_seconds", "keep_alive_seconds"), A_LONG_TIME)
+"""Those that a test does not name: what ends a connection can only be the limit that it names."""
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +39,7 @@ def _nothing_is_left_to_other_tests():
 @contextlib.contextmanager
 def served(memory, *, token=None, **settings):
     """The address of an MCP server in a thread, as ``serve_http`` runs it."""
-    chosen = McpSettings(**settings)
+    chosen = McpSettings(**LIMITS | settings)
     app = mcp_sdk.http_app(McpOffer(memory, scope="user/alice"), token=token, settings=chosen)
     server = uvicorn.Server(configuration(app, chosen, shutdown_seconds=1))
     with listening("127.0.0.1", 0) as listener:
@@ -85,16 +88,36 @@ def test_sessions_are_bounded_in_number_and_those_there_are_go_on(memory):
         assert session_of(begin(sender, url)) not in sessions
 
 
+@pytest.fixture
+def later(monkeypatch):
+    """The clock of the sessions stands still; it is set forward by so many seconds."""
+    now = [0.0]
+    clock = types.SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr(mcp_sdk, "time", clock)
+
+    def later(seconds):
+        now[0] += seconds
+
+    return later
+
+
+@pytest.fixture
+def _looks_often(monkeypatch):
+    """Idle sessions are looked for all the time."""
+    monkeypatch.setattr(mcp_sessions, "_LOOKS_PER_PERIOD", 100 * A_LONG_TIME)
+
+
+@pytest.mark.usefixtures("_looks_often")
 @pytest.mark.parametrize("token", [None, TOKEN])
-def test_an_idle_session_ends_and_one_that_is_used_does_not(memory, token):
+def test_an_idle_session_ends_and_one_that_is_used_does_not(memory, later, token):
     known = {} if token is None else {"Authorization": f"Bearer {token}"}
-    with served(memory, token=token, max_sessions=2, session_seconds=1.5) as url, client(**known) as sender:
+    with served(memory, token=token, max_sessions=2, session_seconds=A_LONG_TIME) as url, client(**known) as sender:
         used, idle = (session_of(begin(sender, url)) for _ in range(2))
-        for _ in range(8):
-            time.sleep(0.4)
+        for _ in range(5):
+            later(A_LONG_TIME / 3)
             assert listed(sender, url, used) == 200
+        until(lambda: begin(sender, url).status_code == 200, "room for another session")
         assert listed(sender, url, idle) in {400, 404}
-        begin(sender, url)
         assert listed(sender, url, used) == 200
 
 
@@ -106,12 +129,14 @@ def test_a_request_that_fails_leaves_no_session(memory):
             session_of(begin(sender, url))
 
 
-def test_what_is_kept_of_sessions_goes_with_them(memory):
-    with served(memory, max_sessions=200, session_seconds=0.5) as url, client() as sender:
+@pytest.mark.usefixtures("_looks_often")
+def test_what_is_kept_of_sessions_goes_with_them(memory, later):
+    with served(memory, max_sessions=20, session_seconds=A_LONG_TIME) as url, client() as sender:
         for _ in range(20):
             session_of(begin(sender, url))
-        time.sleep(2)
-        assert begin(sender, url).status_code == 200
+        for _ in range(40):
+            later(A_LONG_TIME)
+            until(lambda: begin(sender, url).status_code == 200, "room for another session")
 
 
 @pytest.mark.parametrize(
@@ -132,11 +157,10 @@ def test_nothing_of_a_body_is_read_without_the_token(memory):
 
 def test_headers_and_bodies_have_the_same_deadlines_as_with_http(memory):
     head = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-    with served(memory, header_seconds=0.5, body_seconds=0.5, keep_alive_seconds=1) as url:
-        port = int(url.split(":")[2].partition("/")[0])
-        for begun in (head, head + b"Content-Length: 1000\r\n\r\n{"):
+    body = head + b"Content-Length: 1000\r\n\r\n{"
+    for limits, begun in (({"header_seconds": 0.5}, head), ({"body_seconds": 0.5}, body)):
+        with served(memory, **limits) as url:
+            port = int(url.split(":")[2].partition("/")[0])
             with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
                 connection.sendall(begun)
-                start = time.monotonic()
                 assert connection.recv(65_536).startswith(b"HTTP/1.1 408")
-                assert time.monotonic() - start < 5

@@ -6,12 +6,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
+from patience import PATIENCE, until
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.errors import ConfigurationError
@@ -29,7 +29,7 @@ def test_a_server_serves_until_a_signal_and_leaves_a_store_that_opens(tmp_path, 
     with subprocess.Popen([*COMMAND, *HASHED, "--store", str(store)], stdout=subprocess.PIPE, text=True) as process:
         try:
             address = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline()).group()
-            with httpx.Client(base_url=address, timeout=30) as client:
+            with httpx.Client(base_url=address, timeout=PATIENCE) as client:
                 body = {"conversation_id": "user/alice", "facts": [{"id": "f1", "fact": "User lives in Lyon"}]}
                 assert client.post("/api/v0/remember", json=body).status_code == 200
                 message = {"role": "user", "content": "Hello."}
@@ -38,7 +38,7 @@ def test_a_server_serves_until_a_signal_and_leaves_a_store_that_opens(tmp_path, 
                 asked = {"conversation_id": "user/alice", "query": "Lyon"}
                 assert "User lives in Lyon" in client.post("/api/v0/retrieve_memory", json=asked).text
             process.send_signal(number)
-            assert process.wait(30) == 0
+            assert process.wait(PATIENCE) == 0
         finally:
             process.kill()
     with AgentMemory.open(store, embedder=HashEmbedder()) as memory:
@@ -62,7 +62,7 @@ print("ended")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_in_the_moment_after_the_announcement_ends_a_server(tmp_path, number):
     command = [sys.executable, "-c", AT_ONCE, str(tmp_path / "store"), str(int(number))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", "")
     with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder()) as memory:
         assert memory.verify().ok
@@ -102,9 +102,19 @@ class SlowEmbedder(HashEmbedder):
     def embed_documents(self, texts):
         if len(texts) > 100 and not os.path.exists(os.environ["BEGUN"]):
             pathlib.Path(os.environ["BEGUN"]).touch()
-            time.sleep(2)
+            while not os.path.exists(os.environ["GO_ON"]):
+                time.sleep(0.01)
         return super().embed_documents(texts)
 """
+
+
+def refuses(address):
+    """Whether a server takes no more requests."""
+    try:
+        httpx.get(f"{address}/healthz", timeout=PATIENCE)
+    except httpx.ConnectError:
+        return True
+    return False
 
 
 @pytest.mark.enable_socket
@@ -113,7 +123,8 @@ def test_a_write_that_is_under_way_is_finished_before_the_server_ends(tmp_path):
     (tmp_path / "slow_embedder.py").write_text(SLOW, "utf-8")
     command = [*COMMAND, "--embedder", "slow_embedder:SlowEmbedder", "--embedder-id", "slow", "--store", str(store)]
     begun = tmp_path / "begun"
-    environment = os.environ | {"PYTHONPATH": str(tmp_path), "BEGUN": str(begun)}
+    go_on = tmp_path / "go on"
+    environment = os.environ | {"PYTHONPATH": str(tmp_path), "BEGUN": str(begun), "GO_ON": str(go_on)}
     facts = [{"id": f"f{number}", "fact": f"Fact number {number}"} for number in range(256)]
     with (
         subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process,
@@ -122,14 +133,16 @@ def test_a_write_that_is_under_way_is_finished_before_the_server_ends(tmp_path):
         try:
             address = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline()).group()
             body = {"conversation_id": "user/alice", "facts": facts}
-            answer = executor.submit(httpx.post, f"{address}/api/v0/remember", json=body, timeout=60)
-            while not begun.exists():
-                assert not answer.done(), "it was refused, or too quick to be under way"
-                time.sleep(0.05)
+            answer = executor.submit(httpx.post, f"{address}/api/v0/remember", json=body, timeout=PATIENCE)
+            until(lambda: begun.exists() or answer.done(), "the write")
+            assert not answer.done(), "it was refused"
             process.send_signal(signal.SIGTERM)
-            assert answer.result(60).status_code == 200
-            assert process.wait(60) == 0
+            until(lambda: refuses(address), "the server's end")
+            go_on.touch()
+            assert answer.result(PATIENCE).status_code == 200
+            assert process.wait(PATIENCE) == 0
         finally:
+            go_on.touch()
             process.kill()
     with AgentMemory.open(store, embedder=HashEmbedder(), embedder_id="slow") as memory:
         assert memory.stats("user/alice").facts == 256

@@ -9,6 +9,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from patience import PATIENCE
 
 from memory_retrievers import (
     AgentMemory,
@@ -81,7 +82,7 @@ opening.start()
 begun.wait()
 child = os.fork()
 if child == 0:
-    signal.alarm(20)
+    signal.alarm(60)
     AgentMemory.open(sys.argv[2], embedder=HashEmbedder()).close()
     os._exit(0)
 _, status = os.waitpid(child, 0)
@@ -217,7 +218,7 @@ def test_a_handle_carried_over_a_fork_is_refused_and_the_parent_is_unharmed(stor
 def test_a_child_forked_while_a_thread_opens_a_store_can_open_another(store, tmp_path):
     store.mkdir()
     arguments = [sys.executable, "-c", FORK_WHILE_OPENING, str(store), str(tmp_path / "other")]
-    subprocess.run(arguments, capture_output=True, check=True, timeout=60)
+    subprocess.run(arguments, capture_output=True, check=True, timeout=2 * PATIENCE)
 
 
 def test_what_waits_is_written_when_the_program_ends_without_closing(store):
@@ -225,7 +226,7 @@ def test_what_waits_is_written_when_the_program_ends_without_closing(store):
         "for line in sys.stdin:",
         "memory.remember_episode(scope='c1', summary='Lyon')\nmemory.retrieve('Lyon', scope='c1')\nsys.exit()\nfor line in ():",
     )
-    subprocess.run([sys.executable, "-c", code, str(store)], capture_output=True, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code, str(store)], capture_output=True, check=True, timeout=2 * PATIENCE)
     with opened(store) as memory:
         assert len(memory.pending_reviews("c1")) == 1
 
@@ -236,24 +237,24 @@ def test_a_store_whose_worker_takes_long_to_end_holds_up_no_other_store(store, t
     def slow(record):
         if isinstance(record, EpisodicDraft):
             working.set()
-            assert may_end.wait(30)
+            assert may_end.wait(2 * PATIENCE)
         return record
 
     memory = opened(store, before_store=slow)
     memory.add_messages("c1", [Message(role="user", content=f"Message {n}") for n in range(40)])
     memory.start_worker()
-    assert working.wait(30)
+    assert working.wait(PATIENCE)
     with ThreadPoolExecutor() as threads:
         closing = threads.submit(memory.close)
         try:
-            threads.submit(lambda: opened(tmp_path / "other").close()).result(timeout=20)
+            threads.submit(lambda: opened(tmp_path / "other").close()).result(timeout=PATIENCE)
             again = threads.submit(opened, store)
             assert not closing.done()
             assert not again.done()
         finally:
             may_end.set()
-        closing.result(timeout=30)
-        again.result(timeout=30).close()
+        closing.result(timeout=PATIENCE)
+        again.result(timeout=PATIENCE).close()
 
 
 def test_a_store_that_cannot_write_what_waits_is_closed_all_the_same(store):

@@ -7,9 +7,11 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
+from patience import PATIENCE, until
 
 from memory_retrievers import (
     AgentMemory,
@@ -83,7 +85,7 @@ class Gated(HashEmbedder):
     def embed_query(self, text):
         if "gate" in text:
             self.come.set()
-            assert self.go.wait(60)
+            assert self.go.wait(PATIENCE)
         return super().embed_query(text)
 
 
@@ -366,13 +368,19 @@ def test_a_search_never_mixes_the_two_embedders_and_no_write_is_lost(memory, new
             memory.update(f"f{250 + thread}", scope="c1", importance=0.5)
         return written
 
+    def answered(count):
+        return len(searches) >= count or any(reader.done() for reader in readers)
+
     with ThreadPoolExecutor(5) as executor:
         readers = [executor.submit(search) for _ in range(3)]
         writers = [executor.submit(write, thread) for thread in range(2)]
         try:
             for round_ in range(4):
                 embedder, name = ((new, "new"), (HashEmbedder(256), "large"))[round_ % 2]
-                memory.reembed(embedder, embedder_id=name)
+                enough = partial(answered, len(searches) + 3)  # so that every move has searches in its midst
+                memory.reembed(
+                    embedder, embedder_id=name, progress=lambda done, total, enough=enough: until(enough, "a search")
+                )
         finally:
             stop.set()
         for reader in readers:
@@ -392,7 +400,7 @@ def test_a_question_embedded_before_the_change_is_embedded_again_after_it(store,
     with AgentMemory.open(store, embedder=gated, embedder_id="large") as memory, ThreadPoolExecutor(1) as executor:
         fill(memory)
         answer = executor.submit(nearest, memory, f"gate {text(7)}")
-        assert gated.come.wait(60)
+        assert gated.come.wait(PATIENCE)
         memory.reembed(new, embedder_id="new")
         gated.go.set()
         assert answer.result() == "f7"
@@ -411,7 +419,7 @@ def test_a_text_embedded_before_the_change_is_embedded_again_after_it(store, wri
     with AgentMemory.open(store, embedder=gated, embedder_id="large") as memory, ThreadPoolExecutor(1) as executor:
         fill(memory)
         written = executor.submit(write, memory)
-        assert gated.come.wait(60)
+        assert gated.come.wait(PATIENCE)
         memory.reembed(HashEmbedder(64), embedder_id="small")
         gated.go.set()
         id = written.result().id
@@ -438,7 +446,7 @@ def test_a_second_one_at_the_same_time_is_refused(store):
         memory.remember_fact(scope="c1", fact="the gate is open")
         gated = Gated(64)
         first = executor.submit(memory.reembed, gated, embedder_id="small")
-        assert gated.come.wait(60)
+        assert gated.come.wait(PATIENCE)
         with opened(store) as second, pytest.raises(ConfigurationError, match="being re-embedded already"):
             second.reembed(HashEmbedder(32), embedder_id="smaller")
         gated.go.set()
@@ -544,7 +552,7 @@ def test_who_looks_keeps_no_vector_of_a_search_that_the_change_overtook(store):
         fill(writer)
         with AgentMemory.open(store, embedder=gated, embedder_id="large", read_only=True) as memory:
             overtaken = executor.submit(nearest, memory, f"gate {text(7)}")
-            assert gated.come.wait(60)
+            assert gated.come.wait(PATIENCE)
             writer.reembed(HashEmbedder(64), embedder_id="small")
             gated.go.set()
             with pytest.raises(EmbeddingMismatchError, match="'small', not 'large'"):

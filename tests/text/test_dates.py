@@ -201,9 +201,9 @@ def test_the_end_of_what_is_looked_at_is_told_as_by_one_pattern(text):
 
 @pytest.mark.parametrize("piece", ["1", "三", "a ", "in the last ", "vor ", "letzte ", "12/"])
 def test_no_text_takes_long_to_look_through(piece):
-    started = time.perf_counter()
+    started = time.process_time()
     tells_time(piece * 100_000)
-    assert time.perf_counter() - started < 5  # looking from each character to the end would take minutes
+    assert time.process_time() - started < 5  # looking from each character to the end would take minutes
 
 
 def test_a_day_is_written_in_english_and_in_universal_time_without_padding():

@@ -8,6 +8,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 from contracts.samples import NOW, SCOPE, add, fact, facts_in
+from patience import PATIENCE, until
 
 from memory_retrievers import AgentMemory, BackendError, IndexOutOfStepError, RetrievalSettings, SemanticMemory
 from memory_retrievers.backends.chroma import feeder as feeding
@@ -93,10 +94,7 @@ def same_as_exact(index, ledger, selection=None, *, limit=10):
 
 
 def wait_until_ready(index):
-    deadline = time.monotonic() + 30
-    while not index._feeder.ready:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: index._feeder.ready, "the feeding")
 
 
 def test_a_small_scope_never_asks_the_projection(ledger, index, projection):
@@ -136,10 +134,7 @@ def test_many_waiting_passages_wake_the_feeder(ledger, index, projection, monkey
     wait_until_ready(index)
     store(ledger, 30, first=50)
     same_as_exact(index, ledger)
-    deadline = time.monotonic() + 30
-    while ledger.outbox.waiting(at_most=1):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: not ledger.outbox.waiting(at_most=1), "the feeding")
     assert projection.count() == 80
     same_as_exact(index, ledger)
 
@@ -317,14 +312,15 @@ def test_purging_does_not_wait_for_a_long_feed(tmp_path, monkeypatch):
     def slow_put(passages):
         put(passages)
         puts.append(len(passages))
-        began.set()
-        time.sleep(0.1)
+        if not began.is_set():
+            began.set()
+            assert index._feeder._stop.wait(PATIENCE)  # as slow as it takes for the purge to come
 
     monkeypatch.setattr(projection, "put", slow_put)
     index.search(QUESTION, facts_in(), limit=10)
-    assert began.wait(30)
+    assert began.wait(PATIENCE)
     index.purge()
-    assert len(puts) < 20
+    assert puts == [10]  # what was under way
     assert not (tmp_path / "chroma").exists()
     same_as_exact(index, ledger)
     wait_until_ready(index)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 import uvicorn
+from patience import PATIENCE
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.server import AccessToken, Right, ServerSettings, create_app
@@ -62,7 +63,7 @@ def listening(app):
         yield f"http://{host}:{port}"
     finally:
         server.should_exit = True
-        thread.join(timeout=30)
+        thread.join(timeout=PATIENCE)
 
 
 def application(memory, **rules):
@@ -88,7 +89,7 @@ def memory(served):
 
 @pytest.fixture
 def remote(served):
-    with RemoteMemory(served[1], WRITER) as remote:
+    with RemoteMemory(served[1], WRITER, timeout=PATIENCE) as remote:
         yield remote
 
 

@@ -3,6 +3,7 @@
 import socket
 
 import pytest
+from patience import PATIENCE
 
 from memory_retrievers import Message
 from memory_retrievers.errors import BackendError, ValidationError
@@ -57,7 +58,7 @@ def pauses():
 
 @pytest.fixture
 def remote(stumbling, pauses, tokens):
-    with RemoteMemory(stumbling[1], tokens["writer"], retries=2, sleep=pauses.append) as remote:
+    with RemoteMemory(stumbling[1], tokens["writer"], timeout=PATIENCE, retries=2, sleep=pauses.append) as remote:
         yield remote
 
 
@@ -70,18 +71,18 @@ def test_a_read_is_sent_again_while_the_server_is_busy_and_waits_as_long_as_it_s
     assert pauses == [3, 3]
 
 
-@pytest.mark.parametrize(("fault", "timeout"), [(503, 10), ("done, but never answered", 2)], ids=str)
+@pytest.mark.parametrize(("fault", "timeout"), [(503, PATIENCE), ("done, but never answered", 2)], ids=str)
 def test_a_write_is_sent_again_under_the_same_key_and_done_once(stumbling, tokens, pauses, fault, timeout):
     door, url, memory = stumbling
-    with RemoteMemory(url, tokens["writer"], timeout=timeout, sleep=pauses.append) as remote:
+    with RemoteMemory(url, tokens["writer"], timeout=timeout, retries=20, sleep=pauses.append) as remote:
         door.faults = [fault]
         queued = remote.add_messages("c1", SAID)
 
         assert (queued.accepted, queued.queued) == (1, 1)
         assert memory.stats("c1").queued_messages == 1
-        first, second = door.keys
-        assert first == second
+        (first,) = set(door.keys)
         assert first
+        assert len(door.keys) == 2 if timeout == PATIENCE else len(door.keys) >= 2  # a short one may pass once more
         remote.add_messages("c1", SAID)
         assert door.keys[-1] not in {None, first}
 
