@@ -20,7 +20,6 @@ from memory_retrievers.models.scenes import (
     SceneDetails,
     SceneEvent,
 )
-from memory_retrievers.storage.drafts import completed_scene
 from memory_retrievers.text import caseless, one_line
 
 
@@ -155,12 +154,11 @@ def drafts_of(scope: str, events: Sequence[SceneEvent]) -> list[EpisodicDraft]:
 
 def _draft_of(scope: str, event: SceneEvent, place: int) -> EpisodicDraft:
     weight = (event.importance - 1) / (MOST_STARS - 1)
-    details = SceneDetails(**{name: getattr(event, name) for name in SceneDetails.model_fields})
     return EpisodicDraft(
         scope=scope,
         id=event.id,
         summary=event.summary,
         surprise=weight,
         importance=weight,
-        scene=completed_scene(details, place=place),
+        scene=event.completed(place=place),
     )

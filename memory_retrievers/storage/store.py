@@ -10,14 +10,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
+import uuid_utils
+
+from memory_retrievers import fsrs
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
-from memory_retrievers.models import AnyMemory, Draft, MemoryKey, SemanticMemory, scopes
+from memory_retrievers.models import AnyMemory, Draft, EpisodicDraft, EpisodicMemory, MemoryKey, SemanticMemory, scopes
 from memory_retrievers.models.memories import changed
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.selection import TURN, NewPassage, Passage
 from memory_retrievers.protocols import Clock, Embedder, KeywordIndex, VectorIndex
-from memory_retrievers.storage.drafts import complete
 from memory_retrievers.storage.embedder import StoreEmbedder
 from memory_retrievers.storage.tracing import EMBED, span
 from memory_retrievers.text.passages import PassageText, Searched, passage_texts, with_vectors
@@ -96,6 +98,7 @@ class MemoryStore:
 
         Raises:
             ConfigurationError: ``before_store`` gave something that is no such record, or moved it to another scope.
+            pydantic.ValidationError: A field of what it gave breaks a rule.
         """
         if self._before_store is None:
             return record
@@ -106,7 +109,9 @@ class MemoryStore:
             raise ConfigurationError(
                 f"before_store was given a {type(record).__name__} and must give one of the same scope, or None"
             )
-        return kept
+        if kept is record:
+            return record
+        return kept.model_copy(update=dict(kept))  # type: ignore[return-value]  # of that class; all of it is checked
 
     def get(self, id: str, *, scope: str) -> AnyMemory:
         """Return the memory of this id in this scope, whatever its state, unless it has expired.
@@ -509,6 +514,53 @@ class MemoryStore:
             there = self.ledger.present([key for review in reviews for key in review.memories])
             kept = [replace(review, memories=tuple(filter(there.__contains__, review.memories))) for review in reviews]
             self.ledger.add_pending_reviews([review for review in kept if review.memories])
+
+
+def complete(draft: Draft, *, now: datetime) -> AnyMemory:
+    """Return the draft with all missing ids, times and forgetting states filled in.
+
+    Raises:
+        ValidationError: Its scope is malformed.
+        pydantic.ValidationError: Its metadata is no longer JSON.
+    """
+    scopes.parse(draft.scope)
+    created_at = draft.created_at or now
+    filled: dict[str, object] = {
+        "id": draft.id or str(uuid_utils.uuid7()),
+        "created_at": created_at,
+        "updated_at": draft.updated_at or created_at,
+    }
+    model: type[AnyMemory] = SemanticMemory
+    if isinstance(draft, EpisodicDraft):
+        model, filled = EpisodicMemory, filled | _episode_defaults(draft, created_at)
+    else:
+        filled["valid_at"] = draft.valid_at or created_at
+    # what a draft holds was checked when it was made; its metadata can have been changed since
+    memory = model.trusted(
+        {name: filled[name] if name in filled else getattr(draft, name) for name in model.model_fields}
+    )
+    return memory.model_copy(update={"metadata": draft.metadata}) if draft.metadata else memory
+
+
+def _episode_defaults(draft: EpisodicDraft, created_at: datetime) -> dict[str, object]:
+    messages = tuple(
+        Message.trusted({"role": message.role, "content": message.content, "timestamp": draft.end_at or created_at})
+        if message.timestamp is None
+        else message
+        for message in draft.messages
+    )
+    state = fsrs.initial_state(surprise=draft.surprise)
+    return {
+        "messages": messages,
+        "start_at": draft.start_at or (messages[0].timestamp if messages else created_at),
+        "end_at": draft.end_at or (messages[-1].timestamp if messages else created_at),
+        "stability": draft.stability or state.stability,
+        "difficulty": draft.difficulty or state.difficulty,
+        "last_reviewed_at": draft.last_reviewed_at or created_at,
+        "scene": None if draft.scene is None else draft.scene.completed(),
+        # what happens in a story is no fact about anybody
+        "consolidated_at": draft.consolidated_at or (None if draft.scene is None else created_at),
+    }
 
 
 def affected_scopes(changes: Iterable[tuple[str, bool]]) -> set[str]:
