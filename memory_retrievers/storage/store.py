@@ -299,15 +299,15 @@ class MemoryStore:
         drafts: Sequence[Draft],
         *,
         replace: bool = False,
-        together: Callable[[list[AnyMemory]], None] | None = None,
+        together: Callable[[list[AnyMemory], list[list[NewPassage]]], None] | None = None,
     ) -> list[AnyMemory]:
         """Embed drafts in batches and store them in one transaction.
 
         Args:
             drafts: What to store.
             replace: Forget the memories whose scope and id the drafts have, in the same transaction.
-            together: Called with the stored memories inside the transaction, to write what belongs with them: kept
-                and undone with them. It may be called again, after what it wrote was undone.
+            together: Called with the stored memories and the passages of each inside the transaction, to write what
+                belongs with them: kept and undone with them. It may be called again, after what it wrote was undone.
 
         Returns:
             The stored memories, complete, in the order given; what ``before_store`` has held back is not among them.
@@ -323,7 +323,7 @@ class MemoryStore:
         if not memories:
             if together is not None:
                 with self.ledger.transaction(*{draft.scope for draft in drafts}):
-                    together([])
+                    together([], [])
             return []
 
         def change(passages: list[list[NewPassage]]) -> list[AnyMemory]:
@@ -331,7 +331,7 @@ class MemoryStore:
                 self._remove(memory.scope, memory.id)
             self.add(memories, passages)
             if together is not None:
-                together(memories)
+                together(memories, passages)
             return memories
 
         texts = [passage_texts(memory, searched=self.searched) for memory in memories]
