@@ -7,7 +7,7 @@ import pytest
 from memory_retrievers import Message
 from memory_retrievers.errors import BackendError, ValidationError
 from memory_retrievers.server.client import RemoteMemory
-from memory_retrievers.server.client.transport import Transport
+from memory_retrievers.server.transport import Transport
 
 ALICE = "user/alice"
 SAID = [Message(role="user", content="Hello")]
