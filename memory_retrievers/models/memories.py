@@ -8,10 +8,9 @@ from datetime import datetime
 from enum import Enum, StrEnum
 from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar
 
-import pydantic
 from pydantic import Field
 
-from memory_retrievers.errors import ValidationError
+from memory_retrievers.errors import ValidationError, in_our_words
 from memory_retrievers.models.fields import (
     DistinctTexts,
     Metadata,
@@ -327,8 +326,6 @@ def changed(memory: AnyMemory, fields: Mapping[str, object], *, now: datetime) -
     if given.get("tier") == Tier.LONG_TERM and memory.tier is not Tier.LONG_TERM:
         given.setdefault("expires_at", None)  # what is promoted stays
     kept = {name: getattr(memory, name) for name in type(memory).model_fields}
-    try:
+    with in_our_words():
         candidate = type(memory)(**kept | given)
-    except pydantic.ValidationError as error:
-        raise ValidationError.from_pydantic(error) from error
     return memory if candidate == memory else candidate.model_copy(update={"updated_at": now})

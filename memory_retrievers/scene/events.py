@@ -6,9 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
-import pydantic
-
-from memory_retrievers.errors import ValidationError
+from memory_retrievers.errors import in_our_words
 from memory_retrievers.models import EpisodicDraft, EpisodicMemory
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.scenes import (
@@ -121,10 +119,8 @@ def _stored_at(episode: EpisodicMemory) -> tuple[datetime, int]:
 
 
 def _new(name: str) -> CharacterState:
-    try:
+    with in_our_words():
         return CharacterState(name=name)
-    except pydantic.ValidationError as error:
-        raise ValidationError.from_pydantic(error) from error
 
 
 def _moved(state: CharacterState, emotion: str, scene: SceneDetails) -> CharacterState:

@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-import pydantic
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from memory_retrievers.errors import (
@@ -19,6 +18,7 @@ from memory_retrievers.errors import (
     MemoryRetrieversError,
     NotFoundError,
     ValidationError,
+    in_our_words,
 )
 from memory_retrievers.models import AnyMemory, JsonObject, MemoryKey, SemanticDraft
 from memory_retrievers.tools.arguments import LONGEST_ID, ArgumentsT, ManagementArguments, without
@@ -141,10 +141,8 @@ def read_element(element: object, model: type[ArgumentsT]) -> ArgumentsT:
     """
     if not isinstance(element, Mapping):
         raise ValidationError(f"every element must be an object, not {type(element).__name__}")
-    try:
+    with in_our_words():
         return model.model_validate(dict(element))
-    except pydantic.ValidationError as error:
-        raise ValidationError.from_pydantic(error) from error
 
 
 def check_size(elements: Sequence[object], *, name: str, most: int) -> None:

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Final
 
-import pydantic
 from pydantic import Field
 
-from memory_retrievers.errors import ValidationError
+from memory_retrievers.errors import ValidationError, in_our_words
 from memory_retrievers.models import (
     AnyMemory,
     Category,
@@ -166,7 +165,7 @@ def draft_of(context: ToolContext, item: StoreItem) -> SemanticDraft:
     """
     settings, now = context.manager.settings, context.manager.now()
     check_limits(settings, content=item.content, tags=item.tags, metadata=item.metadata)
-    try:
+    with in_our_words():
         return SemanticDraft(
             scope=context.scope_named(item.scope),
             fact=item.content,
@@ -180,8 +179,6 @@ def draft_of(context: ToolContext, item: StoreItem) -> SemanticDraft:
             created_at=now,
             expires_at=expiry(now, ttl_seconds=item.ttl_seconds),
         )
-    except pydantic.ValidationError as error:
-        raise ValidationError.from_pydantic(error) from error
 
 
 def store_one(context: ToolContext, item: StoreItem, draft: SemanticDraft) -> Stored:

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from memory_retrievers.errors import ValidationError
+from memory_retrievers.errors import ValidationError, in_our_words
 from memory_retrievers.models import (
     Category,
     ContentType,
@@ -227,10 +227,8 @@ def parse_memory(line: object) -> MemoryLine:
     Raises:
         ValidationError: It breaks a rule.
     """
-    try:
+    with in_our_words():
         return MemoryLine.model_validate(line)
-    except pydantic.ValidationError as error:
-        raise ValidationError.from_pydantic(error) from error
 
 
 def parse_association(line: object) -> AssociationLine | None:
