@@ -91,19 +91,6 @@ class ValidationError(MemoryRetrieversError, ValueError):
         return cls("; ".join(_complaint(complaint, without) for complaint in complaints))
 
 
-@contextmanager
-def in_our_words() -> Iterator[None]:
-    """Raise what pydantic complains of as a ``ValidationError``.
-
-    Raises:
-        ValidationError: A record or an argument breaks a rule.
-    """
-    try:
-        yield
-    except pydantic.ValidationError as error:
-        raise ValidationError.from_pydantic(error) from error
-
-
 class NotFoundError(MemoryRetrieversError, LookupError):
     """The scope has no such memory, whatever other scopes contain."""
 

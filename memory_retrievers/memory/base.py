@@ -8,8 +8,9 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self, Unpack
 
-from memory_retrievers.errors import ValidationError, in_our_words
+from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Category, Draft, EpisodicMemory, JsonObject, SemanticMemory
+from memory_retrievers.models.fields import in_our_words
 from memory_retrievers.models.messages import Message
 from memory_retrievers.retrieval.request import SearchOptions
 from memory_retrievers.retrieval.results import RetrievalResult

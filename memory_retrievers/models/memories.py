@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar
 
 from pydantic import Field
 
-from memory_retrievers.errors import ValidationError, in_our_words
+from memory_retrievers.errors import ValidationError
 from memory_retrievers.models.fields import (
     DistinctTexts,
     Metadata,
@@ -20,6 +20,7 @@ from memory_retrievers.models.fields import (
     UnitInterval,
     UTCDateTime,
     Value,
+    in_our_words,
 )
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.scenes import SceneDetails

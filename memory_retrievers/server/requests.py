@@ -14,9 +14,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, G
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Scope
 
-from memory_retrievers.errors import in_our_words
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import ScopeStatistics
+from memory_retrievers.models.fields import in_our_words
 from memory_retrievers.server.access import access_in
 from memory_retrievers.server.intake import SharedCheck
 from memory_retrievers.server.settings import ServerSettings

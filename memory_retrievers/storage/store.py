@@ -190,18 +190,17 @@ class MemoryStore:
                     return change(passages)
 
     def add(self, memories: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]]) -> list[Passage]:
-        """Store memories, each with its passages and their postings.
+        """Store memories, each with its passages and their postings; inside a transaction.
 
         Raises:
             ValidationError: A memory's id is already taken in its scope; nothing was stored.
         """
-        with self.transaction(*{memory.scope for memory in memories}):
-            return self._indexed(self.ledger.add(memories, passages))
+        return self._indexed(self.ledger.add(memories, passages))
 
     def overwrite(
         self, memory: AnyMemory, passages: Sequence[NewPassage], *, outdated: AbstractSet[str] | None
     ) -> list[Passage]:
-        """Overwrite the memory of the same scope and id, its outdated passages and their postings.
+        """Overwrite the memory of the same scope and id, its outdated passages and their postings; in a transaction.
 
         Args:
             memory: The memory as it is to be.
@@ -211,12 +210,11 @@ class MemoryStore:
         Raises:
             NotFoundError: There is no such memory.
         """
-        with self.transaction(memory.scope):
-            self._delete_passages(memory, outdated)
-            return self._indexed(self.ledger.replace(memory, passages))
+        self._delete_passages(memory, outdated)
+        return self._indexed(self.ledger.replace(memory, passages))
 
     def put_passages(self, memory: AnyMemory, passages: Sequence[NewPassage], *, outdated: AbstractSet[str]) -> None:
-        """Replace the outdated passages of a memory and their postings, and leave the memory as it is.
+        """Replace the outdated passages of a memory and their postings, not the memory itself; inside a transaction.
 
         Args:
             memory: The memory.
@@ -226,9 +224,8 @@ class MemoryStore:
         Raises:
             NotFoundError: There is no such memory.
         """
-        with self.transaction(memory.scope):
-            self._delete_passages(memory, outdated)
-            self._indexed(self.ledger.put_passages(memory, passages))
+        self._delete_passages(memory, outdated)
+        self._indexed(self.ledger.put_passages(memory, passages))
 
     def _indexed(self, passages: list[Passage]) -> list[Passage]:
         self.keyword.add(passages)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
-from memory_retrievers.errors import ValidationError, in_our_words
+from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import (
     AnyMemory,
     Category,
@@ -20,6 +20,7 @@ from memory_retrievers.models import (
     SemanticMemory,
     Tier,
 )
+from memory_retrievers.models.fields import in_our_words
 from memory_retrievers.models.management import Association, AssociationType, MemoryFilter
 from memory_retrievers.text.dates import iso
 from memory_retrievers.text.duplicates import COSINE_TOLERANCE, is_duplicate

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from memory_retrievers.errors import ValidationError, in_our_words
+from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import (
     Category,
     ContentType,
@@ -29,6 +29,7 @@ from memory_retrievers.models.fields import (
     NonBlankText,
     ShortText,
     UTCDateTime,
+    in_our_words,
     json_extent,
 )
 from memory_retrievers.models.management import Association, AssociationType
