@@ -22,7 +22,7 @@ from memory_retrievers.models.scenes import CharacterState
 from memory_retrievers.scene.events import drafts_of, updated
 from memory_retrievers.scene.rendering import Part, PlacedEvent, placed, scene_block, separator
 from memory_retrievers.settings import SceneSettings
-from memory_retrievers.storage.drafts import complete
+from memory_retrievers.storage.store import complete
 from memory_retrievers.text.analysis import estimate_scene_tokens
 
 MOST: Final = 0.6

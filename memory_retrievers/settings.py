@@ -296,7 +296,9 @@ class ToolSettings(BaseModel):
             ConfigurationError: A variable has no such value.
         """
         given = dict(otherwise or {}) | {
-            name: os.environ[f"{TOOLS_PREFIX}{name.upper()}"] for name in cls.model_fields if _is_set(name)
+            name: said
+            for name in cls.model_fields
+            if (said := os.environ.get(f"{TOOLS_PREFIX}{name.upper()}", "")).strip()
         }
         try:
             return cls.model_validate(given)
@@ -306,7 +308,3 @@ class ToolSettings(BaseModel):
                 for details in error.errors(include_url=False)
             )
             raise ConfigurationError(f"an environment variable is wrong: {'; '.join(problems)}") from error
-
-
-def _is_set(name: str) -> bool:
-    return bool(os.environ.get(f"{TOOLS_PREFIX}{name.upper()}", "").strip())

@@ -16,7 +16,7 @@ from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import JsonObject
 from memory_retrievers.settings import RetrievalSettings, ToolSettings
 from memory_retrievers.tools.registry import LocalToolbox, find_tool, offered_tools
-from memory_retrievers.tools.sync.tool import MAX_BYTES
+from memory_retrievers.tools.sync import MAX_BYTES
 from memory_retrievers.tools.tool import ToolPolicy
 
 app = typer.Typer(no_args_is_help=True, help="Show the memory tools, and call them as a language model would.")

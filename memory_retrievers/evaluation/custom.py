@@ -174,7 +174,10 @@ def suggest(measured: Mapping[str, Sequence[Score]], compared: Mapping[str, Retr
         measured: What :func:`measure_own` gave.
         compared: The settings, the default among them under the name ``default``.
     """
-    halves = {name: _halves(scores) for name, scores in measured.items()}
+    halves = {
+        name: {half: [score for score in scores if score.category == half] for half in (TUNE, HELD_OUT)}
+        for name, scores in measured.items()
+    }
     best = max(halves, key=lambda name: figures(halves[name][TUNE]).means[_CHOSEN_BY])
     gains = [
         mine.values[_CHOSEN_BY] - default.values[_CHOSEN_BY]
@@ -186,10 +189,6 @@ def suggest(measured: Mapping[str, Sequence[Score]], compared: Mapping[str, Retr
         held_out=figures(halves[best][HELD_OUT]),
         gain=metrics.bootstrap(gains),
     )
-
-
-def _halves(scores: Sequence[Score]) -> dict[str, list[Score]]:
-    return {half: [score for score in scores if score.category == half] for half in (TUNE, HELD_OUT)}
 
 
 def _check_halves(pairs: Sequence[Pair], seed: int) -> None:

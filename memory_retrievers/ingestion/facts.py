@@ -151,7 +151,7 @@ class ConsolidationAnswer(Answer):
 def user_prompt(facts: Sequence[SemanticMemory], episodes: Sequence[EpisodicMemory]) -> str:
     """The known facts under their labels, and the episodes with their messages."""
     known = [
-        f"[ID: {label}] [{fact.category}] {_sentence(fact)}"
+        f"[ID: {label}] [{fact.category}] {cut(one_line(fact.fact), MAX_FACT_LENGTH)}"
         for label, fact in zip(fact_labels(len(facts)), facts, strict=True)
     ]
     stories = [_story(number, episode) for number, episode in enumerate(episodes, start=1)]
@@ -174,10 +174,6 @@ def read_label(text: str) -> str:
     'F2'
     """
     return text.strip(" []\t\n").upper().removeprefix("ID:").strip()
-
-
-def _sentence(fact: SemanticMemory) -> str:
-    return cut(one_line(fact.fact), MAX_FACT_LENGTH)
 
 
 def _story(number: int, episode: EpisodicMemory) -> str:

@@ -143,16 +143,11 @@ def sliced(answers: Sequence[SegmentAnswer], *, total: int) -> list[Segment]:
         if not left:
             break
         if answer.num_messages > 0:
-            segments.append(_segment(answer, messages=min(answer.num_messages, left)))
-            left -= segments[-1].messages
+            taken, surprise = min(answer.num_messages, left), SURPRISE[answer.surprise_level]
+            segments.append(Segment(messages=taken, title=answer.title, summary=answer.summary, surprise=surprise))
+            left -= taken
     last = segments.pop() if segments else replace(UNNAMED, messages=0)
     return [*segments, replace(last, messages=last.messages + left)]
-
-
-def _segment(answer: SegmentAnswer, *, messages: int) -> Segment:
-    return Segment(
-        messages=messages, title=answer.title, summary=answer.summary, surprise=SURPRISE[answer.surprise_level]
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

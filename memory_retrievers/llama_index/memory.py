@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Final, Self
 
-import pydantic
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.memory import BaseMemory
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SkipValidation, field_serializer
 
-from memory_retrievers.errors import ConfigurationError, ValidationError
+from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.llama_index.scope import Process, going_on, process_queue, queue_messages, reopened
 from memory_retrievers.llama_index.turns import TurnRecall, last_turn, recent_turns, size_of
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import DetailLevel, JsonObject, scopes
+from memory_retrievers.models.fields import in_our_words
 from memory_retrievers.models.results import Report
 from memory_retrievers.protocols import Memory, Retrieved
 from memory_retrievers.retrieval.markdown import notes
@@ -125,7 +125,7 @@ class ConversationMemory(BaseMemory):
         """
         if memory is None and path is None:
             raise ConfigurationError("a ConversationMemory needs memory= or path=: say where it remembers")
-        try:
+        with in_our_words():
             return cls(
                 memory=memory,
                 path=None if path is None else str(path),
@@ -139,8 +139,6 @@ class ConversationMemory(BaseMemory):
                 messages=_copies(chat_history),
                 token_counter=token_counter,
             )
-        except pydantic.ValidationError as error:
-            raise ValidationError.from_pydantic(error) from error
 
     def get(self, input: str | None = None, *, initial_token_count: int = 0, **_: object) -> list[ChatMessage]:
         """The memories that answer the user's last message, as a system message, and the recent turns of the chat.

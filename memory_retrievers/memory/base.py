@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Self, Unpack
 
-import pydantic
-
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Category, Draft, EpisodicMemory, JsonObject, SemanticMemory
+from memory_retrievers.models.fields import in_our_words
 from memory_retrievers.models.messages import Message
 from memory_retrievers.retrieval.request import SearchOptions
 from memory_retrievers.retrieval.results import RetrievalResult
@@ -69,7 +67,7 @@ class BaseMemory(ABC):
             ValidationError: A field breaks a rule, or the id is taken in this scope; nothing was stored.
             EmbeddingError: The embedder failed; nothing was stored.
         """
-        with _our_errors():
+        with in_our_words():
             draft = EpisodicMemory.new(
                 scope=scope,
                 summary=summary,
@@ -115,7 +113,7 @@ class BaseMemory(ABC):
             ValidationError: A field breaks a rule, or the id is taken in this scope; nothing was stored.
             EmbeddingError: The embedder failed; nothing was stored.
         """
-        with _our_errors():
+        with in_our_words():
             draft = SemanticMemory.new(
                 scope=scope,
                 fact=fact,
@@ -166,15 +164,6 @@ class BaseMemory(ABC):
             include_child_scopes=include_child_scopes,
             record=False,
         )
-
-
-@contextmanager
-def _our_errors() -> Iterator[None]:
-    """Turn pydantic's complaint about a record into ours."""
-    try:
-        yield
-    except pydantic.ValidationError as error:
-        raise ValidationError.from_pydantic(error) from error
 
 
 def _only(stored: list[AnyMemory]) -> AnyMemory:

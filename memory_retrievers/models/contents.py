@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, TypeAlias
@@ -54,39 +54,45 @@ class StoredCharacter:
     state: CharacterState
 
 
+Record: TypeAlias = StoredMemory | PendingReview | StoredQueue | Association | AuditEntry | StoredCharacter
+"""A record of a store; an export has a line for each."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
     """Everything that some scopes hold, as of one point in time. Each iterator reads page by page, once.
 
     Attributes:
         notes: What the store remembers about itself.
-        memory_count: How many memories there are.
-        review_count: How many pending reviews there are.
+        counts: How many records of each kind there are, by the names of the iterators.
         memories: The memories by scope, ``created_at`` and id.
-        reviews: The pending reviews by scope and ``created_at``.
-        queue_count: In how many scopes messages wait.
+        pending_reviews: The pending reviews by scope and ``created_at``.
         queues: The messages that wait, by scope.
-        association_count: How many pairs of these memories are associated.
-        associations: Their associations, by scope and id.
-        audit_count: How many entries the audit has of these memories.
-        audit: These entries, by scope, id and time.
-        character_count: How many characters their stories have.
-        characters: The characters, by scope, in the order in which they appeared.
+        associations: The associations of these memories, by scope and id.
+        audit: The entries that the audit has of them, by scope, id and time.
+        characters: The characters of their stories, by scope, in the order in which they appeared.
     """
 
     notes: Mapping[str, str]
-    memory_count: int
-    review_count: int
+    counts: Mapping[str, int]
     memories: Iterator[StoredMemory]
-    reviews: Iterator[PendingReview]
-    queue_count: int
+    pending_reviews: Iterator[PendingReview]
     queues: Iterator[StoredQueue]
-    association_count: int
     associations: Iterator[Association]
-    audit_count: int
     audit: Iterator[AuditEntry]
-    character_count: int
     characters: Iterator[StoredCharacter]
+
+    def records(self) -> Generator[Record, None, None]:
+        """Yield all records in the order of an export: nothing comes before what it refers to.
+
+        A caller that stops early must close the generator before the contents are released.
+        """
+        yield from self.memories
+        yield from self.pending_reviews
+        yield from self.queues
+        yield from self.associations
+        yield from self.audit
+        yield from self.characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

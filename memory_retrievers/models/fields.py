@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, Self
 
+import pydantic
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+
+from memory_retrievers.errors import ValidationError
 
 MAX_CONTENT_LENGTH = 1_000_000
 """Characters in one message, summary, fact or title (specification §3.1)."""
@@ -131,7 +136,48 @@ UnitInterval = Annotated[float, BeforeValidator(_clamp_to_unit), Field(ge=0, le=
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_json_only)]
 
 
+@contextmanager
+def in_our_words() -> Iterator[None]:
+    """Raise what pydantic complains of as a ``ValidationError``.
+
+    Raises:
+        ValidationError: A record or an argument breaks a rule.
+    """
+    try:
+        yield
+    except pydantic.ValidationError as error:
+        raise ValidationError.from_pydantic(error) from error
+
+
 class Value(BaseModel):
-    """Base class of all records: immutable, and without fields other than its own."""
+    """Base class of all records: immutable, without fields other than its own, and checked when it is made."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def trusted(cls, values: dict[str, Any]) -> Self:
+        """Build a record of all its fields, checked before, as ``model_construct`` does in ten times the time."""
+        record = cls.__new__(cls)
+        for name, value in (
+            ("__dict__", values),
+            ("__pydantic_fields_set__", set(values)),
+            ("__pydantic_extra__", None),
+            ("__pydantic_private__", None),
+        ):
+            object.__setattr__(record, name, value)
+        return record
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Copy the record; what is changed is checked, and only that.
+
+        Args:
+            update: New values by field.
+            deep: Copy what the fields hold as well.
+
+        Raises:
+            pydantic.ValidationError: A new value breaks a rule, or there is no such field.
+        """
+        copied = super().model_copy(deep=deep)
+        for name, value in (update or {}).items():
+            self.__pydantic_validator__.validate_assignment(copied, name, value)
+        return copied

@@ -8,7 +8,6 @@ from datetime import datetime
 from enum import Enum, StrEnum
 from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar
 
-import pydantic
 from pydantic import Field
 
 from memory_retrievers.errors import ValidationError
@@ -21,6 +20,7 @@ from memory_retrievers.models.fields import (
     UnitInterval,
     UTCDateTime,
     Value,
+    in_our_words,
 )
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.scenes import SceneDetails
@@ -233,14 +233,24 @@ class SemanticDraft(MemoryDraft):
         return " ".join((self.fact, *self.keywords))
 
 
-class EpisodicMemory(EpisodicDraft):
-    """A stored episode: every id, time and forgetting state is set."""
-
-    new: ClassVar[type[EpisodicDraft]] = EpisodicDraft
+class _Stored(MemoryDraft):
+    """What every stored memory has."""
 
     id: ShortText
     created_at: UTCDateTime
     updated_at: UTCDateTime
+
+    @property
+    def key(self) -> MemoryKey:
+        """Identity of the memory: its scope and id."""
+        return MemoryKey(scope=self.scope, id=self.id)
+
+
+class EpisodicMemory(_Stored, EpisodicDraft):
+    """A stored episode: every id, time and forgetting state is set."""
+
+    new: ClassVar[type[EpisodicDraft]] = EpisodicDraft
+
     start_at: UTCDateTime
     end_at: UTCDateTime
     stability: Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -248,30 +258,17 @@ class EpisodicMemory(EpisodicDraft):
     last_reviewed_at: UTCDateTime
 
     @property
-    def key(self) -> MemoryKey:
-        """Identity of the memory: its scope and id."""
-        return MemoryKey(scope=self.scope, id=self.id)
-
-    @property
     def is_key_moment(self) -> bool:
         """True if the episode was surprising enough to be rendered in detail."""
         return self.surprise >= KEY_MOMENT_SURPRISE
 
 
-class SemanticMemory(SemanticDraft):
+class SemanticMemory(_Stored, SemanticDraft):
     """A stored fact: every id and time is set. Facts do not decay."""
 
     new: ClassVar[type[SemanticDraft]] = SemanticDraft
 
-    id: ShortText
-    created_at: UTCDateTime
-    updated_at: UTCDateTime
     valid_at: UTCDateTime
-
-    @property
-    def key(self) -> MemoryKey:
-        """Identity of the memory: its scope and id."""
-        return MemoryKey(scope=self.scope, id=self.id)
 
 
 Draft: TypeAlias = EpisodicDraft | SemanticDraft
@@ -330,8 +327,6 @@ def changed(memory: AnyMemory, fields: Mapping[str, object], *, now: datetime) -
     if given.get("tier") == Tier.LONG_TERM and memory.tier is not Tier.LONG_TERM:
         given.setdefault("expires_at", None)  # what is promoted stays
     kept = {name: getattr(memory, name) for name in type(memory).model_fields}
-    try:
+    with in_our_words():
         candidate = type(memory)(**kept | given)
-    except pydantic.ValidationError as error:
-        raise ValidationError.from_pydantic(error) from error
     return memory if candidate == memory else candidate.model_copy(update={"updated_at": now})

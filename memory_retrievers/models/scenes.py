@@ -17,6 +17,7 @@ MOST_STARS: Final = 5
 MOST_SHIFTS: Final = 10
 """So many changes of a character's emotion are kept."""
 
+_LAST_PLACE: Final = 2**53 - 1
 SEQUENCE_STEP: Final = 1_000
 """So many numbers are between the sequences of events that one message of a story and the next tell of."""
 
@@ -67,6 +68,18 @@ class SceneDetails(Value):
     relationship_impact: Metadata = Field(default_factory=dict)
     location: ShortText | None = None
     event_type: EventType = EventType.ACTION
+
+    def completed(self, *, place: int = 0) -> SceneDetails:
+        """Return the scene with missing witnesses and sequence filled in (specification §5.1).
+
+        Who is involved has seen it, if it names no witnesses; ``place`` is its place among those that are told
+        together, from 0.
+        """
+        fields = {name: getattr(self, name) for name in SceneDetails.model_fields}
+        fields["witnesses"] = self.witnesses or self.characters_involved
+        if self.sequence is None:
+            fields["sequence"] = min(_LAST_PLACE, min(self.message_ids, default=0) * SEQUENCE_STEP + place)
+        return SceneDetails(**fields)
 
 
 class SceneEvent(SceneDetails):

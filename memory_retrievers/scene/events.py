@@ -6,10 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
-import pydantic
-
-from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import EpisodicDraft, EpisodicMemory
+from memory_retrievers.models.fields import in_our_words
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.scenes import (
     MOST_SHIFTS,
@@ -20,7 +18,6 @@ from memory_retrievers.models.scenes import (
     SceneDetails,
     SceneEvent,
 )
-from memory_retrievers.storage.drafts import completed_scene
 from memory_retrievers.text import caseless, one_line
 
 
@@ -122,10 +119,8 @@ def _stored_at(episode: EpisodicMemory) -> tuple[datetime, int]:
 
 
 def _new(name: str) -> CharacterState:
-    try:
+    with in_our_words():
         return CharacterState(name=name)
-    except pydantic.ValidationError as error:
-        raise ValidationError.from_pydantic(error) from error
 
 
 def _moved(state: CharacterState, emotion: str, scene: SceneDetails) -> CharacterState:
@@ -155,12 +150,11 @@ def drafts_of(scope: str, events: Sequence[SceneEvent]) -> list[EpisodicDraft]:
 
 def _draft_of(scope: str, event: SceneEvent, place: int) -> EpisodicDraft:
     weight = (event.importance - 1) / (MOST_STARS - 1)
-    details = SceneDetails(**{name: getattr(event, name) for name in SceneDetails.model_fields})
     return EpisodicDraft(
         scope=scope,
         id=event.id,
         summary=event.summary,
         surprise=weight,
         importance=weight,
-        scene=completed_scene(details, place=place),
+        scene=event.completed(place=place),
     )

@@ -13,7 +13,6 @@ from memory_retrievers.errors import LanguageModelError, ValidationError
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.scenes import MOST_STARS, SEQUENCE_STEP, EventType, SceneDetails, SceneEvent
 from memory_retrievers.protocols import LanguageModel
-from memory_retrievers.storage.drafts import completed_scene
 from memory_retrievers.text import one_line, quote
 from memory_retrievers.text.prompts import Answer, bullets, cut
 
@@ -237,4 +236,4 @@ def _event(answer: SceneEventAnswer, message_ids: tuple[int, ...], place: int) -
         location=answer.location,
         event_type=answer.event_type,
     )
-    return SceneEvent(summary=answer.summary, **dict(completed_scene(details, place=place)))
+    return SceneEvent(summary=answer.summary, **dict(details.completed(place=place)))

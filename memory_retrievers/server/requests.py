@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final, TypeAlias, TypeVar
 
-import pydantic
 from fastapi import Depends, Request
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Scope
 
-from memory_retrievers.errors import ValidationError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import ScopeStatistics
+from memory_retrievers.models.fields import in_our_words
 from memory_retrievers.server.access import access_in
 from memory_retrievers.server.intake import SharedCheck
 from memory_retrievers.server.settings import ServerSettings
@@ -137,8 +136,9 @@ class RequestContext:
 
         def measured() -> ResultT:
             self.metrics.note_stage(self._scope, "waiting", time.perf_counter() - asked)
-            with self.metrics.timed(self._scope, "memory"), traced(partial(self.metrics.timed, self._scope)):
-                return _in_our_words(work)
+            timed = partial(self.metrics.timed, self._scope)
+            with timed("memory"), traced(timed), in_our_words():  # of a record that the request describes
+                return work()
 
         return await run_in_threadpool(measured)
 
@@ -149,10 +149,3 @@ class RequestContext:
 
 
 CurrentRequest: TypeAlias = Annotated[RequestContext, Depends(RequestContext)]
-
-
-def _in_our_words(work: Callable[[], ResultT]) -> ResultT:
-    try:
-        return work()
-    except pydantic.ValidationError as error:  # of a record that the request describes
-        raise ValidationError.from_pydantic(error) from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
@@ -17,12 +17,11 @@ import pydantic
 
 from memory_retrievers.backends.files import PRIVATE, Access, new_directory, new_file
 from memory_retrievers.errors import BackendError, ConfigurationError, EmbeddingMismatchError, ValidationError
-from memory_retrievers.models import JsonObject
-from memory_retrievers.models.contents import Contents, Progress, StoredCharacter, StoredMemory, StoredQueue
+from memory_retrievers.models.contents import Progress, Record, StoredCharacter, StoredMemory, StoredQueue
 from memory_retrievers.models.management import Association, AuditEntry
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.storage import export_format
-from memory_retrievers.storage.export_format import Header, Record
+from memory_retrievers.storage.export_format import Header
 from memory_retrievers.storage.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -66,52 +65,18 @@ def export(
         ConfigurationError: The target exists, or cannot be written.
         BackendError: A memory is damaged, or has a vector that no import takes; there is no target then.
     """
-    with new_file(target, access) as file, ledger.contents(scope) as contents, closing(records_of(contents)) as records:
+    with new_file(target, access) as file, ledger.contents(scope) as contents, closing(contents.records()) as records:
         header = export_format.header_of(contents)
         file.write(export_format.encode(header.model_dump(mode="json")))
         for number, record in enumerate(records, start=1):
             if isinstance(record, StoredMemory):
                 export_format.require_whole(record, header.dimension)
-            file.write(export_format.encode(line_of(record)))
+            file.write(export_format.encode(export_format.line_of(record)))
             if progress is not None and (
                 number == header.memories or (number % PAGE == 0 and number < header.memories)
             ):
                 progress(number, header.memories)
     return header.memories
-
-
-def records_of(contents: Contents) -> Generator[Record, None, None]:
-    """Yield all records in the order of an export: nothing comes before what it refers to.
-
-    A caller that stops early must close the generator before the contents are released.
-    """
-    yield from contents.memories
-    yield from contents.reviews
-    yield from contents.queues
-    yield from contents.associations
-    yield from contents.audit
-    yield from contents.characters
-
-
-def line_of(record: Record) -> JsonObject:
-    """Encode a record as a line, without loss.
-
-    Raises:
-        BackendError: It is a memory with a field of another type.
-    """
-    match record:
-        case StoredMemory():
-            return export_format.memory_line(record)
-        case PendingReview():
-            return export_format.review_line(record)
-        case StoredQueue():
-            return export_format.queue_line(record)
-        case Association():
-            return export_format.association_line(record)
-        case AuditEntry():
-            return export_format.audit_line(record)
-        case StoredCharacter():
-            return export_format.character_line(record)
 
 
 def require_importable(record: Record, dimension: int | None) -> None:
@@ -125,7 +90,7 @@ def require_importable(record: Record, dimension: int | None) -> None:
         BackendError: An import would not take it, nor would :func:`export` write it; the message names it.
     """
     try:
-        export_format.parse_record(line_of(record), dimension)
+        export_format.parse_record(export_format.line_of(record), dimension)
     except pydantic.ValidationError as error:
         raise _damaged(record, ValidationError.from_pydantic(error)) from error
     except ValidationError as error:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter
 
 from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, MemoryKey, SemanticMemory, scopes
-from memory_retrievers.models.contents import Contents, StoredCharacter, StoredMemory, StoredQueue
+from memory_retrievers.models.contents import Contents, Record, StoredCharacter, StoredMemory, StoredQueue
 from memory_retrievers.models.fields import NonBlankText, ShortText, Text, UTCDateTime, json_extent
 from memory_retrievers.models.management import Association, AssociationType, AuditEntry, AuditType
 from memory_retrievers.models.messages import Message
@@ -25,21 +25,19 @@ if TYPE_CHECKING:
 
 
 class Line(BaseModel):
-    """A line with a fixed set of fields."""
+    """A line with a fixed set of fields, of the memories that it names as well."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-
-class Key(Line):
-    """Reference to a memory."""
-
-    scope: str
-    id: str
+    @classmethod
+    def of(cls, record: object, **others: object) -> Self:
+        """Build the line of a record from its attributes, and from those that have another name there."""
+        return cls(**{name: others[name] if name in others else getattr(record, name) for name in cls.model_fields})
 
 
 class _Association(Line):
-    source: Key
-    target: Key
+    source: MemoryKey
+    target: MemoryKey
     association_type: AssociationType
     strength: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
     auto_generated: bool
@@ -47,72 +45,12 @@ class _Association(Line):
 
 
 class _AuditEntry(Line):
-    memory: Key
+    memory: MemoryKey
     action: AuditType
     at: UTCDateTime
     old: FiniteFloat
     new: FiniteFloat
     reason: Text | None
-
-
-def association_line(association: Association) -> JsonObject:
-    """Encode an association as a line."""
-    line = _Association(
-        source=named(association.source),
-        target=named(association.target),
-        association_type=association.type,
-        strength=association.strength,
-        auto_generated=association.auto_generated,
-        created_at=association.created_at,
-    )
-    return {"type": "association", **line.model_dump(mode="json")}
-
-
-def audit_line(entry: AuditEntry) -> JsonObject:
-    """Encode an audit entry as a line."""
-    line = _AuditEntry(
-        memory=named(entry.memory), action=entry.type, at=entry.at, old=entry.old, new=entry.new, reason=entry.reason
-    )
-    return {"type": "audit", **line.model_dump(mode="json")}
-
-
-def named(key: MemoryKey) -> Key:
-    """Encode the identity of a memory."""
-    return Key(scope=key.scope, id=key.id)
-
-
-def key_of(named: Key) -> MemoryKey:
-    """Decode the identity of a memory.
-
-    Raises:
-        ValidationError: The scope is malformed.
-    """
-    return MemoryKey(scope=scopes.parse(named.scope), id=named.id)
-
-
-def parse_association(line: JsonObject) -> Association:
-    """Read an association's line, without its type.
-
-    Raises:
-        ValidationError: A scope is malformed; pydantic's own error where a field is wrong.
-    """
-    read = _Association.model_validate(line)
-    return Association(
-        source=key_of(read.source),
-        target=key_of(read.target),
-        type=read.association_type,
-        strength=read.strength,
-        auto_generated=read.auto_generated,
-        created_at=read.created_at,
-    )
-
-
-def parse_audit(line: JsonObject) -> AuditEntry:
-    """Read an audit entry's line, without its type; errors as for :func:`parse_association`."""
-    read = _AuditEntry.model_validate(line)
-    return AuditEntry(
-        memory=key_of(read.memory), type=read.action, at=read.at, old=read.old, new=read.new, reason=read.reason
-    )
 
 
 FORMAT: Final = "memory-retrievers export"
@@ -125,9 +63,7 @@ DEEPEST: Final = 300
 """How deep they may be nested: the metadata of a memory may be 255 deep."""
 
 _MOST_SHOWN: Final = 60  # characters of what is wrong
-
-Record: TypeAlias = StoredMemory | PendingReview | StoredQueue | Association | AuditEntry | StoredCharacter
-"""What a line behind the header holds."""
+_COUNTED: Final = {"memories", "pending_reviews", "queues", "associations", "audit", "characters"}
 
 
 class Header(Line):
@@ -147,14 +83,7 @@ class Header(Line):
 
     def counts(self) -> dict[str, int]:
         """Number of lines that follow, by type."""
-        return {
-            "memories": self.memories,
-            "pending_reviews": self.pending_reviews,
-            "queues": self.queues,
-            "associations": self.associations,
-            "audit": self.audit,
-            "characters": self.characters,
-        }
+        return self.model_dump(include=_COUNTED)
 
     def notes(self) -> dict[str, str]:
         """Metadata of the store about its embedder; empty if it never had one."""
@@ -196,7 +125,7 @@ class _Character(CharacterState):
 class _Review(Line):
     scope: str
     query: Text
-    memories: tuple[Key, ...]
+    memories: tuple[MemoryKey, ...]
     created_at: UTCDateTime
 
 
@@ -213,21 +142,42 @@ def header_of(contents: Contents) -> Header:
         embedder_id=notes.get("embedder_id"),
         dimension=int(notes["dimension"]) if "dimension" in notes else None,
         probe=json.loads(notes["probe"]) if "probe" in notes else None,
-        memories=contents.memory_count,
-        pending_reviews=contents.review_count,
-        queues=contents.queue_count,
-        associations=contents.association_count,
-        audit=contents.audit_count,
-        characters=contents.character_count,
+        **contents.counts,
     )
 
 
-def memory_line(stored: StoredMemory) -> JsonObject:
-    """Encode a memory as a line.
+def line_of(record: Record) -> JsonObject:
+    """Encode a record as a line, without loss.
 
     Raises:
-        BackendError: A field has a value of another type, which no import would take.
+        BackendError: It is a memory with a field of another type, which no import would take.
     """
+    name: str
+    line: Line
+    match record:
+        case StoredMemory():
+            return _memory_line(record)
+        case PendingReview():
+            name, line = "pending_review", _Review.of(record)
+        case StoredQueue():
+            messages = [{"id": its_id, **message.model_dump(mode="json")} for its_id, message in record.messages]
+            return {
+                "type": "queue",
+                "scope": record.scope,
+                "messages": messages,
+                "window_doubled": record.window_doubled,
+                "previous_summary": record.previous_summary,
+            }
+        case Association():
+            name, line = "association", _Association.of(record, association_type=record.type)
+        case AuditEntry():
+            name, line = "audit", _AuditEntry.of(record, action=record.type)
+        case StoredCharacter():
+            return {"type": "character", "scope": record.scope, **record.state.model_dump(mode="json")}
+    return {"type": name, **line.model_dump(mode="json")}
+
+
+def _memory_line(stored: StoredMemory) -> JsonObject:
     memory, passages = stored.memory, list(map(_passage_line, stored.passages))
     try:
         fields = memory.model_dump(mode="json", warnings="error")
@@ -267,30 +217,6 @@ def _passage_line(passage: NewPassage) -> JsonObject:
         "vector": base64.b64encode(passage.vector.astype("<f4").tobytes()).decode(),
     }
     return line if passage.speaker is None else {**line, "speaker": passage.speaker, "tells_time": passage.tells_time}
-
-
-def review_line(review: PendingReview) -> JsonObject:
-    """Encode a pending review as a line."""
-    keys = tuple(map(named, review.memories))
-    line = _Review(scope=review.scope, query=review.query, memories=keys, created_at=review.created_at)
-    return {"type": "pending_review", **line.model_dump(mode="json")}
-
-
-def queue_line(queue: StoredQueue) -> JsonObject:
-    """Encode a queue as a line."""
-    messages = [{"id": its_id, **message.model_dump(mode="json")} for its_id, message in queue.messages]
-    return {
-        "type": "queue",
-        "scope": queue.scope,
-        "messages": messages,
-        "window_doubled": queue.window_doubled,
-        "previous_summary": queue.previous_summary,
-    }
-
-
-def character_line(character: StoredCharacter) -> JsonObject:
-    """Encode a character as a line."""
-    return {"type": "character", "scope": character.scope, **character.state.model_dump(mode="json")}
 
 
 def encode(line: JsonObject) -> bytes:
@@ -356,10 +282,8 @@ def parse_record(line: JsonObject, dimension: int | None) -> Record:
             return _parse_memory(line, dimension)
         case "pending_review":
             review = _Review.model_validate(line)
-            keys = tuple(map(key_of, review.memories))
-            return PendingReview(
-                scope=scopes.parse(review.scope), query=review.query, memories=keys, created_at=review.created_at
-            )
+            keys = tuple(map(_within_rules, review.memories))
+            return PendingReview(**dict(review) | {"scope": scopes.parse(review.scope), "memories": keys})
         case "queue":
             queue = _Queue.model_validate(line)
             return StoredQueue(
@@ -372,15 +296,23 @@ def parse_record(line: JsonObject, dimension: int | None) -> Record:
                 previous_summary=queue.previous_summary,
             )
         case "association":
-            return parse_association(line)
+            read = dict(_Association.model_validate(line))
+            ends = {name: _within_rules(read[name]) for name in ("source", "target")}
+            return Association(type=read.pop("association_type"), **read | ends)
         case "audit":
-            return parse_audit(line)
+            read = dict(_AuditEntry.model_validate(line))
+            return AuditEntry(type=read.pop("action"), **read | {"memory": _within_rules(read["memory"])})
         case "character":
             character = _Character.model_validate(line)
             state = CharacterState(**character.model_dump(exclude={"scope"}))
             return StoredCharacter(scope=scopes.parse(character.scope), state=state)
         case other:
             raise ValidationError(f"unknown type of line: {other!r}")
+
+
+def _within_rules(key: MemoryKey) -> MemoryKey:
+    """Check the scope of a key."""
+    return MemoryKey(scope=scopes.parse(key.scope), id=key.id)
 
 
 def _parse_memory(line: JsonObject, dimension: int | None) -> StoredMemory:

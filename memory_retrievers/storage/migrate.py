@@ -17,13 +17,12 @@ from itertools import chain, islice, zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memory_retrievers.errors import ConfigurationError, EmbeddingMismatchError
-from memory_retrievers.models.contents import Contents, Problems, Progress, StoredMemory, VerificationReport
+from memory_retrievers.models.contents import Contents, Problems, Progress, Record, StoredMemory, VerificationReport
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.storage import ReviewJob
 from memory_retrievers.storage import export as transfer
 from memory_retrievers.storage import export_format, maintenance
 from memory_retrievers.storage.embedder import Fingerprint
-from memory_retrievers.storage.export_format import Record
 from memory_retrievers.storage.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def move(source: SQLLedger, target: MemoryStore, *, progress: Progress | None = 
     """
     if not _is_copied(source, target.ledger):
         _require_importable(source, progress)
-    with source.contents() as contents, closing(transfer.records_of(contents)) as records:
+    with source.contents() as contents, closing(contents.records()) as records:
         state = _begin_or_go_on(target.ledger, contents)
         if state == COPIED:
             return
@@ -93,8 +92,8 @@ def _is_copied(source: SQLLedger, target: SQLLedger) -> bool:
 
 def _require_importable(source: SQLLedger, progress: Progress | None) -> None:
     """Check everything as strictly as an import does."""
-    with source.contents() as contents, closing(transfer.records_of(contents)) as records:
-        dimension, total = export_format.header_of(contents).dimension, contents.memory_count
+    with source.contents() as contents, closing(contents.records()) as records:
+        dimension, total = export_format.header_of(contents).dimension, contents.counts["memories"]
         for number, record in enumerate(records, start=1):
             transfer.require_importable(record, dimension)
             if progress is not None and number <= total and number % transfer.PAGE == 0:
@@ -123,7 +122,7 @@ def _state(target: SQLLedger, contents: Contents) -> str:
 
 def _require_empty(target: SQLLedger) -> None:
     with target.contents() as there:
-        if any(export_format.header_of(there).counts().values()):
+        if any(there.counts.values()):
             raise ConfigurationError(
                 "the store to move into holds something already: name one that is empty, or not made yet. "
                 "Nothing was changed."
@@ -145,7 +144,7 @@ def _move_memories(
 ) -> None:
     """Copy the memories, which are the bulk and come first."""
     dimension = export_format.header_of(contents).dimension
-    memories = (record for record in islice(records, contents.memory_count) if isinstance(record, StoredMemory))
+    memories = (record for record in islice(records, contents.counts["memories"]) if isinstance(record, StoredMemory))
     done = 0
     while page := list(islice(memories, transfer.PAGE)):
         for stored in page:
@@ -156,7 +155,7 @@ def _move_memories(
             target.add([stored.memory for stored in new], [stored.passages for stored in new])
         done += len(page)
         if progress is not None:
-            progress(done, contents.memory_count)
+            progress(done, contents.counts["memories"])
 
 
 def _is_there(target: SQLLedger, stored: StoredMemory) -> bool:
@@ -203,8 +202,8 @@ def _differences(source: SQLLedger, target: SQLLedger, progress: Progress | None
     with (
         source.contents() as here,
         target.contents() as there,
-        closing(transfer.records_of(here)) as ours,
-        closing(transfer.records_of(there)) as theirs,
+        closing(here.records()) as ours,
+        closing(there.records()) as theirs,
     ):
         both = zip_longest(_digests(source, ours), _digests(target, theirs))
         for number, sides in enumerate(both, start=1):
@@ -213,8 +212,8 @@ def _differences(source: SQLLedger, target: SQLLedger, progress: Progress | None
                     unmatched[told] += count
                     if not unmatched[told]:
                         del unmatched[told]
-            if progress is not None and number <= here.memory_count and number % transfer.PAGE == 0:
-                progress(number, here.memory_count)
+            if progress is not None and number <= here.counts["memories"] and number % transfer.PAGE == 0:
+                progress(number, here.counts["memories"])
     yield from _sentences(unmatched)
 
 
@@ -230,7 +229,7 @@ def _sentences(unmatched: Counter[_DigestedRecord]) -> Iterator[str]:
 
 def _digests(ledger: SQLLedger, records: Iterator[Record]) -> Iterator[_DigestedRecord]:
     told = (
-        _DigestedRecord(transfer.name_of(record), _digest([export_format.encode(transfer.line_of(record))]))
+        _DigestedRecord(transfer.name_of(record), _digest([export_format.encode(export_format.line_of(record))]))
         for record in records
     )
     jobs = (
@@ -242,7 +241,7 @@ def _digests(ledger: SQLLedger, records: Iterator[Record]) -> Iterator[_Digested
 
 def _job_lines(job: ReviewJob) -> list[bytes]:
     said = {"at": job.reviewed_at.isoformat(), "said": [each.model_dump(mode="json") for each in job.conversation]}
-    return [export_format.encode(line) for line in (said, *map(export_format.review_line, job.reviews))]
+    return [export_format.encode(line) for line in (said, *map(export_format.line_of, job.reviews))]
 
 
 def _digest(lines: Sequence[bytes]) -> bytes:

@@ -10,14 +10,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
+import uuid_utils
+
+from memory_retrievers import fsrs
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
-from memory_retrievers.models import AnyMemory, Draft, MemoryKey, SemanticMemory, scopes
+from memory_retrievers.models import AnyMemory, Draft, EpisodicDraft, EpisodicMemory, MemoryKey, SemanticMemory, scopes
 from memory_retrievers.models.memories import changed
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.selection import TURN, NewPassage, Passage
 from memory_retrievers.protocols import Clock, Embedder, KeywordIndex, VectorIndex
-from memory_retrievers.storage.drafts import complete
 from memory_retrievers.storage.embedder import StoreEmbedder
 from memory_retrievers.storage.tracing import EMBED, span
 from memory_retrievers.text.passages import PassageText, Searched, passage_texts, with_vectors
@@ -96,6 +98,7 @@ class MemoryStore:
 
         Raises:
             ConfigurationError: ``before_store`` gave something that is no such record, or moved it to another scope.
+            pydantic.ValidationError: A field of what it gave breaks a rule.
         """
         if self._before_store is None:
             return record
@@ -106,7 +109,9 @@ class MemoryStore:
             raise ConfigurationError(
                 f"before_store was given a {type(record).__name__} and must give one of the same scope, or None"
             )
-        return kept
+        if kept is record:
+            return record
+        return kept.model_copy(update=dict(kept))  # type: ignore[return-value]  # of that class; all of it is checked
 
     def get(self, id: str, *, scope: str) -> AnyMemory:
         """Return the memory of this id in this scope, whatever its state, unless it has expired.
@@ -184,18 +189,17 @@ class MemoryStore:
                     return change(passages)
 
     def add(self, memories: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]]) -> list[Passage]:
-        """Store memories, each with its passages and their postings.
+        """Store memories, each with its passages and their postings; inside a transaction.
 
         Raises:
             ValidationError: A memory's id is already taken in its scope; nothing was stored.
         """
-        with self.transaction(*{memory.scope for memory in memories}):
-            return self._indexed(self.ledger.add(memories, passages))
+        return self._indexed(self.ledger.add(memories, passages))
 
     def overwrite(
         self, memory: AnyMemory, passages: Sequence[NewPassage], *, outdated: AbstractSet[str] | None
     ) -> list[Passage]:
-        """Overwrite the memory of the same scope and id, its outdated passages and their postings.
+        """Overwrite the memory of the same scope and id, its outdated passages and their postings; in a transaction.
 
         Args:
             memory: The memory as it is to be.
@@ -205,12 +209,11 @@ class MemoryStore:
         Raises:
             NotFoundError: There is no such memory.
         """
-        with self.transaction(memory.scope):
-            self._delete_passages(memory, outdated)
-            return self._indexed(self.ledger.replace(memory, passages))
+        self._delete_passages(memory, outdated)
+        return self._indexed(self.ledger.replace(memory, passages))
 
     def put_passages(self, memory: AnyMemory, passages: Sequence[NewPassage], *, outdated: AbstractSet[str]) -> None:
-        """Replace the outdated passages of a memory and their postings, and leave the memory as it is.
+        """Replace the outdated passages of a memory and their postings, not the memory itself; inside a transaction.
 
         Args:
             memory: The memory.
@@ -220,9 +223,8 @@ class MemoryStore:
         Raises:
             NotFoundError: There is no such memory.
         """
-        with self.transaction(memory.scope):
-            self._delete_passages(memory, outdated)
-            self._indexed(self.ledger.put_passages(memory, passages))
+        self._delete_passages(memory, outdated)
+        self._indexed(self.ledger.put_passages(memory, passages))
 
     def _indexed(self, passages: list[Passage]) -> list[Passage]:
         self.keyword.add(passages)
@@ -294,15 +296,15 @@ class MemoryStore:
         drafts: Sequence[Draft],
         *,
         replace: bool = False,
-        together: Callable[[list[AnyMemory]], None] | None = None,
+        together: Callable[[list[AnyMemory], list[list[NewPassage]]], None] | None = None,
     ) -> list[AnyMemory]:
         """Embed drafts in batches and store them in one transaction.
 
         Args:
             drafts: What to store.
             replace: Forget the memories whose scope and id the drafts have, in the same transaction.
-            together: Called with the stored memories inside the transaction, to write what belongs with them: kept
-                and undone with them. It may be called again, after what it wrote was undone.
+            together: Called with the stored memories and the passages of each inside the transaction, to write what
+                belongs with them: kept and undone with them. It may be called again, after what it wrote was undone.
 
         Returns:
             The stored memories, complete, in the order given; what ``before_store`` has held back is not among them.
@@ -318,7 +320,7 @@ class MemoryStore:
         if not memories:
             if together is not None:
                 with self.ledger.transaction(*{draft.scope for draft in drafts}):
-                    together([])
+                    together([], [])
             return []
 
         def change(passages: list[list[NewPassage]]) -> list[AnyMemory]:
@@ -326,7 +328,7 @@ class MemoryStore:
                 self._remove(memory.scope, memory.id)
             self.add(memories, passages)
             if together is not None:
-                together(memories)
+                together(memories, passages)
             return memories
 
         texts = [passage_texts(memory, searched=self.searched) for memory in memories]
@@ -509,6 +511,53 @@ class MemoryStore:
             there = self.ledger.present([key for review in reviews for key in review.memories])
             kept = [replace(review, memories=tuple(filter(there.__contains__, review.memories))) for review in reviews]
             self.ledger.add_pending_reviews([review for review in kept if review.memories])
+
+
+def complete(draft: Draft, *, now: datetime) -> AnyMemory:
+    """Return the draft with all missing ids, times and forgetting states filled in.
+
+    Raises:
+        ValidationError: Its scope is malformed.
+        pydantic.ValidationError: Its metadata is no longer JSON.
+    """
+    scopes.parse(draft.scope)
+    created_at = draft.created_at or now
+    filled: dict[str, object] = {
+        "id": draft.id or str(uuid_utils.uuid7()),
+        "created_at": created_at,
+        "updated_at": draft.updated_at or created_at,
+    }
+    model: type[AnyMemory] = SemanticMemory
+    if isinstance(draft, EpisodicDraft):
+        model, filled = EpisodicMemory, filled | _episode_defaults(draft, created_at)
+    else:
+        filled["valid_at"] = draft.valid_at or created_at
+    # what a draft holds was checked when it was made; its metadata can have been changed since
+    memory = model.trusted(
+        {name: filled[name] if name in filled else getattr(draft, name) for name in model.model_fields}
+    )
+    return memory.model_copy(update={"metadata": draft.metadata}) if draft.metadata else memory
+
+
+def _episode_defaults(draft: EpisodicDraft, created_at: datetime) -> dict[str, object]:
+    messages = tuple(
+        Message.trusted({"role": message.role, "content": message.content, "timestamp": draft.end_at or created_at})
+        if message.timestamp is None
+        else message
+        for message in draft.messages
+    )
+    state = fsrs.initial_state(surprise=draft.surprise)
+    return {
+        "messages": messages,
+        "start_at": draft.start_at or (messages[0].timestamp if messages else created_at),
+        "end_at": draft.end_at or (messages[-1].timestamp if messages else created_at),
+        "stability": draft.stability or state.stability,
+        "difficulty": draft.difficulty or state.difficulty,
+        "last_reviewed_at": draft.last_reviewed_at or created_at,
+        "scene": None if draft.scene is None else draft.scene.completed(),
+        # what happens in a story is no fact about anybody
+        "consolidated_at": draft.consolidated_at or (None if draft.scene is None else created_at),
+    }
 
 
 def affected_scopes(changes: Iterable[tuple[str, bool]]) -> set[str]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
-from memory_retrievers.models import AnyMemory, JsonObject, MemoryKey, SemanticMemory
+from memory_retrievers.models import AnyMemory, JsonObject, SemanticMemory
 from memory_retrievers.models.management import AssociationType, MemoryFilter
 from memory_retrievers.text.duplicates import COSINE_TOLERANCE
 from memory_retrievers.tools.arguments import ManagementArguments, MemoryId, fraction, whole_number
@@ -17,12 +16,8 @@ from memory_retrievers.tools.responses import association_level, complete, previ
 from memory_retrievers.tools.store import MIN_SEMANTIC_COSINE
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
 
-if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vectors
-
-
 MIN_STRENGTH: Final = 0.1
-"""An edge must be stronger than this."""
+"""What holds two memories together must be stronger than this."""
 
 MIN_SIMILAR: Final = 0.5
 MIN_CAUSAL_COSINE: Final = 0.6
@@ -33,23 +28,6 @@ METADATA_WEIGHT: Final = 0.3
 SCOPE_WEIGHT: Final = 0.2
 
 _DAY: Final = timedelta(hours=24)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edge:
-    """The strongest association between two memories.
-
-    Attributes:
-        source: The earlier one; of two as old as each other, the one that was given first.
-        target: The other one.
-        type: In which way.
-        strength: How much, above 0.1 and at most 1.
-    """
-
-    source: MemoryKey
-    target: MemoryKey
-    type: AssociationType
-    strength: float
 
 
 def scope_strength(first: str, second: str) -> float:
@@ -128,44 +106,6 @@ def strengths(
         AssociationType.CONTEXTUAL: contextual_strength(source, target, root=root),
     }
     return {way: strength for way, strength in found.items() if strength > MIN_STRENGTH}
-
-
-def edge(first: AnyMemory, second: AnyMemory, *, cosine: float, root: str | None = None) -> Edge | None:
-    """The strongest edge between two memories; None if nothing holds them together, or they are one.
-
-    Of equally strong ways the first counts. A causal edge is never the strongest: it is at most as strong as the
-    temporal one.
-
-    Args:
-        first: A memory.
-        second: Another; the edge goes from the earlier of the two to the later.
-        cosine: The cosine of their vectors, -1 to 1.
-        root: The scope from which theirs are seen; None sees them whole.
-    """
-    source, target = (second, first) if second.created_at < first.created_at else (first, second)
-    found = strengths(source, target, cosine=cosine, root=root)
-    if not found or source.key == target.key:
-        return None
-    strongest = max(found, key=lambda way: found[way])  # the first of equals
-    return Edge(source=source.key, target=target.key, type=strongest, strength=found[strongest])
-
-
-def edges(memories: Sequence[AnyMemory], vectors: Vectors, *, root: str | None = None) -> list[Edge]:
-    """The strongest edge of every pair that anything holds together, strongest first.
-
-    Args:
-        memories: Each at most once.
-        vectors: Their unit vectors in the same order, shape (n, d).
-        root: The scope from which theirs are seen; None sees them whole.
-    """
-    cosines = vectors @ vectors.T
-    found = [
-        between
-        for place, first in enumerate(memories)
-        for other in range(place + 1, len(memories))
-        if (between := edge(first, memories[other], cosine=float(cosines[place, other]), root=root)) is not None
-    ]
-    return sorted(found, key=lambda each: -each.strength)
 
 
 def _seen(scope: str, root: str | None) -> str:

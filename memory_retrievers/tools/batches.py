@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-import pydantic
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from memory_retrievers.errors import (
@@ -21,10 +20,11 @@ from memory_retrievers.errors import (
     ValidationError,
 )
 from memory_retrievers.models import AnyMemory, JsonObject, MemoryKey, SemanticDraft
+from memory_retrievers.models.fields import in_our_words
 from memory_retrievers.tools.arguments import LONGEST_ID, ArgumentsT, ManagementArguments, without
 from memory_retrievers.tools.manager.values import Change
 from memory_retrievers.tools.responses import complete, respond
-from memory_retrievers.tools.store import Stored, StoreItem, associated, draft_of, store_one
+from memory_retrievers.tools.store import Stored, StoreItem, auto_associate, draft_of, store_one
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
 from memory_retrievers.tools.update import UpdateItem, change_of
 
@@ -141,10 +141,8 @@ def read_element(element: object, model: type[ArgumentsT]) -> ArgumentsT:
     """
     if not isinstance(element, Mapping):
         raise ValidationError(f"every element must be an object, not {type(element).__name__}")
-    try:
+    with in_our_words():
         return model.model_validate(dict(element))
-    except pydantic.ValidationError as error:
-        raise ValidationError.from_pydantic(error) from error
 
 
 def check_size(elements: Sequence[object], *, name: str, most: int) -> None:
@@ -239,14 +237,13 @@ def _put_together(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[
     if not wanted or batch.is_over_before(wanted[0].index):
         return
     try:
-        memories = context.manager.add([each.draft for each in wanted])
+        added = context.manager.add_with_vectors([each.draft for each in wanted])
     except ValidationError:  # the host holds one of them back
         _put_singly(context, wanted, batch)
         return
-    batch.done += [
-        _Done(each.index, Stored(memory=memory, associations=associated(context, each.item, memory)))
-        for each, memory in zip(wanted, memories, strict=True)
-    ]
+    for each, (memory, vector) in zip(wanted, added, strict=True):
+        made = auto_associate(context, memory, vector=vector) if each.item.auto_associate else []
+        batch.done.append(_Done(each.index, Stored(memory=memory, associations=made)))
 
 
 def _put_singly(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Done]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -10,7 +11,7 @@ from pydantic import Field
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, JsonObject, ResponseLevel
 from memory_retrievers.models.fields import UTCDateTime
-from memory_retrievers.models.management import MemoryFilter
+from memory_retrievers.models.management import Association, MemoryFilter
 from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.arguments import (
     LARGEST_PAGE,
@@ -75,9 +76,7 @@ def memory_get(context: ToolContext, arguments: MemoryGetArguments) -> ToolOutpu
     Raises:
         NotFoundError: There is no such memory.
     """
-    manager = context.manager
-    found = context.find(arguments.id)
-    (memory,) = manager.importance.access([found], how="get")
+    memory, linked = _handed_out(context, context.find(arguments.id))
     answer = _listed(memory) | {
         "metadata": memory.metadata,
         "updated_at": iso(memory.updated_at),
@@ -88,29 +87,30 @@ def memory_get(context: ToolContext, arguments: MemoryGetArguments) -> ToolOutpu
         arguments,
         {"success": True, "id": memory.id},
         answer,
-        lambda: complete(
-            context,
-            memory,
-            linked=manager.associations_of(memory, within=context.root, limit=MOST_ASSOCIATIONS),
-        ),
+        lambda: complete(context, memory, linked=linked()),
         plain=answer,
     )
 
 
+def _handed_out(context: ToolContext, memory: AnyMemory) -> tuple[AnyMemory, Callable[[], list[Association]]]:
+    """A memory that counts as handed out, and its associations, read when they are asked for."""
+    manager = context.manager
+    counted = next(iter(manager.importance.access([memory], how="get")), memory)
+    return counted, lambda: manager.associations_of(memory, within=context.root, limit=MOST_ASSOCIATIONS)
+
+
 def memory_list(context: ToolContext, arguments: MemoryListArguments) -> ToolOutput:
     """The memories of the scope that fit, newest first, a page at a time (specification §3.3)."""
-    manager = context.manager
     seen = MemoryFilter(
         scope=context.scope,
         kinds=context.kinds,
         tier=arguments.memory_tier,
-        tags=tags_filter(manager.settings, arguments.tags),
+        tags=tags_filter(context.manager.settings, arguments.tags),
         content_type=arguments.content_type,
         created_after=arguments.created_after,
         created_before=arguments.created_before,
     )
-    total = manager.count(seen)
-    memories = manager.select(seen, limit=arguments.limit, offset=min(arguments.offset, total))
+    total, memories = _page(context, seen, limit=arguments.limit, offset=arguments.offset)
     answer = {
         "memories": [_listed(memory) for memory in memories],
         "total": total,
@@ -125,6 +125,12 @@ def memory_list(context: ToolContext, arguments: MemoryListArguments) -> ToolOut
         lambda: {"memories": [complete(context, memory) for memory in memories]},
         plain=answer,
     )
+
+
+def _page(context: ToolContext, seen: MemoryFilter, *, limit: int, offset: int) -> tuple[int, list[AnyMemory]]:
+    """The number of memories that fit, and a page of them, newest first; past the end it is empty."""
+    total = context.manager.count(seen)
+    return total, context.manager.select(seen, limit=limit, offset=offset) if offset < total else []
 
 
 def memory_delete(context: ToolContext, arguments: MemoryDeleteArguments) -> ToolOutput:
@@ -242,8 +248,7 @@ def memory_manage(context: ToolContext, arguments: ManageArguments) -> ToolOutpu
 
 
 def _get(context: ToolContext, memory: AnyMemory, arguments: ManageArguments) -> ToolOutput:
-    memory = next(iter(context.manager.importance.access([memory], how="get")), memory)
-    linked = context.manager.associations_of(memory, within=context.root, limit=MOST_ASSOCIATIONS)
+    memory, linked = _handed_out(context, memory)
     return respond(
         context,
         arguments,
@@ -251,7 +256,7 @@ def _get(context: ToolContext, memory: AnyMemory, arguments: ManageArguments) ->
         {"memory": glance(context, memory, length=MANAGED_PREVIEW)},
         lambda: {
             "memory": complete(context, memory),
-            "associations": [association_object(context, each, of=memory) for each in linked],
+            "associations": [association_object(context, each, of=memory) for each in linked()],
             "metadata": memory.metadata,
         },
     )
@@ -325,12 +330,10 @@ class ListAllArguments(ManagementArguments):
 
 def memory_list_all(context: ToolContext, arguments: ListAllArguments) -> ToolOutput:
     """One page of all memories, newest first; a page past the end is empty (specification §4.3)."""
-    manager = context.manager
     everything = MemoryFilter(scope=context.root, include_child_scopes=True, kinds=context.kinds)
-    total = manager.count(everything)
-    pages = -(-total // arguments.per_page)
     before = (arguments.page - 1) * arguments.per_page
-    memories = manager.select(everything, limit=arguments.per_page, offset=before) if before < total else []
+    total, memories = _page(context, everything, limit=arguments.per_page, offset=before)
+    pages = -(-total // arguments.per_page)
     return respond(
         context,
         arguments,
@@ -341,7 +344,7 @@ def memory_list_all(context: ToolContext, arguments: ListAllArguments) -> ToolOu
                 complete(
                     context,
                     memory,
-                    linked=manager.associations_of(memory, within=context.root, limit=ASSOCIATIONS),
+                    linked=context.manager.associations_of(memory, within=context.root, limit=ASSOCIATIONS),
                 )
                 for memory in memories
             ],

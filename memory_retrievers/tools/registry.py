@@ -16,9 +16,9 @@ from memory_retrievers.tools import (
     scopes,
     search,
     store,
+    sync,
     update,
 )
-from memory_retrievers.tools.sync import tool
 from memory_retrievers.tools.tool import AnyTool, Tool, ToolChoice, ToolContext, ToolOutput, run_tool
 
 _RECALL: tuple[AnyTool, ...] = (
@@ -184,8 +184,8 @@ _CONNECTIONS: tuple[AnyTool, ...] = (
     ),
     Tool(
         name="memory_sync",
-        arguments=tool.SyncArguments,
-        function=tool.memory_sync,
+        arguments=sync.SyncArguments,
+        function=sync.memory_sync,
         description=(
             "Export memories as a JSON document, to a file or in the answer, or import such a document. "
             "Ids, times and associations are kept."

@@ -252,7 +252,7 @@ def _create_session(context: ToolContext, given: str | None) -> _Outcome:
         scope, text = _session_scope(context, name), f"Session created: {name}"
         marker = SemanticDraft(scope=scope, fact=text, tags=MARKER_TAGS, origin=Origin.TOOL, created_at=now)
         with manager.transaction(scope):  # so that two who create one in the same second get two
-            there = _session_memories(context, name)
+            there = manager.select(MemoryFilter(scope=scope, include_child_scopes=True, kinds=context.kinds))
             added = [] if there else manager.add([marker])
         if added or given:
             break
@@ -270,7 +270,10 @@ def _list_sessions(context: ToolContext, given: str | None) -> _Outcome:
     found = _sessions(context, given)
     sessions = [_session(context, name, memories) for name, memories in found.items()]
     return _Outcome(
-        info={"session_count": len(sessions), "sessions": [_without_scope(session) for session in sessions]},
+        info={
+            "session_count": len(sessions),
+            "sessions": [{key: value for key, value in each.items() if key != "scope"} for each in sessions],
+        },
         summary=f"{len(sessions)} {'session' if len(sessions) == 1 else 'sessions'}",
         details={"sessions": sessions},
     )
@@ -306,12 +309,6 @@ def _session_scope(context: ToolContext, id: str) -> str:
     return scopes.join(context.root, f"{SESSIONS}/{id}")
 
 
-def _session_memories(context: ToolContext, id: str) -> list[AnyMemory]:
-    return context.manager.select(
-        MemoryFilter(scope=_session_scope(context, id), include_child_scopes=True, kinds=context.kinds)
-    )
-
-
 def _sessions(
     context: ToolContext, given: str | None, *, older_than: datetime | None = None
 ) -> dict[str, list[AnyMemory]]:
@@ -338,7 +335,3 @@ def _session(context: ToolContext, id: str, memories: Sequence[AnyMemory]) -> Js
         session["created_at"] = iso(min(memory.created_at for memory in memories))
         session["last_activity"] = iso(max(max(memory.created_at, memory.updated_at) for memory in memories))
     return session
-
-
-def _without_scope(session: JsonObject) -> JsonObject:
-    return {key: value for key, value in session.items() if key != "scope"}

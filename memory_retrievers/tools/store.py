@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-import pydantic
 from pydantic import Field
 
 from memory_retrievers.errors import ValidationError
@@ -20,6 +20,7 @@ from memory_retrievers.models import (
     SemanticMemory,
     Tier,
 )
+from memory_retrievers.models.fields import in_our_words
 from memory_retrievers.models.management import Association, AssociationType, MemoryFilter
 from memory_retrievers.text.dates import iso
 from memory_retrievers.text.duplicates import COSINE_TOLERANCE, is_duplicate
@@ -38,6 +39,9 @@ from memory_retrievers.tools.arguments import (
 )
 from memory_retrievers.tools.responses import association_object, complete, preview, respond, rounded, text_of
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
+
+if TYPE_CHECKING:
+    from memory_retrievers.models.selection import Vector
 
 MIN_SEMANTIC_COSINE: Final = 0.7
 AUTO_ASSOCIATIONS: Final = 10
@@ -137,7 +141,7 @@ class Stored:
 
     memory: SemanticMemory
     is_new: bool = True
-    associations: tuple[Association, ...] = ()
+    associations: Sequence[Association] = ()
     duplicates: DuplicateAnalysis = field(default_factory=DuplicateAnalysis)
 
 
@@ -162,7 +166,7 @@ def draft_of(context: ToolContext, item: StoreItem) -> SemanticDraft:
     """
     settings, now = context.manager.settings, context.manager.now()
     check_limits(settings, content=item.content, tags=item.tags, metadata=item.metadata)
-    try:
+    with in_our_words():
         return SemanticDraft(
             scope=context.scope_named(item.scope),
             fact=item.content,
@@ -176,8 +180,6 @@ def draft_of(context: ToolContext, item: StoreItem) -> SemanticDraft:
             created_at=now,
             expires_at=expiry(now, ttl_seconds=item.ttl_seconds),
         )
-    except pydantic.ValidationError as error:
-        raise ValidationError.from_pydantic(error) from error
 
 
 def store_one(context: ToolContext, item: StoreItem, draft: SemanticDraft) -> Stored:
@@ -203,19 +205,9 @@ def store_one(context: ToolContext, item: StoreItem, draft: SemanticDraft) -> St
         raise ValidationError(analysis.refusal, details={"duplicate_analysis": analysis.to_object(context)})
     if analysis.existing is not None:
         return Stored(memory=analysis.existing, is_new=False, duplicates=analysis)
-    (memory,) = context.manager.add([draft])
-    return Stored(memory=memory, associations=associated(context, item, memory), duplicates=analysis)
-
-
-def associated(context: ToolContext, item: StoreItem, memory: SemanticMemory) -> tuple[Association, ...]:
-    """The associations made for a memory that was just stored, if its item wants any.
-
-    Args:
-        context: The memory to write to, and the scope of the call.
-        item: The arguments of the memory; without ``auto_associate`` nothing is made.
-        memory: The stored memory.
-    """
-    return tuple(auto_associate(context, memory)) if item.auto_associate else ()
+    ((memory, vector),) = context.manager.add_with_vectors([draft])
+    made = auto_associate(context, memory, vector=vector) if item.auto_associate else []
+    return Stored(memory=memory, associations=made, duplicates=analysis)
 
 
 def _response(context: ToolContext, arguments: MemoryStoreArguments, stored: Stored) -> ToolOutput:
@@ -248,8 +240,13 @@ def _response(context: ToolContext, arguments: MemoryStoreArguments, stored: Sto
     )
 
 
-def auto_associate(context: ToolContext, memory: AnyMemory) -> list[Association]:
+def auto_associate(context: ToolContext, memory: AnyMemory, *, vector: Vector | None = None) -> list[Association]:
     """Associate a memory with the nearest of its scope: at most ten, of cosine 0.7 or more, itself excluded.
+
+    Args:
+        context: The memory to write to, and the scope of the call.
+        memory: The stored memory.
+        vector: Its stored vector, shape (d,), where that is known; None looks it up.
 
     Returns:
         What was written, strongest first; nothing if nothing is near enough.
@@ -260,6 +257,7 @@ def auto_associate(context: ToolContext, memory: AnyMemory) -> list[Association]
         MemoryFilter(scope=memory.scope, kinds=context.kinds),
         top_k=AUTO_ASSOCIATIONS + 1,  # it finds itself
         min_similarity=MIN_SEMANTIC_COSINE,
+        vector=vector,
     )
     found = [
         Association(

@@ -3,6 +3,7 @@
 import threading
 from datetime import timedelta
 
+import pydantic
 import pytest
 from patience import PATIENCE
 
@@ -355,6 +356,22 @@ def test_before_store_must_give_a_record_of_the_same_kind(clock, give):
         pytest.raises(ConfigurationError, match="before_store"),
     ):
         memory.remember_fact(scope="c", fact="tea")
+
+
+@pytest.mark.parametrize(
+    "give",
+    [
+        lambda record: record.model_construct(**dict(record) | {"fact": " "}),
+        lambda record: record.model_copy(update={"fact": ""}),
+        lambda record: record.metadata.update(x=float("nan")) or record,
+    ],
+)
+def test_what_before_store_gives_is_checked(clock, give):
+    with (
+        open_memory(clock, before_store=give) as memory,
+        pytest.raises(pydantic.ValidationError, match=r"must not be blank|must be JSON"),
+    ):
+        memory.remember_fact(scope="c1", fact="Ana likes tea", metadata={"a": 1})
 
 
 def test_before_store_cannot_move_a_record_to_another_scope(clock):

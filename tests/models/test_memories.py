@@ -24,6 +24,19 @@ def fact_draft(**values):
     return SemanticMemory.new(**{"scope": "c1", "fact": "User lives in Lyon", **values})
 
 
+@pytest.mark.parametrize("update", [{"summary": " "}, {"surprise": "much"}, {"metadata": {"x": object()}}, {"no": 1}])
+def test_what_a_copy_changes_is_checked(update):
+    with pytest.raises(ValidationError, match=next(iter(update))):
+        episode_draft().model_copy(update=update)
+
+
+def test_a_copy_mends_what_it_changes_and_leaves_the_original_alone():
+    draft = episode_draft(tags=("a",))
+    copied = draft.model_copy(update={"tags": ["b", " b "], "surprise": 7})
+    assert (copied.tags, copied.surprise, copied.summary) == (("b",), 1.0, draft.summary)
+    assert (draft.tags, draft.surprise) == (("a",), 0.0)
+
+
 def episode(**values):
     times = dict.fromkeys(("created_at", "updated_at", "start_at", "end_at", "last_reviewed_at"), NINE)
     return EpisodicMemory(

@@ -14,7 +14,7 @@ from memory_retrievers.backends.files import new_file
 from memory_retrievers.models import SemanticDraft
 from memory_retrievers.storage.opening import CHROMA_DIRECTORY, STORE_FILE
 from memory_retrievers.testing import HashEmbedder
-from memory_retrievers.tools.sync.tool import confined, read_file, write_file
+from memory_retrievers.tools.sync import confined, read_file, write_file
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes and links of POSIX")
 

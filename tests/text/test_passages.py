@@ -9,7 +9,7 @@ from hypothesis import given
 
 from memory_retrievers import EpisodicMemory, Message, SemanticMemory
 from memory_retrievers.models import ContentType, Origin
-from memory_retrievers.storage.drafts import complete
+from memory_retrievers.storage.store import complete
 from memory_retrievers.text.passages import passage_text, passage_texts, turn_place, with_vectors
 
 DAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)

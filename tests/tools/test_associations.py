@@ -1,7 +1,6 @@
 import math
 from datetime import UTC, datetime, timedelta
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -137,7 +136,7 @@ def test_meaning_counts_from_a_floor_on(cosine, ways):
 def test_what_is_a_tenth_or_less_is_nothing():
     assert strengths(memory(scope="x"), memory("b", scope="y", hours=21.6), 0.0) == {}
     assert strengths(memory(scope="x"), memory("b", scope="y", hours=21.5), 0.0) == {"temporal": 0.1042}
-    assert associate.edge(memory(scope="x"), memory("b", scope="y", hours=30), cosine=0.0) is None
+    assert strengths(memory(scope="x"), memory("b", scope="y", hours=30), 0.0) == {}
 
 
 def test_scopes_are_seen_from_the_root():
@@ -148,31 +147,8 @@ def test_scopes_are_seen_from_the_root():
     assert strengths(one, other, 0.9, root="user/alice") == {}
 
 
-def test_a_pair_has_one_edge_the_strongest_from_the_earlier_to_the_later():
-    earlier, later = memory("z"), memory("a", hours=6)
-    for pair in ((earlier, later), (later, earlier)):
-        edge = associate.edge(*pair, cosine=0.9)
-        assert (edge.source.id, edge.target.id, edge.type, edge.strength) == ("z", "a", AssociationType.SEMANTIC, 0.9)
-
-
-def test_the_first_of_equally_strong_ways_counts():
-    assert associate.edge(memory(), memory("b"), cosine=1.0).type is AssociationType.SEMANTIC
-
-
-def test_a_memory_is_not_associated_with_itself():
-    assert associate.edge(memory(), memory(), cosine=1.0) is None
-
-
 def test_the_same_id_in_two_scopes_is_two_memories():
-    assert associate.edge(memory(scope="x"), memory(scope="y"), cosine=0.8).strength == 1.0
-
-
-def test_edges_come_strongest_first_one_of_a_pair():
-    memories = [memory("a", scope="x"), memory("b", scope="y", hours=50), memory("c", scope="z", hours=100)]
-    vectors = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8]], dtype=np.float32)
-    found = associate.edges(memories, vectors)
-    assert [(edge.source.id, edge.target.id) for edge in found] == [("b", "c"), ("a", "b")]
-    assert [edge.strength for edge in found] == pytest.approx([0.96, 0.8])
+    assert max(strengths(memory(scope="x"), memory(scope="y"), 0.8).values()) == 1.0
 
 
 some_memory = st.builds(
@@ -192,22 +168,14 @@ def test_every_strength_is_above_a_tenth_and_at_most_one(first, second, cosine):
 
 
 @given(some_memory, some_memory, st.floats(-1, 1))
-def test_an_edge_is_as_strong_from_either_side(first, second, cosine):
-    one, other = (associate.edge(*pair, cosine=cosine) for pair in ((first, second), (second, first)))
-    assert (one and (one.type, one.strength)) == (other and (other.type, other.strength))
+def test_all_but_the_cause_is_as_strong_from_either_side(first, second, cosine):
+    one, other = (associate.strengths(*pair, cosine=cosine) for pair in ((first, second), (second, first)))
+    for found in (one, other):
+        found.pop(AssociationType.CAUSAL, None)
+    assert one == other
 
 
 @given(some_memory, some_memory, st.floats(-1, 1))
-def test_a_causal_edge_is_never_the_strongest(first, second, cosine):
-    edge = associate.edge(first, second, cosine=cosine)
-    assert edge is None or edge.type is not AssociationType.CAUSAL
-
-
-@given(st.lists(some_memory, max_size=6, unique_by=lambda each: (each.scope, each.id)), st.integers(0, 2**32))
-def test_no_two_edges_join_the_same_pair(memories, seed):
-    vectors = np.random.default_rng(seed).normal(size=(len(memories), 3)).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    found = associate.edges(memories, vectors)
-    pairs = {frozenset((edge.source, edge.target)) for edge in found}
-    assert len(pairs) == len(found)
-    assert all(len(pair) == 2 for pair in pairs)
+def test_the_cause_is_never_the_strongest_way(first, second, cosine):
+    found = associate.strengths(first, second, cosine=cosine)
+    assert not found or max(found, key=found.get) is not AssociationType.CAUSAL

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.tools.sync import tool
+from memory_retrievers.tools import sync as tool
 from memory_retrievers.tools.tool import ToolContext
 
 from .conftest import everything, sync

@@ -1,1 +1,1 @@
-"""Chroma as a vector index: clients, collection, crash guard, background feeder and index."""
+"""Chroma as a vector index: clients, collection, background feeder and index."""

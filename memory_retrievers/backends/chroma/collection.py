@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from memory_retrievers.backends.chroma.clients import CHROMA_FILE, is_open_elsewhere, keep_to_this_machine, own_client
-from memory_retrievers.backends.chroma.crash_guard import CrashGuard
-from memory_retrievers.backends.files import PRIVATE, Access, make_directories, make_file, set_modes
+from memory_retrievers.backends.files import PRIVATE, Access, Folder, make_directories, make_file, set_modes
 from memory_retrievers.errors import BackendError, IndexOutOfStepError, MemoryRetrieversError
 from memory_retrievers.models.selection import TURN, ProjectedPassage, Selection
 
@@ -35,6 +34,7 @@ NEVER: Final = 2**53
 
 MICROSECONDS: Final = 1_000_000
 PAGE: Final = 1_000
+_MOST_DEATHS: Final = 2
 _PROBED: Final = 100
 _SAME_COSINE: Final = 0.9999
 
@@ -58,7 +58,7 @@ class ChromaProjection:
         self._given_client = client
         self._client: ClientAPI | None = None
         self._collection: Collection | None = None
-        self._guard = CrashGuard(directory.parent if directory else None, name="chroma", access=access)
+        self._guard = _CrashGuard(directory.parent if directory else None, name="chroma", access=access)
         self._access = access
         self._found: frozenset[Path] = frozenset()
 
@@ -310,3 +310,59 @@ def _problem(passage: ProjectedPassage, stored: tuple[Any, Any, Any] | None) -> 
         return "has another text or other metadata"
     cosine = float(np.dot(vector, passage.vector) / (np.linalg.norm(vector) or 1.0))
     return None if cosine >= _SAME_COSINE else "has another vector"
+
+
+class _CrashGuard:
+    """Counts on disk the consecutive crashes by operation, in files beside the guarded directory.
+
+    A damaged index can crash the interpreter, and would do so at every use. Two crashes in a row in the same operation
+    are taken as damage; a single one may have been a kill at that moment.
+
+    Args:
+        directory: Where the files are; None guards nothing, as where no native code opens files.
+        name: What the files' names begin with.
+        access: The modes of these files.
+    """
+
+    def __init__(self, directory: Path | None, *, name: str, access: Access = PRIVATE) -> None:
+        self._directory = directory
+        self._name = name
+        self._access = access
+        self._deaths: dict[str, int] = {}
+
+    @property
+    def tripped(self) -> bool:
+        """True if processes have crashed too often in the same operation."""
+        if self._directory is None:
+            return False
+        return any(_count(file) >= _MOST_DEATHS for file in self._directory.glob(f"{self._name}.*.entered"))
+
+    @contextlib.contextmanager
+    def entering(self, operation: str) -> Iterator[None]:
+        """Mark native code as running; leaving by an exception counts as no crash."""
+        if self._directory is None:
+            yield
+            return
+        file = self._directory / f"{self._name}.{operation}.entered"
+        if operation not in self._deaths:
+            self._deaths[operation] = _count(file)
+        with Folder(self._directory) as folder:
+            folder.overwrite(file.name, b"x" * (self._deaths[operation] + 1), self._access)
+        try:
+            yield
+        finally:
+            file.unlink(missing_ok=True)
+            self._deaths[operation] = 0
+
+    def reset(self) -> None:
+        """Forget all crashes, once the data they happened in is deleted."""
+        self._deaths.clear()
+        if self._directory is not None:
+            for file in self._directory.glob(f"{self._name}.*.entered"):
+                file.unlink(missing_ok=True)
+
+
+def _count(file: Path) -> int:
+    with contextlib.suppress(OSError):
+        return file.stat().st_size
+    return 0

@@ -140,7 +140,7 @@ class ProjectedVectorIndex:
         """Return True if the projection can be searched now; otherwise start preparing it."""
         if self._at_once:
             return self._caught_up()
-        waiting = MOST_WAITING + 1 if not self._feeder.ready else self._waiting_count()
+        waiting = len(self._ledger.outbox.waiting(at_most=MOST_WAITING)) if self._feeder.ready else MOST_WAITING + 1
         if waiting >= FEED_FROM:
             self._feeder.start()
         return waiting <= MOST_WAITING
@@ -153,9 +153,6 @@ class ProjectedVectorIndex:
         except BackendError as error:
             _logger.warning("the vector projection is not used for now, searches stay exact: %s", error)
         return self._feeder.ready
-
-    def _waiting_count(self) -> int:
-        return len(self._ledger.outbox.waiting(at_most=MOST_WAITING))
 
     def _wide(self, vector: Vector, selection: Selection, limit: int) -> Hits | None:
         """Search the projection and the passages it has not received; None if it cannot be relied on."""

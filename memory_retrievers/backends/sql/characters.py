@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from memory_retrievers.backends.sql.connection import Connection, Database, one
+from memory_retrievers.backends.sql.connection import Connection, Database
 from memory_retrievers.backends.sql.memories import scope_id_of
 from memory_retrievers.backends.sql.rows import UNREADABLE, encode_json, readable
 from memory_retrievers.errors import BackendError
@@ -74,17 +74,6 @@ def strike_out(connection: Connection, scope: str, ids: Sequence[str]) -> None:
         kept = [id for id in known if id not in gone]  # noqa: A001
         if len(kept) < len(known):
             connection.execute("UPDATE characters SET known_events = ? WHERE row = ?", (encode_json(kept), row))
-
-
-def count_all(connection: Connection, scopes: str, asked: dict[str, str | None]) -> int:
-    """Count the characters that :func:`read_all` yields.
-
-    Args:
-        connection: The connection to read from.
-        scopes: SQL query that selects scope ids.
-        asked: Parameters of that query.
-    """
-    return int(one(connection, f"SELECT count(*) FROM characters WHERE scope_id IN ({scopes})", asked))
 
 
 def read_all(connection: Connection, scopes: str, asked: dict[str, str | None]) -> Iterator[StoredCharacter]:

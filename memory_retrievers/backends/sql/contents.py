@@ -33,6 +33,14 @@ _SCOPES: Final = """
     SELECT id FROM scopes
     WHERE CAST(:scope AS TEXT) IS NULL OR scope = :scope OR (scope >= :children AND scope < :children_end)
 """
+_COUNTED: Final = {
+    "memories": f"count(*) FROM memories WHERE scope_id IN ({_SCOPES})",
+    "pending_reviews": f"count(*) FROM pending_reviews WHERE scope_id IN ({_SCOPES})",
+    "queues": f"count(DISTINCT scope_id) FROM queued_messages WHERE scope_id IN ({_SCOPES})",
+    "associations": f"count(*) {management.BETWEEN.format(scopes=_SCOPES)}",
+    "audit": f"count(*) {management.OF_SCOPES.format(scopes=_SCOPES)}",
+    "characters": f"count(*) FROM characters WHERE scope_id IN ({_SCOPES})",
+}
 
 
 class RawPassage(NamedTuple):
@@ -60,24 +68,14 @@ class RawMemory(NamedTuple):
 def read_contents(connection: Connection, scope: str | None) -> Contents:
     """Read a scope and those below it, or all; the connection must stay on one snapshot until the end."""
     asked = _asked(scope)
-    count = f"SELECT count(*) FROM {{}} WHERE scope_id IN ({_SCOPES})"
     return Contents(
         notes=dict(connection.execute("SELECT name, value FROM notes").fetchall()),
-        memory_count=int(one(connection, count.format("memories"), asked)),
-        review_count=int(one(connection, count.format("pending_reviews"), asked)),
+        counts={name: int(one(connection, f"SELECT {counted}", asked)) for name, counted in _COUNTED.items()},
         memories=_memories(connection, asked),
-        reviews=_reviews(connection, asked),
-        queue_count=int(
-            connection.execute(
-                f"SELECT count(DISTINCT scope_id) FROM queued_messages WHERE scope_id IN ({_SCOPES})", asked
-            ).fetchone()[0]
-        ),
+        pending_reviews=_reviews(connection, asked),
         queues=_queues(connection, asked),
-        association_count=management.count_associations(connection, _SCOPES, asked),
         associations=management.read_all_associations(connection, _SCOPES, asked),
-        audit_count=management.count_audit(connection, _SCOPES, asked),
         audit=management.read_all_audit(connection, _SCOPES, asked),
-        character_count=characters.count_all(connection, _SCOPES, asked),
         characters=characters.read_all(connection, _SCOPES, asked),
     )
 

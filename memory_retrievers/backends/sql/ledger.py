@@ -60,17 +60,14 @@ class SQLLedger(StoredRecords, StoredPassages):
         self.new_vectors = sync.SQLNewVectors(self.database)
         self.snapshots = Snapshots(self)
 
-    def transaction(self, *scopes: str) -> AbstractContextManager[None]:
+    @contextmanager
+    def transaction(self, *scopes: str) -> Iterator[None]:
         """Run all writes inside atomically; they are durable once it ends without an exception.
 
         Args:
             *scopes: Scopes within which all changes are made. Other writers to them wait until it ends, so what is read
                 there stays true. None given locks the whole store.
         """
-        return self._transaction(*scopes)
-
-    @contextmanager
-    def _transaction(self, *scopes: str) -> Iterator[None]:
         with self.database.write(*scopes):
             yield
 
@@ -281,16 +278,13 @@ class SQLLedger(StoredRecords, StoredPassages):
         with self.database.read() as connection:
             return removal.read(connection, scope)
 
-    def contents(self, scope: str | None = None) -> AbstractContextManager[Contents]:
+    @contextmanager
+    def contents(self, scope: str | None = None) -> Iterator[Contents]:
         """Read everything in a scope and those below it, or in all, as of the moment of entering.
 
         Raises:
             BackendError: While iterating: a memory is damaged and cannot be read.
         """
-        return self._contents(scope)
-
-    @contextmanager
-    def _contents(self, scope: str | None) -> Iterator[Contents]:
         with self.database.read(snapshot=True) as connection:
             yield contents.read_contents(connection, scope)
 

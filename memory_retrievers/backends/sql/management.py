@@ -22,7 +22,7 @@ _SOURCE: Final = _ROW.format(end="source")
 _TARGET: Final = _ROW.format(end="target")
 _FIELDS: Final = "a.type, a.strength, a.auto_generated, a.created_at"
 
-_BETWEEN: Final = """FROM associations a
+BETWEEN: Final = """FROM associations a
     JOIN memories m ON m.row = a.source JOIN scopes s ON s.id = m.scope_id
     JOIN memories n ON n.row = a.target JOIN scopes t ON t.id = n.scope_id
     WHERE m.scope_id IN ({scopes}) AND n.scope_id IN ({scopes})"""
@@ -93,17 +93,6 @@ def read_associations(
     return [_oriented(key, row) for row in found]
 
 
-def count_associations(connection: Connection, scopes: str, asked: dict[str, str | None]) -> int:
-    """Count the associations that :func:`read_all_associations` yields.
-
-    Args:
-        connection: The connection to read from.
-        scopes: SQL query that selects scope ids.
-        asked: Parameters of that query.
-    """
-    return int(one(connection, f"SELECT count(*) {_BETWEEN.format(scopes=scopes)}", asked))
-
-
 def read_all_associations(connection: Connection, scopes: str, asked: dict[str, str | None]) -> Iterator[Association]:
     """Read the associations whose memories both belong to the selected scopes, by scope and id.
 
@@ -113,7 +102,7 @@ def read_all_associations(connection: Connection, scopes: str, asked: dict[str, 
         asked: Parameters of that query.
     """
     found = connection.execute(
-        f"""SELECT s.scope, m.id, t.scope, n.id, {_FIELDS} {_BETWEEN.format(scopes=scopes)}
+        f"""SELECT s.scope, m.id, t.scope, n.id, {_FIELDS} {BETWEEN.format(scopes=scopes)}
         ORDER BY s.scope, m.id, t.scope, n.id""",
         asked,
     )
@@ -141,7 +130,7 @@ def _association(source: MemoryKey, target: MemoryKey, row: Sequence[Any]) -> As
     )
 
 
-_OF_SCOPES: Final = """FROM audit a JOIN memories m ON m.row = a.memory JOIN scopes s ON s.id = m.scope_id
+OF_SCOPES: Final = """FROM audit a JOIN memories m ON m.row = a.memory JOIN scopes s ON s.id = m.scope_id
     WHERE m.scope_id IN ({scopes})"""
 
 
@@ -201,17 +190,6 @@ def forget(connection: Connection, before: datetime) -> None:
     connection.execute("DELETE FROM audit WHERE at < ?", (encode_time(before),))
 
 
-def count_audit(connection: Connection, scopes: str, asked: dict[str, str | None]) -> int:
-    """Count the entries that :func:`read_all_audit` yields.
-
-    Args:
-        connection: The connection to read from.
-        scopes: SQL query that selects scope ids.
-        asked: Parameters of that query.
-    """
-    return int(one(connection, f"SELECT count(*) {_OF_SCOPES.format(scopes=scopes)}", asked))
-
-
 def read_all_audit(connection: Connection, scopes: str, asked: dict[str, str | None]) -> Iterator[AuditEntry]:
     """Read the audit entries of the memories of several scopes, by scope, id and time.
 
@@ -221,7 +199,7 @@ def read_all_audit(connection: Connection, scopes: str, asked: dict[str, str | N
         asked: Parameters of that query.
     """
     found = connection.execute(
-        f"""SELECT s.scope, m.id, a.type, a.at, a.old, a.new, a.reason {_OF_SCOPES.format(scopes=scopes)}
+        f"""SELECT s.scope, m.id, a.type, a.at, a.old, a.new, a.reason {OF_SCOPES.format(scopes=scopes)}
         ORDER BY s.scope, m.id, a.at, a.id""",
         asked,
     )

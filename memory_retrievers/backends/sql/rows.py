@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, TypeVar
-
-from pydantic import BaseModel
+from typing import Any, Final
 
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models import (
@@ -61,8 +59,8 @@ def decode_messages(text: str | None) -> tuple[Message, ...]:
     if text is None:
         return ()
     return tuple(
-        _constructed(
-            Message, {"role": role, "content": content, "timestamp": None if timestamp is None else moment(timestamp)}
+        Message.trusted(
+            {"role": role, "content": content, "timestamp": None if timestamp is None else moment(timestamp)}
         )
         for role, content, timestamp in json.loads(text)
     )
@@ -76,7 +74,7 @@ def _decode_scene(text: str) -> SceneDetails:
     fields = json.loads(text)
     for name in ("message_ids", "witnesses", "characters_involved"):
         fields[name] = tuple(fields[name])
-    return _constructed(SceneDetails, {**fields, "event_type": EventType(fields["event_type"])})
+    return SceneDetails.trusted({**fields, "event_type": EventType(fields["event_type"])})
 
 
 def _word(words: type[StrEnum]) -> Callable[[str], StrEnum]:
@@ -84,7 +82,6 @@ def _word(words: type[StrEnum]) -> Callable[[str], StrEnum]:
     return {word.value: word for word in words}.__getitem__
 
 
-ModelT = TypeVar("ModelT", bound=BaseModel)
 _Decode = Callable[[Any], Any]
 _BASE: Final[dict[str, _Decode | None]] = {
     "id": None,
@@ -159,10 +156,10 @@ def decode(row: tuple[Any, ...]) -> AnyMemory:
     if kind == Kind.EPISODIC:
         values = _decode_fields(row, _EPISODIC_PLAN)
         values.update(scope=scope, summary=content, messages=decode_messages(messages))
-        return _constructed(EpisodicMemory, values)
+        return EpisodicMemory.trusted(values)
     values = _decode_fields(row, _SEMANTIC_PLAN)
     values.update(scope=scope, fact=content)
-    return _constructed(SemanticMemory, values)
+    return SemanticMemory.trusted(values)
 
 
 def memory_of(row: tuple[Any, ...]) -> AnyMemory:
@@ -203,16 +200,3 @@ def _decode_fields(row: tuple[Any, ...], plan: tuple[tuple[str, int, _Decode | N
         for name, position, decode_field in plan
         for value in (row[position],)
     }
-
-
-def _constructed(model: type[ModelT], values: dict[str, Any]) -> ModelT:
-    """Build a record as ``model_construct`` does when every field is given, ten times as fast."""
-    record = model.__new__(model)
-    for name, value in (
-        ("__dict__", values),
-        ("__pydantic_fields_set__", set(values)),
-        ("__pydantic_extra__", None),
-        ("__pydantic_private__", None),
-    ):
-        object.__setattr__(record, name, value)
-    return record

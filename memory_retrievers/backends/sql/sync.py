@@ -165,12 +165,9 @@ class SQLAdoptedRows:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def quiet_transaction(self) -> AbstractContextManager[None]:
-        """Open a transaction whose changes came from the collection and are not written back to it."""
-        return self._quiet_transaction()
-
     @contextmanager
-    def _quiet_transaction(self) -> Iterator[None]:
+    def quiet_transaction(self) -> Iterator[None]:
+        """Open a transaction whose changes came from the collection and are not written back to it."""
         with self._database.write() as connection:
             before = one(connection, "SELECT max(id) FROM unwritten") or 0
             yield

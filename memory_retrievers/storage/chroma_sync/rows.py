@@ -17,8 +17,7 @@ from memory_retrievers.models.selection import NewPassage
 from memory_retrievers.storage.chroma_sync.collection import PAGE, Collection, SourceRow, read
 from memory_retrievers.storage.chroma_sync.nodes import embedded_text, node_text, without_own_fields
 from memory_retrievers.storage.chroma_sync.settings import Adoption
-from memory_retrievers.storage.drafts import complete
-from memory_retrievers.storage.store import MemoryStore
+from memory_retrievers.storage.store import MemoryStore, complete
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vector, Vectors

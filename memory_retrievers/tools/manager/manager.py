@@ -20,7 +20,7 @@ from memory_retrievers.tools.manager.search import search
 from memory_retrievers.tools.manager.values import Change, FoundMemory, SearchRequest
 
 if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vectors
+    from memory_retrievers.models.selection import NewPassage, Vector, Vectors
 
 
 class MemoryManager:
@@ -164,7 +164,13 @@ class MemoryManager:
         return search(self._store, request, settings=self.settings)
 
     def near(
-        self, memory: AnyMemory, filter: MemoryFilter, *, top_k: int, min_similarity: float = 0.0
+        self,
+        memory: AnyMemory,
+        filter: MemoryFilter,
+        *,
+        top_k: int,
+        min_similarity: float = 0.0,
+        vector: Vector | None = None,
     ) -> list[FoundMemory]:
         """The memories nearest to one that is stored, itself among them, by its stored vector: nothing is embedded.
 
@@ -173,6 +179,7 @@ class MemoryManager:
             filter: The memories to search among.
             top_k: The most hits to return, 1 to 1,000.
             min_similarity: The least similarity of a hit, 0 to 1.
+            vector: Its stored vector, shape (d,), where that is known; None looks it up.
 
         Raises:
             ValidationError: A number lies outside its range.
@@ -180,7 +187,8 @@ class MemoryManager:
         if not memory.is_searchable:  # and so has no vector
             return []
         request = SearchRequest(memory.embedding_text, filter, top_k=top_k, min_similarity=min_similarity)
-        (vector,) = self.vectors_of([memory])
+        if vector is None:
+            (vector,) = self.vectors_of([memory])
         return search(self._store, request, settings=self.settings, vector=vector)
 
     def vectors_of(self, memories: Sequence[AnyMemory]) -> Vectors:
@@ -265,15 +273,25 @@ class MemoryManager:
             ValidationError: A scope is malformed, an id is taken, or the store holds one of them back.
             EmbeddingError: The embedder failed.
         """
-        timed = [self._timed(draft) for draft in drafts]
+        return [memory for memory, _ in self.add_with_vectors(drafts, replace=replace)]
 
-        def all_admitted(memories: list[AnyMemory]) -> None:
+    def add_with_vectors(
+        self, drafts: Sequence[SemanticDraft], *, replace: bool = False
+    ) -> list[tuple[SemanticMemory, Vector | None]]:
+        """As :meth:`add`, with the unit vector of each, shape (d,); None for a memory that is not searched."""
+        timed = [self._timed(draft) for draft in drafts]
+        added: list[tuple[SemanticMemory, Vector | None]] = []
+
+        def all_admitted(memories: list[AnyMemory], passages: list[list[NewPassage]]) -> None:
             if len(memories) < len(drafts):
                 raise ValidationError("before_store has held this back; nothing was stored")
+            vectors = [its_passages[0].vector if its_passages else None for its_passages in passages]
+            stored = zip(memories, vectors, strict=True)
+            added[:] = [(memory, vector) for memory, vector in stored if isinstance(memory, SemanticMemory)]
 
         with self._writing() as store:
-            stored = store.put(timed, replace=replace, together=all_admitted)
-        return [memory for memory in stored if isinstance(memory, SemanticMemory)]
+            store.put(timed, replace=replace, together=all_admitted)
+        return added
 
     def _timed(self, draft: SemanticDraft) -> SemanticDraft:
         """A short-term memory without a time of its own gets one, where the settings say so."""

@@ -71,7 +71,7 @@ def search(
             similarity=similar.get(row, 0.0),
             keyword_score=None if request.mode is SearchMode.SEMANTIC else lists.words.get(row, 0.0),
             combined_score=relevance[row] if request.mode is SearchMode.HYBRID else None,
-            score=_blended(relevance[row], memory.importance, request.importance_weight),
+            score=(1 - request.importance_weight) * relevance[row] + request.importance_weight * memory.importance,
         )
         for row in kept
         if (memory := memories.get(row)) is not None
@@ -170,10 +170,6 @@ def weighted_fusion(nearest: Sequence[int], words: Sequence[int], keyword_weight
         for rank, row in enumerate(rows, start=1):
             scores[row] = scores.get(row, 0.0) + weight * (k + 1) / (k + rank)
     return scores
-
-
-def _blended(relevance: float, importance: float, weight: float) -> float:
-    return (1 - weight) * relevance + weight * importance
 
 
 def _sorted(found: list[FoundMemory], sort_by: SortBy) -> list[FoundMemory]:

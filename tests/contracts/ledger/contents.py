@@ -33,7 +33,7 @@ class ContentsContract:
         add(ledger, memories, vectors)
         with ledger.contents() as contents:
             stored = list(contents.memories)
-        assert contents.memory_count == len(memories)
+        assert contents.counts["memories"] == len(memories)
         assert [each.memory.id for each in stored] == ["z", "a", "ab", "b", "é", "\uff46", "😀", "c"]
         for each in stored:
             (passage,) = each.passages
@@ -52,12 +52,12 @@ class ContentsContract:
         inside = sorted((SCOPE, *BELOW), key=str.encode)
         with ledger.contents(SCOPE) as contents:
             assert [each.memory.scope for each in contents.memories] == inside
-            assert [each.scope for each in contents.reviews] == inside
-            assert (contents.memory_count, contents.review_count) == (len(inside), len(inside))
+            assert [each.scope for each in contents.pending_reviews] == inside
+            assert (contents.counts["memories"], contents.counts["pending_reviews"]) == (len(inside), len(inside))
 
     def test_contents_hold_the_notes_and_an_empty_ledger_has_none(self, ledger: SQLLedger) -> None:
         with ledger.contents() as contents:
-            assert (list(contents.memories), list(contents.reviews), contents.notes) == ([], [], {})
+            assert (list(contents.memories), list(contents.pending_reviews), contents.notes) == ([], [], {})
         ledger.write_notes({"colour": "blue"})
         with ledger.contents() as contents:
             assert contents.notes == {"colour": "blue"}

@@ -154,14 +154,14 @@ class SceneContract:
             add(ledger, [scene("e1", scope=scope)])
             ledger.characters.put(scope, [_knowing("Zoe", "e1"), _knowing("Bob")])
         with ledger.contents(SCOPE) as contents:
-            assert contents.character_count == 4
+            assert contents.counts["characters"] == 4
             assert list(contents.characters) == [
                 StoredCharacter(scope=scope, state=state)
                 for scope in (SCOPE, "user/1/work")
                 for state in (_knowing("Zoe", "e1"), _knowing("Bob"))
             ]
         with ledger.contents() as contents:
-            assert (contents.character_count, len(list(contents.characters))) == (6, 6)
+            assert (contents.counts["characters"], len(list(contents.characters))) == (6, 6)
 
     def test_purging_keeps_characters_and_their_order(self, ledger: SQLLedger) -> None:
         add(ledger, [scene("e1")])

@@ -72,12 +72,12 @@ def blocks_of(make_fact, make_episode, now):
     def blocks_of(text):
         line = text if text.strip() else "nothing"
         fact = make_fact("fact")
-        fact = replace(fact, memory=fact.memory.model_copy(update={"fact": text}))
+        fact = replace(fact, memory=fact.memory.model_construct(**dict(fact.memory) | {"fact": text}))
         messages = (Message.model_construct(role=line, content=line, timestamp=None),)
         scene = SceneDetails(message_ids=(1,))
         told = {"title": text, "summary": text, "messages": messages, "scene": scene}
         episode = make_episode("title", surprise=0.9)
-        episode = replace(episode, memory=episode.memory.model_copy(update=told))
+        episode = replace(episode, memory=episode.memory.model_construct(**dict(episode.memory) | told))
         anna = CharacterState.model_construct(name=line, current_emotion=line, shifts=(), emotion_from_messages=None)
         for length in (None, 280):
             for level in DetailLevel:

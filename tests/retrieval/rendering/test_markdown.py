@@ -263,7 +263,7 @@ class TestStructure:
 
 def _forced(hit, **texts):
     """The same hit with texts that the model's own checks would mend or refuse."""
-    return replace(hit, memory=hit.memory.model_copy(update=texts))
+    return replace(hit, memory=hit.memory.model_construct(**dict(hit.memory) | texts))
 
 
 def _blocks(markdown):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.models.results import Match
-from memory_retrievers.server.client.transport import read_retrieved
+from memory_retrievers.server.transport import read_retrieved
 from memory_retrievers.testing import HashEmbedder
 
 

@@ -7,8 +7,7 @@ from memory_retrievers import AgentMemory, Message
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.models import DetailLevel, EpisodicMemory, SemanticMemory
 from memory_retrievers.server import bodies
-from memory_retrievers.server.client import RemoteMemory
-from memory_retrievers.server.client.memory import MAX_REMEMBERED
+from memory_retrievers.server.client import MAX_REMEMBERED, RemoteMemory
 
 ALICE = "user/alice"
 

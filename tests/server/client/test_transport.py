@@ -8,7 +8,7 @@ from patience import PATIENCE
 from memory_retrievers import Message
 from memory_retrievers.errors import BackendError, ValidationError
 from memory_retrievers.server.client import RemoteMemory
-from memory_retrievers.server.client.transport import Transport
+from memory_retrievers.server.transport import Transport
 
 ALICE = "user/alice"
 SAID = [Message(role="user", content="Hello")]

@@ -29,6 +29,7 @@ from memory_retrievers.models.fields import (
     NonBlankText,
     ShortText,
     UTCDateTime,
+    in_our_words,
     json_extent,
 )
 from memory_retrievers.models.management import Association, AssociationType
@@ -227,10 +228,8 @@ def parse_memory(line: object) -> MemoryLine:
     Raises:
         ValidationError: It breaks a rule.
     """
-    try:
+    with in_our_words():
         return MemoryLine.model_validate(line)
-    except pydantic.ValidationError as error:
-        raise ValidationError.from_pydantic(error) from error
 
 
 def parse_association(line: object) -> AssociationLine | None:

@@ -179,7 +179,8 @@ class Transport:
                 )
             except httpx.HTTPError as error:
                 if last or not isinstance(error, httpx.TransportError):
-                    raise BackendError(f"the memory server at {self.url} does not answer: {_kind(error)}") from error
+                    kind = "timed out" if isinstance(error, httpx.TimeoutException) else type(error).__name__
+                    raise BackendError(f"the memory server at {self.url} does not answer: {kind}") from error
                 asked_to_wait = 0.0
             else:
                 if answer.is_success:
@@ -213,10 +214,6 @@ def _encoded(body: JsonObject) -> bytes:
         return json.dumps(body, allow_nan=False).encode()  # escapes whatever is not ASCII, lone surrogates too
     except (TypeError, ValueError, RecursionError) as error:
         raise ValidationError(f"this cannot be sent as JSON: {error}") from error
-
-
-def _kind(error: httpx.HTTPError) -> str:
-    return "timed out" if isinstance(error, httpx.TimeoutException) else type(error).__name__
 
 
 def _is_passing(answer: httpx.Response, *, has_key: bool) -> bool:
@@ -325,12 +322,11 @@ def _hit(item: JsonObject, memory: MemoryT, *, rank: int) -> RetrievedMemory[Mem
         score=why["score"],
         stages=why.get("stages", {}),  # a server of an older version tells none, and no matches
     )
-    matches = tuple(_match(match) for match in item.get("matches", ()))
+    matches = tuple(
+        Match(part=sent["part"], messages=tuple(sent["messages"]), score=sent["score"])
+        for sent in item.get("matches", ())
+    )
     return RetrievedMemory(memory=memory, rank=rank, score=explanation.score, explanation=explanation, matches=matches)
-
-
-def _match(sent: JsonObject) -> Match:
-    return Match(part=sent["part"], messages=tuple(sent["messages"]), score=sent["score"])
 
 
 def _review(sent: JsonObject) -> tuple[MemoryKey, Rating]:

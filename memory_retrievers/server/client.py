@@ -22,7 +22,7 @@ from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Queued, Report
 from memory_retrievers.retrieval.request import RetrievalRequest, SearchOptions
 from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
-from memory_retrievers.server.client.transport import (
+from memory_retrievers.server.transport import (
     DEFAULT_TIMEOUT,
     Transport,
     read_episode,
@@ -36,6 +36,8 @@ from memory_retrievers.server.client.transport import (
 from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.registry import LocalToolbox
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
+
+__all__ = ["RemoteMemory", "RemoteToolbox"]
 
 MAX_REMEMBERED: Final = 256
 """Memories that a server takes in one request. More are not split up here: requests are done one by one, and one

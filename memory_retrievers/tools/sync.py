@@ -24,8 +24,8 @@ from memory_retrievers.models.management import Association, MemoryFilter
 from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.arguments import ManagementArguments, one_of, under_one_name
 from memory_retrievers.tools.responses import respond
-from memory_retrievers.tools.sync.document import FORMAT_VERSION, association_line, memory_line, parse
-from memory_retrievers.tools.sync.importer import MergeStrategy, take_in
+from memory_retrievers.tools.sync_document import FORMAT_VERSION, association_line, memory_line, parse
+from memory_retrievers.tools.sync_import import MergeStrategy, take_in
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
 
 SHOWN_ERRORS: Final = 20

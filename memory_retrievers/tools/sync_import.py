@@ -15,7 +15,7 @@ from memory_retrievers.models.fields import storable
 from memory_retrievers.models.management import Association, MemoryFilter
 from memory_retrievers.tools.arguments import check_limits
 from memory_retrievers.tools.manager.values import Change
-from memory_retrievers.tools.sync.document import MemoryLine, parse_association, parse_memory, under
+from memory_retrievers.tools.sync_document import MemoryLine, parse_association, parse_memory, under
 from memory_retrievers.tools.tool import ToolContext
 
 IDS_AT_ONCE: Final = 500

@@ -1,1 +1,0 @@
-"""``memory_sync``: memories exported to a document, and imported from one."""
