@@ -126,14 +126,7 @@ def laid_out(rows: Iterable[Sequence[Any]]) -> Layout:
 
 def size_of(layout: Layout) -> int:
     """Size of a layout in bytes."""
-    columns = (
-        layout.passages,
-        layout.memories,
-        layout.places,
-        layout.speakers,
-        layout.tells_time,
-        layout.began,
-    )
+    columns = (layout.passages, layout.memories, layout.places, layout.speakers, layout.tells_time, layout.began)
     return sum(column.nbytes for column in columns) + sum(map(sys.getsizeof, layout.names))
 
 
