@@ -1,6 +1,8 @@
+import functools
 import json
 
 import pytest
+import typer.testing
 from typer.testing import CliRunner
 
 from memory_retrievers.cli import app
@@ -15,6 +17,14 @@ def bare_environment(monkeypatch):
     """What the person at the keyboard has set does not reach the tests."""
     for name in ENVIRONMENT:
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_parser():
+    """The parser of all commands, half of what a short command takes, is made once and not for every call."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.testing, "_get_command", functools.cache(typer.testing._get_command))
+        yield
 
 
 @pytest.fixture(scope="session")
