@@ -5,6 +5,7 @@ import pytest
 import typer.testing
 from typer.testing import CliRunner
 
+from memory_retrievers.backends.embeddings import minilm
 from memory_retrievers.cli import app
 
 SCOPE = "user/ines"
@@ -20,10 +21,11 @@ def bare_environment(monkeypatch):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def one_parser():
-    """The parser of all commands, half of what a short command takes, is made once and not for every call."""
+def prepared_once():
+    """What takes most of a short command's time is made once, and not for every call: the parser, and the model."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.testing, "_get_command", functools.cache(typer.testing._get_command))
+        patch.setattr(minilm, "_Model", functools.cache(minilm._Model))
         yield
 
 
