@@ -1,5 +1,6 @@
 """What the documents name is there: files, commands, options, targets of make."""
 
+import functools
 import importlib
 import re
 import shlex
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from cases import try_each
 from markdown_it import MarkdownIt
 
 import memory_retrievers
@@ -34,8 +36,11 @@ def rows():
     return [(line.split("|")[1].strip(), re.findall(r"`([^`]+)`", line)) for line in lines[1:]]
 
 
-@pytest.mark.parametrize(("wanted", "named"), rows(), ids=str)
-def test_a_row_of_contributing_names_what_there_is(wanted, named):
+def test_a_row_of_contributing_names_what_there_is():
+    try_each(check_row, rows())
+
+
+def check_row(wanted, named):
     words = [word for span in named for word in span.split()]
     files = [word for word in words if word.endswith((".py", ".json", ".md", ".toml", ".yml", "/"))]
     folders = [folder for name in files for folder in (PACKAGE / name, (PACKAGE / name).parent)]
@@ -52,12 +57,14 @@ def promises():
     return [tuple(cell.strip() for cell in line.strip("|").split(" | ")) for line in lines[1:]]
 
 
-@pytest.mark.parametrize(("promise", "held_by"), promises(), ids=lambda text: text[:40])
-def test_what_the_security_page_promises_is_held_by_tests_that_there_are(promise, held_by):
-    tests = re.findall(r"`(tests/[^`]+)`", held_by)
-    assert tests
-    for name in [*tests, *re.findall(r"`python (benchmarks/[^`]+)`", held_by)]:
-        assert (ROOT / name).exists(), f"{name} ({promise})"
+def test_what_the_security_page_promises_is_held_by_tests_that_there_are():
+    def check(promise, held_by):
+        tests = re.findall(r"`(tests/[^`]+)`", held_by)
+        assert tests
+        for name in [*tests, *re.findall(r"`python (benchmarks/[^`]+)`", held_by)]:
+            assert (ROOT / name).exists(), f"{name} ({promise})"
+
+    try_each(check, promises())
 
 
 def commands(name):
@@ -73,6 +80,12 @@ def commands(name):
             yield shlex.split(words)[1:]
 
 
+@functools.cache
+def whole_command():
+    """The command line with all its commands."""
+    return typer.main.get_command(app)
+
+
 def options_of(command):
     return {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
 
@@ -82,7 +95,7 @@ def test_every_command_that_is_shown_is_there_with_its_options(name):
     shown = list(commands(name))
     assert shown
     for words in shown:
-        command, left = typer.main.get_command(app), list(words)
+        command, left = whole_command(), list(words)
         while left and hasattr(command, "commands"):
             assert left[0] in command.commands, f"{left[0]} in {name}"
             command = command.commands[left.pop(0)]
@@ -98,7 +111,7 @@ def every_command(command):
 @pytest.mark.parametrize("name", ["README.md", *PAGES])
 def test_every_option_that_is_mentioned_is_one(name):
     mentioned = set(re.findall(r"`(--[\w-]+)", text_of(name)))
-    known = set().union(*map(options_of, every_command(typer.main.get_command(app)))) | {"--help"}
+    known = set().union(*map(options_of, every_command(whole_command()))) | {"--help"}
     assert mentioned <= known | {"--show"}  # of a benchmark
 
 

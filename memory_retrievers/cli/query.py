@@ -90,22 +90,13 @@ def retrieve(
     )
     with to_search(store, embedder=embedder, embedder_id=embedder_id, retrieval=settings) as memory:
         if explain:
-            explained = memory.explain(
-                query,
-                scope=scope,
-                **options,
-            )
+            explained = memory.explain(query, scope=scope, **options)
             if as_json:
                 print_json(explained.to_dict())
             else:
                 print_explained(explained)
             return
-        result = memory.retrieve(
-            query,
-            scope=scope,
-            **options,
-            record=False,
-        )
+        result = memory.retrieve(query, scope=scope, **options, record=False)
     if as_json:
         print_json(result.to_dict())
     else:

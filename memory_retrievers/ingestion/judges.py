@@ -196,10 +196,7 @@ def rating_of(share: float) -> Rating:
 def _answers_after(queries: Sequence[str], conversation: Sequence[Message]) -> list[str]:
     """The assistant's messages after the first message that a search arose from; all of them if there is none."""
     searches = [terms for terms in map(_terms, queries) if terms]
-    start = next(
-        (position for position, message in enumerate(conversation) if _asks(message, searches)),
-        0,
-    )
+    start = next((position for position, message in enumerate(conversation) if _asks(message, searches)), 0)
     return [message.content for message in conversation[start:] if _is_answer(message)]
 
 

@@ -212,8 +212,9 @@ WithContent = Annotated[
 ]
 
 
+@cache
 def tool_routes(*, allow_scopes: bool) -> APIRouter:
-    """A route for each tool.
+    """A route for each tool, made once for all applications: they know nothing of a memory.
 
     Args:
         allow_scopes: Whether arguments may name scopes within the conversation.

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from contracts import KeywordIndexContract
 from contracts.samples import NOW, SCOPE, add, episode, fact, facts_in, ranking, without_snapshots
-from scipy.stats import kendalltau
 
 from memory_retrievers.backends.rank_bm25 import RankBM25KeywordIndex
 from memory_retrievers.backends.sql import snapshots
@@ -141,6 +140,8 @@ def test_for_one_term_both_engines_differ_by_a_constant_factor(ledger, parameter
 @pytest.mark.slow
 @pytest.mark.parametrize("parameters", EXTREMES, ids=str)
 def test_both_engines_order_the_candidates_alike(ledger, parameters):
+    from scipy.stats import kendalltau  # takes longer to import than most files to run
+
     generator = np.random.default_rng(2)
     words = Words(generator)
     engines = _engines(ledger, **parameters)

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -110,6 +111,23 @@ def _schema(file):
 
 def opened(store, **given):
     return AgentMemory.open(store, embedder=HashEmbedder(), **given)
+
+
+def test_a_database_in_memory_gets_what_the_migrations_make():
+    with closing(_empty()) as migrated, closing(_empty()) as filled:
+        schema.migrate(migrated)
+        schema.fill(filled)
+        assert list(filled.iterdump()) == list(migrated.iterdump())
+        for pragma in ("user_version", "page_size", "max_page_count", "auto_vacuum", "encoding", "journal_mode"):
+            assert _pragma(filled, pragma) == _pragma(migrated, pragma)
+
+
+def _empty():
+    return sqlite3.connect(":memory:", isolation_level=None)
+
+
+def _pragma(connection, name):
+    return connection.execute(f"PRAGMA {name}").fetchone()
 
 
 def test_the_old_file_is_one_of_the_first_schema(old_file):

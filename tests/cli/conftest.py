@@ -1,8 +1,12 @@
+import functools
 import json
+import shutil
 
 import pytest
+import typer.testing
 from typer.testing import CliRunner
 
+from memory_retrievers.backends.embeddings import minilm
 from memory_retrievers.cli import app
 
 SCOPE = "user/ines"
@@ -10,11 +14,22 @@ HASHED = "memory_retrievers.testing:HashEmbedder"
 ENVIRONMENT = ("MEMORY_RETRIEVERS_STORE", "MEMORY_RETRIEVERS_EMBEDDER", "MEMORY_RETRIEVERS_EMBEDDER_ID")
 
 
-@pytest.fixture(autouse=True)
-def bare_environment(monkeypatch):
+@pytest.fixture(scope="session", autouse=True)
+def bare_environment():
     """What the person at the keyboard has set does not reach the tests."""
-    for name in ENVIRONMENT:
-        monkeypatch.delenv(name, raising=False)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ENVIRONMENT:
+            patch.delenv(name, raising=False)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def prepared_once():
+    """What takes most of a short command's time is made once, and not for every call: the parser, and the model."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.testing, "_get_command", functools.cache(typer.testing._get_command))
+        patch.setattr(minilm, "_Model", functools.cache(minilm._Model))
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +41,7 @@ def demo(tmp_path_factory):
     return store, result.stdout
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def run():
     """Run a command that succeeds quietly, and give what it printed."""
 
@@ -64,9 +79,15 @@ def ended():
 
 
 @pytest.fixture
-def foreign_store(tmp_path, run):
+def foreign_store(tmp_path, foreign_store_of_all):
     """A store whose embedder, known to it by another name than its own, is not at hand unless it is named."""
-    store = tmp_path / "store"
+    return shutil.copytree(foreign_store_of_all, tmp_path / "store")
+
+
+@pytest.fixture(scope="session")
+def foreign_store_of_all(tmp_path_factory, run):
+    """What each test has a copy of."""
+    store = tmp_path_factory.mktemp("foreign") / "store"
     named = ("--embedder", HASHED, "--embedder-id", "a model of old")
     for scope, id, text in (("user/ruth", "e1", "They met in Lyon."), ("user/ruth/garden", "e2", "Ruth bought bees.")):
         episode = json.dumps({"id": id, "summary": text, "created_at": "2026-03-01T09:00:00Z"})

@@ -1,11 +1,17 @@
 import json
+import shutil
 
 import pytest
 
 
 @pytest.fixture
-def store(tmp_path, run):
-    store = tmp_path / "store"
+def store(tmp_path, filled):
+    return shutil.copytree(filled, tmp_path / "store")
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory, run):
+    store = tmp_path_factory.mktemp("filled")
     for scope in ("user/ruth", "user/ruth/garden", "user/ruthless"):
         run("remember", "--store", store, "--scope", scope, stdin=json.dumps({"id": "e1", "summary": f"xyzzy {scope}"}))
     return store

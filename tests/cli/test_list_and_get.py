@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import pytest
 
@@ -6,15 +7,22 @@ HASHED = "memory_retrievers.testing:HashEmbedder"
 
 
 @pytest.fixture
-def store(tmp_path, run):
+def store(tmp_path, filled):
+    """A copy of what is filled once."""
+    return shutil.copytree(filled, tmp_path / "store")
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory, run):
     """Five episodes and a fact in one scope, and one in another."""
+    store = tmp_path_factory.mktemp("filled")
     for day in range(1, 6):
         episode = {"id": f"e{day}", "title": f"Day {day}", "summary": "x", "created_at": f"2026-03-0{day}T09:00:00Z"}
         stdin = json.dumps(episode)
-        run("remember", "--store", tmp_path, "--scope", "user/ruth", "--embedder", HASHED, stdin=stdin)
+        run("remember", "--store", store, "--scope", "user/ruth", "--embedder", HASHED, stdin=stdin)
     for scope, fact in (("user/ruth", "Ruth keeps\tbees"), ("user/other", "Nobody else's")):
-        run("remember", "--store", tmp_path, "--scope", scope, "--fact", fact, "--embedder", HASHED)
-    return tmp_path
+        run("remember", "--store", store, "--scope", scope, "--fact", fact, "--embedder", HASHED)
+    return store
 
 
 def test_list_prints_a_scope_newest_first(store, run, table):

@@ -1,6 +1,7 @@
 """No argument of a tool is without a bound: what is endless is refused in a short sentence, and looks nothing up."""
 
 import pytest
+from cases import try_each
 
 from memory_retrievers.tools.registry import REGISTRY, LocalToolbox
 from memory_retrievers.tools.tool import ToolContext
@@ -54,17 +55,23 @@ def refused(small):
     return refused
 
 
-@pytest.mark.parametrize(("name", "argument"), TEXTS)
-def test_no_text_is_endless(refused, name, argument):
-    assert len(refused(name, argument, ENDLESS)) < LONGEST_MESSAGE
+def test_no_text_is_endless(refused):
+    def check(name, argument):
+        assert len(refused(name, argument, ENDLESS)) < LONGEST_MESSAGE
+
+    try_each(check, TEXTS)
 
 
-@pytest.mark.parametrize(("name", "argument"), LISTS)
-def test_no_list_is_endless_nor_what_is_in_it(refused, name, argument):
-    for value in (["x"] * MANY, [f"x{number}" for number in range(MANY)], [ENDLESS]):
-        assert len(refused(name, argument, value)) < LONGEST_MESSAGE
-    if "object" not in _types(SCHEMAS[name][argument].get("items", {})):
-        assert len(refused(name, argument, ["x", ENDLESS])) < LONGEST_MESSAGE
+def test_no_list_is_endless_nor_what_is_in_it(refused):
+    endless = (["x"] * MANY, [f"x{number}" for number in range(MANY)], [ENDLESS])
+
+    def check(name, argument):
+        for value in endless:
+            assert len(refused(name, argument, value)) < LONGEST_MESSAGE
+        if "object" not in _types(SCHEMAS[name][argument].get("items", {})):
+            assert len(refused(name, argument, ["x", ENDLESS])) < LONGEST_MESSAGE
+
+    try_each(check, LISTS)
 
 
 @pytest.mark.parametrize("element", ["id", "content", "tags", "agent_id"])

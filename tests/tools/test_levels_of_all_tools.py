@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ SNAPSHOTS = Path(__file__).parent / "snapshots"
 DOCUMENTATION = Path(memory_retrievers.__file__).parents[1] / "docs" / "tools.md"
 LEVELS = ("minimal", "standard", "full")
 MANAGING = [name for name in REGISTRY if name not in {"retrieve_memory", "context_pre_retrieve", "recent_memory"}]
+NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
 UPDATE = "UPDATE_SNAPSHOTS" in os.environ
 MADE_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 
@@ -66,18 +68,24 @@ SPECIFIED = {
 }
 
 
-@pytest.fixture
-def call(stock, clock):
-    """Calls a tool on a memory of its own that holds what ``stock`` stores."""
+@pytest.fixture(scope="module")
+def call(stock):
+    """Calls a tool on a memory of its own that holds what ``stock`` stores; the same call is made once for all tests."""
+    answers = {}
 
-    def call(name, arguments, **rules):
-        clock = FixedClock(memory_time)
+    def call(name, arguments):
+        made = name, json.dumps(arguments)
+        if made not in answers:
+            answers[made] = answer(name, arguments)
+        return answers[made]
+
+    def answer(name, arguments):
+        clock = FixedClock(NOW)
         with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, keyword="sqlite_bm25") as memory:
             stock(memory, "user/alice")
-            context = ToolContext(memory=memory, root="user/alice", allow_scopes=True, **rules)
+            context = ToolContext(memory=memory, root="user/alice", allow_scopes=True)
             return LocalToolbox(context).call(name, arguments)
 
-    memory_time = clock.now()
     return call
 
 

@@ -295,11 +295,13 @@ class Database:
         if self._read_only:
             schema.refuse_older(connection, self._path)
             return
-        if self._path is not None:
-            if schema.version_of(connection) != len(MIGRATIONS):
-                self._break_seal()
-            connections.switch_to_wal(connection)
-            connection.execute("PRAGMA synchronous = FULL")  # an acknowledged memory survives a power cut
+        if self._path is None:
+            schema.fill(connection)
+            return
+        if schema.version_of(connection) != len(MIGRATIONS):
+            self._break_seal()
+        connections.switch_to_wal(connection)
+        connection.execute("PRAGMA synchronous = FULL")  # an acknowledged memory survives a power cut
         schema.migrate(connection)
 
     def _require_unchanged(self) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import sqlite3
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from memory_retrievers.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    import sqlite3
-
 
 _FIRST: Final = (
     "CREATE TABLE notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -311,6 +310,19 @@ def refuse_older(connection: sqlite3.Connection, path: Path | None) -> None:
             f"{path} was written by an older version of memory-retrievers (schema {version}, this one reads "
             f"{len(MIGRATIONS)}): open it once without read_only=True, which brings it up to date"
         )
+
+
+def fill(connection: sqlite3.Connection) -> None:
+    """Create the tables of a new database in memory: copied from an empty one, in a tenth of the time."""
+    _empty(MIGRATIONS).backup(connection)
+
+
+@lru_cache(maxsize=1)
+def _empty(_migrations: tuple[tuple[str, ...], ...]) -> sqlite3.Connection:
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    atexit.register(connection.close)
+    migrate(connection)
+    return connection
 
 
 def migrate(connection: sqlite3.Connection) -> None:

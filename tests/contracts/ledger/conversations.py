@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from contracts.samples import LOOKALIKES, NOW, SCOPE, add, at_once, episode, review
+from contracts.samples import ALIKE, NOW, SCOPE, add, at_once, episode, review
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import MemoryKey
@@ -49,15 +49,19 @@ class ConversationsContract:
         ledger.conversations.append("nobody", [])
         assert ledger.conversations.scopes() == []
 
-    @pytest.mark.parametrize(("scope", "other"), LOOKALIKES)
-    def test_the_queues_of_other_scopes_make_no_difference(self, ledger: SQLLedger, scope: str, other: str) -> None:
-        ledger.conversations.append(scope, _messages(2))
-        ledger.conversations.append(other, _messages(3, first=10))
-        assert _ids(ledger, scope) == ["m0", "m1"]
-        assert _ids(ledger, other) == ["m10", "m11", "m12"]
-        assert ledger.conversations.claim(scope, lease="a", messages=2, at=NOW, expired=NOW - timedelta(hours=2))
-        assert not ledger.conversations.release(other, lease="a")
-        assert ledger.conversations.state(other).leased_at is None
+    def test_the_queues_of_other_scopes_make_no_difference(self, ledger: SQLLedger) -> None:
+        for number, scope in enumerate(ALIKE):
+            ledger.conversations.append(scope, _messages(2, first=10 * number))
+        assert {scope: _ids(ledger, scope) for scope in ALIKE} == {
+            scope: [f"m{10 * number}", f"m{10 * number + 1}"] for number, scope in enumerate(ALIKE)
+        }
+        for scope in ALIKE:
+            others = [other for other in ALIKE if other != scope]
+            claimed = ledger.conversations.claim(scope, lease="a", messages=2, at=NOW, expired=NOW - timedelta(hours=2))
+            assert claimed, scope
+            assert [other for other in others if ledger.conversations.release(other, lease="a")] == [], scope
+            assert [other for other in others if ledger.conversations.state(other).leased_at] == [], scope
+            assert ledger.conversations.release(scope, lease="a"), scope
 
     def test_one_claim_wins(self, ledger: SQLLedger) -> None:
         ledger.conversations.append(SCOPE, _messages(5))

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.samples import (
+    ALIKE,
     BELOW,
     BESIDE,
-    LOOKALIKES,
     NOW,
     SCOPE,
     add,
@@ -102,13 +102,11 @@ class PassageContract:
         assert states == dict(zip(of_episodes, expected, strict=True))
         assert ledger.forgetting_states([]) == {}
 
-    @pytest.mark.parametrize(("scope", "other"), LOOKALIKES)
-    def test_a_scope_is_compared_exactly(self, ledger: SQLLedger, scope: str, other: str) -> None:
-        mine, theirs = (passage.id for passage in add(ledger, [fact("f1", scope=scope), fact("f2", scope=other)]))
-        assert ledger.eligible(facts_in(scope)) == [mine]
-        assert ledger.eligible(facts_in(other)) == [theirs]
-        assert ledger.indexed(facts_in(scope)) == [mine]
-        assert ledger.indexed(facts_in(other)) == [theirs]
+    def test_a_scope_is_compared_exactly(self, ledger: SQLLedger) -> None:
+        passages = add(ledger, [fact(f"f{number}", scope=scope) for number, scope in enumerate(ALIKE)])
+        own = {passage.scope: [passage.id] for passage in passages}
+        assert {scope: ledger.eligible(facts_in(scope)) for scope in ALIKE} == own
+        assert {scope: ledger.indexed(facts_in(scope)) for scope in ALIKE} == own
 
     def test_child_scopes_are_all_below_and_none_beside(self, ledger: SQLLedger) -> None:
         memories = [fact("f1", scope=scope) for scopes in zip(BESIDE, BELOW, strict=False) for scope in scopes]

@@ -1,10 +1,12 @@
 """Markdown: byte for byte what is specified, whatever the texts contain."""
 
+import itertools
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from cases import try_each
 from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -83,22 +85,23 @@ class TestMemoryBlock:
     def test_without_memories_there_is_nothing(self, now):
         assert retrieved_block([], [], now=now) == ""
 
-    @pytest.mark.parametrize("surprise", [0.0, 0.69, 0.7, 1.0])
-    @pytest.mark.parametrize("rank", [1, 2, 3, 4])
     @pytest.mark.parametrize("detail", SPECIFIED_LEVELS)
-    def test_details_are_told_by_level_and_rank_and_surprise(self, make_episode, now, detail, rank, surprise):
-        surprising = surprise >= 0.7
-        expected = {
-            DetailLevel.AUTO: surprising and rank in {1, 2},
-            DetailLevel.NONE: False,
-            DetailLevel.LOW: surprising and rank == 1,
-            DetailLevel.HIGH: True,
-        }[detail]
-        block = retrieved_block(
-            [], [make_episode(rank=rank, surprise=surprise, messages=HELLO)], now=now, detail=detail
-        )
-        assert block.endswith('\n\n**Details:**\n- user: "Hello"') == ("Details" in block) == expected
-        assert (", key moment]" in block) == surprising
+    def test_details_are_told_by_level_and_rank_and_surprise(self, make_episode, now, detail):
+        def check(rank, surprise):
+            surprising = surprise >= 0.7
+            expected = {
+                DetailLevel.AUTO: surprising and rank in {1, 2},
+                DetailLevel.NONE: False,
+                DetailLevel.LOW: surprising and rank == 1,
+                DetailLevel.HIGH: True,
+            }[detail]
+            block = retrieved_block(
+                [], [make_episode(rank=rank, surprise=surprise, messages=HELLO)], now=now, detail=detail
+            )
+            assert block.endswith('\n\n**Details:**\n- user: "Hello"') == ("Details" in block) == expected
+            assert (", key moment]" in block) == surprising
+
+        try_each(check, itertools.product((1, 2, 3, 4), (0.0, 0.69, 0.7, 1.0)))
 
     def test_an_episode_without_messages_has_no_details(self, make_episode, now):
         block = retrieved_block([], [make_episode(surprise=1.0)], now=now, detail=DetailLevel.HIGH)

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from cases import try_each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,15 +82,17 @@ def seconds_ago(seconds):
     return NOW - timedelta(seconds=seconds)
 
 
-@pytest.mark.parametrize(("seconds", "default", "humanized"), BOUNDARIES)
-def test_each_boundary_falls_on_its_side(seconds, default, humanized):
-    assert relative_time(seconds_ago(seconds), now=NOW) == default
-    assert relative_time(seconds_ago(seconds), now=NOW, style="humanize") == (humanized or default)
+def test_each_boundary_falls_on_its_side():
+    def check(seconds, default, humanized):
+        assert relative_time(seconds_ago(seconds), now=NOW) == default
+        assert relative_time(seconds_ago(seconds), now=NOW, style="humanize") == (humanized or default)
+
+    try_each(check, BOUNDARIES)
 
 
-@pytest.mark.parametrize(("seconds", "expected"), UPSTREAM)
-def test_the_humanized_style_is_that_of_chrono_humanize(seconds, expected):
-    assert relative_time(seconds_ago(seconds), now=NOW, style="humanize") == expected
+def test_the_humanized_style_is_that_of_chrono_humanize():
+    told = [(seconds, relative_time(seconds_ago(seconds), now=NOW, style="humanize")) for seconds, _ in UPSTREAM]
+    assert told == UPSTREAM
 
 
 @pytest.mark.parametrize(
