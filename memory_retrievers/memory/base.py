@@ -10,7 +10,7 @@ from typing import Self, Unpack
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Category, Draft, EpisodicMemory, JsonObject, SemanticMemory
-from memory_retrievers.models.fields import in_our_words
+from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.messages import Message
 from memory_retrievers.retrieval.request import SearchOptions
 from memory_retrievers.retrieval.results import RetrievalResult

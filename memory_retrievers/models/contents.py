@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Final, TypeAlias
 
@@ -122,14 +122,8 @@ class VerificationReport:
 
     def joined(self, other: VerificationReport) -> VerificationReport:
         """Combine two reports."""
-        return VerificationReport(
-            memories=self.memories + other.memories,
-            passages=self.passages + other.passages,
-            postings=self.postings + other.postings,
-            projected=self.projected + other.projected,
-            problems=self.problems + other.problems,
-            notes=self.notes + other.notes,
-        )
+        both = {each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)}
+        return VerificationReport(**both)
 
 
 class Problems:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, NamedTuple, Self
 
-import pydantic
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
-
-from memory_retrievers.errors import ValidationError
 
 MAX_CONTENT_LENGTH = 1_000_000
 """Characters in one message, summary, fact or title (specification §3.1)."""
@@ -134,19 +130,6 @@ ShortText = Annotated[
 DistinctTexts = Annotated[tuple[Text, ...], AfterValidator(_stripped_and_distinct)]
 UnitInterval = Annotated[float, BeforeValidator(_clamp_to_unit), Field(ge=0, le=1, allow_inf_nan=False)]
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_json_only)]
-
-
-@contextmanager
-def in_our_words() -> Iterator[None]:
-    """Raise what pydantic complains of as a ``ValidationError``.
-
-    Raises:
-        ValidationError: A record or an argument breaks a rule.
-    """
-    try:
-        yield
-    except pydantic.ValidationError as error:
-        raise ValidationError.from_pydantic(error) from error
 
 
 class Value(BaseModel):

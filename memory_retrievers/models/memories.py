@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, StrEnum
 from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar
 
+import pydantic
 from pydantic import Field
 
 from memory_retrievers.errors import ValidationError
@@ -20,7 +22,6 @@ from memory_retrievers.models.fields import (
     UnitInterval,
     UTCDateTime,
     Value,
-    in_our_words,
 )
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.scenes import SceneDetails
@@ -305,6 +306,19 @@ class NotGiven(Enum):
 
 
 NOT_GIVEN: Final = NotGiven.NOT_GIVEN
+
+
+@contextmanager
+def in_our_words() -> Iterator[None]:
+    """Raise what pydantic complains of as a ``ValidationError``.
+
+    Raises:
+        ValidationError: A record or an argument breaks a rule.
+    """
+    try:
+        yield
+    except pydantic.ValidationError as error:
+        raise ValidationError.from_pydantic(error) from error
 
 
 def changed(memory: AnyMemory, fields: Mapping[str, object], *, now: datetime) -> AnyMemory:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 from memory_retrievers.models import EpisodicDraft, EpisodicMemory
-from memory_retrievers.models.fields import in_our_words
+from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.scenes import (
     MOST_SHIFTS,

@@ -16,7 +16,7 @@ from starlette.types import Scope
 
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import ScopeStatistics
-from memory_retrievers.models.fields import in_our_words
+from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.server.access import access_in
 from memory_retrievers.server.intake import SharedCheck
 from memory_retrievers.server.settings import ServerSettings

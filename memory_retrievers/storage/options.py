@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
 
@@ -180,21 +180,8 @@ class ResolvedOptions:
 
     def settings_with(self, embedder_id: str) -> tuple[object, ...]:
         """Return :attr:`settings` for an embedder of this name, after the store has changed its embedder."""
-        return (
-            embedder_id,
-            self.retrieval,
-            self.keyword,
-            self.dense,
-            self.clock,
-            self.given_language_model,
-            self.segmenter,
-            self.judge,
-            self.ingestion,
-            self.review,
-            self.before_store,
-            self.tools,
-            self.shared_group,
-        )
+        others = (each.name for each in fields(self) if each.name not in {"embedder", "language_model"})
+        return (embedder_id, *(getattr(self, name) for name in others))
 
 
 def _adapted(language_model: AnyLanguageModel) -> LanguageModel:

@@ -20,7 +20,7 @@ from memory_retrievers.errors import (
     ValidationError,
 )
 from memory_retrievers.models import AnyMemory, JsonObject, MemoryKey, SemanticDraft
-from memory_retrievers.models.fields import in_our_words
+from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.tools.arguments import LONGEST_ID, ArgumentsT, ManagementArguments, without
 from memory_retrievers.tools.manager.values import Change
 from memory_retrievers.tools.responses import complete, respond

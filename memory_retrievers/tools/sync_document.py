@@ -29,10 +29,10 @@ from memory_retrievers.models.fields import (
     NonBlankText,
     ShortText,
     UTCDateTime,
-    in_our_words,
     json_extent,
 )
 from memory_retrievers.models.management import Association, AssociationType
+from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.settings import ToolSettings
 from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.tool import ROOT
