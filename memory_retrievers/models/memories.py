@@ -281,6 +281,8 @@ MemoryT = TypeVar("MemoryT", EpisodicMemory, SemanticMemory)
 class MemoryKey:
     """The identity of a memory: the same id in two scopes is two memories."""
 
+    __pydantic_config__: ClassVar = pydantic.ConfigDict(extra="forbid")  # where a record that is read holds one
+
     scope: str
     id: str
 

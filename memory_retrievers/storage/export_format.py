@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Line(BaseModel):
-    """A line with a fixed set of fields, of the memories that it names as well."""
+    """A line with a fixed set of fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

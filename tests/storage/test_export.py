@@ -4,6 +4,7 @@ import json
 import tracemalloc
 from datetime import timedelta
 
+import pydantic
 import pytest
 from contracts.samples import review
 from contracts.strategies import memories
@@ -26,6 +27,7 @@ from memory_retrievers.backends.sqlite import SQLiteLedger
 from memory_retrievers.models import Kind
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.storage import export as transfer
+from memory_retrievers.storage.export_format import parse_record
 from memory_retrievers.testing import HashEmbedder, inside
 
 
@@ -449,3 +451,9 @@ def test_long_lines_are_not_read_a_whole_page_at_a_time(exported, tmp_path, monk
     told = []
     with imported(exported, tmp_path / "new", progress=lambda done, _: told.append(done)):
         assert len(told) == len(lines(exported)) - 1
+
+
+def test_a_reference_to_a_memory_has_no_further_keys():
+    line = {"type": "audit", "memory": {"scope": "c1", "id": "f1", "kind": "x"}, "action": "get", "old": 0, "new": 0}
+    with pytest.raises(pydantic.ValidationError, match=r"memory\.kind"):
+        parse_record({**line, "at": "2026-03-01T09:00:00Z", "reason": None}, None)
