@@ -139,6 +139,11 @@ class Database:
             finally:
                 self._local.reading = None
 
+    def versions_read(self) -> dict[str, Any] | None:
+        """See ``sql.connection.Database``."""
+        begun: Connection | None = getattr(self._local, "reading", None)
+        return None if begun is None or getattr(self._local, "connection", None) is not None else begun.versions
+
     @contextmanager
     def feeding(self) -> Iterator[None]:
         """See ``sql.connection.Database``."""

@@ -155,6 +155,10 @@ class Database(Protocol):
         """Let all reads of this thread see the state as of the first of them, while this lasts."""
         ...
 
+    def versions_read(self) -> dict[str, Any] | None:
+        """Cached data of scopes in the :meth:`reading` of this thread; None outside one, and in its own transaction."""
+        ...
+
     def feeding(self) -> AbstractContextManager[None]:
         """Hold an exclusive lock across threads and processes while this lasts; no transaction waits for it."""
         ...

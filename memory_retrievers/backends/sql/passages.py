@@ -163,7 +163,7 @@ class StoredPassages:
 
     def scope_versions(self, selection: Selection) -> dict[int, int]:
         """Versions of a selection's scopes by row id; asked once while a connection reads one state."""
-        key = f"{selection.scope}/" if selection.include_child_scopes else selection.scope
+        key = version_key(selection)
         with self.database.read() as connection:
             known = connection.versions
             if known is not None and key in known:
@@ -180,6 +180,11 @@ class StoredPassages:
             dialect = connection.dialect
             sql = f"SELECT {key}, {value} FROM {table} WHERE {dialect.among(key, ':ids')}"
             return dict(connection.execute(sql, {"ids": dialect.listed(ids)}).fetchall())
+
+
+def version_key(selection: Selection) -> str:
+    """Name of a selection's scopes among the versions that a reading has found; no scope ends with a slash."""
+    return f"{selection.scope}/" if selection.include_child_scopes else selection.scope
 
 
 def in_scope(selection: Selection) -> str:

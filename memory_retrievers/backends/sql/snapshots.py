@@ -17,7 +17,7 @@ import numpy as np
 
 from memory_retrievers.backends.snapshot import NOTHING, Growing, ScopeSnapshot, is_ordered
 from memory_retrievers.backends.sql.connection import Connection
-from memory_retrievers.backends.sql.passages import StoredPassages
+from memory_retrievers.backends.sql.passages import StoredPassages, version_key
 from memory_retrievers.backends.terms import EMPTY, TermBlock, block_of
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.settings import SNAPSHOT_BYTES
@@ -82,6 +82,10 @@ class Snapshots:
             None if it is too large to be kept.
         """
         database = self._passages.database
+        read = database.versions_read()
+        versions = None if read is None else read.get(version_key(selection))
+        if versions is not None and (entry := self._entry(selection)) and _is_behind(versions, entry.versions):
+            return entry.snapshot  # this search has asked for it before
         with database.reading(), database.read() as connection:
             epoch = database.changes.epoch
             versions = self._passages.scope_versions(selection)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 from memory_retrievers.backends.files import PRIVATE, Access, make_file, new_directory
 from memory_retrievers.backends.sql import connection as sql
@@ -175,6 +176,11 @@ class Database:
                 yield
             finally:
                 self._local.reading = connection.versions = None
+
+    def versions_read(self) -> dict[str, Any] | None:
+        """See ``sql.connection.Database``."""
+        begun: Connection | None = getattr(self._local, "reading", None)
+        return None if begun is None or self._writer_thread == threading.get_ident() else begun.versions
 
     @contextmanager
     def _reader(self) -> Iterator[Connection]:
