@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import sqlite3
+from collections.abc import Iterable
 from typing import Any
 
 from memory_retrievers.backends.sqlite import connection
@@ -83,6 +84,12 @@ def _connection(fault: KillAt) -> type[connection.Connection]:
             cursor = super().execute(sql, parameters)
             for name in names:
                 fault.passes("after", name)
+            return cursor
+
+        def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
+            cursor = self.cursor()
+            for each in parameters:  # every row is a statement that the process may die at
+                cursor = self.execute(sql, each)
             return cursor
 
         def backup(self, target: sqlite3.Connection, **_: Any) -> None:  # noqa: ANN401 - the whole, by pages
