@@ -70,6 +70,7 @@ ifeq ($(BACKEND),postgres)
 else
 	$(BIN)/python benchmarks/speed.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/speed.py --filling
+	$(BIN)/python benchmarks/years.py
 	$(BIN)/python benchmarks/recall.py
 	$(BIN)/python benchmarks/tools.py
 endif

@@ -96,7 +96,7 @@ def test_a_table_of_settings_has_every_field_and_marks_what_differs(maker):
     assert "| `decay_weight` | 0.05 | **1.0** |" in rows
     assert "| `whole_days` | no | **yes** |" in rows
     assert "| `fact_display_length` | 280 | **–** |" in rows
-    assert "| `exact_limit` | 20,000 | 20,000 |" in rows
+    assert "| `exact_limit` | 150,000 | 150,000 |" in rows
 
 
 def test_the_reference_of_the_command_line_has_commands_with_their_arguments_and_options(maker):

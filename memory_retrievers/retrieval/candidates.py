@@ -30,6 +30,10 @@ _MEASURED_WHOLE: Final = 20_000
 """Up to so many passages all are measured where a few are asked for: the same product rounds the same way."""
 
 
+_READ_WHOLE: Final = 20_000
+"""Up to so many passages all are scored where there is no snapshot and the database is read for every search."""
+
+
 @dataclass(frozen=True)
 class Candidates:
     """Candidate passages as parallel arrays; messages of one episode are adjacent, in the order they were said.
@@ -139,9 +143,8 @@ def _arrays(
 ) -> Candidates:
     selection, question, depth = plan.selections[kind], plan.question, settings.candidate_depth
     seen = store.ledger.snapshots.seen(selection)
-    size = store.ledger.size(selection, at_most=settings.exact_limit) if seen is None else np.count_nonzero(seen[1])
     memories: list[int] | None = None
-    if size > settings.exact_limit or store.dense.is_approximate(selection):
+    if store.dense.is_approximate(selection) or _is_large(store, selection, seen, limit=settings.exact_limit):
         with span(DENSE):
             near = store.dense.search(vector, selection, limit=depth).memories
         with span(BM25):
@@ -151,6 +154,16 @@ def _arrays(
     if seen is not None and memories is None:
         return _candidates(*seen, question, vector=vector, statistics=statistics, is_whole=True)
     return candidates_of(store, selection, question, vector=vector, memories=memories, statistics=statistics)
+
+
+def _is_large(
+    store: MemoryStore, selection: Selection, seen: tuple[ScopeSnapshot, NDArray[np.bool_]] | None, *, limit: int
+) -> bool:
+    """True if more passages are visible than are all scored."""
+    if seen is not None:
+        return bool(np.count_nonzero(seen[1]) > limit)
+    most = min(limit, _READ_WHOLE)
+    return store.ledger.size(selection, at_most=most) > most
 
 
 def candidates_of(

@@ -54,6 +54,11 @@ class Storage:
     sole_writer: bool
 
 
+COMPARED: Final = 20_000
+"""Passages of a scope on PostgreSQL that are compared with its snapshot when somebody has written, at most; beyond, the
+database and its index answer."""
+
+
 def in_file(parts: ResolvedOptions, file: Path | None, *, read_only: bool = False) -> Storage:
     """Open a SQLite file with Chroma beside it.
 
@@ -107,10 +112,12 @@ def on_server(
 
     ledger = PostgresLedger(url, pool_size=pool_size, within=within, read_only=read_only)
     ledger.snapshots.most = parts.retrieval.snapshot_bytes
+    ledger.snapshots.most_passages = COMPARED
     try:
         exact = ExactVectorIndex(ledger)
         if read_only or isinstance(parts.dense, str):
-            exact_limit = None if parts.dense == "exact" else parts.retrieval.exact_limit
+            given = "exact_limit" in parts.retrieval.model_fields_set
+            exact_limit = None if parts.dense == "exact" else parts.retrieval.exact_limit if given else COMPARED
             dense: VectorIndex = HNSWVectorIndex(ledger, exact=exact, exact_limit=exact_limit)
         else:
             dense = _projected(parts, ledger, exact=exact, folder=None)

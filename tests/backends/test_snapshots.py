@@ -295,6 +295,17 @@ def test_a_scope_that_is_too_large_costs_no_other_its_place(ledger):
     assert set(ledger.snapshots.held()) == {"small"}
 
 
+def test_where_all_is_compared_a_scope_of_many_passages_has_no_snapshot(ledger):
+    keyword = PostingsKeywordIndex(ledger, k1=0.9, b=0.4)
+    ledger.snapshots.most_passages = 10
+    for n in range(12):
+        keyword.add(add(ledger, [fact(f"f{n}", "green tea")]))
+        snapshot = ledger.snapshots.of(facts_in())
+        assert (snapshot is None) == (n > 10)
+        assert set(ledger.snapshots.held()) == (set() if n >= 10 else {SCOPE})
+        assert len(keyword.search(["tea"], facts_in(), limit=50).passages) == n + 1
+
+
 def test_what_is_counted_is_what_is_kept(ledger):
     for n in range(30):
         for scope in ("a", "b"):

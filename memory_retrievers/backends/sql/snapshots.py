@@ -60,11 +60,16 @@ class Snapshots:
     Args:
         passages: Where they are read.
         most: Bytes that all snapshots may take together.
+
+    Attributes:
+        most_passages: Passages of a snapshot that is kept, at most: where the log of changes does not tell what others
+            have written, it is compared with the tables as a whole. None is any number that fits.
     """
 
     def __init__(self, passages: StoredPassages, *, most: int = SNAPSHOT_BYTES) -> None:
         self._passages = passages
         self.most = most
+        self.most_passages: int | None = None
         self._lock = threading.Lock()
         self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
         self._size = 0
@@ -173,7 +178,7 @@ class Snapshots:
         self, connection: Connection, selection: Selection, versions: _Versions, *, epoch: int, at_any_size: bool
     ) -> ScopeSnapshot | None:
         """Load a snapshot that is not kept yet."""
-        if not at_any_size and self._expected_size(selection) > self.most:
+        if not at_any_size and self._is_too_large(selection):
             return None
         return self._current(connection, selection, _Entry(), versions, epoch=epoch, is_open=connection.in_transaction)
 
@@ -261,14 +266,16 @@ class Snapshots:
         there = {passage: memory for passage, memory in owners.items() if passage in texts}
         return EMPTY.appended(there, [Counter(analyze(texts[passage])) for passage in there])
 
-    def _expected_size(self, selection: Selection) -> int:
-        """Bytes that a snapshot would take, by the statistics of its scope."""
+    def _is_too_large(self, selection: Selection) -> bool:
+        """True if a snapshot could not be kept, by the statistics of its scope."""
         passages, terms = self._passages.counted(selection)
+        if self.most_passages is not None and passages > self.most_passages:
+            return True
         if not self._vector_bytes:
             first = self._passages.columns(selection, limit=1)
             _, matrix = self._passages.vectors(first.columns["ids"].tolist())
             self._vector_bytes = matrix[0].nbytes if len(matrix) else 0
-        return passages * (self._vector_bytes + _PASSAGE_BYTES) + terms * _TERM_BYTES
+        return passages * (self._vector_bytes + _PASSAGE_BYTES) + terms * _TERM_BYTES > self.most
 
     def _keep(self, key: _Key, entry: _Entry) -> None:
         if self._entries.get(key, entry) is not entry:
@@ -276,7 +283,8 @@ class Snapshots:
         self._entries[key] = entry
         self._entries.move_to_end(key)
         self._measure(key, entry)
-        if entry.size > self.most:  # it must not cost all others their place
+        too_many = self.most_passages is not None and len(entry.snapshot) > self.most_passages
+        if too_many or entry.size > self.most:  # it must not cost all others their place
             self._drop(key)
         self._evict()
 
