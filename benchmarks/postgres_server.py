@@ -124,8 +124,9 @@ class PostgresServer:
         self.run("SELECT pg_promote()")
 
     def stop(self) -> None:
-        """End it."""
-        self._server.cleanup()
+        """End it; of one whose power was cut, the process may be reaped at any moment."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self._server.cleanup()
 
 
 def _be_patient() -> None:

@@ -215,6 +215,13 @@ def test_a_memory_goes_on_with_the_standby_when_the_primary_is_gone():
             assert memory.verify().ok
 
 
+def test_a_server_whose_power_was_cut_is_ended_whenever_its_process_is_reaped(monkeypatch):
+    with running_postgres() as server:
+        server.cut_power()
+        process = server._server.get_postmaster_info().process
+        monkeypatch.setattr(process, "is_running", lambda: True)  # as long as nobody has reaped it
+
+
 def test_a_base_backup_and_the_archived_log_bring_back_what_was_there_at_a_moment():
     with running_postgres() as server:
         archive = server.directory / "archived"
