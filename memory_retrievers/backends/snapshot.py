@@ -193,6 +193,11 @@ class ScopeSnapshot:
             is_ordered=is_ordered(columns["memories"], columns["places"]),
         )
 
+    def apart(self) -> ScopeSnapshot:
+        """The same snapshot; what is appended to it is written to arrays of its own."""
+        columns = {name: Growing(column.array) for name, column in self.columns.items()}
+        return replace(self, columns=columns, vectors=Growing(self.matrix))
+
     def caught_up(self, fresh: Passages, *, changed: NDArray[np.int64] | None) -> tuple[ScopeSnapshot, Passages]:
         """Take out what is gone and mark what has changed.
 

@@ -55,8 +55,8 @@ class Storage:
 
 
 COMPARED: Final = 20_000
-"""Passages of a scope on PostgreSQL that are compared with its snapshot when somebody has written, at most; beyond, the
-database and its index answer."""
+"""Passages of a scope on PostgreSQL whose words are counted in memory, at most, and from where on an index answers: a
+snapshot is compared with the tables whenever somebody has written."""
 
 
 def in_file(parts: ResolvedOptions, file: Path | None, *, read_only: bool = False) -> Storage:

@@ -62,8 +62,9 @@ class Snapshots:
         most: Bytes that all snapshots may take together.
 
     Attributes:
-        most_passages: Passages of a snapshot that is kept, at most: where the log of changes does not tell what others
-            have written, it is compared with the tables as a whole. None is any number that fits.
+        most_passages: Passages of a scope at most, beyond which a snapshot is for those alone who ask for a wide one:
+            where the log of changes does not tell what others have written, it is compared with the tables as a whole,
+            and the database may be the faster one to ask. None is any number that fits.
     """
 
     def __init__(self, passages: StoredPassages, *, most: int = SNAPSHOT_BYTES) -> None:
@@ -76,21 +77,23 @@ class Snapshots:
         self._evictions = 0
         self._vector_bytes = 0
 
-    def of(self, selection: Selection, *, at_any_size: bool = False) -> ScopeSnapshot | None:
+    def of(self, selection: Selection, *, wide: bool = False, at_any_size: bool = False) -> ScopeSnapshot | None:
         """Snapshot of the passages of a selection's scope and fields, as they are now.
 
         Args:
             selection: Scope and fields.
-            at_any_size: Also make one that is too large to be kept.
+            wide: Also of more than ``most_passages``.
+            at_any_size: The same, and also make one that is too large to be kept.
 
         Returns:
-            None if it is too large to be kept.
+            None if it is too large.
         """
+        wide = wide or at_any_size
         database = self._passages.database
         read = database.versions_read()
         versions = None if read is None else read.get(version_key(selection))
         if versions is not None and (entry := self._entry(selection)) and _is_behind(versions, entry.versions):
-            return entry.snapshot  # this search has asked for it before
+            return entry.snapshot if wide or not self._is_wide(len(entry.snapshot)) else None
         with database.reading(), database.read() as connection:
             epoch = database.changes.epoch
             versions = self._passages.scope_versions(selection)
@@ -99,15 +102,19 @@ class Snapshots:
             entry = self._entry(selection)
             is_open = connection.in_transaction
             if entry is None:
-                return self._first(connection, selection, versions, epoch=epoch, at_any_size=at_any_size)
+                if not at_any_size and self._is_too_large(selection, wide=wide):
+                    return None
+                entry = _Entry()
+            elif not wide and self._is_wide(len(entry.snapshot)):
+                return None
             if _is_behind(versions, entry.versions) and not is_open:
                 return entry.snapshot
             with entry.lock:
                 return self._current(connection, selection, entry, versions, epoch=epoch, is_open=is_open)
 
-    def seen(self, selection: Selection) -> tuple[ScopeSnapshot, NDArray[np.bool_]] | None:
+    def seen(self, selection: Selection, *, wide: bool = False) -> tuple[ScopeSnapshot, NDArray[np.bool_]] | None:
         """Snapshot of n passages and a mask (n,) of those that a selection lets through; None if it is too large."""
-        snapshot = self.of(selection)
+        snapshot = self.of(selection, wide=wide)
         if snapshot is None:
             return None
         eligible = self._passages.eligible(selection) if selection.is_narrow else None
@@ -174,14 +181,6 @@ class Snapshots:
                 self._entries.move_to_end(key)
             return self._entries.get(key)
 
-    def _first(
-        self, connection: Connection, selection: Selection, versions: _Versions, *, epoch: int, at_any_size: bool
-    ) -> ScopeSnapshot | None:
-        """Load a snapshot that is not kept yet."""
-        if not at_any_size and self._is_too_large(selection):
-            return None
-        return self._current(connection, selection, _Entry(), versions, epoch=epoch, is_open=connection.in_transaction)
-
     def _current(
         self,
         connection: Connection,
@@ -202,15 +201,19 @@ class Snapshots:
         else:
             database = self._passages.database
             changed = database.changes.since(known, versions, epoch=entry.epoch, is_open=is_open)
-            if changed is not None and is_open:
+            if is_open:
                 uncommitted = database.uncommitted(connection, list(versions))
-                changed = None if uncommitted is None else changed | uncommitted
+                changed = None if changed is None or uncommitted is None else changed | uncommitted
+                snapshot = snapshot.apart()  # nothing that may be undone is written behind what is kept
             snapshot = self._caught_up(connection, selection, snapshot, changed)
         if not is_open:
             with self._lock:
-                if evictions == self._evictions:  # else something of it may have been forgotten while it was read
+                if evictions == self._evictions:
                     entry.snapshot, entry.versions, entry.epoch = snapshot, versions, epoch
                     self._keep(_key(selection), entry)
+                elif self._entries.get(_key(selection)) is entry:
+                    # What was forgotten while this was read may stand in its arrays, behind what they show.
+                    self._drop(_key(selection))
         return snapshot
 
     def _caught_up(
@@ -266,10 +269,13 @@ class Snapshots:
         there = {passage: memory for passage, memory in owners.items() if passage in texts}
         return EMPTY.appended(there, [Counter(analyze(texts[passage])) for passage in there])
 
-    def _is_too_large(self, selection: Selection) -> bool:
+    def _is_wide(self, passages: int) -> bool:
+        return self.most_passages is not None and passages > self.most_passages
+
+    def _is_too_large(self, selection: Selection, *, wide: bool) -> bool:
         """True if a snapshot could not be kept, by the statistics of its scope."""
         passages, terms = self._passages.counted(selection)
-        if self.most_passages is not None and passages > self.most_passages:
+        if not wide and self._is_wide(passages):
             return True
         if not self._vector_bytes:
             first = self._passages.columns(selection, limit=1)
@@ -283,8 +289,7 @@ class Snapshots:
         self._entries[key] = entry
         self._entries.move_to_end(key)
         self._measure(key, entry)
-        too_many = self.most_passages is not None and len(entry.snapshot) > self.most_passages
-        if too_many or entry.size > self.most:  # it must not cost all others their place
+        if entry.size > self.most:  # it must not cost all others their place
             self._drop(key)
         self._evict()
 
