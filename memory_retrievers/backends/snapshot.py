@@ -155,7 +155,10 @@ class ScopeSnapshot:
             The layout of the m passages, and their positions in this snapshot, shape (m,).
         """
         positions = np.flatnonzero(mask) if self.is_ordered else self._order[mask[self._order]]
-        columns = {name: column.array[positions] for name, column in self.columns.items()}
+        everything = self.is_ordered and len(positions) == len(self)
+        columns = {
+            name: column.array if everything else column.array[positions] for name, column in self.columns.items()
+        }
         speakers, names = columns["speakers"], self.names
         if len(positions) < len(self):  # only those who said something of it are known by name
             speakers, names = _renamed(speakers, names)

@@ -195,14 +195,18 @@ class TermBlock:
         Returns:
             Lengths of shape (m,) and counts of shape (t, m).
         """
-        lengths = np.append(self.lengths, 0.0)[positions]
-        counts, standing = np.zeros((len(terms), len(positions))), np.zeros(len(self.ids) + 1)
-        for row, term in enumerate(terms):
-            if (found := self.postings.get(term)) is not None:
-                standing[found[0]] = found[1]
-                counts[row] = standing[positions]
-                standing[found[0]] = 0
-        return TermCounts(lengths, counts)
+        counts = np.zeros((len(terms), len(positions)))
+        found = [(row, self.postings[term]) for row, term in enumerate(terms) if term in self.postings]
+        if is_whole(positions, len(self.ids)):
+            for row, (places, frequencies) in found:
+                counts[row, places] = frequencies
+            return TermCounts(self.lengths, counts)
+        standing = np.zeros(len(self.ids) + 1)
+        for row, (places, frequencies) in found:
+            standing[places] = frequencies
+            counts[row] = standing[positions]
+            standing[places] = 0
+        return TermCounts(np.append(self.lengths, 0.0)[positions], counts)
 
 
 EMPTY: Final = TermBlock(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64), {}, 0)
@@ -242,6 +246,13 @@ def _block(
 
 def _term_size(term: str) -> int:
     return TERM_BYTES + sys.getsizeof(term)
+
+
+def is_whole(positions: NDArray[np.int64], size: int) -> bool:
+    """True if distinct positions, of shape (m,), are all from 0 to ``size`` in order."""
+    return len(positions) == size and bool(
+        (positions[1:] > positions[:-1]).all() and (not size or positions[-1] < size)
+    )
 
 
 def positions_of(passages: NDArray[np.int64], ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

@@ -148,7 +148,7 @@ def score_bm25(
         Shape (n,), 0 or more.
     """
     norms = k1 * (1 - b + b * lengths / max(average_length, 1e-9))
-    gains: Floats = counts / np.where(counts > 0, counts + norms, 1.0)
+    gains: Floats = counts / (counts + np.where(norms > 0, norms, 1.0))  # without norm it is empty
     scores: Floats = weights @ gains
     return scores
 

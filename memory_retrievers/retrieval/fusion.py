@@ -197,9 +197,31 @@ class RankingByScore:
     @cached_property
     def scores(self) -> dict[int, float]:
         """Score of each, above 0 and at most 1; best first, equal ones in the order of their rows."""
-        scores = np.minimum(self.scored.scores * self._unit, self.kind_weight)  # a product may be off by a rounding
-        order = np.argsort(-scores, kind="stable")[: np.count_nonzero(scores)]
-        return dict(zip(self.scored.rows[order].tolist(), scores[order].tolist(), strict=True))
+        return self._best_first(np.flatnonzero(self._scores))
+
+    def leading(self, limit: int, *, share: float) -> dict[int, float]:
+        """Score of each memory that has at least a share of the score of the last of the best; best first.
+
+        Args:
+            limit: Number of the best, 0 or more.
+            share: 0 to 1.
+        """
+        scores = self._scores
+        if not 0 < limit < np.count_nonzero(scores):
+            return self.scores
+        least = np.partition(scores, -limit)[-limit] * share  # sorting all would cost more than scoring them
+        return self._best_first(np.flatnonzero((scores >= least) & (scores > 0)))
+
+    @cached_property
+    def _scores(self) -> Floats:
+        """Score of each memory, shape (m,)."""
+        return np.minimum(self.scored.scores * self._unit, self.kind_weight)  # a product may be off by a rounding
+
+    def _best_first(self, memories: NDArray[np.int64]) -> dict[int, float]:
+        """Scores of these memories, given by their indexes, ascending: shape (k,)."""
+        scores = self._scores[memories]
+        order = np.argsort(-scores, kind="stable")
+        return dict(zip(self.scored.rows[memories[order]].tolist(), scores[order].tolist(), strict=True))
 
     def explanation(self, ranked: Ranked) -> Explanation:
         """Explain the final score of a candidate."""
@@ -270,6 +292,18 @@ class RankingByRank:
         """Score of each, above 0 and at most 1."""
         most = best_possible(self._weights, k=self.settings.rrf_k)
         return {row: self._fused[row] / most for row in self.rows}
+
+    def leading(self, limit: int, *, share: float) -> dict[int, float]:
+        """Score of each memory that has at least a share of the score of the last of the best; best first.
+
+        Args:
+            limit: Number of the best, 0 or more.
+            share: 0 to 1.
+        """
+        if not 0 < limit < len(self.rows):
+            return self.scores
+        least = self.scores[self.rows[limit - 1]] * share
+        return {row: score for row, score in self.scores.items() if score >= least}
 
     def explanation(self, ranked: Ranked) -> Explanation:
         """Explain the final score of a candidate."""

@@ -104,31 +104,11 @@ def _forget(
     """Weigh the scores of episodes by their retrievability; facts do not decay."""
     limit = len(fused.rows) if is_traced else plan.limits[kind]
     decay_weight = settings.decay_weight if kind is Kind.EPISODIC else 0.0
-    near = still_competitive(fused.rows, fused.scores, decay_weight=decay_weight, limit=limit)
-    known = states(near) if kind is Kind.EPISODIC else {}
+    # Forgetting takes at most this share of a score: what is below that of the last of the best cannot pass it.
+    scores = fused.leading(limit, share=1 - decay_weight)
+    known = states(list(scores)) if kind is Kind.EPISODIC else {}
     retrievability = retrievabilities(known, now=plan.selections[kind].now, settings=settings)
-    return apply_decay(near, fused.scores, retrievability=retrievability, decay_weight=decay_weight, limit=limit)
-
-
-def still_competitive(rows: list[int], scores: Mapping[int, float], *, decay_weight: float, limit: int) -> list[int]:
-    """Keep the candidates that forgetting can still bring among the best ``limit``.
-
-    Forgetting takes at most the share ``decay_weight`` of a score: what is below that of the last of the best cannot
-    pass it, so nothing need be read about it.
-
-    Args:
-        rows: Candidates as rows of the ledger, best first.
-        scores: Score of each before forgetting, above 0 and at most 1.
-        decay_weight: Largest share of a score that forgetting takes, 0 to 1.
-        limit: Number of memories wanted, 1 or more.
-
-    Returns:
-        A prefix of ``rows``.
-    """
-    if len(rows) <= limit:
-        return rows
-    reach = scores[rows[limit - 1]] * (1 - decay_weight)
-    return [row for row in rows if scores[row] >= reach]
+    return apply_decay(scores, retrievability=retrievability, decay_weight=decay_weight, limit=limit)
 
 
 def retrievabilities(
@@ -151,21 +131,19 @@ def retrievabilities(
 
 
 def apply_decay(
-    rows: list[int],
     scores: Mapping[int, float],
     *,
     retrievability: Mapping[int, float],
     decay_weight: float,
     limit: int,
 ) -> list[Ranked]:
-    """Weigh scores by retrievability, and take the best ``limit`` rows, best first.
+    """Weigh scores by retrievability, and take the best ``limit`` memories, best first.
 
     ``final = score × (1 − w × (1 − R))``: with w = 1 this is the specification's ``rrf × R`` (§2.3, §2.5). Facts do
-    not decay: where nothing is known, R = 1. Ties keep the order of ``rows``.
+    not decay: where nothing is known, R = 1. Ties keep the order of ``scores``.
 
     Args:
-        rows: Candidates as rows of the ledger, best first.
-        scores: Score of each before forgetting.
+        scores: Score of each candidate, as a row of the ledger, before forgetting; best first.
         retrievability: R of each, 0 to 1; a missing row counts as 1.
         decay_weight: The weight w of forgetting, 0 to 1.
         limit: Number of memories wanted, 0 or more.
@@ -173,9 +151,9 @@ def apply_decay(
     Returns:
         The memories with their final scores.
     """
-    known = {row: retrievability.get(row, 1.0) for row in rows}
-    final = {row: scores[row] * (1 - decay_weight * (1 - known[row])) for row in rows}
-    best = sorted(rows, key=final.__getitem__, reverse=True)[:limit]
+    known = {row: retrievability.get(row, 1.0) for row in scores}
+    final = {row: score * (1 - decay_weight * (1 - known[row])) for row, score in scores.items()}
+    best = sorted(scores, key=final.__getitem__, reverse=True)[:limit]
     return [Ranked(row, final[row], known[row]) for row in best]
 
 

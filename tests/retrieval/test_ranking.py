@@ -1,5 +1,6 @@
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import settings as settings_of_hypothesis
@@ -7,15 +8,14 @@ from hypothesis import strategies as st
 
 from memory_retrievers import RetrievalSettings
 from memory_retrievers.models.fields import microseconds
-from memory_retrievers.models.selection import ForgettingState
-from memory_retrievers.retrieval.candidates import RankedLists
+from memory_retrievers.models.selection import WHOLE, ForgettingState, Layout, TermStatistics
+from memory_retrievers.retrieval.candidates import Candidates, RankedLists
 from memory_retrievers.retrieval.explanations import StageScore
-from memory_retrievers.retrieval.fusion import RankingByRank
+from memory_retrievers.retrieval.fusion import RankingByRank, RankingByScore, Scored
 from memory_retrievers.retrieval.ranking import (
     apply_decay,
     joint_cut,
     retrievabilities,
-    still_competitive,
 )
 
 NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
@@ -25,9 +25,7 @@ REFERENCE = RetrievalSettings.reference()
 def ranked(lists, retrievability=None, *, settings=REFERENCE, limit=100):
     ranking = RankingByRank(lists, settings)
     known = retrievability or {}
-    return apply_decay(
-        ranking.rows, ranking.scores, retrievability=known, decay_weight=settings.decay_weight, limit=limit
-    )
+    return apply_decay(ranking.scores, retrievability=known, decay_weight=settings.decay_weight, limit=limit)
 
 
 def state(stability, *, days):
@@ -116,21 +114,42 @@ def test_a_review_in_the_future_counts_as_now():
     assert retrievabilities({1: state(2.3065, days=-5)}, now=NOW, settings=REFERENCE)[1] == 1.0
 
 
+def by_score(values):
+    """A ranking of memories 10, 11, … by these values, each of one passage."""
+    count = len(values)
+    layout = Layout(
+        passages=np.arange(count),
+        memories=np.arange(10, 10 + count),
+        places=np.full(count, WHOLE),
+        speakers=np.full(count, -1),
+        tells_time=np.zeros(count, bool),
+        began=np.zeros(count, np.int64),
+        names=(),
+    )
+    nothing, none = np.zeros(count), TermStatistics(count, 1.0, {})
+    candidates = Candidates(layout, nothing, np.zeros(0), np.zeros((0, count)), nothing, none, is_whole=True)
+    return RankingByScore(Scored(candidates, {"dense": np.array(values)}, np.array(values), nothing), 0.9)
+
+
 @settings_of_hypothesis(deadline=None)
 @given(
-    st.dictionaries(st.integers(0, 40), st.floats(0.01, 1), max_size=30),
+    st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.25000000001, 0.4, 0.9]) | st.floats(0, 1), min_size=1, max_size=30),
     st.lists(st.floats(0, 1), min_size=41, max_size=41),
-    st.sampled_from([0.0, 0.2, 0.7, 1.0]),
+    st.sampled_from([0.0, 0.05, 0.2, 0.7, 1.0]),
     st.integers(1, 8),
+    st.booleans(),
 )
-def test_leaving_out_what_cannot_get_there_changes_nothing(scores, retrievability, decay_weight, limit):
+def test_leaving_out_what_cannot_get_there_changes_nothing(values, retrievability, decay_weight, limit, by_rank):
     known = dict(enumerate(retrievability))
-    rows = sorted(scores, key=scores.__getitem__, reverse=True)
-    few = still_competitive(rows, scores, decay_weight=decay_weight, limit=limit)
-    assert set(few) <= set(rows)
-    assert apply_decay(few, scores, retrievability=known, decay_weight=decay_weight, limit=limit) == apply_decay(
-        rows, scores, retrievability=known, decay_weight=decay_weight, limit=limit
+    lists = RankedLists(list(range(len(values))), [row for row, value in enumerate(values) if value > 0.3])
+    ranking = RankingByRank(lists, REFERENCE) if by_rank else by_score(values)
+    few = ranking.leading(limit, share=1 - decay_weight)
+    assert list(few.items()) == [(row, score) for row, score in ranking.scores.items() if row in few]
+    assert apply_decay(few, retrievability=known, decay_weight=decay_weight, limit=limit) == apply_decay(
+        ranking.scores, retrievability=known, decay_weight=decay_weight, limit=limit
     )
+    if not decay_weight:
+        assert len(few) == len(ranking.scores) or len(set(few.values())) <= limit
 
 
 @given(st.lists(st.integers(0, 20), unique=True), st.lists(st.integers(21, 40), unique=True), st.integers(0, 12))

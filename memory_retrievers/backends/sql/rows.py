@@ -6,10 +6,11 @@ Rows were checked when they were written, so reading skips validation.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from enum import StrEnum
+from operator import itemgetter
 from typing import Any, Final
 
 from memory_retrievers.errors import BackendError
@@ -133,8 +134,26 @@ COLUMNS: Final = tuple(dict.fromkeys((*_EPISODIC, *_SEMANTIC)))
 """The columns that carry fields, in the order :func:`decode` expects them, before content, scope and messages."""
 
 _POSITION: Final = {name: position for position, name in enumerate(COLUMNS)}
-_EPISODIC_PLAN: Final = tuple((name, _POSITION[name], decode) for name, decode in _EPISODIC.items())
-_SEMANTIC_PLAN: Final = tuple((name, _POSITION[name], decode) for name, decode in _SEMANTIC.items())
+
+
+class _Plan:
+    """How a row becomes the fields of a kind: which of its columns, and which of these are decoded."""
+
+    def __init__(self, fields: Mapping[str, _Decode | None]) -> None:
+        self._names = tuple(fields)
+        self._columns = itemgetter(*(_POSITION[name] for name in fields))
+        self._decoders = tuple((name, decode) for name, decode in fields.items() if decode is not None)
+
+    def decoded(self, row: tuple[Any, ...]) -> dict[str, Any]:
+        values = dict(zip(self._names, self._columns(row), strict=True))
+        for name, decode_field in self._decoders:
+            if (value := values[name]) is not None:
+                values[name] = decode_field(value)
+        return values
+
+
+_EPISODIC_PLAN: Final = _Plan(_EPISODIC)
+_SEMANTIC_PLAN: Final = _Plan(_SEMANTIC)
 
 
 def encode(memory: AnyMemory) -> dict[str, object]:
@@ -154,10 +173,10 @@ def decode(row: tuple[Any, ...]) -> AnyMemory:
     """Decode a memory from a row of COLUMNS, then kind, content, scope and messages."""
     kind, content, scope, messages = row[-4:]
     if kind == Kind.EPISODIC:
-        values = _decode_fields(row, _EPISODIC_PLAN)
+        values = _EPISODIC_PLAN.decoded(row)
         values.update(scope=scope, summary=content, messages=decode_messages(messages))
         return EpisodicMemory.trusted(values)
-    values = _decode_fields(row, _SEMANTIC_PLAN)
+    values = _SEMANTIC_PLAN.decoded(row)
     values.update(scope=scope, fact=content)
     return SemanticMemory.trusted(values)
 
@@ -192,11 +211,3 @@ def _damaged(error: Exception, what: str) -> BackendError:
         f"{what} is damaged and cannot be read ({type(error).__name__}): run verify, which names damage, and restore "
         "a backup"
     )
-
-
-def _decode_fields(row: tuple[Any, ...], plan: tuple[tuple[str, int, _Decode | None], ...]) -> dict[str, Any]:
-    return {
-        name: value if decode_field is None or value is None else decode_field(value)
-        for name, position, decode_field in plan
-        for value in (row[position],)
-    }
