@@ -26,6 +26,21 @@ ValueT = TypeVar("ValueT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What speaks for a memory's bearing on a query, in numbers that compare across queries and scopes.
+
+    Attributes:
+        cosine: Cosine of the query and the memory's nearest passage.
+        coverage: Share of the query's terms, weighed by their rarity in the scope, that its best passage has; 0 to 1.
+        margin: The cosine above that of the middle passage of the scope.
+    """
+
+    cosine: float
+    coverage: float
+    margin: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """Reasons for the rank of a memory.
 
@@ -37,6 +52,7 @@ class Explanation:
         score: The final score, 0 to 1.
         stages: What each list and each boost gave its best passage, by name; together they are the score before
             forgetting. Empty where ranks are fused.
+        evidence: What its relevance was estimated from; None where ranks are fused.
     """
 
     dense_rank: int | None
@@ -45,6 +61,7 @@ class Explanation:
     retrievability: float
     score: float
     stages: Mapping[str, float] = field(default_factory=dict)
+    evidence: Evidence | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +109,9 @@ class RetrievedMemory(Generic[MemoryT]):
     Attributes:
         memory: The memory.
         rank: Its place among its kind, from 1.
-        score: In (0, 1].
+        score: In (0, 1], relative to the best of the result.
+        relevance: Estimated probability that the memory bears on the query, 0 to 1, which compares across queries and
+            falls with rank; the score where ranks are fused. Worked out when it is first read.
         explanation: Why it stands there; worked out when it is first read.
         matches: Its passages by how well they answer, best first; none where only summaries are searched. Worked out
             when they are first read.
@@ -101,6 +120,7 @@ class RetrievedMemory(Generic[MemoryT]):
     memory: MemoryT
     rank: int
     score: float
+    relevance: OnDemand[float] = OnDemand()
     explanation: OnDemand[Explanation] = OnDemand()
     matches: OnDemand[tuple[Match, ...]] = OnDemand(())
 

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from memory_retrievers.models import Kind
-from memory_retrievers.models.results import Explanation, Match
+from memory_retrievers.models.results import Evidence, Explanation, Match
 from memory_retrievers.models.selection import TURN
 from memory_retrievers.retrieval import features
 from memory_retrievers.retrieval.candidates import Candidates, RankedLists
 from memory_retrievers.retrieval.explanations import StageScore
 from memory_retrievers.retrieval.features import NamedBoost, min_max
+from memory_retrievers.retrieval.relevance import Weights, background, coverages, falling
 from memory_retrievers.retrieval.request import Question
 from memory_retrievers.settings import RetrievalSettings
 
@@ -97,6 +98,28 @@ class Scored:
         """BM25 of each memory's best passage by BM25, shape (m,)."""
         best: Floats = np.maximum.reduceat(self.bm25, self.candidates.starts)
         return best
+
+    def evidence(self, memory: int) -> Evidence:
+        """What speaks for a memory, whatever it competes with.
+
+        Args:
+            memory: Index of the memory.
+        """
+        cosine = float(self.best_dense[memory])
+        return Evidence(
+            cosine=cosine,
+            coverage=float(self._best_coverage[memory]),
+            margin=cosine - self._background,
+        )
+
+    @cached_property
+    def _best_coverage(self) -> Floats:
+        best: Floats = np.maximum.reduceat(coverages(self.candidates), self.candidates.starts)
+        return best
+
+    @cached_property
+    def _background(self) -> float:
+        return background(self.candidates)
 
     def stage_scores(self, memory: int, *, unit: float) -> dict[str, float]:
         """Contribution of each stage to the best passage of a memory, in the same unit as its score."""
@@ -233,7 +256,20 @@ class RankingByScore:
             retrievability=ranked.retrievability,
             score=ranked.score,
             stages=scored.stage_scores(memory, unit=self._unit),
+            evidence=scored.evidence(memory),
         )
+
+    def relevances(self, ranked: Sequence[Ranked], *, weights: Weights | None) -> list[float]:
+        """Relevance of candidates of this kind, falling with rank.
+
+        Args:
+            ranked: The candidates, best first.
+            weights: Weights of the evidence for this kind; None if no memory can bear on the query.
+        """
+        if weights is None:
+            return [0.0] * len(ranked)
+        places = self._places
+        return falling([weights.relevance(self.scored.evidence(places[each.row])) for each in ranked])
 
     def matches(self, row: int) -> tuple[Match, ...]:
         """Messages of a candidate by score, best first."""
@@ -314,6 +350,10 @@ class RankingByRank:
             retrievability=ranked.retrievability,
             score=ranked.score,
         )
+
+    def relevances(self, ranked: Sequence[Ranked], *, weights: Weights | None) -> list[float]:  # noqa: ARG002
+        """The scores: ranks are no evidence of relevance."""
+        return [each.score for each in ranked]
 
     def matches(self, row: int) -> tuple[Match, ...]:  # noqa: ARG002
         """No messages: ranks are of memories."""

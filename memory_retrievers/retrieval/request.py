@@ -16,7 +16,7 @@ from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
 
 if TYPE_CHECKING:
     from memory_retrievers.storage.store import MemoryStore
-from memory_retrievers.text import STOP_WORDS, analyze
+from memory_retrievers.text import SMALL_TALK, STOP_WORDS, analyze
 from memory_retrievers.text.dates import MONTHS
 
 _MONTHS: Final = tuple(month.lower() for month in MONTHS)
@@ -39,6 +39,7 @@ _ASKS_WHEN: Final = re.compile(
     r"|什么时候|什麼時候|何时|いつ|언제",
     re.IGNORECASE,
 )
+_SMALL_TALK_CHARACTERS: Final = 60
 _COMMON_FROM: Final = 10
 """A word that at most so many passages have is never common: among few passages shares mean little."""
 
@@ -61,12 +62,14 @@ class Question:
         terms: Its search terms, repetitions kept.
         dates: The dates it names.
         asks_when: Whether it asks for a time.
+        is_small_talk: Whether it is a greeting, thanks or the like, which no memory bears on.
     """
 
     text: str
     terms: list[str]
     dates: tuple[AskedDate, ...]
     asks_when: bool
+    is_small_talk: bool
 
     @classmethod
     def parse(cls, text: str) -> Question:
@@ -76,8 +79,16 @@ class Question:
         (AskedDate(year=2023, month=5),)
         >>> Question.parse("When may I call?").dates, Question.parse("When may I call?").asks_when
         ((), True)
+        >>> Question.parse("Good morning, how are you?").is_small_talk
+        True
         """
-        return cls(text, analyze(text), tuple(_dates(text.lower())), _ASKS_WHEN.search(text) is not None)
+        return cls(
+            text=text,
+            terms=analyze(text),
+            dates=tuple(_dates(text.lower())),
+            asks_when=_ASKS_WHEN.search(text) is not None,
+            is_small_talk=_is_small_talk(text),
+        )
 
     def without_common(self, frequencies: Mapping[str, int], *, passages: int, share: float) -> str:
         """Drop the words that more than a share of the passages have, such as a speaker's name.
@@ -101,6 +112,13 @@ class Question:
     def names(self, speaker: str) -> bool:
         """True if the query contains the speaker's name as whole words, regardless of case."""
         return re.search(rf"(?<!\w){re.escape(speaker.casefold())}(?!\w)", self.text.casefold()) is not None
+
+
+def _is_small_talk(text: str) -> bool:
+    if len(text) > _SMALL_TALK_CHARACTERS:
+        return False
+    words = (_CONTRACTED.sub("", re.sub(r"^\W+|\W+$", "", word)) for word in text.casefold().split())
+    return all(not word or word in SMALL_TALK or word in STOP_WORDS for word in words)
 
 
 def _is_common(word: str, frequencies: Mapping[str, int], most: float) -> bool:
@@ -147,6 +165,9 @@ class SearchOptions(TypedDict, total=False):
         limit: At most this many of both kinds together. Default: as the two limits say.
         as_of: Answer with what held at that moment: facts that were valid then, also those that have been replaced
             since, and episodes that had begun. Default: now.
+        min_relevance: Leave out hits of less relevance, 0 to 1; None takes what is fitted for the embedder, so that
+            greetings and questions about something else bring nothing. It does not concern guidelines and pinned
+            memories, searches by ``category``, and rank fusion. Default: 0.
     """
 
     episodic_limit: int
@@ -155,6 +176,7 @@ class SearchOptions(TypedDict, total=False):
     include_child_scopes: bool
     limit: int | None
     as_of: datetime | None
+    min_relevance: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +192,7 @@ class RetrievalRequest:
         include_child_scopes: Also search every scope below.
         limit: The most results over both kinds; None leaves it to the two limits.
         as_of: What held at that moment, in UTC; None is what holds now.
+        min_relevance: The least relevance of a hit, 0 to 1; None is the embedder's.
     """
 
     query: str
@@ -180,6 +203,7 @@ class RetrievalRequest:
     include_child_scopes: bool = False
     limit: int | None = None
     as_of: datetime | None = None
+    min_relevance: float | None = 0.0
 
     @classmethod
     def parse(
@@ -196,7 +220,7 @@ class RetrievalRequest:
         Raises:
             TypeError: There is no option of such a name.
             ValidationError: The query is blank or too long, the scope malformed, a limit negative or not an integer,
-                the category unknown, or as_of no moment.
+                the category unknown, as_of no moment, or min_relevance not from 0 to 1.
         """
         if unknown := sorted(options.keys() - SearchOptions.__optional_keys__):
             raise TypeError(
@@ -219,7 +243,12 @@ class RetrievalRequest:
             include_child_scopes=bool(options.get("include_child_scopes", False)),
             limit=joint,
             as_of=_parse_moment("as_of", options.get("as_of")),
+            min_relevance=_parse_share("min_relevance", options.get("min_relevance", 0.0)),
         )
+
+    def least_relevance(self, floor: float) -> float:
+        """The least relevance of a hit, where that of the embedder is ``floor``."""
+        return floor if self.min_relevance is None else self.min_relevance
 
 
 def parse_limit(name: str, value: object) -> int:
@@ -233,6 +262,14 @@ def parse_limit(name: str, value: object) -> int:
     if value < 0:
         raise ValidationError(f"{name} must be 0 or more, not {value}")
     return value
+
+
+def _parse_share(name: str, value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValidationError(f"{name} must be a number from 0 to 1, or None, not {value!r}")
+    return float(value)
 
 
 def _parse_moment(name: str, moment: object) -> datetime | None:

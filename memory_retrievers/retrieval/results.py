@@ -218,7 +218,8 @@ def raw_recent(episodes: Sequence[EpisodicMemory]) -> JsonObject:
 
 def _explained(raw: JsonObject, hit: RetrievedMemory[SemanticMemory] | RetrievedMemory[EpisodicMemory]) -> JsonObject:
     matches = [{"part": match.part, "messages": list(match.messages), "score": match.score} for match in hit.matches]
-    return raw | _belongings(hit.memory) | {"explanation": asdict(hit.explanation), "matches": matches}
+    found = {"relevance": hit.relevance, "explanation": asdict(hit.explanation), "matches": matches}
+    return raw | _belongings(hit.memory) | found
 
 
 def _belongings(memory: SemanticMemory | EpisodicMemory) -> JsonObject:

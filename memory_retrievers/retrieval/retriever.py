@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from memory_retrievers.errors import BackendError, MemoryRetrieversError, ValidationError
-from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, SemanticMemory, scopes
+from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, SemanticMemory, scopes
 from memory_retrievers.models.results import (
     Page,
     PendingReview,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vector
     from memory_retrievers.retrieval.explain import Explainer
     from memory_retrievers.retrieval.ranking import Ranking
+    from memory_retrievers.retrieval.relevance import Calibration
     from memory_retrievers.storage.store import MemoryStore
 
 
@@ -112,6 +115,7 @@ class HybridRetriever:
         """Answer a question. Forgetting state never changes here; with ``record`` a review is filed for later."""
         from memory_retrievers.retrieval.candidates import read_candidates  # numpy, which the package loads late
         from memory_retrievers.retrieval.ranking import rank
+        from memory_retrievers.retrieval.relevance import calibration_of
 
         store, settings, now = self._store, self._settings, self._store.now()
         plan = RetrievalPlan.of(request, store=store, now=now, settings=settings)
@@ -124,12 +128,19 @@ class HybridRetriever:
 
         rankings, memories = store.search(plan.embedded, find)
         visible = {row: memory for row, memory in memories.items() if is_visible(memory, request, now=now)}
+        calibration = calibration_of(store.embedder.id)
+        semantic = _hydrated(rankings.get(Kind.SEMANTIC), visible, SemanticMemory, plan, calibration)
+        episodic = _hydrated(rankings.get(Kind.EPISODIC), visible, EpisodicMemory, plan, calibration)
+        if request.category is None and settings.fusion != "rrf":
+            floors = {kind: each.floor for kind, each in calibration.items()}
+            semantic = _relevant(semantic, least=request.least_relevance(floors[Kind.SEMANTIC]))
+            episodic = _relevant(episodic, least=request.least_relevance(floors[Kind.EPISODIC]))
         result = RetrievalResult(
             query=request.query,
             scope=request.scope,
             now=now,
-            semantic=_hydrated(rankings.get(Kind.SEMANTIC), visible, SemanticMemory),
-            episodic=_hydrated(rankings.get(Kind.EPISODIC), visible, EpisodicMemory),
+            semantic=semantic,
+            episodic=episodic,
             fact_display_length=settings.fact_display_length,
         )
         if record and result.episodic:
@@ -186,22 +197,49 @@ class HybridRetriever:
 
 
 def _hydrated(
-    ranking: Ranking | None, memories: dict[int, AnyMemory], kind: type[KindT]
+    ranking: Ranking | None,
+    memories: dict[int, AnyMemory],
+    kind: type[KindT],
+    plan: RetrievalPlan,
+    calibration: Mapping[Kind, Calibration],
 ) -> tuple[RetrievedMemory[KindT], ...]:
     """Build the hits; ranks run from 1 without gaps, also when one has just been deleted."""
     if ranking is None:
         return ()
+    fitted = calibration[Kind.SEMANTIC if kind is SemanticMemory else Kind.EPISODIC].weights
+    weights = None if plan.question.is_small_talk else fitted
     present = [(memory, each) for each in ranking.returned if isinstance(memory := memories.get(each.row), kind)]
+    relevances = cache(partial(ranking.fused.relevances, [each for _, each in present], weights=weights))
+
+    def relevance(rank: int) -> float:
+        return relevances()[rank - 1]
+
     return tuple(
         RetrievedMemory(
             memory=memory,
             rank=position,
             score=each.score,
+            relevance=partial(relevance, position),
             explanation=partial(ranking.fused.explanation, each),
             matches=partial(ranking.fused.matches, each.row),
         )
         for position, (memory, each) in enumerate(present, start=1)
     )
+
+
+def _relevant(hits: tuple[RetrievedMemory[KindT], ...], *, least: float) -> tuple[RetrievedMemory[KindT], ...]:
+    """Leave out hits of less relevance, but for what must always be known: guidelines, and what is pinned."""
+    if not least:
+        return hits
+    kept = [hit for hit in hits if hit.relevance >= least or _is_always_known(hit.memory)]
+    if len(kept) == len(hits):
+        return hits
+    return tuple(replace(hit, rank=rank) for rank, hit in enumerate(kept, start=1))
+
+
+def _is_always_known(memory: AnyMemory) -> bool:
+    is_guideline = isinstance(memory, SemanticMemory) and memory.category is Category.GUIDELINE
+    return is_guideline or memory.importance_pinned
 
 
 def _pending_review(result: RetrievalResult) -> PendingReview:

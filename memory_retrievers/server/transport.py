@@ -24,7 +24,7 @@ from memory_retrievers.errors import (
 )
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, MemoryKey, MemoryT, Rating, SemanticMemory
 from memory_retrievers.models.fields import UTCDateTime
-from memory_retrievers.models.results import Explanation, Match, Queued, Report, RetrievedMemory
+from memory_retrievers.models.results import Evidence, Explanation, Match, Queued, Report, RetrievedMemory
 from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
 
 _BY_NAME: Final[Mapping[str, type[MemoryRetrieversError]]] = {
@@ -321,12 +321,20 @@ def _hit(item: JsonObject, memory: MemoryT, *, rank: int) -> RetrievedMemory[Mem
         retrievability=why["retrievability"],
         score=why["score"],
         stages=why.get("stages", {}),  # a server of an older version tells none, and no matches
+        evidence=Evidence(**told) if (told := why.get("evidence")) else None,
     )
     matches = tuple(
         Match(part=sent["part"], messages=tuple(sent["messages"]), score=sent["score"])
         for sent in item.get("matches", ())
     )
-    return RetrievedMemory(memory=memory, rank=rank, score=explanation.score, explanation=explanation, matches=matches)
+    return RetrievedMemory(
+        memory=memory,
+        rank=rank,
+        score=explanation.score,
+        relevance=item.get("relevance", explanation.score),
+        explanation=explanation,
+        matches=matches,
+    )
 
 
 def _review(sent: JsonObject) -> tuple[MemoryKey, Rating]:

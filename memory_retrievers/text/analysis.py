@@ -37,6 +37,16 @@ mustn't needn't shan't shouldn't wasn't weren't won't wouldn't
 STOP_WORDS = frozenset(_STOP_WORDS.split())
 """English words that say little. Contractions of two of them ("it's", "you've") count as the first."""
 
+_SMALL_TALK = """
+afternoon alright awesome back bonjour bye care ciao christmas cool danke evening fine glad go going good goodbye got
+gracias grazie great greetings guten haha hallo happy hej hello help hey hi hmm hola joke later let lol lot luck maybe
+meet merci merry moin morgen morning much new nice night ok okay perfect please salut see soon sorry sounds start sure
+take talk tell thank thanks today tomorrow tonight tschüss wait welcome well wow yeah year yep yes 你好 谢谢 再见
+こんにちは ありがとう
+"""
+SMALL_TALK = frozenset(_SMALL_TALK.split())
+"""Words of greetings, thanks, assent and farewell; a query of these and of stop words asks for nothing."""
+
 # Han with its iteration marks, Hiragana, Katakana and Hangul: written without spaces, or with them in other places.
 _CJK = (
     "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"

@@ -29,6 +29,7 @@ def result_of(conversation, episodes):
                 memory=episode,
                 rank=place + 1,
                 score=0.9,
+                relevance=0.9,
                 explanation=EXPLANATION,
                 matches=tuple(
                     Match(part="turn", messages=(message,), score=score)

@@ -235,7 +235,7 @@ class TestRecords:
 
     def test_a_hit_holds_the_memory_its_rank_and_why(self):
         why = Explanation(dense_rank=1, bm25_rank=None, fused_score=1 / 61, retrievability=1, score=0.5)
-        hit = RetrievedMemory(memory=fact(), rank=1, score=0.5, explanation=why)
+        hit = RetrievedMemory(memory=fact(), rank=1, score=0.5, relevance=0.5, explanation=why)
         assert hit.memory == fact()
         with pytest.raises(FrozenInstanceError):
             hit.rank = 2
@@ -245,16 +245,20 @@ class TestRecords:
     def test_a_hit_works_its_explanation_out_once_and_only_when_it_is_read(self):
         why = Explanation(dense_rank=1, bm25_rank=None, fused_score=1 / 61, retrievability=1, score=0.5)
         asked = []
-        hit = RetrievedMemory(memory=fact(), rank=1, score=0.5, explanation=lambda: asked.append(1) or why)
+        hit = RetrievedMemory(
+            memory=fact(), rank=1, score=0.5, relevance=0.5, explanation=lambda: asked.append(1) or why
+        )
         assert asked == []
         assert (hit.explanation, hit.explanation, asked) == (why, why, [1])
 
     def test_a_hit_is_copied_compared_and_pickled_by_its_values(self):
         why = Explanation(dense_rank=1, bm25_rank=None, fused_score=1 / 61, retrievability=1, score=0.5)
-        known = RetrievedMemory(memory=fact(), rank=1, score=0.5, explanation=why)
+        known = RetrievedMemory(memory=fact(), rank=1, score=0.5, relevance=0.5, explanation=why)
 
         def later():
-            return RetrievedMemory(memory=fact(), rank=1, score=0.5, explanation=lambda: why, matches=lambda: ())
+            return RetrievedMemory(
+                memory=fact(), rank=1, score=0.5, relevance=0.5, explanation=lambda: why, matches=lambda: ()
+            )
 
         assert later() == known
         assert pickle.loads(pickle.dumps(later())) == copy.deepcopy(later()) == known  # noqa: S301 - our own

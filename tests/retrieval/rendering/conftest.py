@@ -11,7 +11,7 @@ from memory_retrievers.models.results import Explanation, RetrievedMemory
 
 def _hit(memory, *, rank, score, fused_score=0.03):
     why = Explanation(dense_rank=rank, bm25_rank=rank, fused_score=fused_score, retrievability=1.0, score=score)
-    return RetrievedMemory(memory=memory, rank=rank, score=score, explanation=why)
+    return RetrievedMemory(memory=memory, rank=rank, score=score, relevance=score, explanation=why)
 
 
 @pytest.fixture(scope="session")

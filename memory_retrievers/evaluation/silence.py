@@ -1,0 +1,172 @@
+"""Silence: whether relevance tells questions that a memory can answer from those of somebody else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from memory_retrievers.evaluation.conversations import Conversation, Question
+from memory_retrievers.evaluation.stores import FilledStores
+from memory_retrievers.memory import AgentMemory
+from memory_retrievers.models.contents import Progress
+from memory_retrievers.settings import RetrievalSettings
+
+DEPTH: Final = 5
+"""Episodes among which an answer is looked for."""
+
+LOSS: Final = 0.02
+"""Share of the questions whose answer may be silenced, for the share of foreign questions that are."""
+
+_BINS: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question and the relevance of what it brought.
+
+    Attributes:
+        is_own: Whether it was asked of its own conversation.
+        relevances: Relevance of each hit, best first.
+        is_gold: Whether each hit holds evidence.
+    """
+
+    is_own: bool
+    relevances: tuple[float, ...]
+    is_gold: tuple[bool, ...]
+
+    @property
+    def best(self) -> float:
+        """Relevance of the best hit; 0 without one."""
+        return max(self.relevances, default=0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """How well relevance tells own questions from foreign ones.
+
+    Attributes:
+        questions: Number of own questions.
+        foreign: Number of foreign ones.
+        auc: Probability that the best hit of an own question is more relevant than that of a foreign one.
+        silenced: Share of the foreign questions that recall nothing, with the floor at which the share of the own ones
+            whose answer is lost is at most ``LOSS``.
+        floor: That floor.
+        calibration_error: Expected difference of a hit's relevance and the share of hits as relevant that hold
+            evidence, in ten bins.
+    """
+
+    questions: int
+    foreign: int
+    auc: float
+    silenced: float
+    floor: float
+    calibration_error: float
+
+
+def ask(stores: FilledStores, settings: RetrievalSettings, *, progress: Progress) -> list[Asked]:
+    """Ask every question of its own conversation and of the next one, with the names exchanged.
+
+    Args:
+        stores: The conversations, at least two.
+        settings: Settings of retrieval.
+        progress: Told how many questions have been asked, and of how many.
+
+    Raises:
+        EmbeddingError: The embedder failed.
+    """
+    conversations, answers = stores.conversations, []
+    number = 2 * sum(len(conversation.questions) for conversation in conversations)
+    with stores.opened(settings) as (memory, clock):
+        for place, conversation in enumerate(conversations):
+            other = conversations[(place + 1) % len(conversations)]
+            names = dict(zip(speakers(conversation), speakers(other), strict=False))
+            for question in conversation.questions:
+                clock.moment = conversation.asked_at
+                gold = frozenset(conversation.session_of[turn] for turn in question.gold)
+                answers.append(_answer(memory, conversation.scope, question.text, gold=gold, is_own=True))
+                clock.moment = other.asked_at
+                foreign = exchanged(question, names)
+                answers.append(_answer(memory, other.scope, foreign, gold=frozenset(), is_own=False))
+                progress(len(answers), number)
+    return answers
+
+
+def speakers(conversation: Conversation) -> list[str]:
+    """Who speaks in a conversation, in the order of the first words."""
+    return list(dict.fromkeys(turn.speaker for turn in conversation.turns.values()))
+
+
+def exchanged(question: Question, names: Mapping[str, str]) -> str:
+    """Text of a question with each name replaced by another, all at once.
+
+    Args:
+        question: The question.
+        names: New name by old.
+    """
+    pattern = "|".join(rf"\b{re.escape(name)}\b" for name in sorted(names, key=len, reverse=True))
+    return re.sub(pattern, lambda found: names[found[0]], question.text) if names else question.text
+
+
+def measured(answers: Sequence[Asked]) -> Silence:
+    """Measure answers to own and to foreign questions, at least one of each."""
+    own = [answer for answer in answers if answer.is_own]
+    foreign = sorted(answer.best for answer in answers if not answer.is_own)
+    found = sorted(answer.best for answer in own if any(answer.is_gold[:DEPTH]))
+    floor = found[min(int(LOSS * len(own)), len(found) - 1)] if found else 0.0
+    return Silence(
+        questions=len(own),
+        foreign=len(foreign),
+        auc=auc([answer.best for answer in own], foreign),
+        silenced=sum(best < floor for best in foreign) / len(foreign),
+        floor=floor,
+        calibration_error=calibration_error(list(_hits(answers))),
+    )
+
+
+def auc(higher: Sequence[float], lower: Sequence[float]) -> float:
+    """Probability that one of the first is above one of the second, equal ones counting half.
+
+    Args:
+        higher: n values.
+        lower: m values.
+
+    >>> auc([0.9, 0.4], [0.4, 0.1])
+    0.875
+    """
+    import numpy as np
+
+    ordered = np.sort(np.asarray(lower))
+    below = np.searchsorted(ordered, higher, side="left") + np.searchsorted(ordered, higher, side="right")
+    return float(below.mean()) / 2 / len(ordered)
+
+
+def calibration_error(hits: Sequence[tuple[float, bool]]) -> float:
+    """Expected calibration error of probabilities, in ten bins of equal width.
+
+    Args:
+        hits: Probability and outcome of each.
+
+    >>> calibration_error([(0.8, True), (0.8, False)])
+    0.30000000000000004
+    """
+    bins: list[list[tuple[float, bool]]] = [[] for _ in range(_BINS)]
+    for probability, outcome in hits:
+        bins[min(int(probability * _BINS), _BINS - 1)].append((probability, outcome))
+    differences = (abs(sum(probability - outcome for probability, outcome in each)) for each in bins)
+    return sum(differences) / max(len(hits), 1)
+
+
+def _answer(memory: AgentMemory, scope: str, text: str, *, gold: frozenset[str], is_own: bool) -> Asked:
+    result = memory.retrieve(text, scope=scope, episodic_limit=DEPTH, semantic_limit=0, record=False)
+    return Asked(
+        is_own=is_own,
+        relevances=tuple(hit.relevance for hit in result.episodic),
+        is_gold=tuple(hit.memory.id in gold for hit in result.episodic),
+    )
+
+
+def _hits(answers: Sequence[Asked]) -> Iterator[tuple[float, bool]]:
+    for answer in answers:
+        yield from zip(answer.relevances, answer.is_gold, strict=True)

@@ -1,0 +1,151 @@
+import re
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as settings_of_hypothesis
+from hypothesis import strategies as st
+
+from memory_retrievers import AgentMemory, EpisodicMemory, RetrievalSettings, SemanticMemory, ValidationError
+from memory_retrievers.models import Category
+from memory_retrievers.retrieval.relevance import calibration_of, falling
+from memory_retrievers.retrieval.request import Question
+
+SCOPE = "user/ines"
+FACTS = (
+    "Alice lives in Lyon with her sister Mathilde",
+    "Alice plays the cello on Thursdays",
+    "Bruno's allergy to hazelnuts was found in 2019",
+    "The spare key of the boathouse is under the third flower pot",
+)
+GREETINGS = """hi|Hello!|hey there|Good morning|good evening|good night|How are you?|how's it going?|what's up?|thanks
+thank you so much|Thanks a lot!|you're welcome|bye|goodbye|see you tomorrow|see you later|take care|ok|okay, great|sure
+sounds good|yes|no|yes please|no thanks|maybe|cool|nice|awesome|great, thanks|perfect|got it|I see|alright|hmm|wow|haha
+lol|please go on|can you help me?|are you there?|who are you?|what can you do?|tell me a joke|let's start|welcome back
+happy new year|merry christmas|sorry"""
+
+
+@pytest.fixture(scope="module")
+def memory():
+    with AgentMemory.in_memory() as opened:
+        opened.remember_many([SemanticMemory.new(scope=SCOPE, fact=fact) for fact in FACTS])
+        opened.remember_many(
+            [
+                EpisodicMemory.new(scope=SCOPE, title=title, summary=summary)
+                for title, summary in (
+                    ("A boat trip", "Bruno repaired the rudder, and they sailed to the island with Mathilde"),
+                    ("Dinner", "They cooked lentils and talked about the move to Lyon"),
+                )
+            ]
+        )
+        yield opened
+
+
+def found(memory, query, **options):
+    result = memory.retrieve(query, scope=SCOPE, record=False, **options)
+    return [hit.memory.fact for hit in result.semantic], [hit.memory.title for hit in result.episodic]
+
+
+@pytest.mark.parametrize("greeting", re.split(r"[|\n]", GREETINGS))
+def test_a_greeting_recalls_nothing_by_the_floor_of_the_embedder(memory, greeting):
+    assert found(memory, greeting, min_relevance=None) == ([], [])
+    assert found(memory, greeting)[0]
+
+
+def test_a_question_recalls_what_answers_it_and_one_about_something_else_nothing(memory):
+    assert FACTS[0] in found(memory, "Where does Alice live?", min_relevance=None)[0]
+    assert FACTS[2] in found(memory, "What is Bruno allergic to?", min_relevance=None)[0]
+    assert "A boat trip" in found(memory, "Who repaired the rudder of the boat?", min_relevance=None)[1]
+    assert found(memory, "What is the gross domestic product of Paraguay?", min_relevance=None) == ([], [])
+
+
+def test_a_floor_leaves_out_what_is_less_relevant_and_ranks_run_on(memory):
+    query = "Where does Alice live?"
+    whole = memory.retrieve(query, scope=SCOPE, record=False).semantic
+    least = whole[1].relevance
+    assert whole[0].relevance > least > whole[-1].relevance
+    kept = memory.retrieve(query, scope=SCOPE, record=False, min_relevance=least).semantic
+    assert [(hit.memory.id, hit.rank) for hit in kept] == [(whole[0].memory.id, 1), (whole[1].memory.id, 2)]
+    assert memory.retrieve(query, scope=SCOPE, record=False, min_relevance=1).semantic == ()
+
+
+def test_what_is_left_out_is_not_filed_for_review():
+    with AgentMemory.in_memory() as memory:
+        memory.remember_many([EpisodicMemory.new(scope=SCOPE, title="A boat trip", summary="They sailed")])
+        memory.retrieve("good morning", scope=SCOPE, min_relevance=None)
+        assert memory.pending_reviews(SCOPE) == []
+        memory.retrieve("good morning", scope=SCOPE)
+        assert len(memory.pending_reviews(SCOPE)) == 1
+
+
+def test_guidelines_pinned_memories_and_searches_by_category_are_never_silenced():
+    with AgentMemory.in_memory() as memory:
+        kept = SemanticMemory.new(scope=SCOPE, fact="Never suggest hazelnuts", category=Category.GUIDELINE)
+        pinned = SemanticMemory.new(scope=SCOPE, fact="Bruno is allergic", importance=1.0, importance_pinned=True)
+        other = SemanticMemory.new(scope=SCOPE, fact="Bruno has a boat", category=Category.NOTE)
+        memory.remember_many([kept, pinned, other])
+        assert sorted(found(memory, "hello", min_relevance=None)[0]) == ["Bruno is allergic", "Never suggest hazelnuts"]
+        assert "Bruno has a boat" in found(memory, "hello", min_relevance=0.9, category="note")[0]
+
+
+def test_under_the_reference_relevance_is_the_score_and_nothing_is_silenced():
+    with AgentMemory.in_memory(retrieval=RetrievalSettings.reference()) as memory:
+        memory.remember_many([SemanticMemory.new(scope=SCOPE, fact=fact) for fact in FACTS])
+        hits = memory.retrieve("hello", scope=SCOPE, min_relevance=None, record=False).semantic
+        assert len(hits) == len(FACTS)
+        assert [hit.relevance for hit in hits] == [hit.score for hit in hits]
+
+
+@pytest.mark.parametrize("least", [-0.1, 1.1, "0.5", True, float("nan")])
+def test_a_floor_is_a_number_from_0_to_1(memory, least):
+    with pytest.raises(ValidationError, match="min_relevance must be a number from 0 to 1"):
+        memory.retrieve("Alice", scope=SCOPE, min_relevance=least)
+
+
+def test_the_explanation_holds_the_evidence(memory):
+    best = memory.retrieve("Where does Alice live?", scope=SCOPE, record=False).semantic[0]
+    evidence = best.explanation.evidence
+    weights = calibration_of("all-MiniLM-L6-v2-int8")[best.memory.kind].weights
+    assert best.relevance == pytest.approx(weights.relevance(evidence))
+    assert 0 < evidence.coverage < 1
+    assert evidence.margin == pytest.approx(evidence.cosine - 0.1)  # too few passages for a middle one
+
+
+def test_an_embedder_without_a_calibration_has_no_floor():
+    assert {each.floor for each in calibration_of("another").values()} == {0.0}
+    assert all(each.floor > 0 for each in calibration_of("all-MiniLM-L6-v2-int8").values())
+
+
+@settings_of_hypothesis(deadline=None, max_examples=25)
+@given(st.lists(st.sampled_from(["alice", "cello", "boat", "key", "lyon", "bruno", "where", "hazelnuts"]), min_size=1))
+def test_relevance_falls_with_rank(memory, words):
+    result = memory.retrieve(" ".join(words), scope=SCOPE, record=False)
+    for hits in (result.semantic, result.episodic):
+        relevances = [hit.relevance for hit in hits]
+        assert relevances == sorted(relevances, reverse=True)
+        assert all(0 <= each <= 1 for each in relevances)
+
+
+@given(st.lists(st.floats(0, 1)))
+def test_the_running_maximum_lowers_nothing_and_falls(relevances):
+    fallen = falling(relevances)
+    assert fallen == sorted(fallen, reverse=True)
+    assert all(after >= before for before, after in zip(relevances, fallen, strict=True))
+
+
+@pytest.mark.parametrize("query", ["Where is the key?", "hello Alice", "thanks for the cello", "help me find my keys"])
+def test_a_question_is_no_small_talk(query):
+    assert not Question.parse(query).is_small_talk
+
+
+def test_a_hit_is_compared_by_its_relevance_across_scopes():
+    moment = datetime(2026, 3, 1, tzinfo=UTC)
+    with AgentMemory.in_memory() as memory:
+        for scope, fact in (("user/a", "Alice lives in Lyon"), ("user/b", "The boathouse has a green door")):
+            memory.remember_many([SemanticMemory.new(scope=scope, fact=fact, valid_at=moment)])
+        right, wrong = (
+            memory.retrieve("Where does Alice live?", scope=scope, record=False).semantic[0]
+            for scope in ("user/a", "user/b")
+        )
+        assert right.score < 3 * wrong.score
+        assert right.relevance > 5 * wrong.relevance
