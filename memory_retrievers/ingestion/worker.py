@@ -87,13 +87,14 @@ class Worker:
                 return
             with _noting(failures):
                 self._pipeline.process(scope)
-        with _noting(failures):
-            self._pipeline.erase_old_messages()
+        for work in (self._pipeline.embed_heard, self._pipeline.erase_old_messages):
+            with _noting(failures):
+                work()
 
     def _pause(self) -> float:
-        """Seconds until the next queue is due by its age."""
+        """Seconds until the next queue is due by its age or silence."""
         now = self._clock.now()
-        states = map(self._conversations.state, self._conversations.scopes())
+        states = self._conversations.states().values()
         waits = [(due_at - now).total_seconds() for state in states if (due_at := self._pipeline.queue.due_at(state))]
         return min(max(min(waits, default=LONGEST_SLEEP), 0.1), LONGEST_SLEEP)
 

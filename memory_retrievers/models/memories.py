@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, StrEnum
-from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar
 
 import pydantic
 from pydantic import Field
@@ -68,6 +68,14 @@ class DetailLevel(StrEnum):
     LOW = "low"
     HIGH = "high"
     EXCERPTS = "excerpts"
+
+
+class SummaryBy(StrEnum):
+    """Author of an episode's title and summary."""
+
+    MODEL = "model"
+    RULES = "rules"
+    CALLER = "caller"
 
 
 class ResponseLevel(StrEnum):
@@ -172,6 +180,8 @@ class EpisodicDraft(MemoryDraft):
         consolidated_at: When it was turned into facts; None means not yet.
         is_flashbulb: It never fades and is not reviewed (specification §2.16).
         scene: What makes it a scene of a story; None for a conversation.
+        conversation_id: The conversation it is of, as ``add_messages`` named it; None if that had no name.
+        summary_by: Who wrote the summary: a language model, the rules that do without one, or who stored the episode.
     """
 
     kind: ClassVar[Kind] = Kind.EPISODIC
@@ -188,6 +198,8 @@ class EpisodicDraft(MemoryDraft):
     consolidated_at: UTCDateTime | None = None
     is_flashbulb: bool = False
     scene: SceneDetails | None = None
+    conversation_id: ShortText | None = None
+    summary_by: SummaryBy = SummaryBy.CALLER
 
     @property
     def embedding_text(self) -> str:
@@ -248,15 +260,27 @@ class _Stored(MemoryDraft):
 
 
 class EpisodicMemory(_Stored, EpisodicDraft):
-    """A stored episode: every id, time and forgetting state is set."""
+    """A stored episode: every id, time and forgetting state is set.
+
+    Attributes:
+        is_open: Whether the conversation is still queued: no summary yet, and another id when there is one.
+    """
 
     new: ClassVar[type[EpisodicDraft]] = EpisodicDraft
 
+    summary: Text
+    is_open: bool = False
     start_at: UTCDateTime
     end_at: UTCDateTime
     stability: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     difficulty: Annotated[float, Field(ge=1, le=10, allow_inf_nan=False)]
     last_reviewed_at: UTCDateTime
+
+    @pydantic.model_validator(mode="after")
+    def _check_summary(self) -> Self:
+        if not self.summary.strip() and not self.is_open:
+            raise ValueError("summary must not be blank")
+        return self
 
     @property
     def is_key_moment(self) -> bool:

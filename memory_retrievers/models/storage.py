@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
 
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.selection import ProjectedPassage
+
+if TYPE_CHECKING:  # importing the package loads no numpy
+    from memory_retrievers.models.selection import Vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,13 +27,51 @@ class QueuedMessage:
     message: Message
 
 
+class HeardPlace(NamedTuple):
+    """A queued message by its number, without what it says.
+
+    Attributes:
+        row: Its number.
+        scope: Its scope.
+        conversation: Its conversation; None is the one without a name.
+        is_embedded: Whether its vector is stored.
+    """
+
+    row: int
+    scope: str
+    conversation: str | None
+    is_embedded: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeardMessage:
+    """A queued message as a search reads it.
+
+    Attributes:
+        row: Its number.
+        scope: Its scope.
+        conversation: Its conversation; None is the one without a name.
+        id: Its id.
+        message: The message, with its time.
+        vector: Its unit vector, shape (d,); None if nobody has embedded it yet.
+    """
+
+    row: int
+    scope: str
+    conversation: str | None
+    id: str
+    message: Message
+    vector: Vector | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
-    """State of a scope's message queue.
+    """State of the message queue of a conversation.
 
     Attributes:
         messages: Number of queued messages.
         first_at: Time of the first of them; None if there is none.
+        heard_at: When the last of them arrived; None if there is none.
         leased_at: Time at which the current lease was taken; None if there is none.
         window_doubled: Whether the last look saw a single topic.
         previous_summary: Summary of the last episode, if the queue continues it.
@@ -37,6 +79,7 @@ class QueueState:
 
     messages: int = 0
     first_at: datetime | None = None
+    heard_at: datetime | None = None
     leased_at: datetime | None = None
     window_doubled: bool = False
     previous_summary: str | None = None

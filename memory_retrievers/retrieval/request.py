@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict, Unpack
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import AnyMemory, Category, Kind, SemanticMemory, scopes
+from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, SemanticMemory, scopes
 from memory_retrievers.models.fields import storable
+from memory_retrievers.models.memories import in_our_words
+from memory_retrievers.models.messages import Message, parse_conversation
 from memory_retrievers.models.selection import Selection, TermStatistics
 from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
 
@@ -168,6 +170,9 @@ class SearchOptions(TypedDict, total=False):
         min_relevance: Leave out hits of less relevance, 0 to 1; None takes what is fitted for the embedder, so that
             greetings and questions about something else bring nothing. It does not concern guidelines and pinned
             memories, searches by ``category``, and rank fusion. Default: 0.
+        exclude_conversation: No episode of this conversation, for example of the one that is going on. Default: all.
+        in_prompt: Messages that the model has before it already, as ``Message`` or ``{"role": …, "content": …}``: of
+            what is still queued these are left out, by role and content. Default: none.
     """
 
     episodic_limit: int
@@ -177,6 +182,8 @@ class SearchOptions(TypedDict, total=False):
     limit: int | None
     as_of: datetime | None
     min_relevance: float | None
+    exclude_conversation: str | None
+    in_prompt: Sequence[Message | Mapping[str, object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +200,8 @@ class RetrievalRequest:
         limit: The most results over both kinds; None leaves it to the two limits.
         as_of: What held at that moment, in UTC; None is what holds now.
         min_relevance: The least relevance of a hit, 0 to 1; None is the embedder's.
+        exclude_conversation: No episode of this conversation; None leaves out none.
+        in_prompt: Messages that open episodes are not to show.
     """
 
     query: str
@@ -204,6 +213,8 @@ class RetrievalRequest:
     limit: int | None = None
     as_of: datetime | None = None
     min_relevance: float | None = 0.0
+    exclude_conversation: str | None = None
+    in_prompt: tuple[Message, ...] = ()
 
     @classmethod
     def parse(
@@ -220,7 +231,8 @@ class RetrievalRequest:
         Raises:
             TypeError: There is no option of such a name.
             ValidationError: The query is blank or too long, the scope malformed, a limit negative or not an integer,
-                the category unknown, as_of no moment, or min_relevance not from 0 to 1.
+                the category unknown, as_of no moment, min_relevance not from 0 to 1, the conversation malformed, or
+                a message none.
         """
         if unknown := sorted(options.keys() - SearchOptions.__optional_keys__):
             raise TypeError(
@@ -244,6 +256,8 @@ class RetrievalRequest:
             limit=joint,
             as_of=_parse_moment("as_of", options.get("as_of")),
             min_relevance=_parse_share("min_relevance", options.get("min_relevance", 0.0)),
+            exclude_conversation=parse_conversation(options.get("exclude_conversation")),
+            in_prompt=_parse_messages("in_prompt", options.get("in_prompt", ())),
         )
 
     def least_relevance(self, floor: float) -> float:
@@ -270,6 +284,13 @@ def _parse_share(name: str, value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise ValidationError(f"{name} must be a number from 0 to 1, or None, not {value!r}")
     return float(value)
+
+
+def _parse_messages(name: str, messages: object) -> tuple[Message, ...]:
+    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
+        raise ValidationError(f"{name} must be a list of messages, not {type(messages).__name__}")
+    with in_our_words():
+        return tuple(each if isinstance(each, Message) else Message.model_validate(each) for each in messages)
 
 
 def _parse_moment(name: str, moment: object) -> datetime | None:
@@ -357,6 +378,7 @@ def _selection_of(request: RetrievalRequest, kind: Kind, *, now: datetime, setti
         every_passage=settings.passages == "turns",
         category=_category_for(kind, request.category),
         as_of=request.as_of,
+        exclude_conversation=request.exclude_conversation if kind is Kind.EPISODIC else None,
     )
 
 
@@ -364,6 +386,7 @@ class RetrievalPlan(NamedTuple):
     """Search plan of a request.
 
     Attributes:
+        request: The request.
         question: The parsed query.
         selections: Selection of passages for each kind that is asked for, facts first.
         limits: Number of memories that are asked for, of each of these kinds.
@@ -372,6 +395,7 @@ class RetrievalPlan(NamedTuple):
         embedded: Text to embed: the query without the words that nearly every passage in the scope has.
     """
 
+    request: RetrievalRequest
     question: Question
     selections: dict[Kind, Selection]
     limits: dict[Kind, int]
@@ -396,14 +420,14 @@ class RetrievalPlan(NamedTuple):
         limits = {kind: limit for kind, limit in asked.items() if limit}
         selections = {kind: _selection_of(request, kind, now=now, settings=settings) for kind in limits}
         if settings.fusion == "rrf" and settings.common_share >= 1:
-            return cls(question, selections, limits, request.limit, {}, question.text)
+            return cls(request, question, selections, limits, request.limit, {}, question.text)
         terms = list(dict.fromkeys(question.terms))
         with store.ledger.reading():
             known = {kind: store.keyword.statistics(terms, selection) for kind, selection in selections.items()}
         frequencies = {term: sum(each.frequencies[term] for each in known.values()) for term in terms}
         passages = sum(each.passages for each in known.values())
         embedded = question.without_common(frequencies, passages=passages, share=settings.common_share)
-        return cls(question, selections, limits, request.limit, known, embedded)
+        return cls(request, question, selections, limits, request.limit, known, embedded)
 
 
 def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -> bool:
@@ -417,6 +441,9 @@ def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -
     in_scope = memory.scope == request.scope or (
         request.include_child_scopes and memory.scope.startswith(f"{request.scope}/")
     )
+    is_excluded = isinstance(memory, EpisodicMemory) and memory.conversation_id == request.exclude_conversation
+    if is_excluded and request.exclude_conversation is not None:
+        return False
     return in_scope and holds(memory, as_of=request.as_of) and not memory.has_expired(now)
 
 

@@ -223,7 +223,10 @@ def _explained(raw: JsonObject, hit: RetrievedMemory[SemanticMemory] | Retrieved
 
 
 def _belongings(memory: SemanticMemory | EpisodicMemory) -> JsonObject:
-    return {"scope": memory.scope, "metadata": memory.metadata, "tags": list(memory.tags)}
+    belongings: JsonObject = {"scope": memory.scope, "metadata": memory.metadata, "tags": list(memory.tags)}
+    if isinstance(memory, EpisodicMemory):
+        belongings |= {"conversation": memory.conversation_id, "summary_by": memory.summary_by.value}
+    return belongings
 
 
 def _fact(memory: SemanticMemory) -> JsonObject:
@@ -254,6 +257,7 @@ def _episode(memory: EpisodicMemory) -> JsonObject:
         "created_at": iso(memory.created_at),
         "last_reviewed_at": iso(memory.last_reviewed_at),
         "consolidated_at": _iso_or_none(memory.consolidated_at),
+        **({"is_open": True} if memory.is_open else {}),
     }
 
 

@@ -47,6 +47,10 @@ Moment = Annotated[
 ConversationId = Annotated[
     str, Field(description="The scope, as a whole path, for example user/alice.", examples=["user/alice"])
 ]
+Conversation = Annotated[
+    ShortText | None,
+    Field(description="Which of the scope's conversations, for example the id of a thread.", examples=["thread-7"]),
+]
 Limit = Annotated[int, Field(strict=True, ge=0)]
 
 MAX_REMEMBERED: Final = 256
@@ -74,6 +78,18 @@ class Body(BaseModel):
         return {name: value for name, value in given.items() if value is not None and name not in cls.ignored}
 
 
+class MessageBody(Body):
+    """One turn of a conversation."""
+
+    role: ShortText
+    content: NonBlankText
+    timestamp: Annotated[Moment | None, Field(description="Now if left out.")] = None
+
+    def message(self) -> Message:
+        """The message it describes."""
+        return Message(role=self.role, content=self.content, timestamp=self.timestamp)
+
+
 class RetrieveBody(Body):
     """What to look for, and where."""
 
@@ -90,6 +106,12 @@ class RetrieveBody(Body):
     include_child_scopes: Annotated[bool, Field(description="Also search every scope below.")] = False
     record: Annotated[bool, Field(description="File the episodes for review; a token to read never does.")] = True
     as_of: Annotated[Moment | None, Field(description="Answer with what held at that moment.")] = None
+    exclude_conversation: Annotated[
+        ShortText | None, Field(description="No episode of this conversation, for example of the one that is going on.")
+    ] = None
+    in_prompt: Annotated[
+        list[MessageBody], FailFast(), Field(description="Messages in the prompt, which open episodes do not repeat.")
+    ] = []
     joint_limit: Annotated[Limit | None, Field(description="Memories of both kinds together at most.")] = None
 
     @model_validator(mode="after")
@@ -128,22 +150,11 @@ class RecentBody(Body):
     )
 
 
-class MessageBody(Body):
-    """One turn of a conversation."""
-
-    role: ShortText
-    content: NonBlankText
-    timestamp: Annotated[Moment | None, Field(description="Now if left out.")] = None
-
-    def message(self) -> Message:
-        """The message it describes."""
-        return Message(role=self.role, content=self.content, timestamp=self.timestamp)
-
-
 class AddMessageBody(Body):
     """One message for the queue."""
 
     conversation_id: ConversationId
+    conversation: Conversation = None
     message: MessageBody
 
 
@@ -151,6 +162,7 @@ class AddMessagesBody(Body):
     """Messages for the queue, in order."""
 
     conversation_id: ConversationId
+    conversation: Conversation = None
     messages: Annotated[list[MessageBody], FailFast()]
 
 
@@ -158,12 +170,15 @@ class ProcessBody(Body):
     """Whose messages are to become memories now; null is everybody's whom the token reaches."""
 
     conversation_id: ConversationId | None = None
+    conversation: Conversation = None
     flush: Annotated[bool, Field(description="All that wait, not only those that are due.")] = False
 
     @model_validator(mode="after")
     def _one_to_flush(self) -> Self:
         if self.flush and self.conversation_id is None:
-            raise ValueError("flush needs a conversation_id: it ends one conversation")
+            raise ValueError("flush needs a conversation_id: it ends what one scope holds")
+        if self.conversation is not None and not self.flush:
+            raise ValueError("conversation names what to flush: send flush as well")
         return self
 
 

@@ -22,6 +22,7 @@ from memory_retrievers.models import (
     Kind,
     Origin,
     SemanticMemory,
+    SummaryBy,
     Tier,
 )
 from memory_retrievers.models.fields import microseconds, moment
@@ -113,6 +114,8 @@ _EPISODIC: Final[dict[str, _Decode | None]] = {
     "title": None,
     "is_flashbulb": bool,
     "scene": _decode_scene,
+    "conversation_id": None,
+    "summary_by": _word(SummaryBy),
 }
 _SEMANTIC: Final[dict[str, _Decode | None]] = {
     **_BASE,
@@ -174,7 +177,7 @@ def decode(row: tuple[Any, ...]) -> AnyMemory:
     kind, content, scope, messages = row[-4:]
     if kind == Kind.EPISODIC:
         values = _EPISODIC_PLAN.decoded(row)
-        values.update(scope=scope, summary=content, messages=decode_messages(messages))
+        values.update(scope=scope, summary=content, messages=decode_messages(messages), is_open=False)
         return EpisodicMemory.trusted(values)
     values = _SEMANTIC_PLAN.decoded(row)
     values.update(scope=scope, fact=content)
