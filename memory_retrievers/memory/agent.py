@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -28,6 +28,7 @@ from memory_retrievers.models import (
     scopes,
 )
 from memory_retrievers.models.contents import AdoptionReport, Progress, VerificationReport
+from memory_retrievers.models.filters import Filters
 from memory_retrievers.models.memories import NOT_GIVEN, NotGiven
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Page, PendingReview, Queued, Report
@@ -404,7 +405,7 @@ class AgentMemory(BaseMemory):
             query: What to look for, in plain words: at most ``RetrievalSettings.query_characters``.
             scope: Whose memories; exactly this scope, unless ``include_child_scopes`` is given.
             record: File the returned episodes for review, so that useful ones fade slower.
-            **options: Limits, category and moment, by name: see ``SearchOptions``.
+            **options: Limits, category, moment and filters, by name: see ``SearchOptions``.
 
         Raises:
             TypeError: There is no option of such a name.
@@ -442,7 +443,18 @@ class AgentMemory(BaseMemory):
         """
         return self._store.get(id, scope=scope)
 
-    def list(self, scope: str, *, kind: Kind | str | None = None, cursor: str | None = None, limit: int = 50) -> Page:
+    def list(
+        self,
+        scope: str,
+        *,
+        kind: Kind | str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+        tags: Iterable[str] = (),
+        metadata: JsonObject | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+    ) -> Page:
         """The memories of a scope, newest first, page by page; invalidated facts are among them.
 
         Args:
@@ -450,11 +462,16 @@ class AgentMemory(BaseMemory):
             kind: Only episodes, or only facts.
             cursor: The ``cursor`` of the page before. What is stored meanwhile neither repeats nor hides a memory.
             limit: At most this many, 1 to 1000.
+            tags: Only memories that have all of these; the filters are the same for every page.
+            metadata: Only memories that have each of these values under its key.
+            since: Only facts made, and episodes begun, at that moment or later.
+            until: Only facts made, and episodes begun, at that moment or earlier.
 
         Raises:
             ValidationError: An argument breaks a rule.
         """
-        return self._retriever.page(scope, kind=kind, cursor=cursor, limit=limit)
+        filters = Filters.parse({"tags": tags, "metadata": metadata, "since": since, "until": until})
+        return self._retriever.page(scope, kind=kind, cursor=cursor, limit=limit, filters=filters)
 
     def pending_reviews(self, scope: str) -> builtins.list[PendingReview]:
         """The retrievals in this scope whose use has not been judged yet, oldest first."""

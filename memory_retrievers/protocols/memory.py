@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Protocol, cast
 
@@ -28,7 +28,11 @@ class Memory(Protocol):
         include_child_scopes: bool = False,
         limit: int | None = None,
         record: bool = True,
-        as_of: datetime | None = None,
+        as_of: datetime | str | None = None,
+        tags: Iterable[str] = (),
+        metadata: JsonObject | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
     ) -> Retrieved:
         """Search episodes and facts for the memories that answer a query.
 
@@ -42,6 +46,10 @@ class Memory(Protocol):
             limit: Maximum number of memories of both kinds together; None sets no further limit.
             record: Record the returned episodes for review, so that useful ones fade more slowly.
             as_of: Search what held at this time; None means now.
+            tags: Return only memories that have all of these.
+            metadata: Return only memories that have each of these values under its key.
+            since: Return only facts made, and episodes begun, at this time or later.
+            until: Return only facts made, and episodes begun, at this time or earlier.
         """
         ...
 

@@ -121,6 +121,9 @@ def before_search(memory: AnyMemory, request: RetrievalRequest, *, now: datetime
         return ExplainedOutcome(
             Outcome.OTHER_CATEGORY, f"It is of category {memory.category}; only {request.category} was asked for."
         )
+    obstacle = request.filters.obstacle(memory)
+    if obstacle is not None:
+        return ExplainedOutcome(Outcome.FILTERED, f"It does not pass the filter by {obstacle}.")
     is_fact = memory.kind is Kind.SEMANTIC
     if not (request.semantic_limit if is_fact else request.episodic_limit):
         unwanted = "No facts were asked for" if is_fact else "No episodes were asked for"

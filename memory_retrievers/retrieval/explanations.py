@@ -19,6 +19,7 @@ class Outcome(StrEnum):
     INVALIDATED = "invalidated"
     NOT_VALID_THEN = "not_valid_then"
     OTHER_CATEGORY = "other_category"
+    FILTERED = "filtered"
     NOT_ASKED_FOR = "not_asked_for"
     NOT_INDEXED = "not_indexed"
     NOT_A_CANDIDATE = "not_a_candidate"

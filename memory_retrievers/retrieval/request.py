@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict, Unpack
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, NamedTuple, Unpack
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Category, Kind, SemanticMemory, scopes
 from memory_retrievers.models.fields import storable
+from memory_retrievers.models.filters import EVERYTHING, FilterOptions, Filters, parse_moment
 from memory_retrievers.models.selection import Selection, TermStatistics
 from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
 
@@ -136,8 +137,10 @@ _ECHOED: Final = 80
 """Number of characters of a wrong value that an error message repeats."""
 
 
-class SearchOptions(TypedDict, total=False):
+class SearchOptions(FilterOptions, total=False):
     """Options of a search: whatever retrieves, or explains a retrieval, takes each of them by its name.
+
+    Beside these it takes the filters: see :class:`~memory_retrievers.models.filters.FilterOptions`.
 
     Attributes:
         episodic_limit: At most this many episodes; 0 to 100. Default: 5.
@@ -146,7 +149,7 @@ class SearchOptions(TypedDict, total=False):
         include_child_scopes: Also search every scope below the one that is given. Default: no.
         limit: At most this many of both kinds together. Default: as the two limits say.
         as_of: Answer with what held at that moment: facts that were valid then, also those that have been replaced
-            since, and episodes that had begun. Default: now.
+            since, and episodes that had begun. A datetime with a time zone, or ISO 8601 text. Default: now.
     """
 
     episodic_limit: int
@@ -154,7 +157,7 @@ class SearchOptions(TypedDict, total=False):
     category: Category | str | None
     include_child_scopes: bool
     limit: int | None
-    as_of: datetime | None
+    as_of: datetime | str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +173,7 @@ class RetrievalRequest:
         include_child_scopes: Also search every scope below.
         limit: The most results over both kinds; None leaves it to the two limits.
         as_of: What held at that moment, in UTC; None is what holds now.
+        filters: Tags, metadata and times that a memory must have.
     """
 
     query: str
@@ -180,6 +184,7 @@ class RetrievalRequest:
     include_child_scopes: bool = False
     limit: int | None = None
     as_of: datetime | None = None
+    filters: Filters = EVERYTHING
 
     @classmethod
     def parse(
@@ -196,7 +201,7 @@ class RetrievalRequest:
         Raises:
             TypeError: There is no option of such a name.
             ValidationError: The query is blank or too long, the scope malformed, a limit negative or not an integer,
-                the category unknown, or as_of no moment.
+                the category unknown, as_of no moment, or a filter cannot be used.
         """
         if unknown := sorted(options.keys() - SearchOptions.__optional_keys__):
             raise TypeError(
@@ -218,7 +223,8 @@ class RetrievalRequest:
             category=_parse_category(options.get("category")),
             include_child_scopes=bool(options.get("include_child_scopes", False)),
             limit=joint,
-            as_of=_parse_moment("as_of", options.get("as_of")),
+            as_of=parse_moment("as_of", options.get("as_of")),
+            filters=Filters.parse(options),
         )
 
 
@@ -233,18 +239,6 @@ def parse_limit(name: str, value: object) -> int:
     if value < 0:
         raise ValidationError(f"{name} must be 0 or more, not {value}")
     return value
-
-
-def _parse_moment(name: str, moment: object) -> datetime | None:
-    """In UTC; without a time zone it is taken for UTC."""
-    if moment is None:
-        return None
-    if not isinstance(moment, datetime):
-        raise ValidationError(f"{name} must be a datetime, not {moment!r}")
-    try:
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except OverflowError:
-        raise ValidationError(f"{name} is too far from now: {moment!r}") from None
 
 
 def check_length(query: str, *, most: int) -> None:
@@ -307,7 +301,7 @@ def _selection_of(request: RetrievalRequest, kind: Kind, *, now: datetime, setti
     """Selection of the passages of one kind that a request may find.
 
     Args:
-        request: Scope, category and moment.
+        request: Scope, category, moment and filters.
         kind: Facts or episodes; the category restricts facts only.
         now: The moment of the retrieval, for expiry.
         settings: ``passages`` decides whether single messages are searched.
@@ -320,6 +314,10 @@ def _selection_of(request: RetrievalRequest, kind: Kind, *, now: datetime, setti
         every_passage=settings.passages == "turns",
         category=_category_for(kind, request.category),
         as_of=request.as_of,
+        tags=request.filters.tags,
+        metadata=request.filters.metadata,
+        since=request.filters.since,
+        until=request.filters.until,
     )
 
 
@@ -374,13 +372,14 @@ def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -
 
     Args:
         memory: The record.
-        request: Scope and moment.
+        request: Scope, moment and filters.
         now: The moment of the retrieval, for expiry.
     """
     in_scope = memory.scope == request.scope or (
         request.include_child_scopes and memory.scope.startswith(f"{request.scope}/")
     )
-    return in_scope and holds(memory, as_of=request.as_of) and not memory.has_expired(now)
+    is_held = holds(memory, as_of=request.as_of) and not memory.has_expired(now)
+    return in_scope and is_held and request.filters.let_through(memory)
 
 
 def holds(memory: AnyMemory, *, as_of: datetime | None) -> bool:

@@ -22,6 +22,7 @@ from pydantic.fields import FieldInfo
 
 from memory_retrievers.models import DetailLevel, EpisodicDraft, MemoryDraft, SemanticDraft
 from memory_retrievers.models.fields import NonBlankText, ShortText, UTCDateTime
+from memory_retrievers.models.filters import MAX_FILTERS, JsonScalar
 from memory_retrievers.models.messages import Message
 from memory_retrievers.tools.retrieve import CategoryFilter, Detail, Query
 
@@ -90,6 +91,13 @@ class RetrieveBody(Body):
     include_child_scopes: Annotated[bool, Field(description="Also search every scope below.")] = False
     record: Annotated[bool, Field(description="File the episodes for review; a token to read never does.")] = True
     as_of: Annotated[Moment | None, Field(description="Answer with what held at that moment.")] = None
+    tags: Annotated[list[str], FailFast(), Field(max_length=MAX_FILTERS, description="Only what has all these.")] = []
+    metadata: Annotated[
+        dict[str, JsonScalar] | None,
+        Field(description="Only what has each of these values under its key: texts, numbers, true, false or null."),
+    ] = None
+    since: Annotated[Moment | None, Field(description="Only facts made, and episodes begun, then or later.")] = None
+    until: Annotated[Moment | None, Field(description="Only facts made, and episodes begun, then or earlier.")] = None
     joint_limit: Annotated[Limit | None, Field(description="Memories of both kinds together at most.")] = None
 
     @model_validator(mode="after")

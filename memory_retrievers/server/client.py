@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Final, Self, Unpack
 
@@ -110,7 +111,11 @@ class RemoteMemory(BaseMemory):
             "include_child_scopes": request.include_child_scopes,
             "joint_limit": request.limit,
             "record": bool(record),
-            "as_of": None if request.as_of is None else iso(request.as_of),
+            "as_of": _written(request.as_of),
+            "tags": list(request.filters.tags),
+            "metadata": dict(request.filters.metadata),
+            "since": _written(request.filters.since),
+            "until": _written(request.filters.until),
         }
         # read again, the same is filed for review once: a minute long the server takes it for one retrieval
         answer = self._transport.read("/retrieve_memory/raw", body, parameters=_EXPLAINED)
@@ -208,6 +213,10 @@ class RemoteMemory(BaseMemory):
 
     def _process(self, body: JsonObject) -> Report:
         return read_report(self._transport.write("/process", body, timeout=self._processing_timeout))
+
+
+def _written(moment: datetime | None) -> str | None:
+    return None if moment is None else iso(moment)
 
 
 def _sent(draft: Draft) -> JsonObject:
