@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -29,8 +29,8 @@ from memory_retrievers.models import (
 )
 from memory_retrievers.models.contents import AdoptionReport, Progress, VerificationReport
 from memory_retrievers.models.filters import Filters
-from memory_retrievers.models.memories import NOT_GIVEN, NotGiven
-from memory_retrievers.models.messages import Message
+from memory_retrievers.models.memories import NOT_GIVEN, NotGiven, draft_of
+from memory_retrievers.models.messages import Message, MessageLike, messages_of
 from memory_retrievers.models.results import Page, PendingReview, Queued, Report
 from memory_retrievers.models.scenes import CharacterState, SceneEvent
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedRetrieval
@@ -296,22 +296,26 @@ class AgentMemory(BaseMemory):
 
     # --- remembering
 
-    def remember_many(self, drafts: Sequence[Draft], *, replace: bool = False) -> list[AnyMemory]:
+    def remember_many(
+        self, drafts: Sequence[Draft | Mapping[str, object]], *, replace: bool = False
+    ) -> list[AnyMemory]:
         """Store many memories in one transaction: all of them or none; their texts are embedded in batches before it.
 
         Args:
-            drafts: From ``EpisodicMemory.new(...)`` and ``SemanticMemory.new(...)``.
+            drafts: From ``EpisodicMemory.new(...)`` and ``SemanticMemory.new(...)``, or mappings of their fields: one
+                with a ``fact`` is a fact, one with a ``summary`` an episode.
             replace: Forget the memories whose scope and id the drafts have; otherwise an id must not be taken.
 
         Returns:
             The stored memories, complete, in the order given.
 
         Raises:
-            ValidationError: A scope is malformed or an id is taken; nothing was stored.
+            ValidationError: A field breaks a rule, a scope is malformed or an id is taken; nothing was stored.
             EmbeddingError: The embedder failed; nothing was stored.
         """
+        checked = [draft_of(draft) for draft in drafts]
         with self._written() as store:
-            return store.put(drafts, replace=replace)
+            return store.put(checked, replace=replace)
 
     @property
     def manager(self) -> MemoryManager:
@@ -530,7 +534,7 @@ class AgentMemory(BaseMemory):
 
     # --- conversations
 
-    def add_messages(self, scope: str, messages: Sequence[Message]) -> Queued:
+    def add_messages(self, scope: str, messages: Iterable[MessageLike]) -> Queued:
         """Queue messages of a conversation; cheap, since no model is called and nothing is embedded.
 
         They are kept from here on, and become part of an episode when :meth:`process_due` finds a border behind them,
@@ -540,9 +544,9 @@ class AgentMemory(BaseMemory):
             How many were accepted, how many the queue holds, and whether something is due.
 
         Raises:
-            ValidationError: The scope is malformed; nothing was queued.
+            ValidationError: The scope is malformed, or a message breaks a rule; nothing was queued.
         """
-        queued = self._engine.pipeline.push(scopes.parse(scope), messages)
+        queued = self._engine.pipeline.push(scopes.parse(scope), messages_of(messages))
         if queued.due:
             self._engine.wake_worker()
         return queued

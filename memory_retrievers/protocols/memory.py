@@ -8,7 +8,7 @@ from typing import Protocol, cast
 
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.models import Category, DetailLevel, EpisodicMemory, JsonObject, SemanticMemory
-from memory_retrievers.models.messages import Message
+from memory_retrievers.models.messages import MessageLike
 from memory_retrievers.models.results import Queued, Report, RetrievedMemory
 from memory_retrievers.models.scenes import CharacterState
 from memory_retrievers.settings import SceneSettings
@@ -73,7 +73,7 @@ class Memory(Protocol):
         """
         ...
 
-    def add_messages(self, scope: str, messages: Sequence[Message]) -> Queued:
+    def add_messages(self, scope: str, messages: Iterable[MessageLike]) -> Queued:
         """Queue messages of a conversation. Fast: no model is called."""
         ...
 

@@ -23,7 +23,7 @@ from pydantic.fields import FieldInfo
 from memory_retrievers.models import DetailLevel, EpisodicDraft, MemoryDraft, SemanticDraft
 from memory_retrievers.models.fields import NonBlankText, ShortText, UTCDateTime
 from memory_retrievers.models.filters import MAX_FILTERS, JsonScalar
-from memory_retrievers.models.messages import Message
+from memory_retrievers.models.messages import Message, messages_of
 from memory_retrievers.tools.retrieve import CategoryFilter, Detail, Query
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -145,7 +145,8 @@ class MessageBody(Body):
 
     def message(self) -> Message:
         """The message it describes."""
-        return Message(role=self.role, content=self.content, timestamp=self.timestamp)
+        (message,) = messages_of([{"role": self.role, "content": self.content, "timestamp": self.timestamp}])
+        return message
 
 
 class AddMessageBody(Body):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Final, Self, Unpack
@@ -19,7 +19,8 @@ from memory_retrievers.models import (
     SemanticMemory,
     scopes,
 )
-from memory_retrievers.models.messages import Message
+from memory_retrievers.models.memories import draft_of
+from memory_retrievers.models.messages import MessageLike, messages_of
 from memory_retrievers.models.results import Queued, Report
 from memory_retrievers.retrieval.request import RetrievalRequest, SearchOptions
 from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
@@ -121,11 +122,11 @@ class RemoteMemory(BaseMemory):
         answer = self._transport.read("/retrieve_memory/raw", body, parameters=_EXPLAINED)
         return read_retrieved(answer, query=request.query, scope=request.scope)
 
-    def remember_many(self, drafts: Sequence[Draft]) -> list[AnyMemory]:
+    def remember_many(self, drafts: Sequence[Draft | Mapping[str, object]]) -> list[AnyMemory]:
         """Store many memories of one scope, at most 256: all of them or none.
 
         Args:
-            drafts: From ``EpisodicMemory.new(...)`` and ``SemanticMemory.new(...)``.
+            drafts: From ``EpisodicMemory.new(...)`` and ``SemanticMemory.new(...)``, or mappings of their fields.
 
         Returns:
             The stored memories, complete, in the order given; where some were held back, episodes come first.
@@ -136,11 +137,12 @@ class RemoteMemory(BaseMemory):
         """
         if not drafts:
             return []
-        episodes, facts = self._remember(drafts)
-        if len(episodes) + len(facts) < len(drafts):
+        checked = [draft_of(draft) for draft in drafts]
+        episodes, facts = self._remember(checked)
+        if len(episodes) + len(facts) < len(checked):
             return [*episodes, *facts]
         left: dict[bool, Iterator[AnyMemory]] = {True: iter(episodes), False: iter(facts)}
-        return [next(left[isinstance(draft, EpisodicDraft)]) for draft in drafts]
+        return [next(left[isinstance(draft, EpisodicDraft)]) for draft in checked]
 
     def _remember(self, drafts: Sequence[Draft]) -> tuple[list[EpisodicMemory], list[SemanticMemory]]:
         if len(drafts) > MAX_REMEMBERED:
@@ -172,9 +174,9 @@ class RemoteMemory(BaseMemory):
         body = {"conversation_id": scopes.parse(scope), "limit": limit, "days_limit": days_limit}
         return read_recent(self._transport.read("/recent_memory/raw", body, parameters=_EXPLAINED))
 
-    def add_messages(self, scope: str, messages: Sequence[Message]) -> Queued:
+    def add_messages(self, scope: str, messages: Iterable[MessageLike]) -> Queued:
         """Queue messages of a conversation; see ``AgentMemory.add_messages``."""
-        sent = [message.model_dump(mode="json", exclude_none=True) for message in messages]
+        sent = [message.model_dump(mode="json", exclude_none=True) for message in messages_of(messages)]
         body = {"conversation_id": scopes.parse(scope), "messages": sent}
         return read_queued(self._transport.write("/add_messages", body))
 
