@@ -33,6 +33,7 @@ class Memory(Protocol):
         metadata: JsonObject | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
+        exclude_conversation: str | None = None,
     ) -> Retrieved:
         """Search episodes and facts for the memories that answer a query.
 
@@ -50,6 +51,7 @@ class Memory(Protocol):
             metadata: Return only memories that have each of these values under its key.
             since: Return only facts made, and episodes begun, at this time or later.
             until: Return only facts made, and episodes begun, at this time or earlier.
+            exclude_conversation: Return no episode of this conversation; None leaves out none.
         """
         ...
 
@@ -73,16 +75,16 @@ class Memory(Protocol):
         """
         ...
 
-    def add_messages(self, scope: str, messages: Iterable[MessageLike]) -> Queued:
-        """Queue messages of a conversation. Fast: no model is called."""
+    def add_messages(self, scope: str, messages: Iterable[MessageLike], *, conversation: str | None = None) -> Queued:
+        """Queue messages of a conversation of the scope. Fast: no model is called."""
         ...
 
     def process_due(self, scope: str | None = None) -> Report:
         """Turn queued messages that are due into memories, in one scope or in all."""
         ...
 
-    def flush(self, scope: str) -> Report:
-        """Turn all queued messages of a scope into episodes."""
+    def flush(self, scope: str, conversation: str | None = None) -> Report:
+        """Turn all queued messages of a scope, or of one conversation, into episodes."""
         ...
 
     def forget_scope(self, scope: str, *, include_child_scopes: bool = True) -> int:

@@ -9,9 +9,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple, Unpack
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import AnyMemory, Category, Kind, SemanticMemory, scopes
+from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, SemanticMemory, scopes
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.filters import EVERYTHING, FilterOptions, Filters, parse_moment
+from memory_retrievers.models.messages import parse_conversation
 from memory_retrievers.models.selection import Selection, TermStatistics
 from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
 
@@ -150,6 +151,7 @@ class SearchOptions(FilterOptions, total=False):
         limit: At most this many of both kinds together. Default: as the two limits say.
         as_of: Answer with what held at that moment: facts that were valid then, also those that have been replaced
             since, and episodes that had begun. A datetime with a time zone, or ISO 8601 text. Default: now.
+        exclude_conversation: No episode of this conversation, for example of the one that is going on. Default: all.
     """
 
     episodic_limit: int
@@ -158,6 +160,7 @@ class SearchOptions(FilterOptions, total=False):
     include_child_scopes: bool
     limit: int | None
     as_of: datetime | str | None
+    exclude_conversation: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +177,7 @@ class RetrievalRequest:
         limit: The most results over both kinds; None leaves it to the two limits.
         as_of: What held at that moment, in UTC; None is what holds now.
         filters: Tags, metadata and times that a memory must have.
+        exclude_conversation: No episode of this conversation; None leaves out none.
     """
 
     query: str
@@ -185,6 +189,7 @@ class RetrievalRequest:
     limit: int | None = None
     as_of: datetime | None = None
     filters: Filters = EVERYTHING
+    exclude_conversation: str | None = None
 
     @classmethod
     def parse(
@@ -201,7 +206,7 @@ class RetrievalRequest:
         Raises:
             TypeError: There is no option of such a name.
             ValidationError: The query is blank or too long, the scope malformed, a limit negative or not an integer,
-                the category unknown, as_of no moment, or a filter cannot be used.
+                the category unknown, as_of no moment, the conversation malformed, or a filter cannot be used.
         """
         if unknown := sorted(options.keys() - SearchOptions.__optional_keys__):
             raise TypeError(
@@ -225,6 +230,7 @@ class RetrievalRequest:
             limit=joint,
             as_of=parse_moment("as_of", options.get("as_of")),
             filters=Filters.parse(options),
+            exclude_conversation=parse_conversation(options.get("exclude_conversation")),
         )
 
 
@@ -312,12 +318,13 @@ def _selection_of(request: RetrievalRequest, kind: Kind, *, now: datetime, setti
         now=now,
         include_child_scopes=request.include_child_scopes,
         every_passage=settings.passages == "turns",
-        category=_category_for(kind, request.category),
+        category=request.category if kind is Kind.SEMANTIC else None,
         as_of=request.as_of,
         tags=request.filters.tags,
         metadata=request.filters.metadata,
         since=request.filters.since,
         until=request.filters.until,
+        exclude_conversation=request.exclude_conversation if kind is Kind.EPISODIC else None,
     )
 
 
@@ -378,6 +385,9 @@ def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -
     in_scope = memory.scope == request.scope or (
         request.include_child_scopes and memory.scope.startswith(f"{request.scope}/")
     )
+    is_excluded = isinstance(memory, EpisodicMemory) and memory.conversation_id == request.exclude_conversation
+    if is_excluded and request.exclude_conversation is not None:
+        return False
     is_held = holds(memory, as_of=request.as_of) and not memory.has_expired(now)
     return in_scope and is_held and request.filters.let_through(memory)
 
@@ -389,7 +399,3 @@ def holds(memory: AnyMemory, *, as_of: datetime | None) -> bool:
         return invalid_at is None
     since = memory.valid_at if isinstance(memory, SemanticMemory) else memory.start_at
     return since <= as_of and (invalid_at is None or invalid_at > as_of)
-
-
-def _category_for(kind: Kind, category: Category | None) -> Category | None:
-    return category if kind is Kind.SEMANTIC else None  # episodes have no category

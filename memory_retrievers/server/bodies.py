@@ -48,6 +48,10 @@ Moment = Annotated[
 ConversationId = Annotated[
     str, Field(description="The scope, as a whole path, for example user/alice.", examples=["user/alice"])
 ]
+Conversation = Annotated[
+    ShortText | None,
+    Field(description="Which of the scope's conversations, for example the id of a thread.", examples=["thread-7"]),
+]
 Limit = Annotated[int, Field(strict=True, ge=0)]
 
 MAX_REMEMBERED: Final = 256
@@ -98,6 +102,9 @@ class RetrieveBody(Body):
     ] = None
     since: Annotated[Moment | None, Field(description="Only facts made, and episodes begun, then or later.")] = None
     until: Annotated[Moment | None, Field(description="Only facts made, and episodes begun, then or earlier.")] = None
+    exclude_conversation: Annotated[
+        ShortText | None, Field(description="No episode of this conversation, for example of the one that is going on.")
+    ] = None
     joint_limit: Annotated[Limit | None, Field(description="Memories of both kinds together at most.")] = None
 
     @model_validator(mode="after")
@@ -153,6 +160,7 @@ class AddMessageBody(Body):
     """One message for the queue."""
 
     conversation_id: ConversationId
+    conversation: Conversation = None
     message: MessageBody
 
 
@@ -160,6 +168,7 @@ class AddMessagesBody(Body):
     """Messages for the queue, in order."""
 
     conversation_id: ConversationId
+    conversation: Conversation = None
     messages: Annotated[list[MessageBody], FailFast()]
 
 
@@ -167,12 +176,15 @@ class ProcessBody(Body):
     """Whose messages are to become memories now; null is everybody's whom the token reaches."""
 
     conversation_id: ConversationId | None = None
+    conversation: Conversation = None
     flush: Annotated[bool, Field(description="All that wait, not only those that are due.")] = False
 
     @model_validator(mode="after")
     def _one_to_flush(self) -> Self:
         if self.flush and self.conversation_id is None:
-            raise ValueError("flush needs a conversation_id: it ends one conversation")
+            raise ValueError("flush needs a conversation_id: it ends what one scope holds")
+        if self.conversation is not None and not self.flush:
+            raise ValueError("conversation names what to flush: send flush as well")
         return self
 
 

@@ -20,7 +20,7 @@ from memory_retrievers.models import (
     scopes,
 )
 from memory_retrievers.models.memories import draft_of
-from memory_retrievers.models.messages import MessageLike, messages_of
+from memory_retrievers.models.messages import MessageLike, messages_of, parse_conversation
 from memory_retrievers.models.results import Queued, Report
 from memory_retrievers.retrieval.request import RetrievalRequest, SearchOptions
 from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
@@ -117,6 +117,7 @@ class RemoteMemory(BaseMemory):
             "metadata": dict(request.filters.metadata),
             "since": _written(request.filters.since),
             "until": _written(request.filters.until),
+            "exclude_conversation": request.exclude_conversation,
         }
         # read again, the same is filed for review once: a minute long the server takes it for one retrieval
         answer = self._transport.read("/retrieve_memory/raw", body, parameters=_EXPLAINED)
@@ -174,19 +175,24 @@ class RemoteMemory(BaseMemory):
         body = {"conversation_id": scopes.parse(scope), "limit": limit, "days_limit": days_limit}
         return read_recent(self._transport.read("/recent_memory/raw", body, parameters=_EXPLAINED))
 
-    def add_messages(self, scope: str, messages: Iterable[MessageLike]) -> Queued:
+    def add_messages(self, scope: str, messages: Iterable[MessageLike], *, conversation: str | None = None) -> Queued:
         """Queue messages of a conversation; see ``AgentMemory.add_messages``."""
         sent = [message.model_dump(mode="json", exclude_none=True) for message in messages_of(messages)]
-        body = {"conversation_id": scopes.parse(scope), "messages": sent}
+        body = {
+            "conversation_id": scopes.parse(scope),
+            "conversation": parse_conversation(conversation),
+            "messages": sent,
+        }
         return read_queued(self._transport.write("/add_messages", body))
 
     def process_due(self, scope: str | None = None) -> Report:
         """Turn what is due into memories; see ``AgentMemory.process_due``."""
         return self._process({"conversation_id": None if scope is None else scopes.parse(scope), "flush": False})
 
-    def flush(self, scope: str) -> Report:
+    def flush(self, scope: str, conversation: str | None = None) -> Report:
         """Make episodes of everything that is queued; see ``AgentMemory.flush``."""
-        return self._process({"conversation_id": scopes.parse(scope), "flush": True})
+        named = parse_conversation(conversation)
+        return self._process({"conversation_id": scopes.parse(scope), "conversation": named, "flush": True})
 
     def forget_scope(self, scope: str, *, include_child_scopes: bool = True) -> int:
         """Remove everything that a scope holds, and give the number of memories; see ``AgentMemory.forget_scope``."""
