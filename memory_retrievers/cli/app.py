@@ -101,6 +101,23 @@ EpisodicLimit: TypeAlias = Annotated[int, typer.Option("--episodic-limit", help=
 SemanticLimit: TypeAlias = Annotated[int, typer.Option("--semantic-limit", help="At most this many facts.")]
 Category: TypeAlias = Annotated[str | None, typer.Option("--category", help="Only facts of this category.")]
 ChildScopes: TypeAlias = Annotated[bool, typer.Option("--include-child-scopes", help="Also search every scope below.")]
+Tags: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--tag", help="Only memories that have this tag; again for a further one.")
+]
+Where: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metadata",
+        metavar="KEY=VALUE",
+        help="Only memories that have this under a key of their metadata: JSON, or else text. Again for further ones.",
+    ),
+]
+Since: TypeAlias = Annotated[
+    str | None, typer.Option("--since", help="Only facts made, and episodes begun, then or later, as ISO 8601.")
+]
+Until: TypeAlias = Annotated[
+    str | None, typer.Option("--until", help="Only facts made, and episodes begun, then or earlier, as ISO 8601.")
+]
 Profile: TypeAlias = Annotated[
     str, typer.Option("--profile", help=f"How to rank: {PROFILE_NAMES}, the specified formula.")
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +22,11 @@ from memory_retrievers.cli.app import (
     Profile,
     Scope,
     SemanticLimit,
+    Since,
     Store,
+    Tags,
+    Until,
+    Where,
 )
 from memory_retrievers.cli.output import (
     print_explained,
@@ -32,6 +38,7 @@ from memory_retrievers.cli.output import (
 )
 from memory_retrievers.cli.stores import profile_named, to_look_into, to_search
 from memory_retrievers.errors import ValidationError
+from memory_retrievers.models import JsonObject
 from memory_retrievers.models import scopes as scope_paths
 from memory_retrievers.retrieval.markdown import NO_MEMORIES
 from memory_retrievers.retrieval.request import SearchOptions
@@ -47,6 +54,10 @@ def retrieve(
     semantic_limit: SemanticLimit = 20,
     category: Category = None,
     include_child_scopes: ChildScopes = False,
+    tag: Tags = None,
+    metadata: Where = None,
+    since: Since = None,
+    until: Until = None,
     profile: Profile = "default",
     detail: Annotated[
         str,
@@ -73,6 +84,10 @@ def retrieve(
         semantic_limit: Largest number of facts, 0 or more.
         category: Only facts of this category; None is any.
         include_child_scopes: Also search every scope below.
+        tag: Only memories that have all of these tags.
+        metadata: Only memories that have each of these, written KEY=VALUE.
+        since: Only facts made, and episodes begun, then or later.
+        until: Only facts made, and episodes begun, then or earlier.
         profile: Name of a ranking profile.
         detail: Level of detail of episodes.
         max_tokens: Largest number of tokens to print, of four characters each; None is no limit.
@@ -87,6 +102,10 @@ def retrieve(
         semantic_limit=semantic_limit,
         category=category,
         include_child_scopes=include_child_scopes,
+        tags=tag or (),
+        metadata=_pairs(metadata),
+        since=since,
+        until=until,
     )
     with to_search(store, embedder=embedder, embedder_id=embedder_id, retrieval=settings) as memory:
         if explain:
@@ -101,6 +120,20 @@ def retrieve(
         print_json(result.to_dict())
     else:
         print_text(result.to_markdown(level, max_tokens=max_tokens) or NO_MEMORIES)
+
+
+def _pairs(given: Sequence[str] | None) -> JsonObject:
+    """Metadata written ``KEY=VALUE``; a value that is no JSON is text."""
+    pairs: JsonObject = {}
+    for pair in given or ():
+        key, equals, written = pair.partition("=")
+        if not equals:
+            raise ValidationError(f"--metadata takes KEY=VALUE, for example team=a, not {pair[:80]!r}")
+        try:
+            pairs[key] = json.loads(written)
+        except (ValueError, RecursionError):
+            pairs[key] = written
+    return pairs
 
 
 def explain_missing(
@@ -183,6 +216,11 @@ def list_memories(
     kind: Annotated[str | None, typer.Option(help="Only episodic, or only semantic memories.")] = None,
     limit: Annotated[int, typer.Option(help="At most this many, 1 to 1000.")] = 50,
     cursor: Annotated[str | None, typer.Option(help="Where the page before ended, as it said.")] = None,
+    *,
+    tag: Tags = None,
+    metadata: Where = None,
+    since: Since = None,
+    until: Until = None,
 ) -> None:
     """List what a scope holds, newest first; where more follows, standard error says how to go on.
     \f
@@ -193,9 +231,22 @@ def list_memories(
         kind: ``episodic`` or ``semantic``; None lists both.
         limit: Largest number of memories, 1 to 1000.
         cursor: Cursor of the page before; None is the first page.
+        tag: Only memories that have all of these tags.
+        metadata: Only memories that have each of these, written KEY=VALUE.
+        since: Only facts made, and episodes begun, then or later.
+        until: Only facts made, and episodes begun, then or earlier.
     """  # noqa: D205, D301, D415
     with to_look_into(store) as memory:
-        page = memory.list(scope, kind=kind, cursor=cursor, limit=limit)
+        page = memory.list(
+            scope,
+            kind=kind,
+            cursor=cursor,
+            limit=limit,
+            tags=tag or (),
+            metadata=_pairs(metadata),
+            since=since,
+            until=until,
+        )
     print_memories(page.memories)
     if page.cursor is not None:
         print_text(f"--cursor {page.cursor}", err=True)

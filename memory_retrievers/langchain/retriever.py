@@ -12,7 +12,8 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import BeforeValidator, ConfigDict, Field, SkipValidation
 
 from memory_retrievers.langchain.scope import ScopedByConfig
-from memory_retrievers.models import Category, DetailLevel
+from memory_retrievers.models import Category, DetailLevel, JsonObject
+from memory_retrievers.models.fields import UTCDateTime
 from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.documents import find_documents
 from memory_retrievers.retrieval.results import parse_detail
@@ -34,6 +35,10 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
         detail: Which episodes bring their messages along (specification §2.6).
         category: Only facts of this category; episodes are not affected.
         include_child_scopes: Also search the scopes below.
+        memory_tags: Only memories that have all of these tags; ``tags`` is LangChain's own.
+        memory_metadata: Only memories that have each of these values under its key, likewise.
+        since: Only facts made, and episodes begun, at that moment or later.
+        until: Only facts made, and episodes begun, at that moment or earlier.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -43,6 +48,10 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
     detail: Annotated[DetailLevel, BeforeValidator(parse_detail)] = DetailLevel.AUTO
     category: Category | None = None
     include_child_scopes: bool = False
+    memory_tags: tuple[str, ...] = ()
+    memory_metadata: JsonObject | None = None
+    since: UTCDateTime | None = None
+    until: UTCDateTime | None = None
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: object) -> list[Document]:
         """The documents that answer ``input``; takes ``k`` besides what every LangChain runnable takes.
@@ -92,6 +101,10 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
             detail=self.detail,
             category=self.category,
             include_child_scopes=self.include_child_scopes,
+            tags=self.memory_tags,
+            metadata=self.memory_metadata,
+            since=self.since,
+            until=self.until,
         )
         return [Document(id=document.id, page_content=document.text, metadata=document.metadata) for document in found]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Literal, Self, TypeAlias
 
 from langchain_core.runnables import RunnableConfig, ensure_config
@@ -17,6 +17,12 @@ ScopeSource: TypeAlias = Callable[[RunnableConfig], str] | Literal["thread"]
 CONFIGURABLE_KEYS = ("scope", "user_id", "langgraph_user_id", "conversation_id")
 """Keys of ``config["configurable"]`` that may hold a scope, in order of precedence; None counts as absent."""
 
+CONTEXT_KEYS = ("scope", "user_id")
+"""Fields of LangGraph's ``runtime.context`` that may hold a scope where no key of the configuration does."""
+
+_RUNTIME_KEY = "__pregel_runtime"
+"""Where LangGraph keeps the runtime of a run in its configuration; importing LangGraph for it would cost a second."""
+
 _THREAD_KEYS = ("thread_id",)
 
 
@@ -25,7 +31,7 @@ class ScopedByConfig(BaseModel):
 
     Attributes:
         scope: The scope to work in; no configuration overrides it. None takes the scope from the configuration.
-        scope_from: Replaces the chain of :data:`CONFIGURABLE_KEYS`.
+        scope_from: Replaces the chain of :data:`CONFIGURABLE_KEYS` and :data:`CONTEXT_KEYS`.
     """
 
     scope: Annotated[str, AfterValidator(scopes.parse)] | None = None
@@ -48,7 +54,9 @@ class ScopedByConfig(BaseModel):
 
 
 def resolve_scope(config: RunnableConfig | None, *, scope_from: ScopeSource | None = None) -> str:
-    """The scope that a configuration names.
+    """The scope that a configuration names, or else the context of the LangGraph run that it belongs to.
+
+    The context may be a mapping, a dataclass or a pydantic model.
 
     Raises:
         ConfigurationError: It names none.
@@ -62,9 +70,20 @@ def resolve_scope(config: RunnableConfig | None, *, scope_from: ScopeSource | No
     for key in keys:
         if (value := configurable.get(key)) is not None:
             return scopes.parse(value)
+    if scope_from is None and (value := _in_context(configurable)) is not None:
+        return scopes.parse(value)
+    beside = f"; {' and '.join(CONTEXT_KEYS)} of LangGraph's context="
     raise ConfigurationError(
         "whose memory is this? Give the object a scope (scope='user/alice'), or invoke it with "
         f"config={{'configurable': {{'{keys[-1] if scope_from == 'thread' else 'user_id'}': ...}}}} "
-        f"(looked for: {', '.join(keys)}). thread_id is used only with scope_from='thread': "
+        f"(looked for: {', '.join(keys)}{'' if scope_from else beside}). thread_id is used only with "
+        "scope_from='thread': "
         "a memory that is new in every thread remembers nobody."
     )
+
+
+def _in_context(configurable: Mapping[str, object]) -> object:
+    context: object = getattr(configurable.get(_RUNTIME_KEY), "context", None)
+    fields = context if isinstance(context, Mapping) else None
+    found = (getattr(context, key, None) if fields is None else fields.get(key) for key in CONTEXT_KEYS)
+    return next((value for value in found if value is not None), None)

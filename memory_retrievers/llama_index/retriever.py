@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
+from datetime import datetime
 
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from memory_retrievers.llama_index.scope import Scope, scope_getter
-from memory_retrievers.models import Category, DetailLevel
+from memory_retrievers.models import Category, DetailLevel, JsonObject
+from memory_retrievers.models.filters import Filters
 from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.documents import SCORE_KEYS, MemoryDocument, find_documents
+from memory_retrievers.retrieval.request import SearchOptions
 from memory_retrievers.retrieval.results import parse_detail
 
 HIDDEN_KEYS = ("scope", "title", *SCORE_KEYS)
@@ -33,6 +37,10 @@ class MemoryRetriever(BaseRetriever):
         detail: Which episodes bring their messages along (specification §2.6).
         category: Only facts of this category; episodes are not affected.
         include_child_scopes: Also search the scopes below.
+        tags: Only memories that have all of these.
+        metadata: Only memories that have each of these values under its key.
+        since: Only facts made, and episodes begun, at that moment or later.
+        until: Only facts made, and episodes begun, at that moment or earlier.
         callback_manager: LlamaIndex's own.
         verbose: LlamaIndex's own.
 
@@ -49,6 +57,10 @@ class MemoryRetriever(BaseRetriever):
         detail: DetailLevel | str = DetailLevel.AUTO,
         category: Category | str | None = None,
         include_child_scopes: bool = False,
+        tags: Iterable[str] = (),
+        metadata: JsonObject | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
         callback_manager: CallbackManager | None = None,
         verbose: bool = False,
     ) -> None:
@@ -57,8 +69,15 @@ class MemoryRetriever(BaseRetriever):
         self._scope = scope_getter(scope)
         self._k = k
         self._detail = parse_detail(detail)
-        self._category = category
-        self._include_child_scopes = include_child_scopes
+        self._options = SearchOptions(
+            category=category,
+            include_child_scopes=include_child_scopes,
+            tags=tuple(tags),
+            metadata=metadata,
+            since=since,
+            until=until,
+        )
+        Filters.parse(self._options)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         found = find_documents(
@@ -67,8 +86,7 @@ class MemoryRetriever(BaseRetriever):
             scope=self._scope(),
             k=self._k,
             detail=self._detail,
-            category=self._category,
-            include_child_scopes=self._include_child_scopes,
+            **self._options,
         )
         return [_node(document) for document in found]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -28,8 +28,9 @@ from memory_retrievers.models import (
     scopes,
 )
 from memory_retrievers.models.contents import AdoptionReport, Progress, VerificationReport
-from memory_retrievers.models.memories import NOT_GIVEN, NotGiven
-from memory_retrievers.models.messages import Message, parse_conversation
+from memory_retrievers.models.filters import Filters
+from memory_retrievers.models.memories import NOT_GIVEN, NotGiven, draft_of
+from memory_retrievers.models.messages import Message, MessageLike, messages_of, parse_conversation
 from memory_retrievers.models.results import Page, PendingReview, Queued, Report
 from memory_retrievers.models.scenes import CharacterState, SceneEvent
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedRetrieval
@@ -295,22 +296,26 @@ class AgentMemory(BaseMemory):
 
     # --- remembering
 
-    def remember_many(self, drafts: Sequence[Draft], *, replace: bool = False) -> list[AnyMemory]:
+    def remember_many(
+        self, drafts: Sequence[Draft | Mapping[str, object]], *, replace: bool = False
+    ) -> list[AnyMemory]:
         """Store many memories in one transaction: all of them or none; their texts are embedded in batches before it.
 
         Args:
-            drafts: From ``EpisodicMemory.new(...)`` and ``SemanticMemory.new(...)``.
+            drafts: From ``EpisodicMemory.new(...)`` and ``SemanticMemory.new(...)``, or mappings of their fields: one
+                with a ``fact`` is a fact, one with a ``summary`` an episode.
             replace: Forget the memories whose scope and id the drafts have; otherwise an id must not be taken.
 
         Returns:
             The stored memories, complete, in the order given.
 
         Raises:
-            ValidationError: A scope is malformed or an id is taken; nothing was stored.
+            ValidationError: A field breaks a rule, a scope is malformed or an id is taken; nothing was stored.
             EmbeddingError: The embedder failed; nothing was stored.
         """
+        checked = [draft_of(draft) for draft in drafts]
         with self._written() as store:
-            return store.put(drafts, replace=replace)
+            return store.put(checked, replace=replace)
 
     @property
     def manager(self) -> MemoryManager:
@@ -405,7 +410,7 @@ class AgentMemory(BaseMemory):
             query: What to look for, in plain words: at most ``RetrievalSettings.query_characters``.
             scope: Whose memories; exactly this scope, unless ``include_child_scopes`` is given.
             record: File the returned episodes for review, so that useful ones fade slower.
-            **options: Limits, category and moment, by name: see ``SearchOptions``.
+            **options: Limits, category, moment and filters, by name: see ``SearchOptions``.
 
         Raises:
             TypeError: There is no option of such a name.
@@ -446,7 +451,18 @@ class AgentMemory(BaseMemory):
         except NotFoundError:
             return self._store.heard.get(id, scope=scopes.parse(scope))
 
-    def list(self, scope: str, *, kind: Kind | str | None = None, cursor: str | None = None, limit: int = 50) -> Page:
+    def list(
+        self,
+        scope: str,
+        *,
+        kind: Kind | str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+        tags: Iterable[str] = (),
+        metadata: JsonObject | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+    ) -> Page:
         """The memories of a scope, newest first, page by page; invalidated facts are among them.
 
         What is still queued is listed by :meth:`waiting`.
@@ -456,11 +472,16 @@ class AgentMemory(BaseMemory):
             kind: Only episodes, or only facts.
             cursor: The ``cursor`` of the page before. What is stored meanwhile neither repeats nor hides a memory.
             limit: At most this many, 1 to 1000.
+            tags: Only memories that have all of these; the filters are the same for every page.
+            metadata: Only memories that have each of these values under its key.
+            since: Only facts made, and episodes begun, at that moment or later.
+            until: Only facts made, and episodes begun, at that moment or earlier.
 
         Raises:
             ValidationError: An argument breaks a rule.
         """
-        return self._retriever.page(scope, kind=kind, cursor=cursor, limit=limit)
+        filters = Filters.parse({"tags": tags, "metadata": metadata, "since": since, "until": until})
+        return self._retriever.page(scope, kind=kind, cursor=cursor, limit=limit, filters=filters)
 
     def pending_reviews(self, scope: str) -> builtins.list[PendingReview]:
         """The retrievals in this scope whose use has not been judged yet, oldest first."""
@@ -519,7 +540,7 @@ class AgentMemory(BaseMemory):
 
     # --- conversations
 
-    def add_messages(self, scope: str, messages: Sequence[Message], *, conversation: str | None = None) -> Queued:
+    def add_messages(self, scope: str, messages: Iterable[MessageLike], *, conversation: str | None = None) -> Queued:
         """Queue messages of a conversation; cheap, since no model is called and nothing is embedded.
 
         They are kept from here on, and found by every search as turns of an open episode. They become part of one when
@@ -535,10 +556,10 @@ class AgentMemory(BaseMemory):
             How many were accepted, how many wait in this conversation, and whether something is due.
 
         Raises:
-            ValidationError: The scope or the conversation is malformed; nothing was queued.
+            ValidationError: The scope or the conversation is malformed, or a message breaks a rule; nothing was queued.
         """
         queued = self._engine.pipeline.push(
-            scopes.parse(scope), messages, conversation=parse_conversation(conversation)
+            scopes.parse(scope), messages_of(messages), conversation=parse_conversation(conversation)
         )
         if queued.due:
             self._engine.wake_worker()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Self, Unpack
@@ -11,7 +11,7 @@ from typing import Self, Unpack
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Category, Draft, EpisodicMemory, JsonObject, SemanticMemory
 from memory_retrievers.models.memories import in_our_words
-from memory_retrievers.models.messages import Message
+from memory_retrievers.models.messages import MessageLike, messages_of
 from memory_retrievers.retrieval.request import SearchOptions
 from memory_retrievers.retrieval.results import RetrievalResult
 
@@ -20,7 +20,7 @@ class BaseMemory(ABC):
     """A memory that stores drafts and answers questions, wherever it is."""
 
     @abstractmethod
-    def remember_many(self, drafts: Sequence[Draft]) -> list[AnyMemory]:
+    def remember_many(self, drafts: Sequence[Draft | Mapping[str, object]]) -> list[AnyMemory]:
         """Store drafts, and give the memories; what is held back is not among them."""
 
     @abstractmethod
@@ -46,7 +46,7 @@ class BaseMemory(ABC):
         *,
         scope: str,
         summary: str,
-        messages: Sequence[Message] = (),
+        messages: Iterable[MessageLike] = (),
         title: str = "",
         surprise: float = 0.0,
         id: str | None = None,
@@ -72,7 +72,7 @@ class BaseMemory(ABC):
             draft = EpisodicMemory.new(
                 scope=scope,
                 summary=summary,
-                messages=tuple(messages),
+                messages=messages_of(messages),
                 title=title,
                 surprise=surprise,
                 id=id,

@@ -41,6 +41,16 @@ def moment(value: int) -> datetime:
     return _EPOCH + timedelta(microseconds=value)
 
 
+NAIVE: Final = "has no time zone: give datetime(..., tzinfo=UTC), or ISO 8601 text, which is in UTC without one"
+"""What is said of a ``datetime`` that may mean any moment of a day."""
+
+
+def _aware(value: object) -> object:
+    if isinstance(value, datetime) and value.utcoffset() is None:
+        raise ValueError(NAIVE)
+    return value
+
+
 def _as_utc(value: datetime) -> datetime:
     try:
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
@@ -122,8 +132,8 @@ def json_extent(text: bytes) -> JsonExtent:
     return JsonExtent(values, deepest)
 
 
-UTCDateTime = Annotated[datetime, AfterValidator(_as_utc)]
-"""A moment in UTC. Given without a zone it is taken as UTC; ISO-8601 text and dates alone are accepted too."""
+UTCDateTime = Annotated[datetime, BeforeValidator(_aware), AfterValidator(_as_utc)]
+"""A moment in UTC. A ``datetime`` must have a zone; ISO-8601 text without one, and a date alone, are in UTC."""
 
 Text = Annotated[str, Field(max_length=MAX_CONTENT_LENGTH), BeforeValidator(_storable_if_text)]
 NonBlankText = Annotated[Text, AfterValidator(_not_blank)]

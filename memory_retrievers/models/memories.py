@@ -10,7 +10,7 @@ from enum import Enum, StrEnum
 from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar
 
 import pydantic
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models.fields import (
@@ -23,7 +23,7 @@ from memory_retrievers.models.fields import (
     UTCDateTime,
     Value,
 )
-from memory_retrievers.models.messages import Message
+from memory_retrievers.models.messages import Message, plain_message
 from memory_retrievers.models.scenes import SceneDetails
 
 KEY_MOMENT_SURPRISE = 0.7
@@ -188,7 +188,7 @@ class EpisodicDraft(MemoryDraft):
 
     summary: NonBlankText
     title: Text = ""
-    messages: tuple[Message, ...] = ()
+    messages: tuple[Annotated[Message, BeforeValidator(plain_message)], ...] = ()
     surprise: UnitInterval = 0.0
     start_at: UTCDateTime | None = None
     end_at: UTCDateTime | None = None
@@ -270,6 +270,7 @@ class EpisodicMemory(_Stored, EpisodicDraft):
 
     summary: Text
     is_open: bool = False
+    messages: tuple[Message, ...] = ()  # roles as they are kept
     start_at: UTCDateTime
     end_at: UTCDateTime
     stability: Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -319,6 +320,24 @@ class ScopeStatistics(Value):
     invalidated_facts: int = 0
     pending_reviews: int = 0
     queued_messages: int = 0
+
+
+def draft_of(given: Draft | Mapping[str, object]) -> Draft:
+    """Check a draft that may be given as a mapping of its fields: with a ``fact`` it is one, else an episode.
+
+    Raises:
+        ValidationError: It is neither a draft nor a mapping, or a field breaks a rule.
+    """
+    if isinstance(given, MemoryDraft):
+        return given
+    if not isinstance(given, Mapping):
+        raise ValidationError(
+            f'a memory is a draft, or a mapping such as {{"scope": ..., "fact": ...}}, not {type(given).__name__}'
+        )
+    if ("fact" in given) == ("summary" in given):
+        raise ValidationError("a memory needs a fact or a summary, and not both: a fact or an episode")
+    with in_our_words():
+        return (SemanticDraft if "fact" in given else EpisodicDraft).model_validate(dict(given))
 
 
 JsonObject: TypeAlias = dict[str, Any]

@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, Self
+from typing import Annotated, Final, Protocol, Self, TypeAlias
+
+import pydantic
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models.fields import MAX_ID_LENGTH, NonBlankText, ShortText, UTCDateTime, Value, storable
@@ -194,3 +196,41 @@ class Message(Value):
         """Convert a LlamaIndex ``ChatMessage``, as :meth:`from_langchain` does; None if it is empty."""
         said = read_llama_index(message, include_tools=include_tools)
         return None if said is None else cls(role=said.role, content=said.content, timestamp=said.timestamp)
+
+
+MessageLike: TypeAlias = Message | Mapping[str, object]
+"""A message, or one as ``{"role": …, "content": …}``, with a ``timestamp`` if it has one."""
+
+_PLAIN_ROLES: Final = {"human": "user", "ai": "assistant"}
+
+
+def plain_message(given: object) -> object:
+    """Read the roles ``human`` and ``ai`` as ``user`` and ``assistant``; what is no message stays as it is.
+
+    >>> plain_message({"role": "human", "content": "Hello"})
+    {'role': 'user', 'content': 'Hello'}
+    """
+    role = given.get("role") if isinstance(given, Mapping) else getattr(given, "role", None)
+    plain = _PLAIN_ROLES.get(role.strip().lower()) if isinstance(role, str) else None
+    if isinstance(given, Mapping):
+        return dict(given) if plain is None else {**given, "role": plain}
+    return given.model_copy(update={"role": plain}) if plain is not None and isinstance(given, Message) else given
+
+
+_MESSAGES: Final = pydantic.TypeAdapter(tuple[Annotated[Message, pydantic.BeforeValidator(plain_message)], ...])
+
+
+def messages_of(given: Iterable[MessageLike]) -> tuple[Message, ...]:
+    """Check messages that may be given as mappings.
+
+    Raises:
+        ValidationError: One is neither a message nor a mapping with role and content, or a field breaks a rule.
+    """
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise ValidationError(
+            f'messages must be a list of messages or of {{"role": ..., "content": ...}}, not {type(given).__name__}'
+        )
+    try:
+        return _MESSAGES.validate_python(tuple(given))
+    except pydantic.ValidationError as error:
+        raise ValidationError.from_pydantic(error) from error

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from memory_retrievers.models.filters import JsonScalar
 from memory_retrievers.models.memories import Category, ContentType, Kind, Origin, Tier
 
 if TYPE_CHECKING:  # importing the package loads no numpy
@@ -41,6 +42,9 @@ class Selection:
             now.
         tier: Only memories of this tier.
         tags: Only memories that have all of these.
+        metadata: Only memories that have each of these values under its key.
+        since: Only facts made, and episodes begun, then or later.
+        until: Only facts made, and episodes begun, then or earlier.
         content_type: Only memories whose text is this.
         origins: Only memories that came from one of these; none is from anywhere.
         created_after: Only memories made then or later.
@@ -58,6 +62,9 @@ class Selection:
     as_of: datetime | None = None
     tier: Tier | None = None
     tags: tuple[str, ...] = ()
+    metadata: tuple[tuple[str, JsonScalar], ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
     content_type: ContentType | None = None
     origins: tuple[Origin, ...] = ()
     created_after: datetime | None = None
@@ -73,9 +80,11 @@ class Selection:
     @property
     def is_narrow(self) -> bool:
         """True for conditions beyond scope, kind and category, which rarely repeat; only the ledger checks them."""
-        moments = (self.as_of, self.created_after, self.created_before)
+        moments = (self.as_of, self.since, self.until, self.created_after, self.created_before)
         labels = (self.tier, self.content_type, self.ids, self.exclude_conversation)
-        return bool(self.tags or self.origins) or any(asked is not None for asked in (*moments, *labels))
+        return bool(self.tags or self.metadata or self.origins) or any(
+            asked is not None for asked in (*moments, *labels)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Protocol, cast
 
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.models import Category, DetailLevel, EpisodicMemory, JsonObject, SemanticMemory
-from memory_retrievers.models.messages import Message
+from memory_retrievers.models.messages import MessageLike
 from memory_retrievers.models.results import Queued, Report, RetrievedMemory
 from memory_retrievers.models.scenes import CharacterState
 from memory_retrievers.settings import SceneSettings
@@ -28,9 +28,13 @@ class Memory(Protocol):
         include_child_scopes: bool = False,
         limit: int | None = None,
         record: bool = True,
-        as_of: datetime | None = None,
+        as_of: datetime | str | None = None,
+        tags: Iterable[str] = (),
+        metadata: JsonObject | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
         exclude_conversation: str | None = None,
-        in_prompt: Sequence[Message | Mapping[str, object]] = (),
+        in_prompt: Sequence[MessageLike] = (),
     ) -> Retrieved:
         """Search episodes and facts for the memories that answer a query.
 
@@ -44,6 +48,10 @@ class Memory(Protocol):
             limit: Maximum number of memories of both kinds together; None sets no further limit.
             record: Record the returned episodes for review, so that useful ones fade more slowly.
             as_of: Search what held at this time; None means now.
+            tags: Return only memories that have all of these.
+            metadata: Return only memories that have each of these values under its key.
+            since: Return only facts made, and episodes begun, at this time or later.
+            until: Return only facts made, and episodes begun, at this time or earlier.
             exclude_conversation: Return no episode of this conversation; None leaves out none.
             in_prompt: Messages that the model has before it already; open episodes do not show them.
         """
@@ -69,7 +77,7 @@ class Memory(Protocol):
         """
         ...
 
-    def add_messages(self, scope: str, messages: Sequence[Message], *, conversation: str | None = None) -> Queued:
+    def add_messages(self, scope: str, messages: Iterable[MessageLike], *, conversation: str | None = None) -> Queued:
         """Queue messages of a conversation of the scope. Fast: no model is called."""
         ...
 

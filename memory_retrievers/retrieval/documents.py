@@ -5,14 +5,15 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Unpack
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import Category, DetailLevel, EpisodicMemory, JsonObject, SemanticMemory
+from memory_retrievers.models import DetailLevel, EpisodicMemory, JsonObject, SemanticMemory
 from memory_retrievers.models.results import Explanation, RetrievedMemory
 from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.excerpts import best_excerpts, excerpt_line, matched_turns
 from memory_retrievers.retrieval.markdown import message_line, plan_of_level
+from memory_retrievers.retrieval.request import SearchOptions
 from memory_retrievers.text import one_line
 from memory_retrievers.text.dates import iso
 
@@ -119,8 +120,7 @@ def find_documents(
     scope: str,
     k: int,
     detail: DetailLevel,
-    category: Category | str | None,
-    include_child_scopes: bool,
+    **options: Unpack[SearchOptions],
 ) -> list[MemoryDocument]:
     """Retrieve the ``k`` best memories of both kinds together, best first.
 
@@ -130,21 +130,13 @@ def find_documents(
         scope: Scope to search.
         k: Largest number of documents, 1 or more.
         detail: Level of detail of an episode's text.
-        category: Only facts of this category; None is any.
-        include_child_scopes: Also search every scope below.
+        **options: Category, filters and the like; those that are empty are left out.
 
     Raises:
-        ValidationError: ``k`` is below 1, the query is empty, or the scope or the category is unknown.
+        ValidationError: ``k`` is below 1, the query is empty, or the scope or an option is wrong.
     """
     if k < 1:
         raise ValidationError(f"k must be at least 1, not {k}")
-    result = memory.retrieve(
-        query,
-        scope=scope,
-        episodic_limit=k,
-        semantic_limit=k,
-        category=category,
-        include_child_scopes=include_child_scopes,
-        limit=k,
-    )
+    given = SearchOptions(**{name: value for name, value in options.items() if value not in (None, (), False)})  # type: ignore[typeddict-item]
+    result = memory.retrieve(query, scope=scope, episodic_limit=k, semantic_limit=k, limit=k, **given)
     return documents(result.semantic, result.episodic, detail=detail)

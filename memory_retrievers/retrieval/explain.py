@@ -123,6 +123,17 @@ def before_search(memory: AnyMemory, request: RetrievalRequest, *, now: datetime
         return ExplainedOutcome(Outcome.EXPIRED, f"It expired at {iso(memory.expires_at)}.")
     if not holds(memory, as_of=request.as_of):
         return _invalid(memory, request.as_of)
+    if (obstacle := _obstacle(memory, request)) is not None:
+        return obstacle
+    is_fact = memory.kind is Kind.SEMANTIC
+    if not (request.semantic_limit if is_fact else request.episodic_limit):
+        unwanted = "No facts were asked for" if is_fact else "No episodes were asked for"
+        return ExplainedOutcome(Outcome.NOT_ASKED_FOR, f"{unwanted}: the limit is 0.")
+    return None
+
+
+def _obstacle(memory: AnyMemory, request: RetrievalRequest) -> ExplainedOutcome | None:
+    """Explain what of the request alone leaves a memory out; None if nothing does."""
     if isinstance(memory, SemanticMemory) and request.category not in {None, memory.category}:
         return ExplainedOutcome(
             Outcome.OTHER_CATEGORY, f"It is of category {memory.category}; only {request.category} was asked for."
@@ -132,10 +143,9 @@ def before_search(memory: AnyMemory, request: RetrievalRequest, *, now: datetime
         return ExplainedOutcome(
             Outcome.OTHER_CONVERSATION, f"It is of the conversation {left_out}, which is to be left out."
         )
-    is_fact = memory.kind is Kind.SEMANTIC
-    if not (request.semantic_limit if is_fact else request.episodic_limit):
-        unwanted = "No facts were asked for" if is_fact else "No episodes were asked for"
-        return ExplainedOutcome(Outcome.NOT_ASKED_FOR, f"{unwanted}: the limit is 0.")
+    filtered = request.filters.obstacle(memory)
+    if filtered is not None:
+        return ExplainedOutcome(Outcome.FILTERED, f"It does not pass the filter by {filtered}.")
     return None
 
 

@@ -19,6 +19,7 @@ class Outcome(StrEnum):
     INVALIDATED = "invalidated"
     NOT_VALID_THEN = "not_valid_then"
     OTHER_CATEGORY = "other_category"
+    FILTERED = "filtered"
     NOT_ASKED_FOR = "not_asked_for"
     OTHER_CONVERSATION = "other_conversation"
     STILL_OPEN = "still_open"

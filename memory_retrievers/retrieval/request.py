@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict, Unpack
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, NamedTuple, Unpack
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, SemanticMemory, scopes
 from memory_retrievers.models.fields import storable
+from memory_retrievers.models.filters import EVERYTHING, FilterOptions, Filters, parse_moment
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.messages import Message, parse_conversation
 from memory_retrievers.models.selection import Selection, TermStatistics
@@ -156,8 +157,10 @@ _ECHOED: Final = 80
 """Number of characters of a wrong value that an error message repeats."""
 
 
-class SearchOptions(TypedDict, total=False):
+class SearchOptions(FilterOptions, total=False):
     """Options of a search: whatever retrieves, or explains a retrieval, takes each of them by its name.
+
+    Beside these it takes the filters: see :class:`~memory_retrievers.models.filters.FilterOptions`.
 
     Attributes:
         episodic_limit: At most this many episodes; 0 to 100. Default: 5.
@@ -166,7 +169,7 @@ class SearchOptions(TypedDict, total=False):
         include_child_scopes: Also search every scope below the one that is given. Default: no.
         limit: At most this many of both kinds together. Default: as the two limits say.
         as_of: Answer with what held at that moment: facts that were valid then, also those that have been replaced
-            since, and episodes that had begun. Default: now.
+            since, and episodes that had begun. A datetime with a time zone, or ISO 8601 text. Default: now.
         min_relevance: Leave out hits of less relevance, 0 to 1; None takes what is fitted for the embedder, so that
             greetings and questions about something else bring nothing. It does not concern guidelines and pinned
             memories, searches by ``category``, and rank fusion. Default: 0.
@@ -180,7 +183,7 @@ class SearchOptions(TypedDict, total=False):
     category: Category | str | None
     include_child_scopes: bool
     limit: int | None
-    as_of: datetime | None
+    as_of: datetime | str | None
     min_relevance: float | None
     exclude_conversation: str | None
     in_prompt: Sequence[Message | Mapping[str, object]]
@@ -200,6 +203,7 @@ class RetrievalRequest:
         limit: The most results over both kinds; None leaves it to the two limits.
         as_of: What held at that moment, in UTC; None is what holds now.
         min_relevance: The least relevance of a hit, 0 to 1; None is the embedder's.
+        filters: Tags, metadata and times that a memory must have.
         exclude_conversation: No episode of this conversation; None leaves out none.
         in_prompt: Messages that open episodes are not to show.
     """
@@ -213,6 +217,7 @@ class RetrievalRequest:
     limit: int | None = None
     as_of: datetime | None = None
     min_relevance: float | None = 0.0
+    filters: Filters = EVERYTHING
     exclude_conversation: str | None = None
     in_prompt: tuple[Message, ...] = ()
 
@@ -231,8 +236,8 @@ class RetrievalRequest:
         Raises:
             TypeError: There is no option of such a name.
             ValidationError: The query is blank or too long, the scope malformed, a limit negative or not an integer,
-                the category unknown, as_of no moment, min_relevance not from 0 to 1, the conversation malformed, or
-                a message none.
+                the category unknown, as_of no moment, min_relevance not from 0 to 1, the conversation malformed, a
+                message none, or a filter cannot be used.
         """
         if unknown := sorted(options.keys() - SearchOptions.__optional_keys__):
             raise TypeError(
@@ -254,8 +259,9 @@ class RetrievalRequest:
             category=_parse_category(options.get("category")),
             include_child_scopes=bool(options.get("include_child_scopes", False)),
             limit=joint,
-            as_of=_parse_moment("as_of", options.get("as_of")),
+            as_of=parse_moment("as_of", options.get("as_of")),
             min_relevance=_parse_share("min_relevance", options.get("min_relevance", 0.0)),
+            filters=Filters.parse(options),
             exclude_conversation=parse_conversation(options.get("exclude_conversation")),
             in_prompt=_parse_messages("in_prompt", options.get("in_prompt", ())),
         )
@@ -291,18 +297,6 @@ def _parse_messages(name: str, messages: object) -> tuple[Message, ...]:
         raise ValidationError(f"{name} must be a list of messages, not {type(messages).__name__}")
     with in_our_words():
         return tuple(each if isinstance(each, Message) else Message.model_validate(each) for each in messages)
-
-
-def _parse_moment(name: str, moment: object) -> datetime | None:
-    """In UTC; without a time zone it is taken for UTC."""
-    if moment is None:
-        return None
-    if not isinstance(moment, datetime):
-        raise ValidationError(f"{name} must be a datetime, not {moment!r}")
-    try:
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except OverflowError:
-        raise ValidationError(f"{name} is too far from now: {moment!r}") from None
 
 
 def check_length(query: str, *, most: int) -> None:
@@ -365,7 +359,7 @@ def _selection_of(request: RetrievalRequest, kind: Kind, *, now: datetime, setti
     """Selection of the passages of one kind that a request may find.
 
     Args:
-        request: Scope, category and moment.
+        request: Scope, category, moment and filters.
         kind: Facts or episodes; the category restricts facts only.
         now: The moment of the retrieval, for expiry.
         settings: ``passages`` decides whether single messages are searched.
@@ -376,8 +370,12 @@ def _selection_of(request: RetrievalRequest, kind: Kind, *, now: datetime, setti
         now=now,
         include_child_scopes=request.include_child_scopes,
         every_passage=settings.passages == "turns",
-        category=_category_for(kind, request.category),
+        category=request.category if kind is Kind.SEMANTIC else None,
         as_of=request.as_of,
+        tags=request.filters.tags,
+        metadata=request.filters.metadata,
+        since=request.filters.since,
+        until=request.filters.until,
         exclude_conversation=request.exclude_conversation if kind is Kind.EPISODIC else None,
     )
 
@@ -435,7 +433,7 @@ def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -
 
     Args:
         memory: The record.
-        request: Scope and moment.
+        request: Scope, moment and filters.
         now: The moment of the retrieval, for expiry.
     """
     in_scope = memory.scope == request.scope or (
@@ -444,7 +442,8 @@ def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -
     is_excluded = isinstance(memory, EpisodicMemory) and memory.conversation_id == request.exclude_conversation
     if is_excluded and request.exclude_conversation is not None:
         return False
-    return in_scope and holds(memory, as_of=request.as_of) and not memory.has_expired(now)
+    is_held = holds(memory, as_of=request.as_of) and not memory.has_expired(now)
+    return in_scope and is_held and request.filters.let_through(memory)
 
 
 def holds(memory: AnyMemory, *, as_of: datetime | None) -> bool:
@@ -454,7 +453,3 @@ def holds(memory: AnyMemory, *, as_of: datetime | None) -> bool:
         return invalid_at is None
     since = memory.valid_at if isinstance(memory, SemanticMemory) else memory.start_at
     return since <= as_of and (invalid_at is None or invalid_at > as_of)
-
-
-def _category_for(kind: Kind, category: Category | None) -> Category | None:
-    return category if kind is Kind.SEMANTIC else None  # episodes have no category

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from memory_retrievers.errors import BackendError, MemoryRetrieversError, ValidationError
 from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, SemanticMemory, scopes
+from memory_retrievers.models.filters import EVERYTHING, Filters
 from memory_retrievers.models.results import (
     Page,
     PendingReview,
@@ -175,7 +176,9 @@ class HybridRetriever:
         )
         return RecentResult(now=now, episodic=tuple(episodes))
 
-    def page(self, scope: str, *, kind: Kind | str | None, cursor: str | None, limit: int) -> Page:
+    def page(
+        self, scope: str, *, kind: Kind | str | None, cursor: str | None, limit: int, filters: Filters = EVERYTHING
+    ) -> Page:
         """List a page of the scope's memories, newest first, invalidated facts included.
 
         Args:
@@ -183,6 +186,7 @@ class HybridRetriever:
             kind: Only this kind; None is both.
             cursor: Cursor of the page before; None is the first page.
             limit: Largest number of memories, 1 to 1000.
+            filters: Tags, metadata and times that a memory must have; the same for every page.
 
         Raises:
             ValidationError: The scope or cursor is malformed, the kind unknown, or the limit not from 1 to 1000.
@@ -194,6 +198,7 @@ class HybridRetriever:
             after=parse_cursor(cursor),
             limit=size + 1,
             now=self._store.now(),
+            filters=filters,
         )
         return page_of(memories, limit=size)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from memory_retrievers.backends.language_models.structured import asked
 from memory_retrievers.errors import LanguageModelError, ValidationError
-from memory_retrievers.models.messages import Message
+from memory_retrievers.models.messages import Message, MessageLike, messages_of
 from memory_retrievers.models.scenes import MOST_STARS, SEQUENCE_STEP, EventType, SceneDetails, SceneEvent
 from memory_retrievers.protocols import LanguageModel
 from memory_retrievers.text import one_line, quote
@@ -183,7 +183,7 @@ _LARGEST_NUMBER: Final = 2**53 - 1
 
 def extract_events(
     language_model: LanguageModel,
-    messages: Sequence[Message],
+    messages: Iterable[MessageLike],
     *,
     first_message_id: int,
     characters: Sequence[str] = (),
@@ -200,21 +200,22 @@ def extract_events(
         characters: Names that are known, so that a character keeps its name.
 
     Raises:
-        ValidationError: ``first_message_id`` is negative or too large.
+        ValidationError: A message breaks a rule, or ``first_message_id`` is negative or too large.
         LanguageModelError: The model failed.
     """
-    if not 0 <= first_message_id <= _LARGEST_NUMBER - len(messages):
-        raise ValidationError(f"first_message_id must be 0 to {_LARGEST_NUMBER - len(messages)}")
-    if not messages:
+    said = messages_of(messages)
+    if not 0 <= first_message_id <= _LARGEST_NUMBER - len(said):
+        raise ValidationError(f"first_message_id must be 0 to {_LARGEST_NUMBER - len(said)}")
+    if not said:
         return []
-    question = user_prompt(messages, characters=characters)
+    question = user_prompt(said, characters=characters)
     try:
         answer = asked(language_model, SYSTEM_PROMPT, question, SceneAnswer)
     except LanguageModelError as error:
         if error.raw is None:  # it said nothing
             raise
         return []
-    numbers = tuple(range(first_message_id, first_message_id + len(messages)))
+    numbers = tuple(range(first_message_id, first_message_id + len(said)))
     return [_event(event, numbers, place) for place, event in enumerate(answer.events[:SEQUENCE_STEP])]
 
 

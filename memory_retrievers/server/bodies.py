@@ -22,7 +22,8 @@ from pydantic.fields import FieldInfo
 
 from memory_retrievers.models import DetailLevel, EpisodicDraft, MemoryDraft, SemanticDraft
 from memory_retrievers.models.fields import NonBlankText, ShortText, UTCDateTime
-from memory_retrievers.models.messages import Message
+from memory_retrievers.models.filters import MAX_FILTERS, JsonScalar
+from memory_retrievers.models.messages import Message, messages_of
 from memory_retrievers.tools.retrieve import CategoryFilter, Detail, Query
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -87,7 +88,8 @@ class MessageBody(Body):
 
     def message(self) -> Message:
         """The message it describes."""
-        return Message(role=self.role, content=self.content, timestamp=self.timestamp)
+        (message,) = messages_of([{"role": self.role, "content": self.content, "timestamp": self.timestamp}])
+        return message
 
 
 class RetrieveBody(Body):
@@ -106,6 +108,13 @@ class RetrieveBody(Body):
     include_child_scopes: Annotated[bool, Field(description="Also search every scope below.")] = False
     record: Annotated[bool, Field(description="File the episodes for review; a token to read never does.")] = True
     as_of: Annotated[Moment | None, Field(description="Answer with what held at that moment.")] = None
+    tags: Annotated[list[str], FailFast(), Field(max_length=MAX_FILTERS, description="Only what has all these.")] = []
+    metadata: Annotated[
+        dict[str, JsonScalar] | None,
+        Field(description="Only what has each of these values under its key: texts, numbers, true, false or null."),
+    ] = None
+    since: Annotated[Moment | None, Field(description="Only facts made, and episodes begun, then or later.")] = None
+    until: Annotated[Moment | None, Field(description="Only facts made, and episodes begun, then or earlier.")] = None
     exclude_conversation: Annotated[
         ShortText | None, Field(description="No episode of this conversation, for example of the one that is going on.")
     ] = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Final, Self, Unpack
 
@@ -18,7 +19,8 @@ from memory_retrievers.models import (
     SemanticMemory,
     scopes,
 )
-from memory_retrievers.models.messages import Message, parse_conversation
+from memory_retrievers.models.memories import draft_of
+from memory_retrievers.models.messages import MessageLike, messages_of, parse_conversation
 from memory_retrievers.models.results import Queued, Report
 from memory_retrievers.retrieval.request import RetrievalRequest, SearchOptions
 from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
@@ -110,19 +112,23 @@ class RemoteMemory(BaseMemory):
             "include_child_scopes": request.include_child_scopes,
             "joint_limit": request.limit,
             "record": bool(record),
+            "as_of": _written(request.as_of),
+            "tags": list(request.filters.tags),
+            "metadata": dict(request.filters.metadata),
+            "since": _written(request.filters.since),
+            "until": _written(request.filters.until),
             "exclude_conversation": request.exclude_conversation,
             "in_prompt": [{"role": each.role, "content": each.content} for each in request.in_prompt],
-            "as_of": None if request.as_of is None else iso(request.as_of),
         }
         # read again, the same is filed for review once: a minute long the server takes it for one retrieval
         answer = self._transport.read("/retrieve_memory/raw", body, parameters=_EXPLAINED)
         return read_retrieved(answer, query=request.query, scope=request.scope)
 
-    def remember_many(self, drafts: Sequence[Draft]) -> list[AnyMemory]:
+    def remember_many(self, drafts: Sequence[Draft | Mapping[str, object]]) -> list[AnyMemory]:
         """Store many memories of one scope, at most 256: all of them or none.
 
         Args:
-            drafts: From ``EpisodicMemory.new(...)`` and ``SemanticMemory.new(...)``.
+            drafts: From ``EpisodicMemory.new(...)`` and ``SemanticMemory.new(...)``, or mappings of their fields.
 
         Returns:
             The stored memories, complete, in the order given; where some were held back, episodes come first.
@@ -133,11 +139,12 @@ class RemoteMemory(BaseMemory):
         """
         if not drafts:
             return []
-        episodes, facts = self._remember(drafts)
-        if len(episodes) + len(facts) < len(drafts):
+        checked = [draft_of(draft) for draft in drafts]
+        episodes, facts = self._remember(checked)
+        if len(episodes) + len(facts) < len(checked):
             return [*episodes, *facts]
         left: dict[bool, Iterator[AnyMemory]] = {True: iter(episodes), False: iter(facts)}
-        return [next(left[isinstance(draft, EpisodicDraft)]) for draft in drafts]
+        return [next(left[isinstance(draft, EpisodicDraft)]) for draft in checked]
 
     def _remember(self, drafts: Sequence[Draft]) -> tuple[list[EpisodicMemory], list[SemanticMemory]]:
         if len(drafts) > MAX_REMEMBERED:
@@ -169,9 +176,9 @@ class RemoteMemory(BaseMemory):
         body = {"conversation_id": scopes.parse(scope), "limit": limit, "days_limit": days_limit}
         return read_recent(self._transport.read("/recent_memory/raw", body, parameters=_EXPLAINED))
 
-    def add_messages(self, scope: str, messages: Sequence[Message], *, conversation: str | None = None) -> Queued:
+    def add_messages(self, scope: str, messages: Iterable[MessageLike], *, conversation: str | None = None) -> Queued:
         """Queue messages of a conversation; see ``AgentMemory.add_messages``."""
-        sent = [message.model_dump(mode="json", exclude_none=True) for message in messages]
+        sent = [message.model_dump(mode="json", exclude_none=True) for message in messages_of(messages)]
         body = {
             "conversation_id": scopes.parse(scope),
             "conversation": parse_conversation(conversation),
@@ -215,6 +222,10 @@ class RemoteMemory(BaseMemory):
 
     def _process(self, body: JsonObject) -> Report:
         return read_report(self._transport.write("/process", body, timeout=self._processing_timeout))
+
+
+def _written(moment: datetime | None) -> str | None:
+    return None if moment is None else iso(moment)
 
 
 def _sent(draft: Draft) -> JsonObject:

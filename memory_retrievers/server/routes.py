@@ -100,6 +100,10 @@ async def _retrieved(body: RetrieveBody, request: RequestContext) -> RetrievalRe
         limit=body.joint_limit,
         record=body.record and request.access.writes,
         as_of=body.as_of,
+        tags=body.tags,
+        metadata=body.metadata,
+        since=body.since,
+        until=body.until,
         exclude_conversation=body.exclude_conversation,
         in_prompt=[each.message() for each in body.in_prompt],
     )

@@ -58,6 +58,23 @@ def test_child_scopes_are_searched_on_demand_only(tmp_path, run):
     assert "Ruth keeps bees" in run(*question, "--include-child-scopes")
 
 
+def test_tags_metadata_and_times_narrow_a_search_and_a_list(tmp_path, run):
+    memory = {"summary": "Ruth keeps bees", "tags": ["garden"], "metadata": {"hives": 3, "breed": "buckfast"}}
+    run("remember", "--store", tmp_path, "--scope", "user/ruth", stdin=json.dumps(memory))
+    place = ("--store", tmp_path, "--scope", "user/ruth")
+
+    for asked in (
+        ("--tag", "garden"),
+        ("--metadata", "hives=3", "--metadata", "breed=buckfast"),
+        ("--since", "2020-01-01"),
+    ):
+        assert "Ruth keeps bees" in run("retrieve", "bees", *place, *asked)
+        assert "Ruth keeps bees" in run("list", *place, *asked)
+    for asked in (("--tag", "house"), ("--metadata", 'hives="3"'), ("--until", "2020-01-01")):
+        assert "Ruth keeps bees" not in run("retrieve", "bees", *place, *asked)
+        assert "Ruth keeps bees" not in run("list", *place, *asked)
+
+
 def test_the_reference_profile_lets_old_memories_fade(retrieve, table):
     default = table(retrieve("the first meeting with Inès", "--explain"))
     reference = table(retrieve("the first meeting with Inès", "--explain", "--profile", "reference"))

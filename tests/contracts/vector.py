@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pytest
 
+from contracts.filtering import filtered, memories_to_filter
 from contracts.samples import (
     ALIKE,
     BELOW,
@@ -31,7 +32,7 @@ from contracts.samples import (
     ranking,
 )
 from memory_retrievers.backends.sql.ledger import SQLLedger
-from memory_retrievers.models import AnyMemory, Category
+from memory_retrievers.models import AnyMemory, Category, Kind
 from memory_retrievers.models.selection import NewPassage, Selection
 from memory_retrievers.protocols import VectorIndex
 
@@ -217,6 +218,16 @@ class VectorIndexContract:
         _, kept = _store(ledger, [fact("f1", expires_at=NOW), fact("f2", expires_at=soon)], _at(0, 0))
         assert _found(index) == [kept]
         assert _found(index, facts_in(now=soon)) == []
+
+    @pytest.mark.parametrize("kind", Kind)
+    def test_tags_metadata_and_times_are_filters(self, ledger: SQLLedger, index: VectorIndex, kind: Kind) -> None:
+        memories = memories_to_filter(kind)
+        passages = _store(ledger, memories, _at(*range(len(memories))))
+        for filters, selection in filtered(Selection(scope=SCOPE, kind=kind, now=NOW)):
+            expected = [passage for passage, each in zip(passages, memories, strict=True) if filters.let_through(each)]
+            assert 0 < len(expected) < len(memories), filters
+            assert sorted(_found(index, selection)) == sorted(expected), filters
+            assert _found(index, selection, limit=1)[0] in expected, filters
 
     def test_filters_come_before_the_limit(self, ledger: SQLLedger, index: VectorIndex) -> None:
         nearer = [fact(f"invalidated {n}", invalid_at=NOW) for n in range(10)]

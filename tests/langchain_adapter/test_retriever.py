@@ -55,6 +55,14 @@ def test_child_scopes_are_included_on_request(memory):
     assert MemoryRetriever(memory=memory, scope="user").invoke("lives") == []
 
 
+def test_tags_metadata_and_times_filter_the_documents(memory):
+    memory.remember_fact(scope="user/alice", fact="Alice moved to Lyon", tags=["city"], metadata={"sure": True})
+    one = MemoryRetriever(memory=memory, scope="user/alice", memory_tags=["city"], memory_metadata={"sure": True})
+    assert texts(one.invoke("Lyon")) == ["Alice moved to Lyon"]
+    assert MemoryRetriever(memory=memory, scope="user/alice", until="2020-01-01").invoke("Lyon") == []
+    assert len(MemoryRetriever(memory=memory, scope="user/alice", since="2020-01-01").invoke("Lyon")) == 4
+
+
 def test_k_of_a_call_wins_over_k_of_the_retriever(memory):
     retriever = MemoryRetriever(memory=memory, scope="user/alice", k=1)
     assert len(retriever.invoke("Lyon")) == 1

@@ -1,7 +1,9 @@
 import re
+from dataclasses import dataclass
 
 import pydantic
 import pytest
+from langchain.agents import create_agent
 from langchain_core.runnables import RunnableLambda
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
@@ -33,7 +35,8 @@ def test_without_a_scope_the_error_says_what_to_do(nameless):
         resolve_scope(nameless)
     assert str(caught.value) == (
         "whose memory is this? Give the object a scope (scope='user/alice'), or invoke it with "
-        "config={'configurable': {'user_id': ...}} (looked for: scope, user_id, langgraph_user_id, conversation_id). "
+        "config={'configurable': {'user_id': ...}} (looked for: scope, user_id, langgraph_user_id, conversation_id; "
+        "scope and user_id of LangGraph's context=). "
         "thread_id is used only with scope_from='thread': a memory that is new in every thread remembers nobody."
     )
 
@@ -91,3 +94,71 @@ def test_inside_a_run_the_scope_of_the_run_is_found_without_passing_it_on(memory
     step = RunnableLambda(lambda name: retriever.invoke(f"Where does {name} live?"))
     found = step.invoke("Bob", config(user_id="user/bob"))
     assert [document.page_content for document in found] == ["Bob lives in Bergen"]
+
+
+@dataclass
+class Caller:
+    user_id: str | None = None
+    scope: str | None = None
+
+
+class CheckedCaller(pydantic.BaseModel):
+    user_id: str
+
+
+CONTEXTS = [
+    Caller(user_id="user/bob"),
+    CheckedCaller(user_id="user/bob"),
+    {"user_id": "user/bob"},
+    {"scope": "user/bob"},
+]
+
+
+def bob_asks(memory, saying, schema):
+    """An agent that asks its memory by a tool, and what the tool was told, by one invocation."""
+    tool = RetrieveMemoryTool(memory=memory)
+    agent = create_agent(
+        saying(("retrieve_memory", {"query": "Who lives where?"}), "Done."), [tool], context_schema=schema
+    )
+    return agent, {"messages": [{"role": "user", "content": "Who lives where?"}]}
+
+
+def told(state):
+    return next(message.content for message in state["messages"] if message.type == "tool")
+
+
+@pytest.mark.parametrize("context", CONTEXTS, ids=repr)
+def test_the_context_of_a_langgraph_run_names_the_scope(memory, saying, context):
+    agent, asked = bob_asks(memory, saying, type(context))
+    answer = told(agent.invoke(asked, context=context))
+    assert "Bob lives in Bergen" in answer
+    assert "Alice" not in answer
+
+
+@pytest.mark.parametrize("context", CONTEXTS, ids=repr)
+async def test_the_context_names_the_scope_of_an_asynchronous_run_too(memory, saying, context):
+    agent, asked = bob_asks(memory, saying, type(context))
+    assert "Bob lives in Bergen" in told(await agent.ainvoke(asked, context=context))
+
+
+def test_the_configuration_comes_before_the_context_and_scope_before_user_id(memory, saying):
+    agent, asked = bob_asks(memory, saying, Caller)
+    answer = told(agent.invoke(asked, config(user_id="user/alice"), context=Caller(user_id="user/bob")))
+    assert "Alice lives in Lyon" in answer
+    assert "Bob" not in answer
+    agent, asked = bob_asks(memory, saying, Caller)
+    assert "Bob" in told(agent.invoke(asked, context=Caller(user_id="user/alice", scope="user/bob")))
+
+
+@pytest.mark.parametrize("context", [None, Caller(), {"user_id": None}, {"thread_id": "user/bob"}], ids=repr)
+def test_a_context_that_names_nobody_is_an_error_and_never_everyone(memory, saying, context):
+    agent, asked = bob_asks(memory, saying, type(context))
+    with pytest.raises(ConfigurationError, match="whose memory is this"):
+        agent.invoke(asked, context=context)
+
+
+def test_a_source_of_scopes_replaces_the_context_as_well(memory, saying):
+    tool = RetrieveMemoryTool(memory=memory, scope_from="thread")
+    agent = create_agent(saying(("retrieve_memory", {"query": "Who?"}), "Done."), [tool], context_schema=Caller)
+    with pytest.raises(ConfigurationError, match="looked for: thread_id"):
+        agent.invoke({"messages": [{"role": "user", "content": "Who?"}]}, context=Caller(user_id="user/bob"))

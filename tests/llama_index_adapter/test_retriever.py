@@ -91,6 +91,15 @@ def test_child_scopes_are_included_on_request(memory):
     assert {node.metadata["scope"] for node in nodes} == {"user/alice", "user/bob"}
 
 
+def test_tags_metadata_and_times_filter_the_nodes(memory):
+    memory.remember_fact(scope="user/alice", fact="Alice moved to Lyon", tags=["city"], metadata={"sure": True})
+    one = MemoryRetriever(memory, scope="user/alice", tags=["city"], metadata={"sure": True})
+    assert [node.text for node in one.retrieve("Lyon")] == ["Alice moved to Lyon"]
+    assert MemoryRetriever(memory, scope="user/alice", until="2020-01-01").retrieve("Lyon") == []
+    with pytest.raises(ValidationError, match="until is before since"):
+        MemoryRetriever(memory, scope="user/alice", since="2020-01-02", until="2020-01-01")
+
+
 def test_an_empty_memory_gives_no_nodes(memory):
     assert MemoryRetriever(memory, scope="nobody").retrieve("Lyon") == []
 

@@ -53,7 +53,6 @@ class TestTimes:
     @pytest.mark.parametrize(
         ("given", "expected"),
         [
-            (datetime(2026, 3, 1, 9), NINE),  # noqa: DTZ001 - without a zone on purpose
             (datetime(2026, 3, 1, 10, tzinfo=timezone(timedelta(hours=1))), NINE),
             ("2026-03-01T09:00:00Z", NINE),
             ("2026-03-01T10:00:00+01:00", NINE),
@@ -66,6 +65,10 @@ class TestTimes:
     def test_every_way_of_giving_a_moment_ends_in_utc(self, given, expected):
         timestamp = Message(role="user", content="Hello", timestamp=given).timestamp
         assert (timestamp, timestamp.tzinfo) == (expected, UTC)
+
+    def test_a_datetime_without_a_zone_is_refused_since_it_may_mean_any_of_many_moments(self):
+        with pytest.raises(ValidationError, match="has no time zone: give datetime"):
+            Message(role="user", content="Hello", timestamp=datetime(2026, 3, 1, 9))  # noqa: DTZ001 - the case under test
 
     @pytest.mark.parametrize("given", ["yesterday", "9999-12-31T23:59:59-05:00", "0001-01-01T00:00:00+05:00", "", []])
     def test_what_is_no_moment_is_refused(self, given):

@@ -80,6 +80,20 @@ def test_child_scopes_are_searched_only_if_asked(client, memory):
     assert len(client.post("/api/v0/retrieve_memory/raw", json=with_children).json()["semantic"]) == 2
 
 
+def test_tags_metadata_and_times_are_filters(client, memory):
+    memory.remember_fact(scope="user/alice", fact="The otter is at the vet", tags=["pet"], metadata={"seen": 3})
+
+    def found(**filters):
+        answer = client.post("/api/v0/retrieve_memory/raw", json=ASKED | filters)
+        return [fact["fact"] for fact in answer.json()["semantic"]]
+
+    assert found(tags=["pet"]) == found(metadata={"seen": 3}) == ["The otter is at the vet"]
+    assert found(tags=["pet"], metadata={"seen": 4}) == found(since="2026-03-02") == found(until=0) == []
+    wrong = ASKED | {"since": "2026-03-02", "until": "2026-03-01"}
+    assert error_of(client.post("/api/v0/retrieve_memory/raw", json=wrong)) == (422, "ValidationError")
+    assert error_of(client.post("/api/v0/retrieve_memory", json=ASKED | {"tags": ["x"] * 17}))[0] == 422
+
+
 @pytest.mark.parametrize("moment", ["2026-02-01T00:00:00Z", int(datetime(2026, 2, 1, tzinfo=UTC).timestamp() * 1000)])
 def test_as_of_answers_with_what_held_then(client, memory, clock, moment):
     memory.remember_fact(

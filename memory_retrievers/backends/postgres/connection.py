@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from memory_retrievers.errors import BackendError, ConfigurationError, Validatio
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.connection import Cursor, Values
+    from memory_retrievers.models.filters import JsonScalar
     from memory_retrievers.models.selection import Vector, Vectors
 
 
@@ -60,6 +62,11 @@ def unescaped(text: str) -> str:
     return text.replace(ESCAPE + "0", "\0").replace(ESCAPE + "1", ESCAPE)
 
 
+def _json(column: str) -> str:
+    """A column as JSON; a NUL in it is escaped as in a text column."""
+    return rf"CAST(replace({column}, '\u0000', '\u001a0') AS json)"
+
+
 class PostgresDialect:
     """A ``sql.connection.Dialect``."""
 
@@ -94,9 +101,19 @@ class PostgresDialect:
         )
 
     def items(self, column: str) -> str:
-        """See ``sql.connection.Dialect``; a NUL in JSON is escaped as in a text column."""
-        without_nul = rf"replace({column}, '\u0000', '\u001a0')"
-        return f"SELECT listed.value FROM json_array_elements_text(CAST({without_nul} AS json)) AS listed (value)"
+        """See ``sql.connection.Dialect``."""
+        return f"SELECT listed.value FROM json_array_elements_text({_json(column)}) AS listed (value)"
+
+    def member(self, column: str, name: str, value: JsonScalar) -> str:
+        """See ``sql.connection.Dialect``; CASE, since a condition beside another may be looked at first."""
+        if value is None or isinstance(value, bool):
+            equal = f"CAST(pair.value AS text) = '{json.dumps(value)}'"
+        elif isinstance(value, str):
+            equal = f"json_typeof(pair.value) = 'string' AND pair.value #>> '{{}}' = :{name}_value"
+        else:
+            number = f"CAST(CAST(pair.value AS text) AS numeric) = CAST(CAST(:{name}_value AS text) AS numeric)"
+            equal = f"CASE WHEN json_typeof(pair.value) = 'number' THEN {number} ELSE FALSE END"
+        return f"EXISTS (SELECT 1 FROM json_each({_json(column)}) AS pair WHERE pair.key = :{name}_key AND {equal})"
 
     def summed(self, expression: str, order: str) -> str:
         """See ``sql.connection.Dialect``; rows come in any order, and floats are not associative."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.changes import ChangeLog
+    from memory_retrievers.models.filters import JsonScalar
     from memory_retrievers.models.selection import Vector, Vectors
 
 Values: TypeAlias = "Sequence[Any] | Mapping[str, Any]"
@@ -108,6 +109,16 @@ class Dialect(Protocol):
 
     def items(self, column: str) -> str:
         """Query of the texts in a JSON list."""
+        ...
+
+    def member(self, column: str, name: str, value: JsonScalar) -> str:
+        """Condition that a JSON object has a value under a key.
+
+        Args:
+            column: Column of the object.
+            name: The parameters are ``:name_key`` and ``:name_value``, which is a number's text.
+            value: The value, whose type decides how it is compared.
+        """
         ...
 
     def summed(self, expression: str, order: str) -> str:

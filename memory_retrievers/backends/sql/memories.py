@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
+from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Connection, Database, Dialect, insert, insert_many, one
 from memory_retrievers.backends.sql.rows import COLUMNS, encode, encode_messages, encode_time, memory_of
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, ScopeStatistics, SemanticMemory
+from memory_retrievers.models.filters import EVERYTHING, Filters
 from memory_retrievers.models.results import Position
-from memory_retrievers.models.selection import NewPassage, Passage
+from memory_retrievers.models.selection import NewPassage, Passage, Selection
 
 _FIELDS: Final = f"{', '.join(f'm.{column}' for column in COLUMNS)}, m.kind, m.content"
 
@@ -21,8 +23,8 @@ _PAGE: Final = """
     WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND m.kind = :kind
     AND (m.expires_at IS NULL OR m.expires_at > :now)
     AND m.created_at <= :created_at AND (m.created_at < :created_at OR m.id > :id)
-    ORDER BY m.created_at DESC, m.id LIMIT :limit
 """
+_NEWEST: Final = "ORDER BY m.created_at DESC, m.id LIMIT :limit"
 
 
 def memory_query(dialect: Dialect, *, first: str = "") -> str:
@@ -135,7 +137,14 @@ class StoredRecords:
         return [memory for memory in map(memory_of, rows) if isinstance(memory, SemanticMemory)]
 
     def page(
-        self, scope: str, *, kinds: Sequence[Kind], after: Position | None, limit: int, now: datetime
+        self,
+        scope: str,
+        *,
+        kinds: Sequence[Kind],
+        after: Position | None,
+        limit: int,
+        now: datetime,
+        filters: Filters = EVERYTHING,
     ) -> list[AnyMemory]:
         """List the scope's memories after a position, newest first by ``created_at``, then by id.
 
@@ -145,12 +154,25 @@ class StoredRecords:
             after: Position of the last memory of the previous page; None starts from the beginning.
             limit: Maximum number of memories.
             now: Leave out memories that expired by this time.
+            filters: Tags, metadata and times that a memory must have.
         """
-        values = {"scope": scope, "now": encode_time(now), "limit": limit, **(after or _BEGINNING)._asdict()}
         with self.database.read(snapshot=True) as connection:
             # One kind after the other, so that each is read from the index in its order.
-            query = f"{memory_query(connection.dialect)} {_PAGE}"
-            rows = [row for kind in kinds for row in connection.execute(query, {"kind": kind, **values})]
+            dialect = connection.dialect
+            rows = []
+            for kind in kinds:
+                selection = Selection(
+                    scope=scope,
+                    kind=kind,
+                    now=now,
+                    tags=filters.tags,
+                    metadata=filters.metadata,
+                    since=filters.since,
+                    until=filters.until,
+                )
+                narrowed = " AND ".join(["", *where.narrowing(dialect, selection)])
+                values = where.parameters(dialect, selection) | (after or _BEGINNING)._asdict() | {"limit": limit}
+                rows += connection.execute(f"{memory_query(dialect)} {_PAGE} {narrowed} {_NEWEST}", values).fetchall()
         newest_first = sorted(map(memory_of, rows), key=lambda memory: memory.id)
         newest_first.sort(key=lambda memory: memory.created_at, reverse=True)
         return newest_first[:limit]

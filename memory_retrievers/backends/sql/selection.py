@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from memory_retrievers.backends.sql.connection import Dialect
-from memory_retrievers.backends.sql.rows import encode_time
+from memory_retrievers.backends.sql.rows import encode_json, encode_time
 from memory_retrievers.models import scopes
 from memory_retrievers.models.selection import TURN, WHOLE, Layout, Selection
 
@@ -18,6 +18,7 @@ _SCOPE_AND_CHILDREN = (
 )
 
 NOT_EXPIRED = "(m.expires_at IS NULL OR m.expires_at > :now)"
+_BEGAN = "coalesce(m.start_at, m.created_at)"
 _HELD = """coalesce(m.valid_at, m.start_at) <= :as_of AND (m.invalid_at IS NULL OR m.invalid_at > :as_of)"""
 
 
@@ -54,12 +55,16 @@ def narrowing(dialect: Dialect, selection: Selection) -> list[str]:
         "m.tier = :tier": selection.tier is not None,
         "m.content_type = :content_type": selection.content_type is not None,
         f"m.origin IN ({', '.join(f':{name}' for name in _origins(selection))})": bool(selection.origins),
+        f"{_BEGAN} >= :since": selection.since is not None,
+        f"{_BEGAN} <= :until": selection.until is not None,
         "m.created_at >= :created_after": selection.created_after is not None,
         "m.created_at <= :created_before": selection.created_before is not None,
         dialect.among("m.id", ":ids"): selection.ids is not None,
         "(m.conversation_id IS NULL OR m.conversation_id != :conversation)": selection.exclude_conversation is not None,
     }
     asked |= {f":tag_{number} IN ({dialect.items('m.tags')})": True for number in range(len(selection.tags))}
+    for number, (_, value) in enumerate(selection.metadata):
+        asked[dialect.member("m.metadata", f"metadata_{number}", value)] = True
     return [condition for condition, is_asked in asked.items() if is_asked]
 
 
@@ -86,6 +91,15 @@ def _origins(selection: Selection) -> dict[str, object]:
     return {f"origin_{number}": origin for number, origin in enumerate(selection.origins)}
 
 
+def _metadata(selection: Selection) -> dict[str, object]:
+    """Keys and values, numbers as text, so that both databases read them as they read those that are stored."""
+    values: dict[str, object] = {}
+    for number, (key, value) in enumerate(selection.metadata):
+        values[f"metadata_{number}_key"] = key
+        values[f"metadata_{number}_value"] = value if isinstance(value, str) else encode_json(value)
+    return values
+
+
 def parameters(dialect: Dialect, selection: Selection) -> dict[str, object]:
     """Parameters of the SQL fragments."""
     children, children_end = scopes.child_range(selection.scope)
@@ -99,11 +113,14 @@ def parameters(dialect: Dialect, selection: Selection) -> dict[str, object]:
         "as_of": encode_time(selection.as_of),
         "tier": selection.tier,
         "content_type": selection.content_type,
+        "since": encode_time(selection.since),
+        "until": encode_time(selection.until),
         "created_after": encode_time(selection.created_after),
         "created_before": encode_time(selection.created_before),
         "conversation": selection.exclude_conversation,
         "ids": None if selection.ids is None else dialect.listed(selection.ids),
         **{f"tag_{number}": tag for number, tag in enumerate(selection.tags)},
+        **_metadata(selection),
         **_origins(selection),
     }
 

@@ -18,6 +18,7 @@ from memory_retrievers.errors import BackendError, ValidationError
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql import connection as sql
+    from memory_retrievers.models.filters import JsonScalar
     from memory_retrievers.models.selection import Vector, Vectors
 
 
@@ -54,6 +55,16 @@ class SQLiteDialect:
     def items(self, column: str) -> str:
         """See ``sql.connection.Dialect``."""
         return f"SELECT value FROM json_each({column})"
+
+    def member(self, column: str, name: str, value: JsonScalar) -> str:
+        """See ``sql.connection.Dialect``."""
+        if value is None or isinstance(value, bool):
+            equal = f"pair.type = '{json.dumps(value)}'"
+        elif isinstance(value, str):
+            equal = f"pair.type = 'text' AND pair.atom = :{name}_value"
+        else:
+            equal = f"pair.type IN ('integer', 'real') AND pair.atom = CAST(:{name}_value AS NUMERIC)"
+        return f"EXISTS (SELECT 1 FROM json_each({column}) AS pair WHERE pair.key = :{name}_key AND {equal})"
 
     def summed(self, expression: str, order: str) -> str:  # noqa: ARG002 - rows come in the order of the loop
         """See ``sql.connection.Dialect``."""

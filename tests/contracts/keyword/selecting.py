@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from hypothesis import given
 
+from contracts.filtering import filtered, memories_to_filter
 from contracts.keyword.filling import (
     found,
     queries_of_words,
@@ -28,7 +30,8 @@ from contracts.samples import (
     fresh_scope,
 )
 from memory_retrievers.backends.sql.ledger import SQLLedger
-from memory_retrievers.models import Category
+from memory_retrievers.models import Category, Kind
+from memory_retrievers.models.selection import Selection
 from memory_retrievers.protocols import KeywordIndex
 
 
@@ -74,6 +77,17 @@ class SelectingContract:
         ledger.invalidate(scope=scope, id="f0", at=NOW)
         scores.pop(ids[0], None)
         assert same(search(index, query, facts_in(scope)), scores)
+
+    @pytest.mark.parametrize("kind", Kind)
+    def test_tags_metadata_and_times_are_filters(self, ledger: SQLLedger, index: KeywordIndex, kind: Kind) -> None:
+        memories = memories_to_filter(kind)
+        passages = store(ledger, index, memories)
+        selected = Selection(scope=SCOPE, kind=kind, now=NOW)
+        scores = search(index, "tea", selected)
+        for filters, selection in filtered(selected):
+            expected = [passage for passage, each in zip(passages, memories, strict=True) if filters.let_through(each)]
+            scored = search(index, "tea", selection)
+            assert same(scored, {passage: scores[passage] for passage in expected}), filters
 
     def test_an_expired_memory_is_not_found(self, ledger: SQLLedger, index: KeywordIndex) -> None:
         soon = NOW + timedelta(microseconds=1)

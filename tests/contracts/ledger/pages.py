@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from contracts.filtering import FILTERED, memories_to_filter
 from contracts.samples import ALIKE, NOW, SCOPE, add, episode, fact
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey
@@ -40,6 +41,15 @@ class PageContract:
         for n, memory in enumerate(whole):
             rest = ledger.page(SCOPE, kinds=_BOTH, after=_position(memory), limit=100, now=NOW)
             assert rest == whole[n + 1 :]
+
+    def test_a_page_takes_filters(self, ledger: SQLLedger) -> None:
+        memories = [each for kind in _BOTH for each in memories_to_filter(kind)]
+        add(ledger, memories)
+        for filters in FILTERED:
+            page = ledger.page(SCOPE, kinds=_BOTH, after=None, limit=100, now=NOW, filters=filters)
+            assert {each.id for each in page} == {each.id for each in memories if filters.let_through(each)}, filters
+            first = ledger.page(SCOPE, kinds=_BOTH, after=None, limit=1, now=NOW, filters=filters)
+            assert first == page[:1]
 
     def test_invalidated_facts_are_shown_and_expired_memories_are_not(self, ledger: SQLLedger) -> None:
         soon = NOW + timedelta(microseconds=1)

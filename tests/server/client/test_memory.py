@@ -19,6 +19,9 @@ QUESTIONS = [
     {"query": "Lyon", "episodic_limit": 0},
     {"query": "Lyon", "as_of": datetime(2026, 2, 25, tzinfo=UTC)},
     {"query": "?!", "semantic_limit": 1},
+    {"query": "Lyon", "tags": ["nobody has it"]},
+    {"query": "Lyon", "metadata": {"source": "x", "n": None}},
+    {"query": "Lyon", "since": datetime(2026, 2, 25, tzinfo=UTC), "until": "2026-03-01"},
 ]
 
 

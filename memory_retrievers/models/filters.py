@@ -1,0 +1,176 @@
+"""Filters of a search or a list by tags, metadata and time, as a caller may give them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, TypeAlias, TypedDict
+
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.models.fields import NAIVE, storable
+from memory_retrievers.models.memories import AnyMemory, EpisodicMemory, JsonObject
+
+JsonScalar: TypeAlias = str | int | float | bool | None
+"""What metadata are compared with: nested values are not."""
+
+MAX_FILTERS: Final = 16
+"""Tags, and keys of metadata, in one filter: each is a condition of its own on every memory of the scope."""
+
+MAX_FILTER_BYTES: Final = 1_000
+"""Bytes of a tag, key or value of a filter."""
+
+_LARGEST: Final = 2**63
+
+
+class FilterOptions(TypedDict, total=False):
+    """Options that narrow a search or a list, by their names.
+
+    Attributes:
+        tags: Only memories that have all of these tags; at most 16, of 1,000 bytes each. Default: any.
+        metadata: Only memories that have all of these values under these keys: texts, numbers, true, false or None,
+            at most 16. A key that is missing is not None. Default: any.
+        since: Only facts made (``created_at``) and episodes begun (``start_at``) at that moment or later: a datetime
+            with a time zone, or ISO 8601 text, in UTC where it names no zone. Default: any.
+        until: The same, at that moment or earlier; not before ``since``. Default: any.
+    """
+
+    tags: Iterable[str]
+    metadata: JsonObject | None
+    since: datetime | str | None
+    until: datetime | str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """Checked filters; those that are not given let everything through.
+
+    Attributes:
+        tags: Only memories that have all of these.
+        metadata: Only memories that have each of these values under its key.
+        since: Only facts made, and episodes begun, at that moment or later.
+        until: Only facts made, and episodes begun, at that moment or earlier.
+    """
+
+    tags: tuple[str, ...] = ()
+    metadata: tuple[tuple[str, JsonScalar], ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @classmethod
+    def parse(cls, options: FilterOptions) -> Filters:
+        """Check what a caller has given.
+
+        Raises:
+            ValidationError: A filter is of another type, too large, or ``until`` is before ``since``.
+        """
+        since, until = parse_moment("since", options.get("since")), parse_moment("until", options.get("until"))
+        if since is not None and until is not None and until < since:
+            raise ValidationError(f"until is before since: {until.isoformat()} < {since.isoformat()}; exchange them")
+        return cls(
+            tags=_parse_tags(options.get("tags", ())),
+            metadata=_parse_metadata(options.get("metadata")),
+            since=since,
+            until=until,
+        )
+
+    def let_through(self, memory: AnyMemory) -> bool:
+        """True if a memory meets every condition."""
+        return self.obstacle(memory) is None
+
+    def obstacle(self, memory: AnyMemory) -> str | None:
+        """The first filter that a memory does not pass, as the name of its option; None if it passes all."""
+        moment = memory.start_at if isinstance(memory, EpisodicMemory) else memory.created_at
+        if not set(self.tags) <= set(memory.tags):
+            return "tags"
+        if not all(key in memory.metadata and _equal(memory.metadata[key], value) for key, value in self.metadata):
+            return "metadata"
+        if self.since is not None and moment < self.since:
+            return "since"
+        return "until" if self.until is not None and moment > self.until else None
+
+
+EVERYTHING: Final = Filters()
+"""No filter at all."""
+
+
+def parse_moment(name: str, given: object) -> datetime | None:
+    """Check a moment, and bring it to UTC; None stays None.
+
+    Args:
+        name: Name of the argument, for errors.
+        given: A datetime with a time zone, or ISO 8601 text; text without a zone is in UTC.
+
+    Raises:
+        ValidationError: It is neither, a datetime without a time zone, or lies outside the years 1 to 9999.
+    """
+    if given is None:
+        return None
+    moment = given
+    if isinstance(given, str):
+        try:
+            parsed = datetime.fromisoformat(given.strip())
+        except ValueError:
+            raise ValidationError(
+                f"{name} must be ISO 8601, such as 2026-03-01T09:00:00Z, not {given[:80]!r}"
+            ) from None
+        moment = parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)
+    if not isinstance(moment, datetime):
+        raise ValidationError(f"{name} must be a datetime or ISO 8601 text, not {moment!r}")
+    if moment.utcoffset() is None:
+        raise ValidationError(f"{name} {NAIVE}")
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ValidationError(f"{name} is too far from now: {moment!r}") from None
+
+
+def _parse_tags(tags: object) -> tuple[str, ...]:
+    if tags is None:
+        return ()
+    if isinstance(tags, str | bytes | Mapping) or not isinstance(tags, Iterable):
+        raise ValidationError(f"tags must be a list of texts, not {type(tags).__name__}: write tags=['work']")
+    given = list(tags)
+    _check_number("tags", len(given))
+    return tuple(dict.fromkeys(_text("a tag", tag).strip() for tag in given))
+
+
+def _parse_metadata(metadata: object) -> tuple[tuple[str, JsonScalar], ...]:
+    if metadata is None:
+        return ()
+    if not isinstance(metadata, Mapping):
+        raise ValidationError(f"metadata must be an object of values by key, not {type(metadata).__name__}")
+    _check_number("metadata", len(metadata))
+    return tuple((_text("a key of metadata", key), _scalar(value)) for key, value in metadata.items())
+
+
+def _check_number(name: str, number: int) -> None:
+    if number > MAX_FILTERS:
+        raise ValidationError(f"{name} has {number} conditions: give at most {MAX_FILTERS}")
+
+
+def _text(what: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise ValidationError(f"{what} must be a text, not {type(value).__name__}")
+    text = storable(value)
+    if "\0" in text or len(text.encode()) > MAX_FILTER_BYTES:
+        raise ValidationError(f"{what} must be at most {MAX_FILTER_BYTES} bytes without a NUL: {value[:40]!r}")
+    return text
+
+
+def _scalar(value: object) -> JsonScalar:
+    if isinstance(value, str):
+        return _text("a value of metadata", value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | float) and math.isfinite(value) and abs(value) < _LARGEST:
+        return value
+    raise ValidationError(f"metadata is compared with texts, finite numbers, true, false and None, not {value!r:.80}")
+
+
+def _equal(stored: object, sought: JsonScalar) -> bool:
+    """Equality of JSON values: true is not 1."""
+    if isinstance(stored, bool) or isinstance(sought, bool):
+        return stored is sought
+    return stored == sought
