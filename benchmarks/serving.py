@@ -116,7 +116,7 @@ def stored(store: Path) -> Counter[str]:
         assert memory.verify().problems == ()
         conversations = memory._store.ledger.conversations  # noqa: SLF001
         for scope in {*memory.scopes(), *conversations.scopes()}:
-            names.update(each.message.content for each in conversations.head(scope, limit=10**6))
+            names.update(each.message.content for each in conversations.waiting(scope, limit=10**6))
             cursor = None
             while True:
                 page = memory.list(scope, cursor=cursor, limit=1000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Annotated, Final, Literal, Self
 
 import pydantic
@@ -121,14 +122,18 @@ class RetrievalSettings(BaseModel):
 class IngestionSettings(BaseModel):
     """Settings of how messages become episodes, and episodes facts.
 
-    ``IngestionSettings()`` is the default; ``IngestionSettings.reference()`` differs in what counts as the same memory.
+    ``IngestionSettings()`` is the default; ``IngestionSettings.reference()`` differs in what counts as the same memory,
+    and in what is one conversation.
 
     Attributes:
         min_messages: Fewer queued messages are never looked at (specification §2.11).
         window: So many queued messages are due.
         doubled_window: So many are, after a look that saw a single topic.
         due_after_hours: At least ``min_messages`` are due when the first of them is older than this.
-        lease_minutes: How long the lease of a scope's queue holds if its holder is gone.
+        idle_after: What has been said in a conversation is due when nothing has been added to it for so long, however
+            few messages it has. None waits for the other two.
+        by_conversation: Messages of the conversations of a scope are kept apart; otherwise a scope has one.
+        lease_minutes: How long the lease of a queue holds if its holder is gone.
         flashbulb_surprise: An episode at least this surprising is turned into facts at once (specification §2.13).
         consolidate_from: So many episodes that have not been turned into facts are due for it.
         related_facts: So many known facts, over all episodes of a batch, are shown to the language model.
@@ -147,6 +152,8 @@ class IngestionSettings(BaseModel):
     window: Annotated[int, Field(ge=1)] = 20
     doubled_window: Annotated[int, Field(ge=1)] = 40
     due_after_hours: Annotated[float, Field(gt=0)] = 2.0
+    idle_after: Annotated[timedelta, Field(gt=timedelta(0))] | None = timedelta(minutes=30)
+    by_conversation: bool = True
     lease_minutes: Annotated[float, Field(gt=0)] = 120.0
     flashbulb_surprise: Annotated[float, Field(ge=0, le=1)] = 0.85
     consolidate_from: Annotated[int, Field(ge=1)] = 3
@@ -158,8 +165,8 @@ class IngestionSettings(BaseModel):
 
     @classmethod
     def reference(cls) -> Self:
-        """The bare rule of specification §2.15: near is the same."""
-        return cls(compare_details=False)
+        """The specification: near is the same (§2.15), and a scope has one queue, in which silence ends nothing."""
+        return cls(compare_details=False, idle_after=None, by_conversation=False)
 
 
 class ReviewSettings(BaseModel):

@@ -17,7 +17,16 @@ from memory_retrievers.ingestion.extractive import fallback_summary, fallback_ti
 from memory_retrievers.ingestion.judges import LanguageModelJudge, OfflineJudge
 from memory_retrievers.ingestion.queue import Claim, MessageQueue
 from memory_retrievers.ingestion.segmenters import LanguageModelSegmenter, OfflineSegmenter
-from memory_retrievers.models import AnyMemory, EpisodicDraft, EpisodicMemory, MemoryKey, Origin, Rating, scopes
+from memory_retrievers.models import (
+    AnyMemory,
+    EpisodicDraft,
+    EpisodicMemory,
+    MemoryKey,
+    Origin,
+    Rating,
+    SummaryBy,
+    scopes,
+)
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Queued, Report
 from memory_retrievers.models.storage import QueuedMessage, ReviewJob
@@ -70,8 +79,8 @@ class IngestionPipeline:
         self._review_settings = review_settings
         self._consolidating = threading.Lock()
 
-    def push(self, scope: str, messages: Sequence[Message]) -> Queued:
-        """Queue messages, leaving out those that the store does not admit.
+    def push(self, scope: str, messages: Sequence[Message], *, conversation: str | None = None) -> Queued:
+        """Queue messages of a conversation, leaving out those that the store does not admit.
 
         Raises:
             ValidationError: One of them is no ``Message``; nothing was queued.
@@ -81,7 +90,8 @@ class IngestionPipeline:
                 f"messages are Message(role=..., content=...) objects, not {strangers[0]}: "
                 "Message.from_langchain and Message.from_llama_index make them of a framework's"
             )
-        return self.queue.push(scope, [kept for each in messages if (kept := self._store.admitted(each)) is not None])
+        kept = [admitted for each in messages if (admitted := self._store.admitted(each)) is not None]
+        return self.queue.push(scope, kept, conversation=self.queue.named(conversation))
 
     def process(self, scope: str) -> Report:
         """Do what is due in a scope.
@@ -91,25 +101,38 @@ class IngestionPipeline:
             EmbeddingError: The embedder failed; likewise.
         """
         report = Report()
-        while (claim := self.queue.claim(scope)) is not None:
-            report = report.joined(self._work(scope, claim, drain_all=False))
+        for _, conversation in self._conversations.states(scope):
+            while (claim := self.queue.claim(scope, conversation)) is not None:
+                report = report.joined(self._work(claim))
         return self._finished(scope, report)
 
-    def flush(self, scope: str) -> Report:
+    def flush(self, scope: str, *, conversation: str | None = None) -> Report:
         """Make episodes of all queued messages, after any other process at work on them, and run all that follows.
+
+        Args:
+            scope: Scope of the messages.
+            conversation: Only those of this conversation; None is all.
 
         Raises:
             LanguageModelError: A language model failed; what was not done is still due.
             EmbeddingError: The embedder failed; likewise.
         """
+        one = self.queue.named(conversation)
+        ending = [each for _, each in self._conversations.states(scope)] if one is None else [one]
         report = Report()
-        while (state := self._conversations.state(scope)).messages:
-            claim = self.queue.claim(scope, whole=True)
+        for each in ending:
+            report = report.joined(self._flushed(scope, each))
+        return self._finished(scope, report)
+
+    def _flushed(self, scope: str, conversation: str | None) -> Report:
+        report = Report()
+        while (state := self._conversations.state(scope, conversation)).messages:
+            claim = self.queue.claim(scope, conversation, whole=True)
             if claim is not None:
-                report = report.joined(self._work(scope, claim, drain_all=claim.is_all))
+                report = report.joined(self._work(claim))
             elif self.queue.is_leased(state):
                 time.sleep(_POLL_SECONDS)
-        return self._finished(scope, report)
+        return report
 
     def scopes(self) -> list[str]:
         """The scopes in which something may be due."""
@@ -162,23 +185,28 @@ class IngestionPipeline:
             return 0
         return self._store.erase_messages(before=self._store.now() - timedelta(days=days))
 
-    def _work(self, scope: str, claim: Claim, *, drain_all: bool) -> Report:
+    def _work(self, claim: Claim) -> Report:
         messages = [each.message for each in claim.messages]
         try:
-            segments = self._segments(scope, messages, claim)
+            segments = self._segments(messages, claim)
         except BaseException:
-            self._conversations.release(scope, lease=claim.lease)
+            self._release(claim)
             raise
-        if not drain_all:
-            if len(segments) == 1 and not claim.window_doubled:
-                self._conversations.release(scope, lease=claim.lease, window_doubled=True)
+        if not claim.ends:
+            if len(segments) == 1 and not claim.is_last_look:
+                self._release(claim, window_doubled=True)
                 return Report()
             segments = segments if len(segments) == 1 else segments[:-1]  # the last one may still go on
-        return Report(episodes=self._stored(scope, claim, segments, conversation=messages))
+        return Report(episodes=self._stored(claim, segments, messages=messages))
 
-    def _segments(self, scope: str, messages: Sequence[Message], claim: Claim) -> list[Segment]:
+    def _release(self, claim: Claim, *, window_doubled: bool | None = None) -> bool:
+        return self._conversations.release(
+            claim.scope, conversation=claim.conversation, lease=claim.lease, window_doubled=window_doubled
+        )
+
+    def _segments(self, messages: Sequence[Message], claim: Claim) -> list[Segment]:
         now = self._store.now()
-        recent = self._store.ledger.recent(scope=scope, limit=RECENT_EPISODES, now=now, since=None)
+        recent = self._store.ledger.recent(scope=claim.scope, limit=RECENT_EPISODES, now=now, since=None)
         context = SegmentationContext(previous_summary=claim.previous_summary, recent=recent, embed=self._embed)
         segments = self._segmenter.segment(messages, context)
         taken = [segment.messages for segment in segments]
@@ -190,26 +218,34 @@ class IngestionPipeline:
         return segments
 
     def _stored(
-        self, scope: str, claim: Claim, segments: Sequence[Segment], *, conversation: Sequence[Message]
+        self, claim: Claim, segments: Sequence[Segment], *, messages: Sequence[Message]
     ) -> tuple[EpisodicMemory, ...]:
         """Make the episodes, and in the same transaction drain their messages and take the reviews that wait."""
-        drafts: list[EpisodicDraft] = drafts_of(scope, claim.messages, segments, settings=self._settings)
+        scope = claim.scope
+        drafts: list[EpisodicDraft] = drafts_of(claim, segments, settings=self._settings)
         taken = sum(segment.messages for segment in segments)
         goes_on = taken < len(claim.messages)
 
         def drain(stored: list[AnyMemory], _: object) -> None:
             last = stored[-1] if goes_on and stored else None
             summary = last.summary if isinstance(last, EpisodicMemory) else None
-            if not self._conversations.drain(scope, lease=claim.lease, messages=taken, previous_summary=summary):
+            drained = self._conversations.drain(
+                scope,
+                conversation=claim.conversation,
+                lease=claim.lease,
+                messages=[each.id for each in claim.messages[:taken]],
+                previous_summary=summary,
+            )
+            if not drained:
                 raise _LeaseLostError
-            self._conversations.take_reviews(scope, conversation=conversation, at=self._store.now())
+            self._conversations.take_reviews(scope, conversation=messages, at=self._store.now())
 
         try:
             stored = self._store.put(drafts, together=drain)
         except _LeaseLostError:  # it has grown old, or the scope was forgotten: whoever came after has the say
             return ()
         except BaseException as error:
-            still_ours = self._conversations.release(scope, lease=claim.lease)
+            still_ours = self._release(claim)
             if isinstance(error, ValidationError) and not still_ours:
                 return ()  # they have made the same episode
             raise
@@ -222,7 +258,8 @@ class IngestionPipeline:
         if self._consolidator is not None and self._consolidator.due(scope):  # else nobody waits for the lock
             with self._consolidating:
                 report = report.joined(self._consolidator.consolidate(scope))
-        return report.joined(Report(waiting=self._conversations.state(scope).messages))
+        waiting = sum(state.messages for state in self._conversations.states(scope).values())
+        return report.joined(Report(waiting=waiting))
 
     def _reviewed(self, job: ReviewJob) -> tuple[tuple[MemoryKey, Rating], ...]:
         changes = reviews.due_reviews(
@@ -291,22 +328,19 @@ def pipeline_of(
 _NAMESPACE: Final = uuid.UUID("5f0d5b5e-7d61-5c0a-9a53-2f6f1f0f7c11")
 
 
-def drafts_of(
-    scope: str, queued: Sequence[QueuedMessage], segments: Sequence[Segment], *, settings: IngestionSettings
-) -> list[EpisodicDraft]:
+def drafts_of(claim: Claim, segments: Sequence[Segment], *, settings: IngestionSettings) -> list[EpisodicDraft]:
     """Draft one episode per segment from the messages it takes, in order.
 
     Titles and summaries that a model left blank are made of the messages themselves, so no segment is skipped.
 
     Args:
-        scope: Scope of the episodes.
-        queued: The messages of the conversation, in order.
+        claim: The messages of the conversation, in order.
         segments: The segments in order; each takes the next ``messages`` of the conversation.
         settings: Settings of ingestion.
     """
     return [
-        _draft(scope, messages, segment, settings)
-        for messages, segment in zip(_taken(queued, segments), segments, strict=True)
+        _draft(claim, messages, segment, settings)
+        for messages, segment in zip(_taken(claim.messages, segments), segments, strict=True)
     ]
 
 
@@ -316,15 +350,20 @@ def _taken(queued: Sequence[QueuedMessage], segments: Sequence[Segment]) -> Iter
         yield list(itertools.islice(waiting, segment.messages))
 
 
-def _draft(scope: str, queued: Sequence[QueuedMessage], segment: Segment, settings: IngestionSettings) -> EpisodicDraft:
+def _draft(
+    claim: Claim, queued: Sequence[QueuedMessage], segment: Segment, settings: IngestionSettings
+) -> EpisodicDraft:
     messages = tuple(each.message for each in queued)
     times = [message.timestamp for message in messages if message.timestamp is not None]
     surprise = min(max(segment.surprise, 0.0), 1.0)
+    summary = one_line(segment.summary)
     return EpisodicMemory.new(
-        scope=scope,
-        id=episode_id(scope, queued),
+        scope=claim.scope,
+        id=episode_id(claim.scope, queued),
         title=one_line(segment.title) or fallback_title(messages),
-        summary=one_line(segment.summary) or fallback_summary(messages),
+        summary=summary or fallback_summary(messages),
+        summary_by=segment.summary_by if summary else SummaryBy.RULES,
+        conversation_id=claim.conversation,
         messages=messages,
         surprise=surprise,
         start_at=min(times, default=None),

@@ -1,4 +1,4 @@
-"""Queue of messages per scope: due times, and claims of the processes that work on it (specification §2.11)."""
+"""Queues of messages by conversation: when they are due, and who has claimed them (specification §2.11)."""
 
 from __future__ import annotations
 
@@ -25,17 +25,22 @@ class Claim:
     """The right to work on the first messages of a queue, until the lease ends or expires.
 
     Attributes:
+        scope: Scope of the queue.
+        conversation: Conversation of the queue.
         lease: Its token.
         messages: The messages it covers; never more than a window, however many were handed in at once.
-        is_all: Whether there were no others.
-        window_doubled: Whether the look before saw a single topic.
+        ends: Whether nothing more is to be waited for, so that the last segment is an episode as well.
+        is_last_look: Whether a single topic is to be taken for an episode, and not to be looked at once more with what
+            follows it: it has been, or nothing more would be seen.
         previous_summary: The summary of the episode before.
     """
 
+    scope: str
+    conversation: str | None
     lease: str
     messages: tuple[QueuedMessage, ...]
-    is_all: bool
-    window_doubled: bool
+    ends: bool
+    is_last_look: bool
     previous_summary: str | None
 
 
@@ -53,8 +58,12 @@ class MessageQueue:
         self._settings = settings
         self._clock = clock
 
-    def push(self, scope: str, messages: Sequence[Message]) -> Queued:
-        """Let messages wait; those without a time get the current one."""
+    def named(self, conversation: str | None) -> str | None:
+        """The conversation as whose messages are kept apart; None where a scope has one conversation."""
+        return conversation if self._settings.by_conversation else None
+
+    def push(self, scope: str, messages: Sequence[Message], *, conversation: str | None = None) -> Queued:
+        """Let messages of a conversation wait; those without a time get the current one."""
         now = self._clock.now()
         queued = [
             QueuedMessage(
@@ -63,65 +72,91 @@ class MessageQueue:
             )
             for each in messages
         ]
-        self._conversations.append(scope, queued)
-        state = self._conversations.state(scope)
+        self._conversations.append(scope, queued, conversation=conversation, at=now)
+        state = self._conversations.state(scope, conversation)
         return Queued(accepted=len(queued), queued=state.messages, due=self.is_due(state))
 
     def is_due(self, state: QueueState) -> bool:
-        """True if a queue is large or old enough to be worked on, and is not claimed."""
-        return not self.is_leased(state) and self._is_enough(state)
+        """True if a queue is large, old or silent enough to be worked on, and is not claimed."""
+        return not self.is_leased(state) and (self._is_enough(state) or self._is_silent(state))
 
     def is_leased(self, state: QueueState) -> bool:
         """True if a process has claimed a queue and the claim has not expired."""
         return state.leased_at is not None and state.leased_at >= self._expired()
 
     def due_at(self, state: QueueState) -> datetime | None:
-        """The moment when a queue that gets no further messages is due by its age; None if never."""
-        if state.first_at is None or state.messages < self._settings.min_messages:
-            return None
-        try:
-            return state.first_at + timedelta(hours=self._settings.due_after_hours)
-        except OverflowError:  # a message may claim to be of the last day there is
-            return None
+        """The moment when a queue that gets no further messages is due by its age or silence; None if never."""
+        settings = self._settings
+        moments = []
+        if state.first_at is not None and state.messages >= settings.min_messages:
+            moments.append(_later(state.first_at, timedelta(hours=settings.due_after_hours)))
+        if state.heard_at is not None and settings.idle_after is not None:
+            moments.append(_later(state.heard_at, settings.idle_after))
+        return min((moment for moment in moments if moment is not None), default=None)
 
-    def claim(self, scope: str, *, whole: bool = False) -> Claim | None:
+    def claim(self, scope: str, conversation: str | None = None, *, whole: bool = False) -> Claim | None:
         """Claim the first messages, a window of them, if the queue is due and no other process has claimed it.
 
         Args:
-            scope: Whose queue.
+            scope: Scope of the queue.
+            conversation: Conversation of the queue.
             whole: Also if it is not due, as long as there is a message.
         """
-        state = self._conversations.state(scope)
-        if not state.messages or self.is_leased(state) or not (whole or self._is_enough(state)):
+        state = self._conversations.state(scope, conversation)
+        ends = whole or self._is_silent(state)
+        if not state.messages or self.is_leased(state) or not (ends or self._is_enough(state)):
             return None
         lease, messages = uuid.uuid4().hex, min(state.messages, self._window(state))
         claimed = self._conversations.claim(
-            scope, lease=lease, messages=messages, at=self._clock.now(), expired=self._expired()
+            scope,
+            conversation=conversation,
+            lease=lease,
+            messages=messages,
+            at=self._clock.now(),
+            expired=self._expired(),
         )
         if not claimed:
             return None
-        covered = tuple(self._conversations.head(scope, limit=messages))
+        covered = tuple(self._conversations.head(scope, conversation=conversation, limit=messages))
         if len(covered) < messages:  # somebody has drained it since it was looked at
-            self._conversations.release(scope, lease=lease)
-            return self.claim(scope, whole=whole)
+            self._conversations.release(scope, conversation=conversation, lease=lease)
+            return self.claim(scope, conversation, whole=whole)
+        is_all = messages == state.messages
         return Claim(
+            scope=scope,
+            conversation=conversation,
             lease=lease,
             messages=covered,
-            is_all=messages == state.messages,
-            window_doubled=state.window_doubled,
+            ends=ends and is_all,
+            # what is due by its age would be claimed again at once, and the model be asked the same
+            is_last_look=state.window_doubled or (is_all and self._is_old(state)),
             previous_summary=state.previous_summary,
         )
 
     def _is_enough(self, state: QueueState) -> bool:
-        settings = self._settings
-        if state.first_at is None or state.messages < settings.min_messages:
+        if state.messages < self._settings.min_messages:
             return False
-        return state.messages >= self._window(state) or self._clock.now() - state.first_at > timedelta(
-            hours=settings.due_after_hours
-        )
+        return state.messages >= self._window(state) or self._is_old(state)
+
+    def _is_old(self, state: QueueState) -> bool:
+        waits = timedelta(hours=self._settings.due_after_hours)
+        return state.first_at is not None and self._clock.now() - state.first_at > waits
+
+    def _is_silent(self, state: QueueState) -> bool:
+        idle_after = self._settings.idle_after
+        if idle_after is None or state.heard_at is None:
+            return False
+        return self._clock.now() - state.heard_at >= idle_after
 
     def _window(self, state: QueueState) -> int:
         return self._settings.doubled_window if state.window_doubled else self._settings.window
 
     def _expired(self) -> datetime:
         return self._clock.now() - timedelta(minutes=self._settings.lease_minutes)
+
+
+def _later(moment: datetime, wait: timedelta) -> datetime | None:
+    try:
+        return moment + wait
+    except OverflowError:  # a message may claim to be of the last day there is
+        return None

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SkipValidation
 from memory_retrievers.backends.language_models.structured import asked
 from memory_retrievers.ingestion.boundaries import BoundarySettings, SurpriseSettings, find_boundaries, surprises
 from memory_retrievers.ingestion.extractive import fallback_summary, fallback_title, readable, term_counts
+from memory_retrievers.models import SummaryBy
 from memory_retrievers.models.messages import Message
 from memory_retrievers.protocols import LanguageModel, Segment, SegmentationContext
 from memory_retrievers.text import one_line, quote
@@ -191,6 +192,7 @@ class OfflineSegmenter:
                 title=fallback_title(stretch, words),
                 summary=fallback_summary(stretch, words),
                 surprise=surprise,
+                summary_by=SummaryBy.RULES,
             )
             for stretch, surprise in zip(stretches, surprises(stretches, said, known, self.surprise), strict=True)
         ]

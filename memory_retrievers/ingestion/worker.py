@@ -91,9 +91,9 @@ class Worker:
             self._pipeline.erase_old_messages()
 
     def _pause(self) -> float:
-        """Seconds until the next queue is due by its age."""
+        """Seconds until the next queue is due by its age or silence."""
         now = self._clock.now()
-        states = map(self._conversations.state, self._conversations.scopes())
+        states = self._conversations.states().values()
         waits = [(due_at - now).total_seconds() for state in states if (due_at := self._pipeline.queue.due_at(state))]
         return min(max(min(waits, default=LONGEST_SLEEP), 0.1), LONGEST_SLEEP)
 

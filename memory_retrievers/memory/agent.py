@@ -29,7 +29,7 @@ from memory_retrievers.models import (
 )
 from memory_retrievers.models.contents import AdoptionReport, Progress, VerificationReport
 from memory_retrievers.models.memories import NOT_GIVEN, NotGiven
-from memory_retrievers.models.messages import Message
+from memory_retrievers.models.messages import Message, parse_conversation
 from memory_retrievers.models.results import Page, PendingReview, Queued, Report
 from memory_retrievers.models.scenes import CharacterState, SceneEvent
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedRetrieval
@@ -531,19 +531,27 @@ class AgentMemory(BaseMemory):
 
     # --- conversations
 
-    def add_messages(self, scope: str, messages: Sequence[Message]) -> Queued:
+    def add_messages(self, scope: str, messages: Sequence[Message], *, conversation: str | None = None) -> Queued:
         """Queue messages of a conversation; cheap, since no model is called and nothing is embedded.
 
         They are kept from here on, and become part of an episode when :meth:`process_due` finds a border behind them,
         or with :meth:`flush`.
 
+        Args:
+            scope: Whose conversation.
+            messages: What was said, in order.
+            conversation: Which of the scope's conversations it is, for example the id of a thread; no episode has
+                messages of two. None is a conversation of its own.
+
         Returns:
-            How many were accepted, how many the queue holds, and whether something is due.
+            How many were accepted, how many wait in this conversation, and whether something is due.
 
         Raises:
-            ValidationError: The scope is malformed; nothing was queued.
+            ValidationError: The scope or the conversation is malformed; nothing was queued.
         """
-        queued = self._engine.pipeline.push(scopes.parse(scope), messages)
+        queued = self._engine.pipeline.push(
+            scopes.parse(scope), messages, conversation=parse_conversation(conversation)
+        )
         if queued.due:
             self._engine.wake_worker()
         return queued
@@ -551,8 +559,8 @@ class AgentMemory(BaseMemory):
     def process_due(self, scope: str | None = None, *, include_child_scopes: bool = False) -> Report:
         """Turn what is due into episodes, review what was retrieved, and turn episodes into facts.
 
-        Messages are due when there are 20 of them, or 5 of which the first is older than two hours
-        (``IngestionSettings``). Facts need a language model.
+        The messages of a conversation are due when there are 20 of them, or 5 of which the first is older than two
+        hours, or when nothing has been added for half an hour (``IngestionSettings``). Facts need a language model.
 
         Args:
             scope: Only this scope; None is every scope in which something waits.
@@ -570,18 +578,24 @@ class AgentMemory(BaseMemory):
                 return self._engine.pipeline.process_all(within=None if scope is None else scopes.parse(scope))
             return self._engine.pipeline.process(scopes.parse(scope))
 
-    def flush(self, scope: str) -> Report:
+    def flush(self, scope: str, conversation: str | None = None) -> Report:
         """Make episodes of everything that is queued, the last message included, as at the end of a session.
 
+        Args:
+            scope: Whose messages.
+            conversation: Only those of this conversation; one that has none, or is unknown, gives an empty report.
+                None is all conversations of the scope.
+
         Raises:
-            ValidationError: The scope is malformed, or a judge of the application's gave a rating that there is not.
+            ValidationError: The scope or the conversation is malformed, or a judge of the application's gave a rating
+                that there is not.
             LanguageModelError: A language model failed; what was not done is still due.
             EmbeddingError: The embedder failed; likewise.
             ConfigurationError: A segmenter of the application's gave segments that do not take all messages; likewise.
         """
         self._pending.flush()
         with self._written():
-            return self._engine.pipeline.flush(scopes.parse(scope))
+            return self._engine.pipeline.flush(scopes.parse(scope), conversation=parse_conversation(conversation))
 
     def start_worker(self) -> None:
         """Let a thread do what is due, when messages arrive and when they have waited long enough, until :meth:`close`.
@@ -633,7 +647,7 @@ class AgentMemory(BaseMemory):
             ValidationError: The scope is malformed, or the limit is negative or no whole number.
         """
         at_most = parse_limit("limit", limit)
-        queued = self._store.ledger.conversations.head(scopes.parse(scope), limit=at_most)
+        queued = self._store.ledger.conversations.waiting(scopes.parse(scope), limit=at_most)
         return [waiting.message for waiting in queued]
 
     def waiting_scopes(self) -> builtins.list[str]:

@@ -60,6 +60,7 @@ class BaseMemory(ABC):
         last_reviewed_at: datetime | None = None,
         stability: float | None = None,
         difficulty: float | None = None,
+        conversation_id: str | None = None,
     ) -> EpisodicMemory:
         """Store one episode; what is left out is filled in. See ``EpisodicMemory`` for the fields.
 
@@ -85,6 +86,7 @@ class BaseMemory(ABC):
                 last_reviewed_at=last_reviewed_at,
                 stability=stability,
                 difficulty=difficulty,
+                conversation_id=conversation_id,
             )
         memory = _only(self.remember_many([draft]))
         assert isinstance(memory, EpisodicMemory)  # noqa: S101 - an episode's draft becomes an episode

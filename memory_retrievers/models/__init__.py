@@ -19,4 +19,5 @@ from memory_retrievers.models.memories import ResponseLevel as ResponseLevel
 from memory_retrievers.models.memories import ScopeStatistics as ScopeStatistics
 from memory_retrievers.models.memories import SemanticDraft as SemanticDraft
 from memory_retrievers.models.memories import SemanticMemory as SemanticMemory
+from memory_retrievers.models.memories import SummaryBy as SummaryBy
 from memory_retrievers.models.memories import Tier as Tier

@@ -31,16 +31,18 @@ class StoredMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredQueue:
-    """The queued messages of a scope, in order of arrival, each with its id.
+    """The queued messages of a conversation, in order of arrival, each with its id.
 
     Attributes:
         scope: The scope.
+        conversation: The conversation; None is the one without a name.
         messages: Pairs of id and message.
         window_doubled: Whether the last look at them saw a single topic.
         previous_summary: The summary of the episode they go on from.
     """
 
     scope: str
+    conversation: str | None = None
     messages: tuple[tuple[str, Message], ...]
     window_doubled: bool
     previous_summary: str | None
@@ -67,7 +69,7 @@ class Contents:
         counts: How many records of each kind there are, by the names of the iterators.
         memories: The memories by scope, ``created_at`` and id.
         pending_reviews: The pending reviews by scope and ``created_at``.
-        queues: The messages that wait, by scope.
+        queues: The messages that wait, by scope and conversation.
         associations: The associations of these memories, by scope and id.
         audit: The entries that the audit has of them, by scope, id and time.
         characters: The characters of their stories, by scope, in the order in which they appeared.

@@ -16,6 +16,9 @@ MAX_CONTENT_LENGTH = 1_000_000
 _SCANNED: Final = 2**20
 """Bytes of JSON that are looked at in one piece."""
 
+MAX_ID_LENGTH: Final = 1_000
+"""Characters in an id, a name or a role."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -125,7 +128,7 @@ UTCDateTime = Annotated[datetime, AfterValidator(_as_utc)]
 Text = Annotated[str, Field(max_length=MAX_CONTENT_LENGTH), BeforeValidator(_storable_if_text)]
 NonBlankText = Annotated[Text, AfterValidator(_not_blank)]
 ShortText = Annotated[
-    str, Field(min_length=1, max_length=1_000), BeforeValidator(_storable_if_text), AfterValidator(_not_blank)
+    str, Field(min_length=1, max_length=MAX_ID_LENGTH), BeforeValidator(_storable_if_text), AfterValidator(_not_blank)
 ]
 DistinctTexts = Annotated[tuple[Text, ...], AfterValidator(_stripped_and_distinct)]
 UnitInterval = Annotated[float, BeforeValidator(_clamp_to_unit), Field(ge=0, le=1, allow_inf_nan=False)]

@@ -70,6 +70,14 @@ class DetailLevel(StrEnum):
     EXCERPTS = "excerpts"
 
 
+class SummaryBy(StrEnum):
+    """Author of an episode's title and summary."""
+
+    MODEL = "model"
+    RULES = "rules"
+    CALLER = "caller"
+
+
 class ResponseLevel(StrEnum):
     """Amount of detail in a tool's answer; each level includes the one before."""
 
@@ -181,6 +189,8 @@ class EpisodicDraft(MemoryDraft):
         consolidated_at: When it was turned into facts; None means not yet.
         is_flashbulb: It never fades and is not reviewed (specification §2.16).
         scene: What makes it a scene of a story; None for a conversation.
+        conversation_id: The conversation it is of, as ``add_messages`` named it; None if that had no name.
+        summary_by: Who wrote the summary: a language model, the rules that do without one, or who stored the episode.
     """
 
     kind: ClassVar[Kind] = Kind.EPISODIC
@@ -197,6 +207,8 @@ class EpisodicDraft(MemoryDraft):
     consolidated_at: UTCDateTime | None = None
     is_flashbulb: bool = False
     scene: SceneDetails | None = None
+    conversation_id: ShortText | None = None
+    summary_by: SummaryBy = SummaryBy.CALLER
 
     @property
     def embedding_text(self) -> str:

@@ -8,12 +8,32 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, Self
 
-from memory_retrievers.models.fields import NonBlankText, ShortText, UTCDateTime, Value
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.models.fields import MAX_ID_LENGTH, NonBlankText, ShortText, UTCDateTime, Value, storable
 
 IMAGE = "[image]"
 
 _ROLES = {"human": "user", "ai": "assistant", "function": "tool", "chatbot": "assistant", "model": "assistant"}
 _TIME_KEYS = ("timestamp", "created_at")
+
+
+def parse_conversation(conversation: object) -> str | None:
+    """Check the name of a conversation, for which the rules of an id hold; None is the one without a name.
+
+    Raises:
+        ValidationError: It is no text, blank, or too long.
+    """
+    if conversation is None:
+        return None
+    if not isinstance(conversation, str):
+        raise ValidationError(f"conversation must be a text such as 'thread-7', not {type(conversation).__name__}")
+    if not conversation.strip():
+        raise ValidationError("conversation must not be blank: name it, or leave it out")
+    if len(conversation) > MAX_ID_LENGTH:
+        raise ValidationError(
+            f"conversation has {len(conversation)} characters, at most {MAX_ID_LENGTH} are allowed: use a shorter id"
+        )
+    return storable(conversation)
 
 
 class LangChainMessage(Protocol):

@@ -209,7 +209,7 @@ class Queued:
 
     Attributes:
         accepted: How many were queued; what ``before_store`` held back is not among them.
-        queued: How many messages the scope's queue holds now.
+        queued: How many messages wait in this conversation now.
         due: Whether ``process_due`` would do something for this scope.
     """
 

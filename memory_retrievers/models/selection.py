@@ -46,6 +46,7 @@ class Selection:
         created_after: Only memories made then or later.
         created_before: Only memories made then or earlier.
         ids: Only memories of these ids.
+        exclude_conversation: No episode of this conversation.
     """
 
     scope: str
@@ -62,6 +63,7 @@ class Selection:
     created_after: datetime | None = None
     created_before: datetime | None = None
     ids: tuple[str, ...] | None = None
+    exclude_conversation: str | None = None
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -72,7 +74,7 @@ class Selection:
     def is_narrow(self) -> bool:
         """True for conditions beyond scope, kind and category, which rarely repeat; only the ledger checks them."""
         moments = (self.as_of, self.created_after, self.created_before)
-        labels = (self.tier, self.content_type, self.ids)
+        labels = (self.tier, self.content_type, self.ids, self.exclude_conversation)
         return bool(self.tags or self.origins) or any(asked is not None for asked in (*moments, *labels))
 
 

@@ -25,11 +25,12 @@ class QueuedMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
-    """State of a scope's message queue.
+    """State of the message queue of a conversation.
 
     Attributes:
         messages: Number of queued messages.
         first_at: Time of the first of them; None if there is none.
+        heard_at: When the last of them arrived; None if there is none.
         leased_at: Time at which the current lease was taken; None if there is none.
         window_doubled: Whether the last look saw a single topic.
         previous_summary: Summary of the last episode, if the queue continues it.
@@ -37,6 +38,7 @@ class QueueState:
 
     messages: int = 0
     first_at: datetime | None = None
+    heard_at: datetime | None = None
     leased_at: datetime | None = None
     window_doubled: bool = False
     previous_summary: str | None = None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from memory_retrievers.models import EpisodicMemory, Rating
+from memory_retrievers.models import EpisodicMemory, Rating, SummaryBy
 from memory_retrievers.models.contents import VerificationReport
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.selection import Hits, Passage, ProjectedPassage, Selection, TermCounts, TermStatistics
@@ -113,12 +113,14 @@ class Segment:
         title: A headline; may be empty.
         summary: What happened, in a sentence or two; may be empty, and is made from the messages then.
         surprise: How unexpected it was, 0 to 1.
+        summary_by: Who wrote the summary; one that is empty is made by rules in any case.
     """
 
     messages: int
     title: str
     summary: str
     surprise: float
+    summary_by: SummaryBy = SummaryBy.MODEL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

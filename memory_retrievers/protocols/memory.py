@@ -29,6 +29,7 @@ class Memory(Protocol):
         limit: int | None = None,
         record: bool = True,
         as_of: datetime | None = None,
+        exclude_conversation: str | None = None,
     ) -> Retrieved:
         """Search episodes and facts for the memories that answer a query.
 
@@ -42,6 +43,7 @@ class Memory(Protocol):
             limit: Maximum number of memories of both kinds together; None sets no further limit.
             record: Record the returned episodes for review, so that useful ones fade more slowly.
             as_of: Search what held at this time; None means now.
+            exclude_conversation: Return no episode of this conversation; None leaves out none.
         """
         ...
 
@@ -65,16 +67,16 @@ class Memory(Protocol):
         """
         ...
 
-    def add_messages(self, scope: str, messages: Sequence[Message]) -> Queued:
-        """Queue messages of a conversation. Fast: no model is called."""
+    def add_messages(self, scope: str, messages: Sequence[Message], *, conversation: str | None = None) -> Queued:
+        """Queue messages of a conversation of the scope. Fast: no model is called."""
         ...
 
     def process_due(self, scope: str | None = None) -> Report:
         """Turn queued messages that are due into memories, in one scope or in all."""
         ...
 
-    def flush(self, scope: str) -> Report:
-        """Turn all queued messages of a scope into episodes."""
+    def flush(self, scope: str, conversation: str | None = None) -> Report:
+        """Turn all queued messages of a scope, or of one conversation, into episodes."""
         ...
 
     def forget_scope(self, scope: str, *, include_child_scopes: bool = True) -> int:

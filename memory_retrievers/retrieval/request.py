@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict, Unpack
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import AnyMemory, Category, Kind, SemanticMemory, scopes
+from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, SemanticMemory, scopes
 from memory_retrievers.models.fields import storable
+from memory_retrievers.models.messages import parse_conversation
 from memory_retrievers.models.selection import Selection, TermStatistics
 from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
 
@@ -147,6 +148,7 @@ class SearchOptions(TypedDict, total=False):
         limit: At most this many of both kinds together. Default: as the two limits say.
         as_of: Answer with what held at that moment: facts that were valid then, also those that have been replaced
             since, and episodes that had begun. Default: now.
+        exclude_conversation: No episode of this conversation, for example of the one that is going on. Default: all.
     """
 
     episodic_limit: int
@@ -155,6 +157,7 @@ class SearchOptions(TypedDict, total=False):
     include_child_scopes: bool
     limit: int | None
     as_of: datetime | None
+    exclude_conversation: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +173,7 @@ class RetrievalRequest:
         include_child_scopes: Also search every scope below.
         limit: The most results over both kinds; None leaves it to the two limits.
         as_of: What held at that moment, in UTC; None is what holds now.
+        exclude_conversation: No episode of this conversation; None leaves out none.
     """
 
     query: str
@@ -180,6 +184,7 @@ class RetrievalRequest:
     include_child_scopes: bool = False
     limit: int | None = None
     as_of: datetime | None = None
+    exclude_conversation: str | None = None
 
     @classmethod
     def parse(
@@ -196,7 +201,7 @@ class RetrievalRequest:
         Raises:
             TypeError: There is no option of such a name.
             ValidationError: The query is blank or too long, the scope malformed, a limit negative or not an integer,
-                the category unknown, or as_of no moment.
+                the category unknown, as_of no moment, or the conversation malformed.
         """
         if unknown := sorted(options.keys() - SearchOptions.__optional_keys__):
             raise TypeError(
@@ -219,6 +224,7 @@ class RetrievalRequest:
             include_child_scopes=bool(options.get("include_child_scopes", False)),
             limit=joint,
             as_of=_parse_moment("as_of", options.get("as_of")),
+            exclude_conversation=parse_conversation(options.get("exclude_conversation")),
         )
 
 
@@ -320,6 +326,7 @@ def _selection_of(request: RetrievalRequest, kind: Kind, *, now: datetime, setti
         every_passage=settings.passages == "turns",
         category=_category_for(kind, request.category),
         as_of=request.as_of,
+        exclude_conversation=request.exclude_conversation if kind is Kind.EPISODIC else None,
     )
 
 
@@ -380,6 +387,9 @@ def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -
     in_scope = memory.scope == request.scope or (
         request.include_child_scopes and memory.scope.startswith(f"{request.scope}/")
     )
+    is_excluded = isinstance(memory, EpisodicMemory) and memory.conversation_id == request.exclude_conversation
+    if is_excluded and request.exclude_conversation is not None:
+        return False
     return in_scope and holds(memory, as_of=request.as_of) and not memory.has_expired(now)
 
 

@@ -245,7 +245,10 @@ def _explained(raw: JsonObject, hit: RetrievedMemory[SemanticMemory] | Retrieved
 
 
 def _belongings(memory: SemanticMemory | EpisodicMemory) -> JsonObject:
-    return {"scope": memory.scope, "metadata": memory.metadata, "tags": list(memory.tags)}
+    belongings: JsonObject = {"scope": memory.scope, "metadata": memory.metadata, "tags": list(memory.tags)}
+    if isinstance(memory, EpisodicMemory):
+        belongings |= {"conversation": memory.conversation_id, "summary_by": memory.summary_by.value}
+    return belongings
 
 
 def _fact(memory: SemanticMemory) -> JsonObject:

@@ -47,6 +47,10 @@ Moment = Annotated[
 ConversationId = Annotated[
     str, Field(description="The scope, as a whole path, for example user/alice.", examples=["user/alice"])
 ]
+Conversation = Annotated[
+    ShortText | None,
+    Field(description="Which of the scope's conversations, for example the id of a thread.", examples=["thread-7"]),
+]
 Limit = Annotated[int, Field(strict=True, ge=0)]
 
 MAX_REMEMBERED: Final = 256
@@ -90,6 +94,9 @@ class RetrieveBody(Body):
     include_child_scopes: Annotated[bool, Field(description="Also search every scope below.")] = False
     record: Annotated[bool, Field(description="File the episodes for review; a token to read never does.")] = True
     as_of: Annotated[Moment | None, Field(description="Answer with what held at that moment.")] = None
+    exclude_conversation: Annotated[
+        ShortText | None, Field(description="No episode of this conversation, for example of the one that is going on.")
+    ] = None
     joint_limit: Annotated[Limit | None, Field(description="Memories of both kinds together at most.")] = None
 
     @model_validator(mode="after")
@@ -145,6 +152,7 @@ class AddMessageBody(Body):
     """One message for the queue."""
 
     conversation_id: ConversationId
+    conversation: Conversation = None
     message: MessageBody
 
 
@@ -152,6 +160,7 @@ class AddMessagesBody(Body):
     """Messages for the queue, in order."""
 
     conversation_id: ConversationId
+    conversation: Conversation = None
     messages: Annotated[list[MessageBody], FailFast()]
 
 
@@ -159,12 +168,15 @@ class ProcessBody(Body):
     """Whose messages are to become memories now; null is everybody's whom the token reaches."""
 
     conversation_id: ConversationId | None = None
+    conversation: Conversation = None
     flush: Annotated[bool, Field(description="All that wait, not only those that are due.")] = False
 
     @model_validator(mode="after")
     def _one_to_flush(self) -> Self:
         if self.flush and self.conversation_id is None:
-            raise ValueError("flush needs a conversation_id: it ends one conversation")
+            raise ValueError("flush needs a conversation_id: it ends what one scope holds")
+        if self.conversation is not None and not self.flush:
+            raise ValueError("conversation names what to flush: send flush as well")
         return self
 
 

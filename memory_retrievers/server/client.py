@@ -18,7 +18,7 @@ from memory_retrievers.models import (
     SemanticMemory,
     scopes,
 )
-from memory_retrievers.models.messages import Message
+from memory_retrievers.models.messages import Message, parse_conversation
 from memory_retrievers.models.results import Queued, Report
 from memory_retrievers.retrieval.profile import Profile
 from memory_retrievers.retrieval.request import RetrievalRequest, SearchOptions
@@ -112,6 +112,7 @@ class RemoteMemory(BaseMemory):
             "include_child_scopes": request.include_child_scopes,
             "joint_limit": request.limit,
             "record": bool(record),
+            "exclude_conversation": request.exclude_conversation,
             "as_of": None if request.as_of is None else iso(request.as_of),
         }
         # read again, the same is filed for review once: a minute long the server takes it for one retrieval
@@ -177,19 +178,24 @@ class RemoteMemory(BaseMemory):
         parsed = scopes.parse(scope)
         return read_profile(self._transport.get("/profile/raw", {"conversation_id": parsed}), scope=parsed)
 
-    def add_messages(self, scope: str, messages: Sequence[Message]) -> Queued:
+    def add_messages(self, scope: str, messages: Sequence[Message], *, conversation: str | None = None) -> Queued:
         """Queue messages of a conversation; see ``AgentMemory.add_messages``."""
         sent = [message.model_dump(mode="json", exclude_none=True) for message in messages]
-        body = {"conversation_id": scopes.parse(scope), "messages": sent}
+        body = {
+            "conversation_id": scopes.parse(scope),
+            "conversation": parse_conversation(conversation),
+            "messages": sent,
+        }
         return read_queued(self._transport.write("/add_messages", body))
 
     def process_due(self, scope: str | None = None) -> Report:
         """Turn what is due into memories; see ``AgentMemory.process_due``."""
         return self._process({"conversation_id": None if scope is None else scopes.parse(scope), "flush": False})
 
-    def flush(self, scope: str) -> Report:
+    def flush(self, scope: str, conversation: str | None = None) -> Report:
         """Make episodes of everything that is queued; see ``AgentMemory.flush``."""
-        return self._process({"conversation_id": scopes.parse(scope), "flush": True})
+        named = parse_conversation(conversation)
+        return self._process({"conversation_id": scopes.parse(scope), "conversation": named, "flush": True})
 
     def forget_scope(self, scope: str, *, include_child_scopes: bool = True) -> int:
         """Remove everything that a scope holds, and give the number of memories; see ``AgentMemory.forget_scope``."""

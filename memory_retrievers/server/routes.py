@@ -100,6 +100,7 @@ async def _retrieved(body: RetrieveBody, request: RequestContext) -> RetrievalRe
         limit=body.joint_limit,
         record=body.record and request.access.writes,
         as_of=body.as_of,
+        exclude_conversation=body.exclude_conversation,
     )
     return await request.run(work)
 
@@ -153,13 +154,13 @@ class ForgottenAnswer(BaseModel):
 @write_routes.post("/add_message")
 async def add_message(body: AddMessageBody, request: CurrentRequest) -> QueuedAnswer:
     """Put one message of a conversation into the queue."""
-    return await _queued(request, body.conversation_id, [body.message])
+    return await _queued(request, body, [body.message])
 
 
 @write_routes.post("/add_messages")
 async def add_messages(body: AddMessagesBody, request: CurrentRequest) -> QueuedAnswer:
     """Put messages of a conversation into the queue, in order."""
-    return await _queued(request, body.conversation_id, body.messages)
+    return await _queued(request, body, body.messages)
 
 
 @write_routes.post("/process", response_class=UTF8JSONResponse, responses=JSON)
@@ -171,7 +172,7 @@ async def process(body: ProcessBody, request: CurrentRequest) -> Response:
         work = partial(memory.process_due, access.root, include_child_scopes=access.root is not None)
     else:
         scope = access.scope(body.conversation_id, writes=True)
-        work = partial(memory.flush if body.flush else memory.process_due, scope)
+        work = partial(memory.flush, scope, body.conversation) if body.flush else partial(memory.process_due, scope)
     report = await request.run(work)
     return request.make(lambda: UTF8JSONResponse(_report(report)))
 
@@ -199,11 +200,14 @@ async def forget_scope(body: ForgetScopeBody, request: CurrentRequest) -> Forgot
     return ForgottenAnswer(forgotten=await request.run(work))
 
 
-async def _queued(request: RequestContext, conversation_id: str, bodies: list[MessageBody]) -> QueuedAnswer:
-    scope = request.access.scope(conversation_id, writes=True)
+async def _queued(
+    request: RequestContext, body: AddMessageBody | AddMessagesBody, said: list[MessageBody]
+) -> QueuedAnswer:
+    scope = request.access.scope(body.conversation_id, writes=True)
 
     def work() -> Queued:
-        return request.memory.add_messages(scope, [body.message() for body in bodies])
+        messages = [each.message() for each in said]
+        return request.memory.add_messages(scope, messages, conversation=body.conversation)
 
     queued = await request.run(work)
     return QueuedAnswer(accepted=queued.accepted, queued=queued.queued, due=queued.due)

@@ -333,6 +333,8 @@ def read_episode(sent: JsonObject) -> EpisodicMemory:
 
 def _fields(sent: JsonObject, kind: type[AnyMemory], *, made: str) -> dict[str, Any]:
     filled = {"scope": sent.get("conversation_id"), "created_at": made, "updated_at": made} | sent
+    if "updated_at" not in sent:  # the raw form, where the scope has the name conversation_id
+        filled["conversation_id"] = sent.get("conversation")
     return {name: value for name, value in filled.items() if name in kind.model_fields}
 
 

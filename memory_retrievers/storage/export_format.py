@@ -54,7 +54,7 @@ class _AuditEntry(Line):
 
 
 FORMAT: Final = "memory-retrievers export"
-VERSION: Final = 4
+VERSION: Final = 5
 
 MOST_VALUES: Final = 5_000_000
 """Values in one line: the 5 of each message that waits in a scope, for a million messages; half a gigabyte, read."""
@@ -70,7 +70,7 @@ class Header(Line):
     """The first line."""
 
     format: Literal["memory-retrievers export"] = FORMAT
-    version: Literal[1, 2, 3, 4] = VERSION
+    version: Literal[1, 2, 3, 4, 5] = VERSION
     embedder_id: str | None
     dimension: Annotated[int, Field(ge=1)] | None
     probe: tuple[FiniteFloat, ...] | None
@@ -113,6 +113,7 @@ class _QueuedMessage(Line):
 
 class _Queue(Line):
     scope: str
+    conversation: ShortText | None = None
     messages: tuple[_QueuedMessage, ...]
     window_doubled: bool
     previous_summary: Text | None
@@ -164,6 +165,7 @@ def line_of(record: Record) -> JsonObject:
             return {
                 "type": "queue",
                 "scope": record.scope,
+                "conversation": record.conversation,
                 "messages": messages,
                 "window_doubled": record.window_doubled,
                 "previous_summary": record.previous_summary,
@@ -288,6 +290,7 @@ def parse_record(line: JsonObject, dimension: int | None) -> Record:
             queue = _Queue.model_validate(line)
             return StoredQueue(
                 scope=scopes.parse(queue.scope),
+                conversation=queue.conversation,
                 messages=tuple(
                     (each.id, Message(role=each.role, content=each.content, timestamp=each.timestamp))
                     for each in queue.messages

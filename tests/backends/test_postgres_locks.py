@@ -116,7 +116,7 @@ def test_what_a_transaction_reads_of_its_scope_nobody_changes_until_it_has_writt
             with ledger.transaction("a"):
                 number = ledger.conversations.state("a").messages
                 message = Message(role="user", content=str(number), timestamp=NOW)
-                ledger.conversations.append("a", [QueuedMessage(id=str(number), message=message)])
+                ledger.conversations.append("a", [QueuedMessage(id=str(number), message=message)], at=NOW)
 
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(count_up, ledgers * 3))
@@ -143,10 +143,10 @@ def test_a_scope_that_a_transaction_did_not_name_is_not_changed_in_it(ledgers):
     message = QueuedMessage(id="q1", message=Message(role="user", content="hi", timestamp=NOW))
     with ledger.transaction("a"):
         with pytest.raises(ConfigurationError, match="may only change the scopes that it was begun for"):
-            ledger.conversations.append("b", [message])
-        ledger.conversations.append("a", [message])
+            ledger.conversations.append("b", [message], at=NOW)
+        ledger.conversations.append("a", [message], at=NOW)
     with ledger.transaction():
-        ledger.conversations.append("c", [message])
+        ledger.conversations.append("c", [message], at=NOW)
     assert ledger.conversations.scopes() == ["a", "c"]
 
 

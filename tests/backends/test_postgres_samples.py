@@ -3,18 +3,18 @@
 import pytest
 
 from memory_retrievers import AgentMemory
-from memory_retrievers.backends.postgres import migrations
 from memory_retrievers.backends.postgres.samples import UNSAMPLED
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
 from memory_retrievers.backends.postgres.vectors import HNSWVectorIndex
 from memory_retrievers.backends.vectors import ExactVectorIndex
 from memory_retrievers.testing import HashEmbedder, inside
 
+from .postgres_first_schema import first_schema
 from .test_postgres_tenants import MARKER, fill
 
 pytestmark = pytest.mark.usefixtures("own_pools")
 
-KEPT = {"kind", "category", "tier", "content_type", "origin", "part", "role", "type"}
+KEPT = {"kind", "category", "tier", "content_type", "origin", "part", "role", "summary_by", "type"}
 """Texts of which there are a few, which the package chooses."""
 
 
@@ -56,11 +56,9 @@ def filled(memory):
 @pytest.fixture
 def of_first_schema(server, name, monkeypatch):
     """A database as the first schema made it, with samples of what stands in it."""
-    with monkeypatch.context() as older:
-        older.setattr(migrations, "MIGRATIONS", migrations.MIGRATIONS[:1])
-        with connected(server, name) as memory:
-            filled(memory)
-            server.run("ANALYZE", database=name)
+    with first_schema(monkeypatch), connected(server, name) as memory:
+        filled(memory)
+        server.run("ANALYZE", database=name)
 
 
 def test_no_values_of_texts_ids_and_vectors_are_kept(server, name):

@@ -202,7 +202,7 @@ def test_a_worker_that_is_overtaken_stores_nothing(pipeline, segmenter, said, pl
     pipeline._segmenter = Slow()
     pipeline.push("c", said(20))
     claim = pipeline.queue.claim("c")
-    assert pipeline._work("c", claim, drain_all=False).episodes == ()
+    assert pipeline._work(claim).episodes == ()
     stored = [plain.get(episode.id, scope="c") for episode in plain.list("c").memories]
     assert sorted(map(texts, stored)) == [numbers(0, 10), numbers(10, 20)]
     assert waiting(pipeline) == []

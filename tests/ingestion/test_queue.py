@@ -12,7 +12,8 @@ from memory_retrievers.testing import inside
 
 @pytest.fixture
 def queue(plain, clock):
-    return MessageQueue(inside(plain).ledger.conversations, settings=IngestionSettings(), clock=clock)
+    settings = IngestionSettings(idle_after=None)
+    return MessageQueue(inside(plain).ledger.conversations, settings=settings, clock=clock)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_a_claim_takes_a_window_however_much_is_queued(queue, said):
     queue.push("c", said(300))
     claim = queue.claim("c")
     assert [each.message.content for each in claim.messages] == [f"message number {n}" for n in range(20)]
-    assert not claim.is_all
+    assert not claim.ends
 
 
 def test_a_claim_of_what_is_not_due_takes_what_is_there(queue, said):
@@ -81,7 +82,7 @@ def test_a_claim_of_what_is_not_due_takes_what_is_there(queue, said):
     assert queue.claim("c") is None
     claim = queue.claim("c", whole=True)
     assert len(claim.messages) == 2
-    assert claim.is_all
+    assert claim.ends
     assert queue.claim("nobody", whole=True) is None
 
 
@@ -115,7 +116,9 @@ def test_a_claim_of_what_was_drained_since_it_was_looked_at_covers_what_is_left(
     def others_are_faster(scope, **asked):
         monkeypatch.setattr(conversations, "claim", claim)
         theirs = queue.claim(scope)
-        conversations.drain(scope, lease=theirs.lease, messages=15, previous_summary="tea")
+        conversations.drain(
+            scope, lease=theirs.lease, messages=[each.id for each in theirs.messages[:15]], previous_summary="tea"
+        )
         return claim(scope, **asked)
 
     monkeypatch.setattr(conversations, "claim", others_are_faster)
@@ -123,4 +126,26 @@ def test_a_claim_of_what_was_drained_since_it_was_looked_at_covers_what_is_left(
     assert conversations.state("c").previous_summary == "tea"
     whole = queue.claim("c", whole=True)
     assert len(whole.messages) == 5
-    assert whole.is_all
+    assert whole.ends
+
+
+def test_a_conversation_is_due_when_nobody_has_said_anything_for_half_an_hour(plain, clock):
+    conversations = inside(plain).ledger.conversations
+    queue = MessageQueue(conversations, settings=IngestionSettings(), clock=clock)
+    long_ago = Message(role="user", content="tea", timestamp=clock.now() - timedelta(days=9))
+    assert not queue.push("c", [long_ago], conversation="a").due  # it has only just arrived
+    clock.advance(minutes=20)
+    queue.push("c", [long_ago], conversation="b")
+    clock.advance(minutes=10)
+    assert queue.due_at(conversations.state("c", "b")) == clock.now() + timedelta(minutes=20)
+    assert queue.claim("c", "b") is None
+    claim = queue.claim("c", "a")
+    assert claim.ends
+    assert len(claim.messages) == 1
+
+
+def test_what_is_old_is_looked_at_once_unless_more_would_be_seen_the_next_time(queue, said, clock):
+    queue.push("c", said(20, start=clock.now() - timedelta(days=1)), conversation="a")
+    queue.push("c", said(21, start=clock.now() - timedelta(days=1)), conversation="b")
+    assert queue.claim("c", "a").is_last_look
+    assert not queue.claim("c", "b").is_last_look

@@ -38,14 +38,15 @@ def test_what_was_due_before_is_done_at_the_start(opened, said):
     until(lambda: opened.stats("c").episodes == 1)
 
 
-def test_a_queue_is_processed_when_it_has_waited_long_enough(opened, said, clock, monkeypatch):
+def test_a_conversation_is_ended_when_it_has_been_silent_long_enough(opened, said, clock, monkeypatch):
     monkeypatch.setattr(working, "LONGEST_SLEEP", 0.05)
     opened.start_worker()
     opened.add_messages("c", said(12, start=clock.now()))
     time.sleep(0.3)
     assert opened.stats("c").episodes == 0
-    clock.advance(hours=2, seconds=1)
-    until(lambda: opened.stats("c").episodes == 1)
+    clock.advance(minutes=30)
+    until(lambda: opened.stats("c").queued_messages == 0)
+    assert opened.stats("c").episodes == 2
 
 
 def test_there_is_one_worker_and_it_ends_with_the_memory(opened):

@@ -35,6 +35,17 @@ def test_messages_without_a_time_get_the_current_one_and_keep_their_order(client
     assert episode["messages"][0]["timestamp"] == "2026-03-01T09:00:00Z"
 
 
+def test_a_conversation_is_flushed_by_its_name_and_named_for_nothing_else(client):
+    for conversation in ("a", "b"):
+        body = of_alice(conversation=conversation, message=said(f"In {conversation}."))
+        assert client.post("/api/v0/add_message", json=body).json()["queued"] == 1
+    (episode,) = client.post("/api/v0/process", json=of_alice(conversation="b", flush=True)).json()["episodes"]
+    assert (episode["conversation_id"], episode["scope"]) == ("b", "user/alice")
+    assert error_of(client.post("/api/v0/process", json=of_alice(conversation="b"))) == (422, "ValidationError")
+    unnamed = of_alice(conversation=" ", message=said("tea"))
+    assert error_of(client.post("/api/v0/add_message", json=unnamed)) == (422, "ValidationError")
+
+
 def test_process_without_a_conversation_does_what_is_due_everywhere(client):
     for scope in ("user/alice", "user/carol"):
         messages = [said(f"Message {number}.", timestamp="2026-02-28T12:00:00Z") for number in range(6)]

@@ -97,7 +97,7 @@ def left_over(directory):
 
 def test_an_export_has_a_header_and_a_line_for_each_memory_and_review_in_order(exported):
     header, *rest = map(json.loads, lines(exported))
-    assert (header["format"], header["version"]) == ("memory-retrievers export", 4)
+    assert (header["format"], header["version"]) == ("memory-retrievers export", 5)
     assert (header["embedder_id"], header["dimension"]) == ("HashEmbedder", 256)
     assert (header["memories"], header["pending_reviews"]) == (3, 1)
     assert [(line["type"], line["scope"]) for line in rest] == [
@@ -235,7 +235,7 @@ def test_an_import_refuses_a_directory_that_is_in_use(exported, tmp_path):
     ("line", "fields", "error", "problem"),
     [
         (1, {"format": "something"}, ValidationError, "line 1: this is not a file that export wrote"),
-        (1, {"version": 5}, ConfigurationError, "line 1: a newer version .* wrote this file"),
+        (1, {"version": 6}, ConfigurationError, "line 1: a newer version .* wrote this file"),
         (1, {"version": "1"}, ValidationError, "line 1: version"),
         (1, {"memories": -1}, ValidationError, "line 1: memories"),
         (1, {"embedder_id": "other"}, EmbeddingMismatchError, "line 1: .*'other', not 'HashEmbedder'"),
@@ -383,6 +383,25 @@ def test_an_export_of_the_second_format_is_still_read(exported, tmp_path, clock)
     with AgentMemory.import_(old, into=tmp_path / "copy", embedder=HashEmbedder(), clock=clock) as copy:
         copy.export(tmp_path / "again.jsonl")
     assert (tmp_path / "again.jsonl").read_bytes() == exported.read_bytes()
+
+
+def test_an_export_of_the_fourth_format_knows_of_one_conversation_without_a_name(tmp_path, clock):
+    with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock) as memory:
+        memory.remember_episode(scope="c", id="e1", summary="A fox")
+        memory.add_messages("c", [Message(role="user", content="And a hare")])
+        memory.export(tmp_path / "new.jsonl")
+    header, episode, queue = map(json.loads, lines(tmp_path / "new.jsonl"))
+    header["version"] = 4
+    for line, names in ((episode, ("conversation_id", "summary_by")), (queue, ("conversation",))):
+        for name in names:
+            del line[name]
+    old = tmp_path / "old.jsonl"
+    old.write_text("".join(json.dumps(line) + "\n" for line in (header, episode, queue)), "utf-8")
+    with imported(old, tmp_path / "copy", clock=clock) as copy:
+        kept = copy.get("e1", scope="c")
+        assert (kept.conversation_id, kept.summary_by) == (None, "caller")
+        assert [message.content for message in copy.waiting("c")] == ["And a hare"]
+        assert len(copy.flush("c").episodes) == 1
 
 
 @pytest.mark.embedded("it opens the directory that an import has made")

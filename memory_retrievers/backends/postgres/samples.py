@@ -7,6 +7,7 @@ tables show what is rare. It also keeps one tenant from reading values of others
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from memory_retrievers.backends.postgres.connection import Connection
@@ -39,10 +40,18 @@ _OTHERS: Final = {
     "new_vectors": (("vector", "vector"),),
     "adopted": (("digest", "bytea"),),
 }
-_COLUMNS: Final = {
+_FIRST: Final = {
     table: (*((column, _TEXT) for column in _TEXTS.get(table, ())), *_OTHERS.get(table, ()))
     for table in {**_TEXTS, **_OTHERS}
 }
+"""Those that there were when this was decided; what has been added since is below."""
+
+_CONVERSATIONS: Final = {
+    "memories": (("conversation_id", _TEXT),),
+    "queued_messages": (("conversation", _TEXT), ("vector", "vector")),
+    "queues": (("conversation", _TEXT),),
+}
+_COLUMNS: Final = {table: (*columns, *_CONVERSATIONS.get(table, ())) for table, columns in _FIRST.items()}
 _CATALOGS: Final = ("pg_statistic", "pg_statistic_ext_data")
 
 UNSAMPLED: Final = {table: tuple(column for column, _ in columns) for table, columns in _COLUMNS.items()}
@@ -54,14 +63,19 @@ _INDEXES: Final = """DO $unsample$ DECLARE name text; BEGIN
     LOOP EXECUTE format('ALTER INDEX %s ALTER COLUMN 1 SET STATISTICS 0', name); END LOOP;
 END $unsample$"""
 
-UNSAMPLE: Final[tuple[str, ...]] = (
-    *(
-        f"ALTER TABLE {table} {', '.join(f'ALTER COLUMN {column} SET STATISTICS 0' for column in columns)}"
-        for table, columns in UNSAMPLED.items()
-    ),
-    _INDEXES,
-)
+
+def _unsampled(columns: Mapping[str, Sequence[tuple[str, str]]]) -> tuple[str, ...]:
+    return tuple(
+        f"ALTER TABLE {table} {', '.join(f'ALTER COLUMN {name} SET STATISTICS 0' for name, _ in named)}"
+        for table, named in columns.items()
+    )
+
+
+UNSAMPLE: Final[tuple[str, ...]] = (*_unsampled(_FIRST), _INDEXES)
 """Statements that keep ANALYZE from taking samples; those that it has taken are there until they are cleared."""
+
+UNSAMPLE_CONVERSATIONS: Final = _unsampled(_CONVERSATIONS)
+"""The same for the columns that conversations got later."""
 
 _SAMPLED: Final = """
     WITH parts AS (SELECT CAST(? AS regclass) AS relid UNION SELECT relid FROM pg_partition_tree(CAST(? AS regclass)))
@@ -85,7 +99,7 @@ def clear(connection: Connection) -> None:
         connection.run(
             f"ALTER TABLE {table} {', '.join(f'ALTER COLUMN {name} TYPE {type_}' for name, type_ in columns)}"
         )
-    connection.run(";".join(UNSAMPLE))
+    connection.run(";".join((*_unsampled(_COLUMNS), _INDEXES)))
 
 
 def compact(connection: Connection) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from memory_retrievers.backends.postgres.guards import GUARDS
-from memory_retrievers.backends.postgres.samples import UNSAMPLE
+from memory_retrievers.backends.postgres.samples import UNSAMPLE, UNSAMPLE_CONVERSATIONS
 from memory_retrievers.backends.postgres.triggers import TRIGGERS
 
 PARTITIONS: Final = 8
@@ -255,8 +255,28 @@ _POLICIES: Final = (
     *(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY" for table in ("adopted", "unwritten", "outbox", "projection")),
 )
 
+_KEYED_CONVERSATIONS: Final = (
+    # A queue is that of a conversation of a scope; one without a name has an empty one.
+    f"ALTER TABLE queued_messages ADD COLUMN conversation {_TEXT} NOT NULL DEFAULT ''",
+    # What is queued is found before it is part of an episode: the vector of what is said, once somebody has made it.
+    "ALTER TABLE queued_messages ADD COLUMN vector vector",
+    "CREATE INDEX queued_messages_by_conversation ON queued_messages (scope_id, conversation, row)",
+    f"ALTER TABLE queues ADD COLUMN conversation {_TEXT} NOT NULL DEFAULT ''",
+    "ALTER TABLE queues DROP CONSTRAINT queues_pkey",
+    "ALTER TABLE queues ADD PRIMARY KEY (scope_id, conversation)",
+    "ALTER TABLE queues ADD COLUMN heard_at bigint",
+    """DELETE FROM queues WHERE NOT EXISTS (SELECT FROM queued_messages m WHERE m.scope_id = queues.scope_id)""",
+    """UPDATE queues SET fence = NULL, fenced_messages = NULL, fenced_at = NULL,
+        heard_at = (SELECT max(timestamp) FROM queued_messages m WHERE m.scope_id = queues.scope_id)""",
+    "ALTER TABLE queues ALTER COLUMN heard_at SET NOT NULL",
+    f"ALTER TABLE memories ADD COLUMN conversation_id {_TEXT}",
+    f"ALTER TABLE memories ADD COLUMN summary_by {_TEXT} NOT NULL DEFAULT 'caller'",
+    *UNSAMPLE_CONVERSATIONS,
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (*_TABLES, *_INDEXES, *TRIGGERS, *_POLICIES),
     (*GUARDS, *UNSAMPLE),
+    _KEYED_CONVERSATIONS,
 )
 """Schema version n is what the first n migrations make; the database keeps it in the table ``schema_version``."""

@@ -36,7 +36,8 @@ _SCOPES: Final = """
 _COUNTED: Final = {
     "memories": f"count(*) FROM memories WHERE scope_id IN ({_SCOPES})",
     "pending_reviews": f"count(*) FROM pending_reviews WHERE scope_id IN ({_SCOPES})",
-    "queues": f"count(DISTINCT scope_id) FROM queued_messages WHERE scope_id IN ({_SCOPES})",
+    "queues": f"""count(*) FROM (SELECT DISTINCT scope_id, conversation FROM queued_messages
+        WHERE scope_id IN ({_SCOPES})) AS queued""",
     "associations": f"count(*) {management.BETWEEN.format(scopes=_SCOPES)}",
     "audit": f"count(*) {management.OF_SCOPES.format(scopes=_SCOPES)}",
     "characters": f"count(*) FROM characters WHERE scope_id IN ({_SCOPES})",
@@ -142,20 +143,31 @@ def _reviews(connection: Connection, asked: dict[str, str | None]) -> Iterator[P
 
 def _queues(connection: Connection, asked: dict[str, str | None]) -> Iterator[StoredQueue]:
     waiting = connection.execute(
-        f"""SELECT s.id, s.scope, q.window_doubled, q.previous_summary FROM scopes s JOIN queues q ON q.scope_id = s.id
-        WHERE s.id IN ({_SCOPES}) AND EXISTS (SELECT 1 FROM queued_messages WHERE scope_id = s.id) ORDER BY s.scope""",
+        f"""SELECT s.id, s.scope, q.conversation, q.window_doubled, q.previous_summary
+        FROM scopes s JOIN queues q ON q.scope_id = s.id
+        WHERE s.id IN ({_SCOPES}) AND EXISTS (SELECT 1 FROM queued_messages m
+            WHERE m.scope_id = s.id AND m.conversation = q.conversation)
+        ORDER BY s.scope, q.conversation""",
         asked,
     )
-    for scope_id, scope, doubled, summary in waiting:
+    for scope_id, scope, conversation, doubled, summary in waiting:
         messages = connection.execute(
-            "SELECT id, role, content, timestamp FROM queued_messages WHERE scope_id = ? ORDER BY row", (scope_id,)
+            """SELECT id, role, content, timestamp FROM queued_messages WHERE scope_id = ? AND conversation = ?
+            ORDER BY row""",
+            (scope_id, conversation),
         )
         with readable(f"what waits in scope {scope!r} to become an episode"):
             queued = tuple(
                 (its_id, Message(role=role, content=content, timestamp=moment(timestamp)))
                 for its_id, role, content, timestamp in messages
             )
-        yield StoredQueue(scope=scope, messages=queued, window_doubled=bool(doubled), previous_summary=summary)
+        yield StoredQueue(
+            scope=scope,
+            conversation=conversation or None,
+            messages=queued,
+            window_doubled=bool(doubled),
+            previous_summary=summary,
+        )
 
 
 def all_rows(connection: Connection) -> Iterator[list[int]]:

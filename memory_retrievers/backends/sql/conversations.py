@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from memory_retrievers.backends.sql import removal
-from memory_retrievers.backends.sql.connection import Database, one
+from memory_retrievers.backends.sql.connection import Connection, Database, one
 from memory_retrievers.backends.sql.memories import scope_id_of
 from memory_retrievers.backends.sql.rows import decode_messages, encode_messages, encode_time, readable
 from memory_retrievers.models import MemoryKey
@@ -17,11 +17,25 @@ from memory_retrievers.models.messages import Message
 from memory_retrievers.models.storage import QueuedMessage, QueueState, ReviewJob
 
 _OF_SCOPE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
+_OF_QUEUE: Final = f"{_OF_SCOPE} AND conversation = :conversation"
 _FREE: Final = "fence = NULL, fenced_messages = NULL, fenced_at = NULL"
+_HEARD: Final = """
+    INSERT INTO queues (scope_id, conversation, heard_at) VALUES (?, ?, ?)
+    ON CONFLICT (scope_id, conversation) DO UPDATE SET heard_at = excluded.heard_at
+"""
+_STATE: Final = """
+    SELECT s.scope, q.conversation, q.heard_at, q.fenced_at, q.window_doubled, q.previous_summary,
+        (SELECT count(*) FROM queued_messages m WHERE m.scope_id = q.scope_id AND m.conversation = q.conversation),
+        (SELECT m.timestamp FROM queued_messages m WHERE m.scope_id = q.scope_id AND m.conversation = q.conversation
+            ORDER BY m.row LIMIT 1)
+    FROM queues q JOIN scopes s ON s.id = q.scope_id
+"""
 
 
 class SQLConversations:
-    """Queued messages by scope, and leases that keep two workers off the same queue.
+    """Queued messages by scope and conversation, and leases that keep two workers off the same queue.
+
+    A conversation without a name is None, and an empty text in the tables.
 
     Args:
         database: Where they are.
@@ -30,61 +44,96 @@ class SQLConversations:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def append(self, scope: str, messages: Sequence[QueuedMessage]) -> None:
-        """Append messages to the queue."""
+    def append(
+        self, scope: str, messages: Sequence[QueuedMessage], *, conversation: str | None = None, at: datetime
+    ) -> None:
+        """Append messages to the queue of a conversation.
+
+        Args:
+            scope: Scope of the queue.
+            messages: The messages.
+            conversation: The conversation.
+            at: When they arrived.
+        """
         if not messages:
             return
+        key = conversation or ""
         with self._database.write(scope) as connection:
             scope_id = scope_id_of(connection, scope)
-            connection.execute("INSERT INTO queues (scope_id) VALUES (?) ON CONFLICT DO NOTHING", (scope_id,))
+            connection.execute(_HEARD, (scope_id, key, encode_time(at)))
             connection.executemany(
-                "INSERT INTO queued_messages (scope_id, id, role, content, timestamp) VALUES (?, ?, ?, ?, ?)",
+                """INSERT INTO queued_messages (scope_id, conversation, id, role, content, timestamp)
+                VALUES (?, ?, ?, ?, ?, ?)""",
                 [
-                    (scope_id, each.id, each.message.role, each.message.content, encode_time(each.message.timestamp))
+                    (
+                        scope_id,
+                        key,
+                        each.id,
+                        each.message.role,
+                        each.message.content,
+                        encode_time(each.message.timestamp),
+                    )
                     for each in messages
                 ],
             )
 
     def restore(self, queue: StoredQueue) -> None:
-        """Restore a queue as it was exported from another store."""
+        """Restore a queue as it was exported from another store; it was heard last when its last message was said."""
+        queued = [QueuedMessage(id=its_id, message=message) for its_id, message in queue.messages]
+        times = [message.timestamp for _, message in queue.messages if message.timestamp is not None]
+        if not times:
+            return
         with self._database.write(queue.scope) as connection:
-            self.append(queue.scope, [QueuedMessage(id=its_id, message=message) for its_id, message in queue.messages])
+            self.append(queue.scope, queued, conversation=queue.conversation, at=max(times))
             connection.execute(
-                f"UPDATE queues SET window_doubled = :doubled, previous_summary = :summary WHERE {_OF_SCOPE}",
-                {"scope": queue.scope, "doubled": queue.window_doubled, "summary": queue.previous_summary},
+                f"UPDATE queues SET window_doubled = :doubled, previous_summary = :summary WHERE {_OF_QUEUE}",
+                {
+                    **_key(queue.scope, queue.conversation),
+                    "doubled": queue.window_doubled,
+                    "summary": queue.previous_summary,
+                },
             )
 
-    def state(self, scope: str) -> QueueState:
-        """Return the state of the scope's queue."""
-        values = {"scope": scope}
-        with self._database.read(snapshot=True) as connection:
-            count = one(connection, f"SELECT count(*) FROM queued_messages WHERE {_OF_SCOPE}", values)
-            first_at = one(
-                connection, f"SELECT timestamp FROM queued_messages WHERE {_OF_SCOPE} ORDER BY row LIMIT 1", values
-            )
-            queue = connection.execute(
-                f"SELECT fenced_at, window_doubled, previous_summary FROM queues WHERE {_OF_SCOPE}", values
+    def state(self, scope: str, conversation: str | None = None) -> QueueState:
+        """Return the state of a conversation's queue."""
+        with self._database.read() as connection:
+            row = connection.execute(
+                f"{_STATE} WHERE s.scope = :scope AND q.conversation = :conversation", _key(scope, conversation)
             ).fetchone()
-        leased_at, doubled, previous_summary = queue or (None, 0, None)
-        return QueueState(
-            messages=count,
-            first_at=None if first_at is None else moment(first_at),
-            leased_at=None if leased_at is None else moment(leased_at),
-            window_doubled=bool(doubled),
-            previous_summary=previous_summary,
-        )
+        return QueueState() if row is None else _state(*row[2:])
 
-    def head(self, scope: str, *, limit: int) -> list[QueuedMessage]:
-        """Return the first messages of the queue, in order of arrival."""
+    def states(self, scope: str | None = None) -> dict[tuple[str, str | None], QueueState]:
+        """Return the states of all queues that hold messages, by scope and conversation, sorted.
+
+        Args:
+            scope: Only those of this scope; None lists all.
+        """
+        with self._database.read() as connection:
+            rows = connection.execute(
+                f"""{_STATE} WHERE (CAST(:scope AS TEXT) IS NULL OR s.scope = :scope)
+                ORDER BY s.scope, q.conversation""",
+                {"scope": scope},
+            ).fetchall()
+        states = {(its_scope, conversation or None): _state(*row) for its_scope, conversation, *row in rows}
+        return {key: state for key, state in states.items() if state.messages}
+
+    def head(self, scope: str, *, conversation: str | None = None, limit: int) -> list[QueuedMessage]:
+        """Return the first messages of a conversation's queue, in order of arrival."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                f"SELECT id, role, content, timestamp FROM queued_messages WHERE {_OF_QUEUE} ORDER BY row LIMIT :limit",
+                {**_key(scope, conversation), "limit": limit},
+            ).fetchall()
+        return list(map(_queued, rows))
+
+    def waiting(self, scope: str, *, limit: int) -> list[QueuedMessage]:
+        """Return the first queued messages of all conversations of a scope, in order of arrival."""
         with self._database.read() as connection:
             rows = connection.execute(
                 f"SELECT id, role, content, timestamp FROM queued_messages WHERE {_OF_SCOPE} ORDER BY row LIMIT :limit",
                 {"scope": scope, "limit": limit},
             ).fetchall()
-        return [
-            QueuedMessage(id=its_id, message=Message(role=role, content=content, timestamp=moment(timestamp)))
-            for its_id, role, content, timestamp in rows
-        ]
+        return list(map(_queued, rows))
 
     def scopes(self) -> list[str]:
         """List the scopes with queued messages or review jobs, sorted."""
@@ -95,11 +144,21 @@ class SQLConversations:
             )
             return [scope for (scope,) in rows]
 
-    def claim(self, scope: str, *, lease: str, messages: int, at: datetime, expired: datetime) -> bool:
-        """Take a lease on the first messages of the queue, unless a newer lease is held.
+    def claim(
+        self,
+        scope: str,
+        *,
+        conversation: str | None = None,
+        lease: str,
+        messages: int,
+        at: datetime,
+        expired: datetime,
+    ) -> bool:
+        """Take a lease on the first messages of a queue, unless a newer lease is held.
 
         Args:
             scope: Scope of the queue.
+            conversation: Conversation of the queue.
             lease: Token that identifies it.
             messages: Number of messages the lease covers, from the head of the queue.
             at: Time at which the lease is taken.
@@ -111,9 +170,9 @@ class SQLConversations:
         with self._database.write(scope) as connection:
             claimed = connection.execute(
                 f"""UPDATE queues SET fence = :lease, fenced_messages = :messages, fenced_at = :at
-                WHERE {_OF_SCOPE} AND (fence IS NULL OR fenced_at < :expired)""",
+                WHERE {_OF_QUEUE} AND (fence IS NULL OR fenced_at < :expired)""",
                 {
-                    "scope": scope,
+                    **_key(scope, conversation),
                     "lease": lease,
                     "messages": messages,
                     "at": encode_time(at),
@@ -122,11 +181,14 @@ class SQLConversations:
             )
             return bool(claimed.rowcount)
 
-    def release(self, scope: str, *, lease: str, window_doubled: bool | None = None) -> bool:
+    def release(
+        self, scope: str, *, conversation: str | None = None, lease: str, window_doubled: bool | None = None
+    ) -> bool:
         """End a lease and leave the messages in the queue.
 
         Args:
             scope: Scope of the queue.
+            conversation: Conversation of the queue.
             lease: Token that identifies it.
             window_doubled: Whether the last look saw a single topic; None keeps the stored value.
 
@@ -136,37 +198,49 @@ class SQLConversations:
         with self._database.write(scope) as connection:
             released = connection.execute(
                 f"""UPDATE queues SET {_FREE}, window_doubled = coalesce(:doubled, window_doubled)
-                WHERE {_OF_SCOPE} AND fence = :lease""",
-                {"scope": scope, "lease": lease, "doubled": window_doubled},
+                WHERE {_OF_QUEUE} AND fence = :lease""",
+                {**_key(scope, conversation), "lease": lease, "doubled": window_doubled},
             )
             return bool(released.rowcount)
 
-    def drain(self, scope: str, *, lease: str, messages: int, previous_summary: str | None) -> bool:
-        """Remove the leased messages from the queue, end the lease, and reset the window.
+    def drain(
+        self,
+        scope: str,
+        *,
+        conversation: str | None = None,
+        lease: str,
+        messages: Sequence[str],
+        previous_summary: str | None,
+    ) -> bool:
+        """Remove leased messages from the queue, end the lease, and reset the window.
 
         Args:
             scope: Scope of the queue.
+            conversation: Conversation of the queue.
             lease: Token that identifies it.
-            messages: Number of messages to remove, from the head of the queue.
+            messages: Ids of the messages to remove.
             previous_summary: Summary of the last episode, if the queue continues it; None otherwise.
 
         Returns:
-            False, with nothing done, if the lease no longer exists.
+            False if the lease no longer exists, with nothing done, or one of the messages, with the transaction to be
+            undone.
         """
+        key = _key(scope, conversation)
         with self._database.write(scope) as connection:
             drained = connection.execute(
                 f"""UPDATE queues SET {_FREE}, window_doubled = FALSE, previous_summary = :summary
-                WHERE {_OF_SCOPE} AND fence = :lease""",
-                {"scope": scope, "lease": lease, "summary": previous_summary},
+                WHERE {_OF_QUEUE} AND fence = :lease""",
+                {**key, "lease": lease, "summary": previous_summary},
             )
             if not drained.rowcount:
                 return False
-            connection.execute(
-                f"""DELETE FROM queued_messages WHERE row IN
-                (SELECT row FROM queued_messages WHERE {_OF_SCOPE} ORDER BY row LIMIT :messages)""",
-                {"scope": scope, "messages": messages},
-            )
-            return True
+            dialect = connection.dialect
+            removed = connection.execute(
+                f"DELETE FROM queued_messages WHERE {_OF_QUEUE} AND {dialect.among('id', ':ids')}",
+                {**key, "ids": dialect.listed(messages)},
+            ).rowcount
+            _delete_empty(connection, key)
+            return removed == len(messages)
 
     def release_stale_leases(self) -> None:
         """End all leases, because their holders no longer run."""
@@ -237,3 +311,34 @@ class SQLConversations:
                 WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?)""",
                 [(key.scope, key.id) for key in keys],
             )
+
+
+def _key(scope: str, conversation: str | None) -> dict[str, object]:
+    return {"scope": scope, "conversation": conversation or ""}
+
+
+def _delete_empty(connection: Connection, key: Mapping[str, object]) -> None:
+    """Delete the row of a queue in which no message is left, so that conversations that have ended leave nothing."""
+    connection.execute(
+        f"""DELETE FROM queues WHERE {_OF_QUEUE} AND NOT EXISTS (SELECT 1 FROM queued_messages m
+        WHERE m.scope_id = queues.scope_id AND m.conversation = queues.conversation)""",
+        key,
+    )
+
+
+def _queued(row: Sequence[Any]) -> QueuedMessage:
+    its_id, role, content, timestamp = row
+    return QueuedMessage(id=its_id, message=Message(role=role, content=content, timestamp=moment(timestamp)))
+
+
+def _state(  # noqa: PLR0917 - the columns of a row
+    heard_at: int, leased_at: int | None, doubled: bool, summary: str | None, messages: int, first_at: int | None
+) -> QueueState:
+    return QueueState(
+        messages=messages,
+        first_at=None if first_at is None else moment(first_at),
+        heard_at=None if not messages else moment(heard_at),
+        leased_at=None if leased_at is None else moment(leased_at),
+        window_doubled=bool(doubled),
+        previous_summary=summary,
+    )

@@ -21,6 +21,7 @@ from memory_retrievers.models import (
     Kind,
     Origin,
     SemanticMemory,
+    SummaryBy,
     Tier,
 )
 from memory_retrievers.models.fields import microseconds, moment
@@ -112,6 +113,8 @@ _EPISODIC: Final[dict[str, _Decode | None]] = {
     "title": None,
     "is_flashbulb": bool,
     "scene": _decode_scene,
+    "conversation_id": None,
+    "summary_by": _word(SummaryBy),
 }
 _SEMANTIC: Final[dict[str, _Decode | None]] = {
     **_BASE,

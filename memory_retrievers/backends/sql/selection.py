@@ -57,6 +57,7 @@ def narrowing(dialect: Dialect, selection: Selection) -> list[str]:
         "m.created_at >= :created_after": selection.created_after is not None,
         "m.created_at <= :created_before": selection.created_before is not None,
         dialect.among("m.id", ":ids"): selection.ids is not None,
+        "(m.conversation_id IS NULL OR m.conversation_id != :conversation)": selection.exclude_conversation is not None,
     }
     asked |= {f":tag_{number} IN ({dialect.items('m.tags')})": True for number in range(len(selection.tags))}
     return [condition for condition, is_asked in asked.items() if is_asked]
@@ -100,6 +101,7 @@ def parameters(dialect: Dialect, selection: Selection) -> dict[str, object]:
         "content_type": selection.content_type,
         "created_after": encode_time(selection.created_after),
         "created_before": encode_time(selection.created_before),
+        "conversation": selection.exclude_conversation,
         "ids": None if selection.ids is None else dialect.listed(selection.ids),
         **{f"tag_{number}": tag for number, tag in enumerate(selection.tags)},
         **_origins(selection),

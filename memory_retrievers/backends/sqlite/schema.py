@@ -227,15 +227,18 @@ _MANAGEMENT: Final = (
         UPDATE scopes SET version = version + 1 WHERE id IN (OLD.scope_id, NEW.scope_id); END""",
 )
 
-_TRACES: Final = (
-    # The queue remembers what the episode before it said: as long as that episode says so, and no longer.
-    """CREATE TRIGGER summary_removed AFTER DELETE ON memories WHEN OLD.kind = 'episodic' BEGIN
+# The queue remembers what the episode before it said: as long as that episode says so, and no longer.
+_SUMMARY_REMOVED: Final = """CREATE TRIGGER summary_removed AFTER DELETE ON memories WHEN OLD.kind = 'episodic' BEGIN
         UPDATE queues SET previous_summary = NULL
-        WHERE scope_id = OLD.scope_id AND previous_summary = OLD.content; END""",
-    """CREATE TRIGGER summary_changed AFTER UPDATE OF content, scope_id ON memories
+        WHERE scope_id = OLD.scope_id AND previous_summary = OLD.content; END"""
+_SUMMARY_CHANGED: Final = """CREATE TRIGGER summary_changed AFTER UPDATE OF content, scope_id ON memories
         WHEN OLD.kind = 'episodic' AND (NEW.content, NEW.scope_id) IS NOT (OLD.content, OLD.scope_id) BEGIN
         UPDATE queues SET previous_summary = NULL
-        WHERE scope_id = OLD.scope_id AND previous_summary = OLD.content; END""",
+        WHERE scope_id = OLD.scope_id AND previous_summary = OLD.content; END"""
+
+_TRACES: Final = (
+    _SUMMARY_REMOVED,
+    _SUMMARY_CHANGED,
     # A row of a collection may name the scope of its memory.
     f"""CREATE TRIGGER unwritten_move AFTER UPDATE OF scope_id ON memories
         WHEN NEW.scope_id IS NOT OLD.scope_id AND {_WRITES_THROUGH} BEGIN
@@ -268,6 +271,38 @@ _TURNS: Final = (
         INSERT INTO unwritten (memory) VALUES (NEW.memory); END""",
 )
 
+_KEYED_CONVERSATIONS: Final = (
+    # A queue is that of a conversation of a scope; one without a name has an empty one.
+    "ALTER TABLE queued_messages ADD COLUMN conversation TEXT NOT NULL DEFAULT ''",
+    # What is queued is found before it is part of an episode: the vector of what is said, once somebody has made it.
+    "ALTER TABLE queued_messages ADD COLUMN vector BLOB",
+    "DROP INDEX queued_messages_by_scope",
+    "CREATE INDEX queued_messages_by_conversation ON queued_messages (scope_id, conversation, row)",
+    # These name the table, which gets another key.
+    "DROP TRIGGER summary_removed",
+    "DROP TRIGGER summary_changed",
+    "ALTER TABLE queues RENAME TO queues_of_scopes",
+    """CREATE TABLE queues (
+        scope_id INTEGER NOT NULL REFERENCES scopes (id) ON DELETE CASCADE,
+        conversation TEXT NOT NULL,
+        fence TEXT,
+        fenced_messages INTEGER,
+        fenced_at INTEGER,
+        heard_at INTEGER NOT NULL,
+        window_doubled INTEGER NOT NULL DEFAULT 0,
+        previous_summary TEXT,
+        PRIMARY KEY (scope_id, conversation)
+    )""",
+    """INSERT INTO queues (scope_id, conversation, heard_at, window_doubled, previous_summary)
+        SELECT q.scope_id, '', max(m.timestamp), q.window_doubled, q.previous_summary
+        FROM queues_of_scopes q JOIN queued_messages m ON m.scope_id = q.scope_id GROUP BY q.scope_id""",
+    "DROP TABLE queues_of_scopes",
+    _SUMMARY_REMOVED,
+    _SUMMARY_CHANGED,
+    "ALTER TABLE memories ADD COLUMN conversation_id TEXT",
+    "ALTER TABLE memories ADD COLUMN summary_by TEXT NOT NULL DEFAULT 'caller'",
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST,
     _PROJECTION,
@@ -276,6 +311,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _TRACES,
     _SCENES,
     _TURNS,
+    _KEYED_CONVERSATIONS,
 )
 """Schema version n is what the first n migrations make; the file keeps it in ``PRAGMA user_version``."""
 

@@ -36,22 +36,22 @@ class ConversationsContract:
     """Queues, leases and review jobs."""
 
     def test_messages_wait_in_the_order_they_came(self, ledger: SQLLedger) -> None:
-        ledger.conversations.append(SCOPE, _messages(2))
-        ledger.conversations.append(SCOPE, _messages(3, first=2))
+        ledger.conversations.append(SCOPE, _messages(2), at=NOW)
+        ledger.conversations.append(SCOPE, _messages(3, first=2), at=NOW)
         assert ledger.conversations.head(SCOPE, limit=4) == _messages(4)
-        assert ledger.conversations.state(SCOPE) == QueueState(messages=5, first_at=NOW)
+        assert ledger.conversations.state(SCOPE) == QueueState(messages=5, first_at=NOW, heard_at=NOW)
         assert ledger.conversations.scopes() == [SCOPE]
         assert ledger.statistics(SCOPE).queued_messages == 5
 
     def test_an_unknown_scope_has_an_empty_queue(self, ledger: SQLLedger) -> None:
         assert ledger.conversations.state("nobody") == QueueState()
         assert ledger.conversations.head("nobody", limit=5) == []
-        ledger.conversations.append("nobody", [])
+        ledger.conversations.append("nobody", [], at=NOW)
         assert ledger.conversations.scopes() == []
 
     def test_the_queues_of_other_scopes_make_no_difference(self, ledger: SQLLedger) -> None:
         for number, scope in enumerate(ALIKE):
-            ledger.conversations.append(scope, _messages(2, first=10 * number))
+            ledger.conversations.append(scope, _messages(2, first=10 * number), at=NOW)
         assert {scope: _ids(ledger, scope) for scope in ALIKE} == {
             scope: [f"m{10 * number}", f"m{10 * number + 1}"] for number, scope in enumerate(ALIKE)
         }
@@ -63,8 +63,33 @@ class ConversationsContract:
             assert [other for other in others if ledger.conversations.state(other).leased_at] == [], scope
             assert ledger.conversations.release(scope, lease="a"), scope
 
+    def test_the_conversations_of_a_scope_have_a_queue_each(self, ledger: SQLLedger) -> None:
+        conversations, minutes = ledger.conversations, timedelta(minutes=1)
+        for number, name in enumerate((None, "a", "b")):
+            conversations.append(SCOPE, _messages(2, first=2 * number), conversation=name, at=NOW + number * minutes)
+        assert [name for _, name in conversations.states()] == [None, "a", "b"]
+        assert conversations.states(SCOPE) == conversations.states()
+        assert conversations.states("user/2") == {}
+        assert conversations.state(SCOPE, "b").heard_at == NOW + 2 * minutes
+        assert [each.id for each in conversations.head(SCOPE, conversation="a", limit=9)] == ["m2", "m3"]
+        assert [each.id for each in conversations.waiting(SCOPE, limit=5)] == ["m0", "m1", "m2", "m3", "m4"]
+        for name in ("a", "b"):
+            assert conversations.claim(SCOPE, conversation=name, lease=name, messages=2, at=NOW, expired=NOW)
+        assert conversations.state(SCOPE).leased_at is None
+        assert conversations.release(SCOPE, conversation="b", lease="b", window_doubled=True)
+        assert [state.window_doubled for state in conversations.states().values()] == [False, False, True]
+        asked = {"conversation": "a", "previous_summary": None}
+        assert not conversations.drain(SCOPE, lease="b", messages=["m2", "m3"], **asked)
+        assert conversations.drain(SCOPE, lease="a", messages=["m2", "m3"], **asked)
+        assert [name for _, name in conversations.states()] == [None, "b"]
+
+    def test_a_message_that_is_gone_is_not_drained_with_the_others(self, ledger: SQLLedger) -> None:
+        ledger.conversations.append(SCOPE, _messages(5), at=NOW)
+        _claim(ledger)
+        assert not ledger.conversations.drain(SCOPE, lease="mine", messages=["m0", "m9"], previous_summary=None)
+
     def test_one_claim_wins(self, ledger: SQLLedger) -> None:
-        ledger.conversations.append(SCOPE, _messages(5))
+        ledger.conversations.append(SCOPE, _messages(5), at=NOW)
         won = at_once(lambda number: _claim(ledger, f"worker {number}"))
         assert won.count(True) == 1
         assert ledger.conversations.state(SCOPE).leased_at == NOW
@@ -74,12 +99,12 @@ class ConversationsContract:
 
     @pytest.mark.parametrize(("minutes", "again"), [(0, False), (120, False), (120.001, True), (999, True)])
     def test_a_lease_holds_for_its_time(self, ledger: SQLLedger, minutes: float, again: bool) -> None:
-        ledger.conversations.append(SCOPE, _messages(5))
+        ledger.conversations.append(SCOPE, _messages(5), at=NOW)
         assert _claim(ledger)
         assert _claim(ledger, "second", at=NOW + timedelta(minutes=minutes)) is again
 
     def test_a_lease_is_released_by_its_holder_alone(self, ledger: SQLLedger) -> None:
-        ledger.conversations.append(SCOPE, _messages(5))
+        ledger.conversations.append(SCOPE, _messages(5), at=NOW)
         _claim(ledger)
         assert not ledger.conversations.release(SCOPE, lease="not mine")
         assert ledger.conversations.release(SCOPE, lease="mine", window_doubled=True)
@@ -90,44 +115,52 @@ class ConversationsContract:
         assert ledger.conversations.state(SCOPE).window_doubled
 
     def test_draining_takes_the_first_messages_and_starts_over(self, ledger: SQLLedger) -> None:
-        ledger.conversations.append(SCOPE, _messages(5))
+        ledger.conversations.append(SCOPE, _messages(5), at=NOW)
         _claim(ledger)
-        ledger.conversations.append(SCOPE, _messages(2, first=5))
-        assert ledger.conversations.drain(SCOPE, lease="mine", messages=3, previous_summary="Tea.")
+        ledger.conversations.append(SCOPE, _messages(2, first=5), at=NOW)
+        assert ledger.conversations.drain(SCOPE, lease="mine", messages=["m0", "m1", "m2"], previous_summary="Tea.")
         assert _ids(ledger) == ["m3", "m4", "m5", "m6"]
         assert ledger.conversations.state(SCOPE) == QueueState(
-            messages=4, first_at=NOW + timedelta(minutes=3), previous_summary="Tea."
+            messages=4, first_at=NOW + timedelta(minutes=3), heard_at=NOW, previous_summary="Tea."
         )
 
     def test_a_lease_that_is_gone_drains_nothing(self, ledger: SQLLedger) -> None:
-        ledger.conversations.append(SCOPE, _messages(5))
+        ledger.conversations.append(SCOPE, _messages(5), at=NOW)
         _claim(ledger)
         _claim(ledger, "later", at=NOW + timedelta(hours=3))
-        assert not ledger.conversations.drain(SCOPE, lease="mine", messages=5, previous_summary=None)
+        assert not ledger.conversations.drain(SCOPE, lease="mine", messages=_ids(ledger), previous_summary=None)
         assert len(_ids(ledger)) == 5
-        assert ledger.conversations.drain(SCOPE, lease="later", messages=5, previous_summary=None)
+        assert ledger.conversations.drain(SCOPE, lease="later", messages=_ids(ledger), previous_summary=None)
         assert _ids(ledger) == []
 
     def test_stale_leases_are_all_released(self, ledger: SQLLedger) -> None:
-        ledger.conversations.append(SCOPE, _messages(5))
+        ledger.conversations.append(SCOPE, _messages(5), at=NOW)
         _claim(ledger)
         ledger.conversations.release_stale_leases()
         assert ledger.conversations.state(SCOPE).leased_at is None
-        assert not ledger.conversations.drain(SCOPE, lease="mine", messages=5, previous_summary=None)
+        assert not ledger.conversations.drain(SCOPE, lease="mine", messages=_ids(ledger), previous_summary=None)
 
     def test_what_is_undone_waits_as_before(self, ledger: SQLLedger) -> None:
-        ledger.conversations.append(SCOPE, _messages(5))
+        ledger.conversations.append(SCOPE, _messages(5), at=NOW)
         _claim(ledger)
 
         def fail() -> None:
             with ledger.transaction():
-                assert ledger.conversations.drain(SCOPE, lease="mine", messages=5, previous_summary=None)
+                assert ledger.conversations.drain(SCOPE, lease="mine", messages=_ids(ledger), previous_summary=None)
                 add(ledger, [episode("e1"), episode("e1")])
 
         with pytest.raises(ValidationError, match="e1"):
             fail()
         assert len(_ids(ledger)) == 5
         assert ledger.conversations.state(SCOPE).leased_at == NOW
+
+    def test_of_a_conversation_that_has_ended_nothing_is_left(self, ledger: SQLLedger) -> None:
+        ledger.conversations.append(SCOPE, _messages(5), conversation="a", at=NOW)
+        ledger.conversations.claim(SCOPE, conversation="a", lease="mine", messages=5, at=NOW, expired=NOW)
+        gone = ["m0", "m1", "m2", "m3", "m4"]
+        ledger.conversations.drain(SCOPE, conversation="a", lease="mine", messages=gone, previous_summary=None)
+        with ledger.database.read() as connection:
+            assert connection.execute("SELECT count(*) FROM queues").fetchone() == (0,)
 
     def test_pending_reviews_become_a_job_and_no_others(self, ledger: SQLLedger) -> None:
         ledger.add_pending_reviews([review("Which tea?"), review("Elsewhere?", scope="user/2")])
@@ -168,7 +201,7 @@ class ConversationsContract:
 
     def test_forgetting_a_scope_takes_all_that_waits_there(self, ledger: SQLLedger) -> None:
         for scope in (SCOPE, f"{SCOPE}/work", "user/10"):
-            ledger.conversations.append(scope, _messages(2))
+            ledger.conversations.append(scope, _messages(2), at=NOW)
             ledger.add_pending_reviews([review(scope=scope)])
             ledger.conversations.take_reviews(scope, conversation=[], at=NOW)
         ledger.remove_scope(SCOPE, include_child_scopes=True)
@@ -178,7 +211,7 @@ class ConversationsContract:
 
     def test_forgetting_a_memory_keeps_the_messages_that_wait(self, ledger: SQLLedger) -> None:
         add(ledger, [episode("e1")])
-        ledger.conversations.append(SCOPE, _messages(2))
+        ledger.conversations.append(SCOPE, _messages(2), at=NOW)
         ledger.remove(scope=SCOPE, id="e1")
         assert len(_ids(ledger)) == 2
 

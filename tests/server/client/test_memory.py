@@ -37,6 +37,21 @@ def test_what_is_retrieved_is_what_the_server_has_to_the_byte(memory, remote, qu
     ]
 
 
+def test_the_conversations_of_a_scope_are_kept_apart_on_the_server(memory, remote):
+    for conversation in ("a", "b", None):
+        said = Message(role="user", content=f"We spoke of Lyon in {conversation}.")
+        assert remote.add_messages("c1", [said], conversation=conversation).queued == 1
+    (episode,) = remote.flush("c1", "b").episodes
+    assert (episode.conversation_id, episode.summary_by) == ("b", "rules")
+    assert memory.get(episode.id, scope="c1") == episode
+    assert remote.flush("c1", "unknown").episodes == ()
+    assert {each.conversation_id for each in remote.flush("c1").episodes} == {"a", None}
+    found = remote.retrieve("Lyon", scope="c1", exclude_conversation="b", record=False).episodic
+    assert {hit.memory.conversation_id for hit in found} == {"a", None}
+    with pytest.raises(ValidationError, match="conversation"):
+        remote.flush("c1", " ")
+
+
 def test_context_and_recent_are_those_of_the_server(memory, remote):
     assert remote.context("Lyon", scope=ALICE).to_dict() == memory.context("Lyon", scope=ALICE).to_dict()
     assert remote.context("Lyon", scope=ALICE).to_markdown() == memory.context("Lyon", scope=ALICE).to_markdown()
