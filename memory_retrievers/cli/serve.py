@@ -157,6 +157,8 @@ def mcp(
     choice = parse_tool_choice(tools)
     offered_tools(choice, allow_scopes=allow_scopes)  # before a store is made
     with to_fill(store, embedder=embedder, embedder_id=embedder_id, read_only=read_only) as memory:
+        if not read_only:
+            memory.start_worker()
         offer = McpOffer(memory, scope=scope, tools=choice, rules=rules, read_only=read_only)
         if http:
             serve_http(offer, host=host, port=port, token=token)

@@ -71,6 +71,10 @@ class Memory(Protocol):
         """Queue messages of a conversation of the scope. Fast: no model is called."""
         ...
 
+    def start_worker(self) -> None:
+        """Turn messages that are due into memories in the background from now on; a second call does nothing."""
+        ...
+
     def process_due(self, scope: str | None = None) -> Report:
         """Turn queued messages that are due into memories, in one scope or in all."""
         ...
@@ -135,6 +139,15 @@ class Retrieved(Protocol):
 
 class ProfileFacts(Protocol):
     """The facts of a scope that a model should always know."""
+
+    def fitting(self, *, max_tokens: int | None = 300, token_counter: Callable[[str], int] = ...) -> ProfileFacts:
+        """Return the profile with only those facts that fit.
+
+        Args:
+            max_tokens: Maximum length of the block in tokens; None sets no limit.
+            token_counter: Counts the tokens of a text.
+        """
+        ...
 
     @property
     def facts(self) -> tuple[SemanticMemory, ...]:

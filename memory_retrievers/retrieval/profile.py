@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from memory_retrievers.models import Category, JsonObject, SemanticMemory
@@ -38,10 +38,9 @@ class Profile:
     def to_markdown(
         self, *, max_tokens: int | None = PROFILE_TOKENS, token_counter: Callable[[str], int] = estimate_tokens
     ) -> str:
-        """The block for a model to read; empty where there is nothing to know.
+        """The block for a model to read, of the facts of :meth:`fitting`; empty where there is nothing to know.
 
-        It depends on the facts alone: not on the time, on what was asked, or on how often they were used. Where not all
-        fit, pinned facts go first, then guidelines, identity and preferences, the newest first.
+        It depends on the facts alone: not on the time, on what was asked, or on how often they were used.
 
         Args:
             max_tokens: Render no more than this; None is no budget.
@@ -50,11 +49,24 @@ class Profile:
         Raises:
             ValidationError: ``max_tokens`` is not a whole number from 0 on.
         """
+        return self._block(self.fitting(max_tokens=max_tokens, token_counter=token_counter).facts)
+
+    def fitting(
+        self, *, max_tokens: int | None = PROFILE_TOKENS, token_counter: Callable[[str], int] = estimate_tokens
+    ) -> Profile:
+        """The profile with the facts that fit: pinned first, then guidelines, identity and preferences, newest first.
+
+        Args:
+            max_tokens: So many tokens of markdown at most; None is no budget.
+            token_counter: How many tokens a text is; by default a token is four characters.
+
+        Raises:
+            ValidationError: ``max_tokens`` is not a whole number from 0 on.
+        """
         room = parse_budget(max_tokens)
-        kept = self.facts
-        if room is not None and token_counter(self._block(kept)) > room:
-            kept = self._fitting(room, token_counter)
-        return self._block(kept)
+        if room is None or token_counter(self._block(self.facts)) <= room:
+            return self
+        return replace(self, facts=self._kept(room, token_counter))
 
     def to_dict(self) -> JsonObject:
         """The facts, in order, complete, as JSON."""
@@ -64,7 +76,7 @@ class Profile:
     def _block(self, facts: Sequence[SemanticMemory]) -> str:
         return profile_block(facts, display_length=self.fact_display_length)
 
-    def _fitting(self, room: int, token_counter: Callable[[str], int]) -> tuple[SemanticMemory, ...]:
+    def _kept(self, room: int, token_counter: Callable[[str], int]) -> tuple[SemanticMemory, ...]:
         """The facts that fit, those that matter most first; one that is too long leaves its place to the next."""
         kept, newest_first = set[str](), self.facts[::-1]
         for fact in sorted(newest_first, key=_urgency):

@@ -188,6 +188,9 @@ class RemoteMemory(BaseMemory):
         }
         return read_queued(self._transport.write("/add_messages", body))
 
+    def start_worker(self) -> None:
+        """Do nothing: a server turns what is due into memories by itself."""
+
     def process_due(self, scope: str | None = None) -> Report:
         """Turn what is due into memories; see ``AgentMemory.process_due``."""
         return self._process({"conversation_id": None if scope is None else scopes.parse(scope), "flush": False})
