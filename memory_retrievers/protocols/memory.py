@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, cast
 
@@ -30,6 +30,7 @@ class Memory(Protocol):
         record: bool = True,
         as_of: datetime | None = None,
         exclude_conversation: str | None = None,
+        in_prompt: Sequence[Message | Mapping[str, object]] = (),
     ) -> Retrieved:
         """Search episodes and facts for the memories that answer a query.
 
@@ -44,6 +45,7 @@ class Memory(Protocol):
             record: Record the returned episodes for review, so that useful ones fade more slowly.
             as_of: Search what held at this time; None means now.
             exclude_conversation: Return no episode of this conversation; None leaves out none.
+            in_prompt: Messages that the model has before it already; open episodes do not show them.
         """
         ...
 

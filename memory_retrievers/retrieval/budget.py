@@ -140,6 +140,8 @@ def _excerpt_steps(
     del detail  # excerpts are no matter of rank
     value = matched[0].value if matched else SUMMARY_SHARE * episode.score
     turns = [*_turn_steps(episode, matched)]
+    if episode.memory.is_open:  # which has no summary
+        return turns
     return [*turns[:1], Step(value=value, text=episode.memory.summary, episode=place), *turns[1:]]
 
 
@@ -148,6 +150,8 @@ def _level_steps(
 ) -> list[Step]:
     """The summary, which comes before any message, and the messages that the level renders."""
     memory = episode.memory
+    if memory.is_open:  # which has no summary
+        return [*_turn_steps(episode, matched)]
     value = SUMMARY_SHARE * (matched[0].value if matched else episode.score)
     summary = Step(value=value, text=memory.summary, episode=place)
     messages = detailed_messages(episode, detail=detail)

@@ -124,9 +124,25 @@ def plan_of_level(
 
 
 def detailed_messages(episode: RetrievedMemory[EpisodicMemory], *, detail: DetailLevel) -> frozenset[int]:
-    """Positions of the messages that a level renders of an episode: all or none."""
+    """Positions of the messages that a level renders of an episode: all or none, and of an open one its excerpts."""
+    if episode.memory.is_open:
+        return matching_messages(episode)
     detailed = tells_details(detail, rank=episode.rank, key_moment=episode.memory.is_key_moment)
     return frozenset(range(len(episode.memory.messages))) if detailed else frozenset()
+
+
+MOST_EXCERPTS: Final = 10
+"""Number of messages that are rendered of an open episode."""
+
+_LEAST_SHARE: Final = 0.5
+"""Least score of such a message relative to the best one."""
+
+
+def matching_messages(episode: RetrievedMemory[EpisodicMemory]) -> frozenset[int]:
+    """Positions of the messages of an episode that match best; they stand for the summary that it does not have."""
+    least = _LEAST_SHARE * max((match.score for match in episode.matches), default=0.0)
+    best = [place for match in episode.matches if match.score >= least for place in match.messages]
+    return frozenset(best[:MOST_EXCERPTS])
 
 
 def tells_details(detail: DetailLevel, *, rank: int, key_moment: bool) -> bool:
@@ -265,6 +281,10 @@ def _story(episode: RetrievedMemory[EpisodicMemory], *, now: datetime, messages:
     memory, rank = episode.memory, episode.rank
     title = one_line(memory.title) or f"Memory {rank}"
     key_moment = ", key moment" if memory.is_key_moment else ""
+    if memory.is_open:
+        heading = f"### {title} [rank: {rank}, score: {episode.score:.2f}]"
+        when = f"**When:** {relative_time(memory.end_at, now=now)}"
+        return "\n".join([heading, when, *(message_line(memory.messages[place]) for place in sorted(messages))])
     lines = [f"### {title} [rank: {rank}, score: {episode.score:.2f}{key_moment}]", *_gist(memory, now=now)]
     return "\n".join(lines + _details([memory.messages[place] for place in sorted(messages)]))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict, Unpack
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict, Unpack
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, SemanticMemory, scopes
 from memory_retrievers.models.fields import storable
-from memory_retrievers.models.messages import parse_conversation
+from memory_retrievers.models.memories import in_our_words
+from memory_retrievers.models.messages import Message, parse_conversation
 from memory_retrievers.models.selection import Selection, TermStatistics
 from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
 
@@ -149,6 +150,8 @@ class SearchOptions(TypedDict, total=False):
         as_of: Answer with what held at that moment: facts that were valid then, also those that have been replaced
             since, and episodes that had begun. Default: now.
         exclude_conversation: No episode of this conversation, for example of the one that is going on. Default: all.
+        in_prompt: Messages that the model has before it already, as ``Message`` or ``{"role": …, "content": …}``: of
+            what is still queued these are left out, by role and content. Default: none.
     """
 
     episodic_limit: int
@@ -158,6 +161,7 @@ class SearchOptions(TypedDict, total=False):
     limit: int | None
     as_of: datetime | None
     exclude_conversation: str | None
+    in_prompt: Sequence[Message | Mapping[str, object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +178,7 @@ class RetrievalRequest:
         limit: The most results over both kinds; None leaves it to the two limits.
         as_of: What held at that moment, in UTC; None is what holds now.
         exclude_conversation: No episode of this conversation; None leaves out none.
+        in_prompt: Messages that open episodes are not to show.
     """
 
     query: str
@@ -185,6 +190,7 @@ class RetrievalRequest:
     limit: int | None = None
     as_of: datetime | None = None
     exclude_conversation: str | None = None
+    in_prompt: tuple[Message, ...] = ()
 
     @classmethod
     def parse(
@@ -201,7 +207,7 @@ class RetrievalRequest:
         Raises:
             TypeError: There is no option of such a name.
             ValidationError: The query is blank or too long, the scope malformed, a limit negative or not an integer,
-                the category unknown, as_of no moment, or the conversation malformed.
+                the category unknown, as_of no moment, the conversation malformed, or a message none.
         """
         if unknown := sorted(options.keys() - SearchOptions.__optional_keys__):
             raise TypeError(
@@ -225,6 +231,7 @@ class RetrievalRequest:
             limit=joint,
             as_of=_parse_moment("as_of", options.get("as_of")),
             exclude_conversation=parse_conversation(options.get("exclude_conversation")),
+            in_prompt=_parse_messages("in_prompt", options.get("in_prompt", ())),
         )
 
 
@@ -239,6 +246,13 @@ def parse_limit(name: str, value: object) -> int:
     if value < 0:
         raise ValidationError(f"{name} must be 0 or more, not {value}")
     return value
+
+
+def _parse_messages(name: str, messages: object) -> tuple[Message, ...]:
+    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
+        raise ValidationError(f"{name} must be a list of messages, not {type(messages).__name__}")
+    with in_our_words():
+        return tuple(each if isinstance(each, Message) else Message.model_validate(each) for each in messages)
 
 
 def _parse_moment(name: str, moment: object) -> datetime | None:
@@ -334,6 +348,7 @@ class RetrievalPlan(NamedTuple):
     """Search plan of a request.
 
     Attributes:
+        request: The request.
         question: The parsed query.
         selections: Selection of passages for each kind that is asked for, facts first.
         limits: Number of memories that are asked for, of each of these kinds.
@@ -342,6 +357,7 @@ class RetrievalPlan(NamedTuple):
         embedded: Text to embed: the query without the words that nearly every passage in the scope has.
     """
 
+    request: RetrievalRequest
     question: Question
     selections: dict[Kind, Selection]
     limits: dict[Kind, int]
@@ -366,14 +382,14 @@ class RetrievalPlan(NamedTuple):
         limits = {kind: limit for kind, limit in asked.items() if limit}
         selections = {kind: _selection_of(request, kind, now=now, settings=settings) for kind in limits}
         if settings.fusion == "rrf" and settings.common_share >= 1:
-            return cls(question, selections, limits, request.limit, {}, question.text)
+            return cls(request, question, selections, limits, request.limit, {}, question.text)
         terms = list(dict.fromkeys(question.terms))
         with store.ledger.reading():
             known = {kind: store.keyword.statistics(terms, selection) for kind, selection in selections.items()}
         frequencies = {term: sum(each.frequencies[term] for each in known.values()) for term in terms}
         passages = sum(each.passages for each in known.values())
         embedded = question.without_common(frequencies, passages=passages, share=settings.common_share)
-        return cls(question, selections, limits, request.limit, known, embedded)
+        return cls(request, question, selections, limits, request.limit, known, embedded)
 
 
 def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -> bool:

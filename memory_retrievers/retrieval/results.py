@@ -279,6 +279,7 @@ def _episode(memory: EpisodicMemory) -> JsonObject:
         "created_at": iso(memory.created_at),
         "last_reviewed_at": iso(memory.last_reviewed_at),
         "consolidated_at": _iso_or_none(memory.consolidated_at),
+        **({"is_open": True} if memory.is_open else {}),
     }
 
 

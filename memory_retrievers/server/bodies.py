@@ -78,6 +78,18 @@ class Body(BaseModel):
         return {name: value for name, value in given.items() if value is not None and name not in cls.ignored}
 
 
+class MessageBody(Body):
+    """One turn of a conversation."""
+
+    role: ShortText
+    content: NonBlankText
+    timestamp: Annotated[Moment | None, Field(description="Now if left out.")] = None
+
+    def message(self) -> Message:
+        """The message it describes."""
+        return Message(role=self.role, content=self.content, timestamp=self.timestamp)
+
+
 class RetrieveBody(Body):
     """What to look for, and where."""
 
@@ -97,6 +109,9 @@ class RetrieveBody(Body):
     exclude_conversation: Annotated[
         ShortText | None, Field(description="No episode of this conversation, for example of the one that is going on.")
     ] = None
+    in_prompt: Annotated[
+        list[MessageBody], FailFast(), Field(description="Messages in the prompt, which open episodes do not repeat.")
+    ] = []
     joint_limit: Annotated[Limit | None, Field(description="Memories of both kinds together at most.")] = None
 
     @model_validator(mode="after")
@@ -134,18 +149,6 @@ class RecentBody(Body):
         None
     )
     facts: Annotated[bool, Field(description="Also the newest facts that hold, as many again.")] = False
-
-
-class MessageBody(Body):
-    """One turn of a conversation."""
-
-    role: ShortText
-    content: NonBlankText
-    timestamp: Annotated[Moment | None, Field(description="Now if left out.")] = None
-
-    def message(self) -> Message:
-        """The message it describes."""
-        return Message(role=self.role, content=self.content, timestamp=self.timestamp)
 
 
 class AddMessageBody(Body):

@@ -113,6 +113,7 @@ class RemoteMemory(BaseMemory):
             "joint_limit": request.limit,
             "record": bool(record),
             "exclude_conversation": request.exclude_conversation,
+            "in_prompt": [{"role": each.role, "content": each.content} for each in request.in_prompt],
             "as_of": None if request.as_of is None else iso(request.as_of),
         }
         # read again, the same is filed for review once: a minute long the server takes it for one retrieval

@@ -101,6 +101,7 @@ async def _retrieved(body: RetrieveBody, request: RequestContext) -> RetrievalRe
         record=body.record and request.access.writes,
         as_of=body.as_of,
         exclude_conversation=body.exclude_conversation,
+        in_prompt=[each.message() for each in body.in_prompt],
     )
     return await request.run(work)
 
