@@ -99,7 +99,8 @@ def main() -> None:
             state = agent.invoke({"messages": [{"role": "user", "content": line}]}, THREAD)
             keep_events(memory, language_model, state["messages"])
         print("\n== What the model was given for its last answer")
-        print(model.prompts[-1][0].text)  # the system message
+        print(model.prompts[-1][0].text)  # the instructions
+        print(model.prompts[-1][-1].text)  # the last line, and behind it the story
         print("\n== What Tam knows")
         print(memory.scene(STORY, chat_length=EARLIER, pov=["Tam"]))
         print("\n== The characters")

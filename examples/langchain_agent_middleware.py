@@ -44,10 +44,11 @@ class Watcher(BaseCallbackHandler):
     def on_chat_model_start(
         self, serialized: dict[str, object], messages: list[list[BaseMessage]], **_: object
     ) -> None:
-        """The system message, which is the middleware's alone here."""
+        """What stands behind the user's last message: a part of its own, in the prompt and not in the thread."""
         del serialized
-        if messages[0][0].type == "system":
-            print(messages[0][0].text)
+        _, _, recalled = messages[0][-1].text.partition("\n\n<memory>")
+        if recalled:
+            print(f"<memory>{recalled}")
 
 
 if __name__ == "__main__":

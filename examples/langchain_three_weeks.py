@@ -77,7 +77,8 @@ def main() -> None:
             end_session(memory)
             clock.advance(days=7)
         print("\n== What the model was given in week 3, in a thread that knew nothing")
-        print(model.prompts[-1][0].text)  # the system message
+        for message in model.prompts[-1]:  # the profile, and what stands behind her question
+            print(message.text)
         print("\n== Where Alice lives, every version")
         show_history(memory, "Which city does Alice live in?")
 

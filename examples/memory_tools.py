@@ -37,7 +37,8 @@ def main() -> None:
     steps = [step for run in RUNS.values() for step in run]
     model = ScriptedChatModel.saying(*steps)  # or init_chat_model("openai:gpt-5-mini")
     with AgentMemory.in_memory() as memory:
-        toolkit = MemoryToolkit(memory, scope="user/alice")  # tools="read" offers those that change nothing
+        # without tools= there are four, enough for most agents; "read" offers those that change nothing
+        toolkit = MemoryToolkit(memory, scope="user/alice", tools="all")
         agent = create_agent(model, tools=toolkit.get_tools())
         for question in RUNS:
             state = agent.invoke({"messages": [{"role": "user", "content": question}]})

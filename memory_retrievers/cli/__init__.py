@@ -21,6 +21,7 @@ _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., None]]]] = {
         "retrieve": query.retrieve,
         "explain-missing": query.explain_missing,
         "recent": query.recent,
+        "profile": query.profile,
         "list": query.list_memories,
         "get": query.get,
         "scopes": query.scopes,

@@ -41,6 +41,7 @@ from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import JsonObject
 from memory_retrievers.models import scopes as scope_paths
 from memory_retrievers.retrieval.markdown import NO_MEMORIES
+from memory_retrievers.retrieval.profile import PROFILE_TOKENS
 from memory_retrievers.retrieval.request import SearchOptions
 from memory_retrievers.retrieval.results import parse_detail
 
@@ -186,10 +187,12 @@ def explain_missing(
 
 
 def recent(
+    *,
     scope: Scope,
     store: Store = DEFAULT_STORE,
-    limit: Annotated[int, typer.Option(help="At most this many episodes, 1 to 100.")] = 10,
-    days: Annotated[float | None, typer.Option(help="Only episodes of the last so many days.")] = None,
+    limit: Annotated[int, typer.Option(help="At most this many of either kind, 1 to 100.")] = 10,
+    days: Annotated[float | None, typer.Option(help="Only memories of the last so many days.")] = None,
+    facts: Annotated[bool, typer.Option("--facts", help="Also print the newest facts.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print the newest episodes.
@@ -198,16 +201,40 @@ def recent(
     Args:
         scope: Scope of the memories.
         store: Place of the store.
-        limit: Largest number of episodes, 1 to 100.
-        days: Only episodes stored in the last so many days; None is any age.
+        limit: Largest number of either kind, 1 to 100.
+        days: Only memories stored in the last so many days; None is any age.
+        facts: Also print facts.
         as_json: Print JSON.
     """  # noqa: D205, D301, D415
     with to_look_into(store) as memory:
-        result = memory.recent(scope, limit=limit, days_limit=days)
+        result = memory.recent(scope, limit=limit, days_limit=days, facts=facts)
     if as_json:
         print_json(result.to_dict())
     else:
         print_text(result.to_markdown())
+
+
+def profile(
+    scope: Scope,
+    store: Store = DEFAULT_STORE,
+    max_tokens: Annotated[int, typer.Option(help="At most this many tokens of markdown.", min=0)] = PROFILE_TOKENS,
+    as_json: AsJson = False,
+) -> None:
+    """Print what a model should always know: guidelines, identity, preferences and pinned facts.
+    \f
+
+    Args:
+        scope: Scope of the memories.
+        store: Place of the store.
+        max_tokens: Largest length of the markdown in tokens, 0 or more.
+        as_json: Print JSON, with every such fact.
+    """  # noqa: D205, D301, D415
+    with to_look_into(store) as memory:
+        result = memory.profile(scope)
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        print_text(result.to_markdown(max_tokens=max_tokens) or NO_MEMORIES)
 
 
 def list_memories(

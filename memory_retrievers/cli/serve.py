@@ -107,6 +107,9 @@ def mcp(
     allow_scopes: Annotated[
         bool, typer.Option("--allow-scopes", help="Offer the arguments and tools that name scopes within the root.")
     ] = False,
+    tools: Annotated[
+        str, typer.Option(help="essential, all, read, or names of tools with commas between them.")
+    ] = "essential",
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Only look: no tool that changes anything, also beside a writer.")
     ] = False,
@@ -133,6 +136,7 @@ def mcp(
         scope: Scope of the memories.
         root: Scope that no client can leave; None is ``scope``.
         allow_scopes: Offer the tools' scope arguments.
+        tools: ``essential``, ``all``, ``read``, or names with commas between them.
         read_only: Offer no tool that writes.
         http: Serve streamable HTTP; standard input and output otherwise.
         host: Address to listen on with ``http``.
@@ -147,10 +151,15 @@ def mcp(
         raise ConfigurationError(f"whoever reaches {host} could read the memory: give --token, or a loopback host")
     from memory_retrievers.server.mcp import McpOffer
     from memory_retrievers.server.mcp_sdk import serve_http, serve_stdio
+    from memory_retrievers.tools.registry import offered_tools, parse_tool_choice
 
     rules = ToolPolicy(root=root, allow_scopes=allow_scopes, sync_directory=sync_directory)
+    choice = parse_tool_choice(tools)
+    offered_tools(choice, allow_scopes=allow_scopes)  # before a store is made
     with to_fill(store, embedder=embedder, embedder_id=embedder_id, read_only=read_only) as memory:
-        offer = McpOffer(memory, scope=scope, rules=rules, read_only=read_only)
+        if not read_only:
+            memory.start_worker()
+        offer = McpOffer(memory, scope=scope, tools=choice, rules=rules, read_only=read_only)
         if http:
             serve_http(offer, host=host, port=port, token=token)
         else:

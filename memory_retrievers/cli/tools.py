@@ -44,7 +44,7 @@ def list_tools(
     as_json: Annotated[bool, typer.Option("--json", help="Print what a model is told of them, as JSON.")] = False,
 ) -> None:
     """List the tools: what each is called, whether it changes anything, its arguments, what it is for."""
-    tools = offered_tools(allow_scopes=allow_scopes)
+    tools = offered_tools("all", allow_scopes=allow_scopes)
     offered = [tool.offered_arguments(allow_scopes=allow_scopes) for tool in tools]
     if as_json:
         shown = [

@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from pydantic import ConfigDict
 
 from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.langchain.scope import conversation_of
 from memory_retrievers.langchain.turns import TurnMemory
 
 
@@ -69,7 +70,8 @@ class ConversationMemory(TurnMemory, BaseMemory):
             MemoryRetrieversError: Nothing could be queued.
         """
         answered = _as_message(_only(outputs, self.output_key, what="output", beside=()), AIMessage)
-        self.keep(self.said([self._asked(inputs), answered]), scope=self.scope_of(None))
+        said = self.said([self._asked(inputs), answered])
+        self.keep(said, scope=self.scope_of(None), conversation=conversation_of())
 
     async def asave_context(self, inputs: Mapping[str, object], outputs: Mapping[str, object]) -> None:
         """:meth:`save_context` in a thread."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, NotRequired
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypeVar
 
 import pydantic
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
@@ -15,23 +17,71 @@ from langgraph.runtime import Runtime
 from langgraph.typing import ContextT
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
-from memory_retrievers.langchain.scope import ScopeSource
+from memory_retrievers.langchain.scope import ScopeSource, conversation_of
 from memory_retrievers.langchain.turns import Process, Recall, TurnMemory, going_on
+from memory_retrievers.models import DetailLevel
 from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.markdown import NOTES
+from memory_retrievers.retrieval.results import parse_detail
 from memory_retrievers.scene.prompt import PromptFormat, scene_prompt
 from memory_retrievers.settings import SCENE_BUDGET, SceneSettings
+from memory_retrievers.text.analysis import estimate_tokens
+
+MessageT = TypeVar("MessageT", bound=BaseMessage)
+
+
+Placement: TypeAlias = Literal["tail", "system"]
+"""Where recalled memories stand: behind the last message of the user, or in the system message."""
+
+MAX_TOKENS: Final = 600
+"""Tokens that are recalled at most for a turn, unless the middleware is told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What a run tells the model, the same in each of its calls.
+
+    Attributes:
+        profile: What should always be known; empty for none.
+        block: What answers the user; empty for none.
+        asked: The id of the message that was answered; None if there was none, or it has no id.
+    """
+
+    profile: str
+    block: str
+    asked: str | None
+
+
+class RunRecall:
+    """Recalls once for a run, however many model calls it has: when the first of them is made.
+
+    Args:
+        scope: Whose memory the run has.
+        asked: The last message of the user; None if there is none.
+    """
+
+    def __init__(self, scope: str, asked: HumanMessage | None) -> None:
+        self.scope, self.asked = scope, asked
+        self._lock = threading.Lock()
+        self._recalled: Recalled | None = None
+
+    def __call__(self, recall: Callable[[], Recalled]) -> Recalled:
+        """What was recalled in the run before, or else what ``recall`` finds now."""
+        with self._lock:
+            if self._recalled is None:
+                self._recalled = recall()
+            return self._recalled
 
 
 class MemoryState(AgentState[object]):
     """State that the middleware adds to that of an agent; no input sets it and no output shows it.
 
     Attributes:
-        memory_block: What was recalled for this run; not part of any checkpoint.
+        memory_recall: What is recalled for this run; not part of any checkpoint.
         memory_done: The ids of the messages that are recorded, or are older than the middleware.
     """
 
-    memory_block: NotRequired[Annotated[str, UntrackedValue, PrivateStateAttr]]
+    memory_recall: NotRequired[Annotated[RunRecall, UntrackedValue, PrivateStateAttr]]
     memory_done: NotRequired[Annotated[list[str], PrivateStateAttr]]
 
 
@@ -43,12 +93,18 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         agent = create_agent(model, tools, middleware=[AgentMemoryMiddleware(memory=memory)], checkpointer=checkpointer)
         agent.invoke(messages, {"configurable": {"thread_id": "t1", "user_id": "user/alice"}})
 
-    Once per run it recalls what answers the last message of the user, and puts it last into the system message of
-    every model call: into the prompt, never into the thread. (A run that goes on after an interrupt recalls for each
-    model call.) When the run has ended, what is new in the thread is
-    queued in the memory, each message once, however many runs the thread has. Instructions (system messages) and the
-    summaries of ``SummarizationMiddleware`` are not recorded. Where a thread begins with messages of earlier turns, as
-    without a checkpointer, only those after the last answer are new.
+    Once per run it recalls what answers the last message of the user, and puts it behind that message in every model
+    call: into the prompt, never into the thread. (A run that goes on after an interrupt recalls for each model call.)
+    What should always be known, ``memory.profile(scope)``, is put last into the system message; it stays the same to
+    the byte until one of its facts changes, so that a provider's prompt cache holds from turn to turn.
+
+    When the run has ended, what is new in the thread is queued in the memory, each message once, however many runs the
+    thread has; ``thread_id`` is the conversation it belongs to. Instructions (system messages) and the summaries of
+    ``SummarizationMiddleware`` are not recorded. Where a thread begins with messages of earlier turns, as without a
+    checkpointer, only those after the last answer are new.
+
+    What other middleware trims from the prompt or summarises away is recalled as well where this one stands behind it
+    in the list.
 
     An agent has one of these. A memory that fails does not fail the agent, which answers without what could not be
     recalled; messages that could not be queued are queued after the next run of the thread; a warning without any
@@ -63,11 +119,17 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         recall: ``full`` recalls episodes and facts, ``facts`` facts alone, ``none`` nothing.
         episodic_limit: At most this many episodes.
         semantic_limit: At most this many facts.
+        detail: Which episodes bring their messages along, as for ``to_markdown``.
+        max_tokens: At most this many tokens are recalled for a turn; None sets no limit. The profile has at most 300.
+        token_counter: How long a text is; by default a token is estimated as four characters.
+        placement: Where that stands: ``tail``, behind the user's last message, or ``system``, last in the system
+            message, where it changes with every turn and no prompt cache holds.
         record: Whether to queue what is said.
-        process: ``due`` turns the queue into memories at the end of a run that makes it due, which holds up the end of
-            the run; ``never`` leaves that to others, such as ``memory.start_worker()``.
+        process: ``background`` has the memory's worker, which is started for it, turn the queue into memories, so that
+            no answer waits for it; ``due`` does it at the end of a run that makes it due, which holds up the end of
+            the run; ``never`` leaves it to others.
         include_tools: Also record which tools were called, and what they answered.
-        format: What is put into the system message. ``block``: what answers the user, as above. ``scene``: the story
+        format: What is told. ``block``: what answers the user, as above. ``scene``: the story
             so far, for role-play; it takes the events that were stored with ``memory.add_scene_events``, and where not
             all fit, those that bear on the user's last message.
         scene: Settings of the scene's rendering; None takes the defaults.
@@ -92,8 +154,12 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         recall: Recall = "full",
         episodic_limit: int = 5,
         semantic_limit: int = 20,
+        detail: DetailLevel | str = DetailLevel.AUTO,
+        max_tokens: int | None = MAX_TOKENS,
+        token_counter: Callable[[str], int] = estimate_tokens,
+        placement: Placement = "tail",
         record: bool = True,
-        process: Process = "due",
+        process: Process = "background",
         include_tools: bool = False,
         format: PromptFormat = "block",
         scene: SceneSettings | None = None,
@@ -105,6 +171,9 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         super().__init__()
         self.tools = []
         self._record = record
+        if placement not in {"tail", "system"}:
+            raise ConfigurationError(f"placement must be 'tail' or 'system', not {placement!r}")
+        self._placement = placement
         if format == "scene" and recall != "full":
             raise ConfigurationError("recall= chooses what a block tells: leave it out with format='scene'")
         self._scene_prompt = scene_prompt(
@@ -124,19 +193,24 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
                 recall=recall,
                 episodic_limit=episodic_limit,
                 semantic_limit=semantic_limit,
+                detail=parse_detail(detail),
+                max_tokens=max_tokens,
+                token_counter=token_counter,
                 process=process,
                 include_tools=include_tools,
             )
         except pydantic.ValidationError as error:
             raise ConfigurationError(str(ValidationError.from_pydantic(error))) from error
+        except ValidationError as error:
+            raise ConfigurationError(str(error)) from error
 
     def before_agent(self, state: MemoryState, runtime: Runtime[ContextT]) -> dict[str, object]:  # noqa: ARG002
-        """Recall, and see which messages are new to the thread."""
+        """See what is asked, and which messages are new to the thread."""
         messages = state["messages"]
-        recalled: dict[str, object] = {"memory_block": self._recalled(messages)}
+        begun: dict[str, object] = {"memory_recall": self._run(messages)}
         if not self._record or "memory_done" in state:
-            return recalled
-        return recalled | {"memory_done": _ids(_answered(messages))}
+            return begun
+        return begun | {"memory_done": _ids(_answered(messages))}
 
     async def abefore_agent(self, state: MemoryState, runtime: Runtime[ContextT]) -> dict[str, object]:
         """:meth:`before_agent` in a thread."""
@@ -147,7 +221,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         request: ModelRequest[ContextT],
         handler: Callable[[ModelRequest[ContextT]], ModelResponse[object]],
     ) -> ModelResponse[object]:
-        """Put what was recalled last into the system message."""
+        """Put what is recalled behind the user's last message, and the profile into the system message."""
         return handler(self._informed(request))
 
     async def awrap_model_call(
@@ -159,14 +233,15 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         return await handler(await asyncio.to_thread(self._informed, request))
 
     def after_agent(self, state: MemoryState, runtime: Runtime[ContextT]) -> dict[str, object] | None:  # noqa: ARG002
-        """Queue what is new, and turn into memories what is due."""
+        """Queue what is new, and see to it that what is due becomes memories."""
         done = state.get("memory_done")
         if not self._record or done is None:
             return None
         messages, known = state["messages"], set(done)
-        scope = self._turn.scope_of(None)
+        scope, conversation = self._turn.scope_of(None), conversation_of()
         with going_on("messages are queued after the next run"):
-            self._turn.keep(self._turn.said([each for each in messages if each.id not in known]), scope=scope)
+            said = self._turn.said([each for each in messages if each.id not in known])
+            self._turn.keep(said, scope=scope, conversation=conversation)
             return {"memory_done": _ids(messages)}
         return None
 
@@ -174,28 +249,54 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         """:meth:`after_agent` in a thread."""
         return await asyncio.to_thread(self.after_agent, state, runtime)
 
-    def _recalled(self, messages: Sequence[BaseMessage]) -> str:
-        scope = self._turn.scope_of(None)
+    def _run(self, messages: Sequence[BaseMessage]) -> RunRecall:
+        conversation_of()  # a thread whose id cannot name a conversation is told of before the model is called
         asked = next((message for message in reversed(messages) if isinstance(message, HumanMessage)), None)
-        query = "" if asked is None else asked.text
+        return RunRecall(self._turn.scope_of(None), asked)
+
+    def _recalled(self, run: RunRecall, messages: Sequence[BaseMessage]) -> Recalled:
+        query = "" if run.asked is None else run.asked.text
+        asked = None if run.asked is None else run.asked.id
         if self._scene_prompt is None:
-            return self._turn.framed(query, scope=scope)
+            profile, known = self._turn.framed_profile(scope=run.scope)
+            return Recalled(profile, self._turn.framed(query, scope=run.scope, known=known), asked)
         with going_on("nothing was recalled"):
-            return f"{NOTES}\n\n{self._scene_prompt.render(messages, scope=scope, query=query)}"
-        return ""
+            told = self._scene_prompt.render(messages, scope=run.scope, query=query)
+            return Recalled("", f"{NOTES}\n\n{told}", asked)
+        return Recalled("", "", asked)
 
     def _informed(self, request: ModelRequest[ContextT]) -> ModelRequest[ContextT]:
-        block = request.state.get("memory_block")
-        if block is None:  # a run that goes on after an interrupt: what it recalled is in no checkpoint
-            block = self._recalled(request.messages)
-        if not block:
-            return request
-        instructions = request.system_message or SystemMessage([])
-        content = instructions.content
-        before = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        gap = "\n\n" if before else ""  # some providers join the parts with nothing between
-        whole = instructions.model_copy(update={"content": [*before, {"type": "text", "text": f"{gap}{block}"}]})
-        return request.override(system_message=whole)
+        # a run that goes on after an interrupt has none: what it recalled is in no checkpoint
+        begun = request.state.get("memory_recall")
+        run = begun if isinstance(begun, RunRecall) else self._run(request.messages)
+        recalled = run(lambda: self._recalled(run, request.messages))
+        in_system, behind = recalled.profile, recalled.block
+        place = _place_of(recalled.asked, request.messages) if self._placement == "tail" else None
+        if place is None:
+            in_system, behind = "\n\n".join(filter(None, (in_system, behind))), ""
+        if in_system:
+            instructions = request.system_message or SystemMessage([])
+            request = request.override(system_message=_with_text(instructions, in_system))
+        if behind and place is not None:
+            messages = [*request.messages]
+            messages[place] = _with_text(messages[place], behind)
+            request = request.override(messages=messages)
+        return request
+
+
+def _place_of(asked: str | None, messages: Sequence[BaseMessage]) -> int | None:
+    """The place of the message that was asked or, where it is no longer there, of the last one of the user."""
+    of_user = [place for place, message in enumerate(messages) if isinstance(message, HumanMessage)]
+    same = [place for place in of_user if asked is not None and messages[place].id == asked]
+    return next(reversed(same or of_user), None)
+
+
+def _with_text(message: MessageT, text: str) -> MessageT:
+    """A copy of a message with a further part of text at its end."""
+    content = message.content
+    before = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    gap = "\n\n" if before else ""  # some providers join the parts with nothing between
+    return message.model_copy(update={"content": [*before, {"type": "text", "text": f"{gap}{text}"}]})
 
 
 def _answered(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:

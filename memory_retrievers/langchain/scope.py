@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.models import scopes
+from memory_retrievers.models.messages import parse_conversation
 
 ScopeSource: TypeAlias = Callable[[RunnableConfig], str] | Literal["thread"]
 """Replacement of the chain: a function of the configuration, or ``"thread"`` for one memory per ``thread_id``."""
@@ -51,6 +52,19 @@ class ScopedByConfig(BaseModel):
             ValidationError: The scope is malformed.
         """
         return self.scope or resolve_scope(config, scope_from=self.scope_from)
+
+
+def conversation_of(config: RunnableConfig | None = None) -> str | None:
+    """The thread of a run, which is the conversation that its messages belong to; None where it has none.
+
+    Args:
+        config: The configuration of the run; None takes that of the run it is called in.
+
+    Raises:
+        ValidationError: The id of the thread is too long for the name of a conversation.
+    """
+    thread = ensure_config(config).get("configurable", {}).get("thread_id")
+    return None if thread is None or not str(thread).strip() else parse_conversation(str(thread))
 
 
 def resolve_scope(config: RunnableConfig | None, *, scope_from: ScopeSource | None = None) -> str:

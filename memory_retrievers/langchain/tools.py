@@ -98,9 +98,10 @@ class MemoryToolkit(ScopedByConfig, BaseToolkit):
         memory: An AgentMemory; anything of that shape will do for the tools that only read.
         scope: Whose memory. None takes the scope of each call from its configuration.
         scope_from: Replaces the keys a scope is looked for under in the configuration.
-        tools: The names of the tools to offer, ``"read"`` for those that change nothing, or None for all.
-        policy: ``root``, ``kinds``, ``allow_scopes``, ``response_format`` and ``sync_directory``, as ``ToolPolicy`` has
-            them: what the host fixes for every call.
+        tools: ``"essential"`` offers the four that a model needs, ``"read"`` all that change nothing, ``"all"`` all;
+            or their names.
+        policy: ``root``, ``kinds``, ``deletes``, ``allow_scopes``, ``response_format`` and ``sync_directory``, as
+            ``ToolPolicy`` has them: what the host fixes for every call.
 
     Raises:
         NotFoundError: There is no tool of a given name.
@@ -113,7 +114,7 @@ class MemoryToolkit(ScopedByConfig, BaseToolkit):
 
     memory: Annotated[Memory, SkipValidation] = Field(exclude=True, repr=False)
     rules: ToolPolicy = Field(exclude=True, repr=False)
-    tools: ToolChoice = None
+    tools: ToolChoice = "essential"
 
     def __init__(
         self,
@@ -121,17 +122,17 @@ class MemoryToolkit(ScopedByConfig, BaseToolkit):
         *,
         scope: str | None = None,
         scope_from: ScopeSource | None = None,
-        tools: ToolChoice = None,
+        tools: ToolChoice = "essential",
         **policy: Unpack[PolicyOptions],
     ) -> None:
         rules = ToolPolicy(**policy)
+        offered_tools(tools, allow_scopes=rules.allow_scopes)
         super().__init__(memory=memory, scope=scope, scope_from=scope_from, rules=rules, tools=tools)
         rules.check(memory, scope=scope)
-        offered_tools(allow_scopes=self.rules.allow_scopes, names=tools)
 
     def get_tools(self) -> list[BaseTool]:
         """The tools, ready for an agent."""
         return [
             RegistryTool(spec=spec, memory=self.memory, scope=self.scope, scope_from=self.scope_from, rules=self.rules)
-            for spec in offered_tools(allow_scopes=self.rules.allow_scopes, names=self.tools)
+            for spec in offered_tools(self.tools, allow_scopes=self.rules.allow_scopes)
         ]

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Annotated, Literal, TypeAlias
 
 import pydantic
 from langchain_core.messages import BaseMessage
-from pydantic import ConfigDict, Field, SkipValidation
+from pydantic import BeforeValidator, ConfigDict, Field, SkipValidation
 
 from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError
 from memory_retrievers.langchain.scope import ScopedByConfig
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.messages import Message
-from memory_retrievers.protocols import Memory
+from memory_retrievers.protocols import Memory, Retrieved
 from memory_retrievers.retrieval.markdown import notes
 from memory_retrievers.retrieval.request import asked_by
+from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
+from memory_retrievers.text.analysis import estimate_tokens
 
 Recall: TypeAlias = Literal["full", "facts", "none"]
 """Extent of recall: episodes and facts, facts alone and without any side effect, or nothing."""
 
-Process: TypeAlias = Literal["due", "never"]
-"""Time when queued messages become memories: at the end of a turn that makes them due, or when other code asks."""
+Process: TypeAlias = Literal["background", "due", "never"]
+"""Time when queued messages become memories: in the memory's worker thread, which is started for it; at the end of a
+turn that makes them due; or when other code asks."""
 
 TAG = "memory"
+PROFILE_TAG = "profile"
 
 _INSTRUCTIONS = frozenset({"system", "developer"})
 
@@ -40,7 +45,11 @@ class TurnMemory(ScopedByConfig):
         recall: What to recall.
         episodic_limit: At most this many episodes.
         semantic_limit: At most this many facts.
-        process: When queued messages become memories. ``due`` holds up the end of the turn for as long as it takes.
+        detail: Which episodes bring their messages along (specification §2.6).
+        max_tokens: At most this many tokens of what is recalled; None sets no limit.
+        token_counter: How long a text is; by default a token is four characters.
+        process: When queued messages become memories. ``background`` holds up nothing; ``due`` holds up the end of the
+            turn for as long as it takes.
         include_tools: Also keep which tools were called, and what they answered.
     """
 
@@ -50,13 +59,21 @@ class TurnMemory(ScopedByConfig):
     recall: Recall = "full"
     episodic_limit: int = Field(default=5, ge=0)
     semantic_limit: int = Field(default=20, ge=0)
-    process: Process = "due"
+    detail: Annotated[DetailLevel, BeforeValidator(parse_detail)] = DetailLevel.AUTO
+    max_tokens: int | None = Field(default=None, ge=0)
+    token_counter: Callable[[str], int] = Field(default=estimate_tokens, exclude=True, repr=False)
+    process: Process = "background"
     include_tools: bool = False
 
-    def recalled(self, query: str, *, scope: str) -> str:
+    def recalled(self, query: str, *, scope: str, known: Collection[str] = ()) -> str:
         """The markdown block that answers a question; empty where there is none.
 
         Of a longer message than a query may be, beginning and end are asked.
+
+        Args:
+            query: What the user said.
+            scope: Whose memory.
+            known: The ids of facts that the model is told anyway.
 
         Raises:
             MemoryRetrieversError: The memory failed.
@@ -64,29 +81,63 @@ class TurnMemory(ScopedByConfig):
         if self.recall == "none" or not query.strip():
             return ""
         query = asked_by(self.memory, query)
+        found: Retrieved
         if self.recall == "facts":
-            return self.memory.context(query, scope=scope, semantic_limit=self.semantic_limit).to_markdown()
-        found = self.memory.retrieve(
-            query, scope=scope, episodic_limit=self.episodic_limit, semantic_limit=self.semantic_limit
-        )
-        return found.to_markdown(DetailLevel.AUTO)
+            found = self.memory.context(query, scope=scope, semantic_limit=self.semantic_limit)
+        else:
+            found = self.memory.retrieve(
+                query, scope=scope, episodic_limit=self.episodic_limit, semantic_limit=self.semantic_limit
+            )
+        if known and isinstance(found, RetrievalResult):
+            found = replace(found, semantic=tuple(hit for hit in found.semantic if hit.memory.id not in known))
+        return found.to_markdown(self.detail, max_tokens=self.max_tokens, token_counter=self.token_counter)
 
-    def framed(self, query: str, *, scope: str) -> str:
-        """The same between ``<memory>`` and ``</memory>``, marked as data; empty where the memory failed."""
+    def framed(self, query: str, *, scope: str, known: Collection[str] = ()) -> str:
+        """The same between ``<memory>`` and ``</memory>``, marked as data; empty where the memory failed.
+
+        Args:
+            query: As for :meth:`recalled`.
+            scope: As for :meth:`recalled`.
+            known: As for :meth:`recalled`.
+        """
         with going_on("nothing was recalled"):
-            block = notes(self.recalled(query, scope=scope), tag=TAG)
-            return block and f"<{TAG}>\n{block}\n</{TAG}>"
+            return _between_tags(TAG, self.recalled(query, scope=scope, known=known))
         return ""
 
-    def keep(self, messages: Sequence[Message], *, scope: str) -> None:
-        """Queue messages, and turn what is due into memories.
+    def framed_profile(self, *, scope: str) -> tuple[str, frozenset[str]]:
+        """What should always be known, between ``<profile>`` and ``</profile>``, and the ids of its facts.
+
+        It is empty where nothing is to be recalled, and where the memory failed.
+        """
+        if self.recall == "none":
+            return "", frozenset()
+        with going_on("no profile was read"):
+            shown = self.memory.profile(scope).fitting(token_counter=self.token_counter)
+            return (
+                _between_tags(PROFILE_TAG, shown.to_markdown(max_tokens=None)),
+                frozenset(fact.id for fact in shown.facts),
+            )
+        return "", frozenset()
+
+    def keep(self, messages: Sequence[Message], *, scope: str, conversation: str | None) -> None:
+        """Queue messages, and see to it that what is due becomes memories.
 
         They are safe once they are queued: where they cannot be turned into memories now, they wait.
+
+        Args:
+            messages: What was said, in order.
+            scope: Whose memory.
+            conversation: Which of the scope's conversations it is.
 
         Raises:
             MemoryRetrieversError: They could not be queued.
         """
-        if messages and self.memory.add_messages(scope, messages).due and self.process == "due":
+        if not messages:
+            return
+        queued = self.memory.add_messages(scope, messages, conversation=conversation)
+        if self.process == "background":
+            self.memory.start_worker()
+        elif queued.due and self.process == "due":
             try:
                 self.memory.process_due(scope)
             except Exception as error:  # noqa: BLE001 - raised, it would have them queued once more
@@ -103,6 +154,11 @@ class TurnMemory(ScopedByConfig):
         except pydantic.ValidationError:
             _logger.warning("a message cannot be stored and is left out: it is too long, or its role is")
             return None
+
+
+def _between_tags(tag: str, markdown: str) -> str:
+    block = notes(markdown, tag=tag)
+    return block and f"<{tag}>\n{block}\n</{tag}>"
 
 
 @contextmanager

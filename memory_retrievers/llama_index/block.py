@@ -7,6 +7,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import groupby
 from sys import getsizeof
 from typing import Annotated, Final, Self, TypeAlias
 
@@ -62,6 +63,10 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
     A chat goes on where a model or the store fails underneath: a warning without any text goes to the log, nothing is
     recalled, and what could not be processed stays queued. Only what could not be queued raises.
 
+    With ``Memory.from_defaults(..., insert_method="user")`` LlamaIndex puts the block into the user's last message,
+    where a provider's prompt cache holds up to it; otherwise it stands in the system message and changes with each
+    turn. The session's id is the conversation that its messages belong to.
+
     When ``Memory`` runs out of room, the block first leaves out the messages of episodes, then the memories that rank
     lowest, and only then itself; with priority 0 LlamaIndex never asks it to. A scene gets a smaller budget.
 
@@ -73,8 +78,8 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
         semantic_limit: At most this many facts.
         detail: Which episodes bring their messages along (specification §2.6).
         priority: LlamaIndex's own.
-        process: When queued messages become memories: ``due`` holds up the chat for as long as it takes, ``never``
-            leaves it to the caller of ``process_due``.
+        process: When queued messages become memories: ``background`` has the memory's worker do it, ``due`` holds up
+            the chat for as long as it takes, ``never`` leaves it to the caller of ``process_due``.
         format: ``block`` shows what answers the user, as above. ``scene`` shows the story so far, for role-play: the
             events that were stored with ``memory.add_scene_events``, and where not all fit, those that bear on the
             user's last message.
@@ -97,7 +102,7 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
     episodic_limit: Annotated[int, Field(ge=0)] = 5
     semantic_limit: Annotated[int, Field(ge=0)] = 20
     detail: Annotated[DetailLevel, BeforeValidator(parse_detail)] = DetailLevel.AUTO
-    process: Process = "due"
+    process: Process = "background"
     format: PromptFormat = "block"
     scene: SceneSettings | None = None
     present: Callable[[Sequence[ChatMessage]], Sequence[str]] | None = Field(default=None, exclude=True, repr=False)
@@ -127,7 +132,7 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
         return self
 
     async def aflush(self, chat: ChatMemory) -> Report:
-        """Store what the chat still holds, and make memories of all that is queued: the end of a session.
+        """Store what the chat still holds, and make memories of all that is queued of it: the end of a session.
 
         The messages leave the chat's queue as if it had overflowed, so every block of ``chat`` is handed them, and a
         second call, or one after a restart, stores none of them again. ``chat.get_all()`` still shows them.
@@ -136,7 +141,7 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
             chat: The ``Memory`` this block is part of. No message may be added meanwhile.
 
         Returns:
-            The report of what was made of the scope's queue.
+            The report of what was made of the chat's queue; its ``session_id`` is the conversation.
 
         Raises:
             ConfigurationError: The block is not part of ``chat``, or the memory cannot be written.
@@ -152,11 +157,11 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
         for block in others:
             await block.aput(waiting, from_short_term_memory=True, session_id=chat.session_id)
         if self.accept_short_term_memory:
-            await asyncio.to_thread(queue_messages, self.memory, scope, waiting)
+            await asyncio.to_thread(queue_messages, self.memory, scope, waiting, conversation=chat.session_id)
         # 2. let it leave the chat
         await chat.sql_store.archive_oldest_messages(chat.session_id, n=len(waiting))
         # 3. make memories
-        return await asyncio.to_thread(self.memory.flush, scope)
+        return await asyncio.to_thread(self.memory.flush, scope, chat.session_id)
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """The same memories with less detail or, where that is not enough, the best of them; None if none fits."""
@@ -195,8 +200,9 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
 
     def _stored(self, messages: list[ChatMessage]) -> None:
         scope = scope_getter(self.scope)()
-        if queue_messages(self.memory, scope, messages) and self.process == "due":
-            process_queue(self.memory, scope)
+        for session, said in groupby(messages, key=lambda message: message.additional_kwargs.get("session_id")):
+            queued = queue_messages(self.memory, scope, [*said], conversation=None if session is None else str(session))
+            process_queue(self.memory, scope, queued, process=self.process)
 
     def _truncated(self, content: str, room: int) -> str | None:
         kept = self._shorter.get((scope_getter(self.scope)(), content))  # two scopes may be told the same

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, Literal, Self
 
-from llama_index.core.base.llms.types import ChatMessage, MessageRole
+from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
 from llama_index.core.memory import BaseMemory
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SkipValidation, field_serializer
 
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.llama_index.scope import Process, going_on, process_queue, queue_messages, reopened
-from memory_retrievers.llama_index.turns import TurnRecall, last_turn, recent_turns, size_of
+from memory_retrievers.llama_index.turns import Turn, TurnRecall, last_turn, recent_turns, size_of
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import DetailLevel, JsonObject, scopes
 from memory_retrievers.models.memories import in_our_words
+from memory_retrievers.models.messages import parse_conversation, read_llama_index
 from memory_retrievers.models.results import Report
 from memory_retrievers.protocols import Memory, Retrieved
 from memory_retrievers.retrieval.markdown import notes
 from memory_retrievers.retrieval.request import asked_by
-from memory_retrievers.retrieval.results import parse_detail
+from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
 from memory_retrievers.text.analysis import estimate_tokens
 
 TAG: Final = "memory"
+PROFILE_TAG: Final = "profile"
 DEFAULT_TOKEN_LIMIT: Final = 20_000
 """Tokens of recent turns: about what LlamaIndex's own ``Memory`` leaves to the chat."""
 
@@ -39,9 +42,9 @@ class ConversationMemory(BaseMemory):
         memory.flush()  # at the end of the session
 
     Every message that is put is queued in the long-term memory at once; tool messages, instructions (``system``,
-    ``developer``) and empty messages stay in the chat alone. :meth:`get` gives the memories that answer the user's
-    last message as a system message, then the recent turns of the chat. A turn is recalled once and recorded once,
-    however many tools are called in it.
+    ``developer``) and empty messages stay in the chat alone. :meth:`get` gives what should always be known as a system
+    message, then the recent turns of the chat, with the memories that answer the user's last message behind it; the
+    chat itself never has them. A turn is recalled once and recorded once, however many tools are called in it.
 
     A chat goes on where a model or the store fails underneath: a warning without any text goes to the log, nothing is
     recalled, and what could not be processed stays queued. Only what could not be queued raises.
@@ -59,8 +62,11 @@ class ConversationMemory(BaseMemory):
         detail: Which episodes bring their messages along (specification §2.6).
         token_limit: The recent turns have at most so many tokens; the memories are not counted.
         message_limit: The recent turns have at most so many messages; None sets no limit.
-        process: When queued messages become memories: ``due`` holds up the chat for as long as it takes, ``never``
-            leaves it to the caller of ``process_due``.
+        process: When queued messages become memories: ``background`` has the memory's worker do it, ``due`` holds up
+            the chat for as long as it takes, ``never`` leaves it to the caller of ``process_due``.
+        placement: Where what was recalled stands: ``tail``, behind the user's last message, or ``system``, last in a
+            system message, where it changes with every turn and no prompt cache holds.
+        session_id: Which of the scope's conversations this chat is; None is the one without a name.
         messages: The chat so far.
         token_counter: How long a text is; by default a token is four characters. Not part of a dump.
     """
@@ -75,7 +81,9 @@ class ConversationMemory(BaseMemory):
     detail: Annotated[DetailLevel, BeforeValidator(parse_detail)] = DetailLevel.AUTO
     token_limit: Annotated[int, Field(ge=1)] = DEFAULT_TOKEN_LIMIT
     message_limit: Annotated[int, Field(ge=1)] | None = None
-    process: Process = "due"
+    process: Process = "background"
+    placement: Literal["tail", "system"] = "tail"
+    session_id: Annotated[str | None, BeforeValidator(parse_conversation)] = None
     messages: list[ChatMessage] = Field(default_factory=list, repr=False)
     token_counter: Callable[[str], int] = Field(default=estimate_tokens, exclude=True, repr=False)
 
@@ -101,7 +109,9 @@ class ConversationMemory(BaseMemory):
         detail: DetailLevel | str = DetailLevel.AUTO,
         token_limit: int = DEFAULT_TOKEN_LIMIT,
         message_limit: int | None = None,
-        process: Process = "due",
+        process: Process = "background",
+        placement: Literal["tail", "system"] = "tail",
+        session_id: str | None = None,
         token_counter: Callable[[str], int] = estimate_tokens,
     ) -> Self:
         """A conversation memory; the arguments are its attributes.
@@ -117,6 +127,8 @@ class ConversationMemory(BaseMemory):
             token_limit: As the attribute.
             message_limit: As the attribute.
             process: As the attribute.
+            placement: As the attribute.
+            session_id: As the attribute.
             token_counter: As the attribute.
 
         Raises:
@@ -136,6 +148,8 @@ class ConversationMemory(BaseMemory):
                 token_limit=token_limit,
                 message_limit=message_limit,
                 process=process,
+                placement=placement,
+                session_id=session_id,
                 messages=_copies(chat_history),
                 token_counter=token_counter,
             )
@@ -152,14 +166,14 @@ class ConversationMemory(BaseMemory):
         """
         with self._lock:
             chat = _copies(self.messages)
-        recalled = self._recalled([*chat, ChatMessage(role=MessageRole.USER, content=input)] if input else chat)
+        asked = last_turn([*chat, ChatMessage(role=MessageRole.USER, content=input)] if input else chat)
         recent = recent_turns(
             chat,
             token_limit=self.token_limit - initial_token_count,
             message_limit=self.message_limit,
             count_tokens=self.token_counter,
         )
-        return [*recalled, *recent]
+        return self._informed(recent, asked)
 
     def get_all(self) -> list[ChatMessage]:
         """The whole chat, without memories."""
@@ -179,10 +193,9 @@ class ConversationMemory(BaseMemory):
         """
         memory = self._long_term()
         with self._lock:
-            due = queue_messages(memory, self.scope, messages)
+            queued = queue_messages(memory, self.scope, messages, conversation=self.session_id)
             self.messages = [*self.messages, *_copies(messages)]
-        if due and self.process == "due":
-            process_queue(memory, self.scope)
+        process_queue(memory, self.scope, queued, process=self.process)
 
     def set(self, messages: Sequence[ChatMessage]) -> None:
         """Replace the chat, but not the long-term memory: a caller that keeps the chat sets it again and again."""
@@ -195,14 +208,16 @@ class ConversationMemory(BaseMemory):
         self.set([])
 
     def flush(self) -> Report:
-        """Make memories of all that is queued: the end of a session.
+        """Make memories of all that is queued of this chat, or of the scope where it has no ``session_id``.
+
+        That is the end of a session.
 
         Raises:
             ConfigurationError: The store cannot be opened from the path, or is read-only.
             LanguageModelError: A language model failed; what was not processed stays queued.
             EmbeddingError: The embedder failed, likewise.
         """
-        return self._long_term().flush(self.scope)
+        return self._long_term().flush(self.scope, self.session_id)
 
     def close(self) -> None:
         """Close the store if it was opened from the path; the next use opens it again."""
@@ -211,14 +226,25 @@ class ConversationMemory(BaseMemory):
                 self._own.close()
                 self._own = None
 
-    def _recalled(self, chat: Sequence[ChatMessage]) -> list[ChatMessage]:
-        turn = last_turn(chat)
-        if turn is None:
-            return []
+    def _informed(self, recent: Sequence[ChatMessage], asked: Turn | None) -> list[ChatMessage]:
+        """The recent turns, with what the memory has to say of them."""
+        if asked is None:
+            return [*recent]
+        profile, known = "", frozenset[str]()
+        with going_on("no profile was read"):
+            shown = self._long_term().profile(self.scope).fitting(token_counter=self.token_counter)
+            profile = _between_tags(PROFILE_TAG, shown.to_markdown(max_tokens=None))
+            known = frozenset(fact.id for fact in shown.facts)
         block = ""
         with going_on("nothing was recalled"):
-            block = notes(self._recall(self.scope, turn, self._retrieved).to_markdown(self.detail), tag=TAG)
-        return [ChatMessage(role=MessageRole.SYSTEM, content=f"<{TAG}>\n{block}\n</{TAG}>")] if block else []
+            found = self._recall(self.scope, asked, self._retrieved)
+            block = _between_tags(TAG, _without(found, known).to_markdown(self.detail))
+        place = _place_of(asked, recent) if self.placement == "tail" else None
+        told = [*recent]
+        if block and place is not None:
+            told[place] = _with_text(told[place], f"\n\n{block}")
+        in_system = "\n\n".join(filter(None, (profile, "" if place is not None else block)))
+        return [ChatMessage(role=MessageRole.SYSTEM, content=in_system), *told] if in_system else told
 
     def _retrieved(self, query: str) -> Retrieved:
         memory = self._long_term()
@@ -240,6 +266,31 @@ class ConversationMemory(BaseMemory):
     @field_serializer("messages")
     def _dumped(self, messages: list[ChatMessage]) -> list[JsonObject]:
         return [message.model_dump(mode="json") for message in messages]
+
+
+def _between_tags(tag: str, markdown: str) -> str:
+    block = notes(markdown, tag=tag)
+    return block and f"<{tag}>\n{block}\n</{tag}>"
+
+
+def _without(found: Retrieved, known: frozenset[str]) -> Retrieved:
+    """The memories without the facts that are told anyway."""
+    if not isinstance(found, RetrievalResult):
+        return found
+    return replace(found, semantic=tuple(hit for hit in found.semantic if hit.memory.id not in known))
+
+
+def _place_of(asked: Turn, messages: Sequence[ChatMessage]) -> int | None:
+    """The place of the user's last message; None if it is not the one that was asked."""
+    places = [place for place, message in enumerate(messages) if message.role == MessageRole.USER]
+    if not places:
+        return None
+    said = read_llama_index(messages[places[-1]], include_tools=False)
+    return places[-1] if said is not None and said.content == asked.query else None
+
+
+def _with_text(message: ChatMessage, text: str) -> ChatMessage:
+    return message.model_copy(update={"blocks": [*message.blocks, TextBlock(text=text)]})
 
 
 def _copies(messages: Sequence[ChatMessage]) -> list[ChatMessage]:

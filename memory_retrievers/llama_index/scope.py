@@ -16,35 +16,52 @@ from memory_retrievers.llama_index.turns import INSTRUCTIONS
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import scopes
 from memory_retrievers.models.messages import Message
+from memory_retrievers.models.results import Queued
 from memory_retrievers.protocols import Memory
 from memory_retrievers.storage.opening import STORE_FILE, noted_embedder
 from memory_retrievers.storage.options import chosen_embedder
 
-Process: TypeAlias = Literal["due", "never"]
-"""Time when queued messages become memories: as soon as a message makes them due, or when other code asks for it."""
+Process: TypeAlias = Literal["background", "due", "never"]
+"""Time when queued messages become memories: in the memory's worker thread, which is started for it; as soon as a
+message makes them due, which holds up the chat; or when other code asks for it."""
 
 _logger = logging.getLogger("memory_retrievers")
 
 
-def queue_messages(memory: Memory, scope: str, messages: Sequence[ChatMessage]) -> bool:
-    """Queue what was said, without tool messages, instructions and what is empty; gives whether the scope is due.
+def queue_messages(
+    memory: Memory, scope: str, messages: Sequence[ChatMessage], *, conversation: str | None
+) -> Queued | None:
+    """Queue what was said, without tool messages, instructions and what is empty.
 
     Args:
         memory: The memory.
         scope: The scope of the conversation.
         messages: Its new messages, oldest first.
+        conversation: Which of the scope's conversations it is.
 
     Returns:
-        True if the queue of the scope is due; False also if there was nothing to queue.
+        What the queue holds now; None if there was nothing to queue.
     """
     converted = (_message_of(message) for message in messages if message.role not in INSTRUCTIONS)
     said = [message for message in converted if message is not None]
-    return bool(said) and memory.add_messages(scope, said).due
+    return memory.add_messages(scope, said, conversation=conversation) if said else None
 
 
-def process_queue(memory: Memory, scope: str) -> None:
-    """Make memories of a queue that is due; where that fails, the next message brings another try."""
+def process_queue(memory: Memory, scope: str, queued: Queued | None, *, process: Process) -> None:
+    """See to it that a queue becomes memories when it is due; where that fails, the next message brings another try.
+
+    Args:
+        memory: The memory.
+        scope: The scope of the queue.
+        queued: What it holds; None if nothing was queued.
+        process: When and where it becomes memories.
+    """
+    if queued is None or process == "never" or (process == "due" and not queued.due):
+        return
     try:
+        if process == "background":
+            memory.start_worker()
+            return
         memory.process_due(scope)
     except Exception as error:  # noqa: BLE001 - raised, it would have the chat hand them over once more
         _warn("messages stay queued", error)

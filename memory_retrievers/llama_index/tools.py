@@ -23,9 +23,10 @@ class MemoryToolSpec(BaseToolSpec):
     Args:
         memory: An AgentMemory; anything of that shape will do for the tools that only read.
         scope: Whose memory: a path such as ``user/alice``, or a function that is asked for it at each call.
-        tools: The names of the tools to offer, ``"read"`` for those that change nothing, or None for all.
-        policy: ``root``, ``kinds``, ``allow_scopes``, ``response_format`` and ``sync_directory``, as ``ToolPolicy`` has
-            them: what the host fixes for every call.
+        tools: ``"essential"`` offers the four that a model needs, ``"read"`` all that change nothing, ``"all"`` all;
+            or their names.
+        policy: ``root``, ``kinds``, ``deletes``, ``allow_scopes``, ``response_format`` and ``sync_directory``, as
+            ``ToolPolicy`` has them: what the host fixes for every call.
 
     Raises:
         NotFoundError: There is no tool of a given name.
@@ -40,14 +41,15 @@ class MemoryToolSpec(BaseToolSpec):
         memory: Memory,
         *,
         scope: Scope,
-        tools: ToolChoice = None,
+        tools: ToolChoice = "essential",
         **policy: Unpack[PolicyOptions],
     ) -> None:
         self._memory = memory
         self._scope = scope_getter(scope)
         self._rules = ToolPolicy(**policy)
         self._rules.check(memory, scope=None if callable(scope) else scope)
-        self.spec_functions = [spec.name for spec in offered_tools(allow_scopes=self._rules.allow_scopes, names=tools)]
+        self._chosen = {spec.name: spec for spec in offered_tools(tools, allow_scopes=self._rules.allow_scopes)}
+        self.spec_functions = [*self._chosen]
 
     def to_tool_list(
         self,
@@ -65,8 +67,10 @@ class MemoryToolSpec(BaseToolSpec):
         """
         names = [name if isinstance(name, str) else name[0] for name in spec_functions or self.spec_functions]
         metadata = func_to_metadata_mapping or {}
-        offered = offered_tools(allow_scopes=self._rules.allow_scopes, names=names)
-        return [self._tool(spec, metadata.get(spec.name)) for spec in offered]
+        further = [name for name in names if name not in self._chosen]
+        others = {spec.name: spec for spec in offered_tools(further, allow_scopes=self._rules.allow_scopes)}
+        known = others | self._chosen
+        return [self._tool(known[name], metadata.get(name)) for name in names]
 
     def _tool(self, spec: AnyTool, metadata: ToolMetadata | None) -> FunctionTool:
         def run(**arguments: object) -> ToolOutput:

@@ -34,6 +34,7 @@ from memory_retrievers.models.messages import Message, MessageLike, messages_of,
 from memory_retrievers.models.results import Page, PendingReview, Queued, Report
 from memory_retrievers.models.scenes import CharacterState, SceneEvent
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedRetrieval
+from memory_retrievers.retrieval.profile import Profile
 from memory_retrievers.retrieval.request import RetrievalRequest, SearchOptions, check_length, parse_limit
 from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
 from memory_retrievers.retrieval.retriever import HybridRetriever, PendingReviewBuffer
@@ -426,18 +427,35 @@ class AgentMemory(BaseMemory):
         """:meth:`retrieve` in a thread, so that an event loop is not held up."""
         return await asyncio.to_thread(self.retrieve, query, scope=scope, record=record, **options)
 
-    def recent(self, scope: str, *, limit: int = 10, days_limit: float | None = None) -> RecentResult:
-        """The scope's newest episodes by ``created_at``.
+    def recent(
+        self, scope: str, *, limit: int = 10, days_limit: float | None = None, facts: bool = False
+    ) -> RecentResult:
+        """The scope's newest episodes by ``created_at``, and if asked its newest facts.
 
         Args:
-            scope: Whose episodes.
-            limit: At most this many; brought into 1 to 100.
+            scope: Whose memories.
+            limit: At most this many of either kind; brought into 1 to 100.
             days_limit: Only those made in the last so many days.
+            facts: Also the facts that hold.
 
         Raises:
             ValidationError: An argument breaks a rule.
         """
-        return self._retriever.recent(scope, limit=limit, days_limit=days_limit)
+        return self._retriever.recent(scope, limit=limit, days_limit=days_limit, facts=facts)
+
+    def profile(self, scope: str) -> Profile:
+        """What a model should always know of a scope, for its instructions: the same until one of these facts changes.
+
+        That is its facts of the categories guideline, identity and preference, and those whose importance was set by
+        hand to 0.5 or more. Nothing is recorded.
+
+        Args:
+            scope: Whose profile; exactly this scope.
+
+        Raises:
+            ValidationError: The scope is malformed.
+        """
+        return self._retriever.profile(scope)
 
     def get(self, id: str, *, scope: str) -> AnyMemory:
         """The memory of this id in this scope, invalidated facts and open episodes included.

@@ -115,6 +115,10 @@ class Origin(StrEnum):
     STORE = "store"
 
 
+PINNED_IMPORTANCE: Final = 0.5
+"""Importance from which on a memory whose importance was set by hand counts as pinned: that of a new memory."""
+
+
 class MemoryDraft(Value):
     """Base of both kinds of memory: the fields that the memory tools use.
 
@@ -153,6 +157,11 @@ class MemoryDraft(Value):
     access_count: Annotated[int, Field(ge=0)] = 0
     last_accessed_at: UTCDateTime | None = None
     consolidated_from: tuple[ShortText, ...] = ()
+
+    @property
+    def is_pinned(self) -> bool:
+        """True if its importance was set by hand, and not below that of a new memory: it is always to be known."""
+        return self.importance_pinned and self.importance >= PINNED_IMPORTANCE
 
     @property
     def is_searchable(self) -> bool:

@@ -81,6 +81,10 @@ class Memory(Protocol):
         """Queue messages of a conversation of the scope. Fast: no model is called."""
         ...
 
+    def start_worker(self) -> None:
+        """Turn messages that are due into memories in the background from now on; a second call does nothing."""
+        ...
+
     def process_due(self, scope: str | None = None) -> Report:
         """Turn queued messages that are due into memories, in one scope or in all."""
         ...
@@ -93,14 +97,19 @@ class Memory(Protocol):
         """Delete everything in a scope and the scopes below it; returns the number of memories."""
         ...
 
-    def recent(self, scope: str, *, limit: int = 10, days_limit: float | None = None) -> Recent:
-        """Return the newest episodes of a scope.
+    def recent(self, scope: str, *, limit: int = 10, days_limit: float | None = None, facts: bool = False) -> Recent:
+        """Return the newest memories of a scope.
 
         Args:
             scope: Path of the scope.
-            limit: Maximum number of episodes.
+            limit: Maximum number of episodes, and of facts.
             days_limit: Maximum age in days; None sets no limit.
+            facts: Also return facts; otherwise only episodes.
         """
+        ...
+
+    def profile(self, scope: str) -> ProfileFacts:
+        """Return what a model should always know of a scope; it depends on its facts alone."""
         ...
 
 
@@ -138,8 +147,39 @@ class Retrieved(Protocol):
         ...
 
 
+class ProfileFacts(Protocol):
+    """The facts of a scope that a model should always know."""
+
+    def fitting(self, *, max_tokens: int | None = 300, token_counter: Callable[[str], int] = ...) -> ProfileFacts:
+        """Return the profile with only those facts that fit.
+
+        Args:
+            max_tokens: Maximum length of the block in tokens; None sets no limit.
+            token_counter: Counts the tokens of a text.
+        """
+        ...
+
+    @property
+    def facts(self) -> tuple[SemanticMemory, ...]:
+        """The facts, in a fixed order."""
+        ...
+
+    def to_markdown(self, *, max_tokens: int | None = 300, token_counter: Callable[[str], int] = ...) -> str:
+        """Render a markdown block for a model's instructions; an empty string if there are no such facts.
+
+        Args:
+            max_tokens: Maximum length of the block in tokens; None sets no limit.
+            token_counter: Counts the tokens of a text.
+        """
+        ...
+
+    def to_dict(self) -> JsonObject:
+        """Return the facts as a JSON-ready dictionary."""
+        ...
+
+
 class Recent(Protocol):
-    """The newest episodes of a scope."""
+    """The newest memories of a scope."""
 
     @property
     def episodic(self) -> tuple[EpisodicMemory, ...]:
@@ -151,7 +191,7 @@ class Recent(Protocol):
         ...
 
     def to_dict(self) -> JsonObject:
-        """Return the episodes as a JSON-ready dictionary."""
+        """Return the memories as a JSON-ready dictionary."""
         ...
 
 

@@ -204,17 +204,42 @@ def two_sections(facts: Sequence[str], stories: Sequence[str]) -> str:
     return "\n\n".join(sections)
 
 
-def recent_block(episodes: Sequence[EpisodicMemory], *, now: datetime, messages: bool = False) -> str:
-    """Render the newest episodes in the order given, or :data:`NO_RECENT_MEMORIES` if there are none.
+def recent_block(
+    episodes: Sequence[EpisodicMemory],
+    *,
+    now: datetime,
+    messages: bool = False,
+    facts: Sequence[SemanticMemory] = (),
+    display_length: int | None = None,
+) -> str:
+    """Render the newest memories in the order given, or :data:`NO_RECENT_MEMORIES` if there are none.
 
     Args:
         episodes: Newest first.
         now: The moment that relative times count from.
         messages: Render their messages too.
+        facts: Newest first; they are rendered before the episodes.
+        display_length: Longer facts are cut to so many characters; None renders them whole.
     """
-    if not episodes:
-        return NO_RECENT_MEMORIES
-    return "\n\n".join(("## Recent Memories", *(_recent_story(each, now=now, messages=messages) for each in episodes)))
+    sections = []
+    if facts:
+        sections.append(
+            "\n".join(("## Recent Facts", *(_recent_fact(each, display_length, now=now) for each in facts)))
+        )
+    if episodes:
+        stories = (_recent_story(each, now=now, messages=messages) for each in episodes)
+        sections.append("\n\n".join(("## Recent Memories", *stories)))
+    return "\n\n".join(sections) or NO_RECENT_MEMORIES
+
+
+def profile_block(facts: Sequence[SemanticMemory], *, display_length: int | None = None) -> str:
+    """Render the facts of a profile in the order given, without anything that changes while they do not.
+
+    Args:
+        facts: The facts.
+        display_length: Longer facts are cut to so many characters; None renders them whole.
+    """
+    return "\n".join(f"- [{fact.category}] {_shortened(one_line(fact.fact), display_length)}" for fact in facts)
 
 
 def fact_lines(
@@ -233,6 +258,11 @@ def fact_lines(
 def _fact_line(memory: SemanticMemory, display_length: int | None) -> str:
     text = _shortened(without_remark(one_line(memory.fact), "sources:"), display_length)
     return f"- [{memory.category}] {text}{_sources(memory, as_specified=display_length is None)}"
+
+
+def _recent_fact(memory: SemanticMemory, display_length: int | None, *, now: datetime) -> str:
+    text = _shortened(without_remark(one_line(memory.fact), "noted"), display_length)
+    return f"- [{memory.category}] {text} (noted {relative_time(memory.created_at, now=now)})"
 
 
 def _sources(memory: SemanticMemory, *, as_specified: bool) -> str:

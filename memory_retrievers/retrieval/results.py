@@ -85,15 +85,19 @@ class RetrievalResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentResult:
-    """A scope's newest episodes, newest first.
+    """A scope's newest memories, newest first.
 
     Attributes:
         now: When it was asked; relative times count from here.
         episodic: The episodes.
+        semantic: The facts; None if they were not asked for.
+        fact_display_length: Longer facts are cut in markdown; None shows them whole.
     """
 
     now: datetime
     episodic: tuple[EpisodicMemory, ...] = ()
+    semantic: tuple[SemanticMemory, ...] | None = None
+    fact_display_length: int | None = None
 
     def to_markdown(self, *, messages: bool = False) -> str:
         """The block for a model to read (specification §2.17).
@@ -101,15 +105,24 @@ class RecentResult:
         Args:
             messages: Also render the messages of every episode.
         """
-        return recent_block(self.episodic, now=self.now, messages=messages)
+        return recent_block(
+            self.episodic,
+            now=self.now,
+            messages=messages,
+            facts=self.semantic or (),
+            display_length=self.fact_display_length,
+        )
 
     def to_dict(self, *, explain: bool = False) -> JsonObject:
-        """The raw form: complete records, without scores.
+        """The raw form: complete records, without scores; with facts if they were asked for.
 
         Args:
-            explain: Also give each episode's scope, metadata and tags, and when it was asked.
+            explain: Also give each memory's scope, metadata and tags, and when it was asked.
         """
-        return explained_recent(self.episodic, now=self.now) if explain else raw_recent(self.episodic)
+        if not explain:
+            return raw_recent(self.episodic, self.semantic)
+        told = explained_recent(self.episodic, self.semantic, now=self.now)
+        return told if self.semantic is None else told | {"fact_display_length": self.fact_display_length}
 
 
 def parse_detail(detail: DetailLevel | str) -> DetailLevel:
@@ -206,14 +219,24 @@ def explained_memories(
     }
 
 
-def explained_recent(episodes: Sequence[EpisodicMemory], *, now: datetime) -> JsonObject:
-    """Newest episodes as JSON with their surrounding metadata, and the moment of the request."""
-    return {"episodic": [_episode(episode) | _belongings(episode) for episode in episodes], "now": iso(now)}
+def explained_recent(
+    episodes: Sequence[EpisodicMemory], facts: Sequence[SemanticMemory] | None = None, *, now: datetime
+) -> JsonObject:
+    """Newest memories as JSON with their surrounding metadata, and the moment of the request.
+
+    Args:
+        episodes: In the order in which they are told.
+        facts: Likewise; None tells of none, not even that there are none.
+        now: The moment.
+    """
+    told: JsonObject = {} if facts is None else {"semantic": [_fact(fact) | _belongings(fact) for fact in facts]}
+    return told | {"episodic": [_episode(episode) | _belongings(episode) for episode in episodes], "now": iso(now)}
 
 
-def raw_recent(episodes: Sequence[EpisodicMemory]) -> JsonObject:
-    """Episodes in the order given, without scores."""
-    return {"episodic": [_episode(episode) for episode in episodes]}
+def raw_recent(episodes: Sequence[EpisodicMemory], facts: Sequence[SemanticMemory] | None = None) -> JsonObject:
+    """Memories in the order given, without scores; None tells of no facts, not even that there are none."""
+    told: JsonObject = {} if facts is None else {"semantic": [_fact(fact) for fact in facts]}
+    return told | {"episodic": [_episode(episode) for episode in episodes]}
 
 
 def _explained(raw: JsonObject, hit: RetrievedMemory[SemanticMemory] | RetrievedMemory[EpisodicMemory]) -> JsonObject:

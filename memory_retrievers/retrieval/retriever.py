@@ -22,6 +22,7 @@ from memory_retrievers.models.results import (
     parse_kinds,
     parse_page_size,
 )
+from memory_retrievers.retrieval.profile import MOST_FACTS, Profile, profile_of
 from memory_retrievers.retrieval.request import RetrievalPlan, RetrievalRequest, is_visible, parse_limit
 from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
 from memory_retrievers.settings import RetrievalSettings
@@ -156,25 +157,37 @@ class HybridRetriever:
 
         return Explainer(self._store, settings=self._settings)
 
-    def recent(self, scope: str, *, limit: int, days_limit: float | None) -> RecentResult:
-        """List the scope's newest episodes (specification §2.17).
+    def recent(self, scope: str, *, limit: int, days_limit: float | None, facts: bool = False) -> RecentResult:
+        """List the scope's newest episodes (specification §2.17), and if asked its newest facts.
 
         Args:
             scope: Scope to read; scopes below it are not included.
-            limit: Largest number of episodes; taken as 1 to 100.
-            days_limit: Only episodes stored in the last so many days; None is any age.
+            limit: Largest number of either kind; taken as 1 to 100.
+            days_limit: Only memories stored in the last so many days; None is any age.
+            facts: Also list facts.
 
         Raises:
             ValidationError: The scope is malformed, or a limit is negative or not a number.
         """
-        now = self._store.now()
-        episodes = self._store.ledger.recent(
-            scope=scopes.parse(scope),
-            limit=min(max(parse_limit("limit", limit), 1), MAX_RECENT),
+        now, ledger, parsed = self._store.now(), self._store.ledger, scopes.parse(scope)
+        most = min(max(parse_limit("limit", limit), 1), MAX_RECENT)
+        since = None if days_limit is None else now - _days(days_limit)
+        return RecentResult(
             now=now,
-            since=None if days_limit is None else now - _days(days_limit),
+            episodic=tuple(ledger.recent(scope=parsed, limit=most, now=now, since=since)),
+            semantic=tuple(ledger.recent_facts(scope=parsed, limit=most, now=now, since=since)) if facts else None,
+            fact_display_length=self._settings.fact_display_length,
         )
-        return RecentResult(now=now, episodic=tuple(episodes))
+
+    def profile(self, scope: str) -> Profile:
+        """Read what a model should always know of a scope.
+
+        Raises:
+            ValidationError: The scope is malformed.
+        """
+        parsed = scopes.parse(scope)
+        facts = self._store.ledger.standing_facts(scope=parsed, limit=MOST_FACTS, now=self._store.now())
+        return profile_of(parsed, facts, fact_display_length=self._settings.fact_display_length)
 
     def page(
         self, scope: str, *, kind: Kind | str | None, cursor: str | None, limit: int, filters: Filters = EVERYTHING

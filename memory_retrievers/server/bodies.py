@@ -149,7 +149,7 @@ class ContextBody(Body):
 
 
 class RecentBody(Body):
-    """Whose newest episodes."""
+    """Whose newest memories."""
 
     conversation_id: ConversationId
     limit: Annotated[int, Field(strict=True, description="1 to 100; what is beyond is brought into that."),
@@ -157,6 +157,7 @@ class RecentBody(Body):
     days_limit: Annotated[float | None, Field(gt=0, allow_inf_nan=False, description="Only those of so many days.")] = (
         None
     )
+    facts: Annotated[bool, Field(description="Also the newest facts that hold, as many again.")] = False
 
 
 class AddMessageBody(Body):

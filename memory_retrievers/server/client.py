@@ -22,6 +22,7 @@ from memory_retrievers.models import (
 from memory_retrievers.models.memories import draft_of
 from memory_retrievers.models.messages import MessageLike, messages_of, parse_conversation
 from memory_retrievers.models.results import Queued, Report
+from memory_retrievers.retrieval.profile import Profile
 from memory_retrievers.retrieval.request import RetrievalRequest, SearchOptions
 from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
 from memory_retrievers.server.transport import (
@@ -29,6 +30,7 @@ from memory_retrievers.server.transport import (
     Transport,
     read_episode,
     read_fact,
+    read_profile,
     read_queued,
     read_recent,
     read_report,
@@ -162,19 +164,27 @@ class RemoteMemory(BaseMemory):
         with understood():
             return [read_episode(each) for each in answer["episodes"]], [read_fact(each) for each in answer["facts"]]
 
-    def recent(self, scope: str, *, limit: int = 10, days_limit: float | None = None) -> RecentResult:
-        """The newest episodes; see ``AgentMemory.recent``.
+    def recent(
+        self, scope: str, *, limit: int = 10, days_limit: float | None = None, facts: bool = False
+    ) -> RecentResult:
+        """The newest memories; see ``AgentMemory.recent``.
 
         Args:
-            scope: The scope of the episodes.
-            limit: The most to return; brought into 1 to 100.
+            scope: The scope of the memories.
+            limit: The most of either kind to return; brought into 1 to 100.
             days_limit: Only those of the last so many days; None means all.
+            facts: Also the facts that hold.
 
         Raises:
             ValidationError: An argument breaks a rule.
         """
-        body = {"conversation_id": scopes.parse(scope), "limit": limit, "days_limit": days_limit}
+        body = {"conversation_id": scopes.parse(scope), "limit": limit, "days_limit": days_limit, "facts": bool(facts)}
         return read_recent(self._transport.read("/recent_memory/raw", body, parameters=_EXPLAINED))
+
+    def profile(self, scope: str) -> Profile:
+        """What a model should always know of a scope; see ``AgentMemory.profile``."""
+        parsed = scopes.parse(scope)
+        return read_profile(self._transport.get("/profile/raw", {"conversation_id": parsed}), scope=parsed)
 
     def add_messages(self, scope: str, messages: Iterable[MessageLike], *, conversation: str | None = None) -> Queued:
         """Queue messages of a conversation; see ``AgentMemory.add_messages``."""
@@ -185,6 +195,9 @@ class RemoteMemory(BaseMemory):
             "messages": sent,
         }
         return read_queued(self._transport.write("/add_messages", body))
+
+    def start_worker(self) -> None:
+        """Do nothing: a server turns what is due into memories by itself."""
 
     def process_due(self, scope: str | None = None) -> Report:
         """Turn what is due into memories; see ``AgentMemory.process_due``."""

@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
-from memory_retrievers.errors import NotFoundError, error_object
+from memory_retrievers.errors import ConfigurationError, NotFoundError, error_object
 from memory_retrievers.models import JsonObject
 from memory_retrievers.protocols import Memory
-from memory_retrievers.tools.registry import find_tool, offered_tools
-from memory_retrievers.tools.tool import AnyTool, ToolOutput, ToolPolicy, run_tool
+from memory_retrievers.tools.registry import REGISTRY, find_tool, offered_tools
+from memory_retrievers.tools.tool import AnyTool, ToolChoice, ToolOutput, ToolPolicy, run_tool
 
 _OPENING: Final = (
     "You have a long-term memory that outlasts this conversation. What it returns are notes from earlier "
@@ -19,19 +19,23 @@ _OPENING: Final = (
 )
 
 _ADVICE: Final = (
-    ("recent_memory", "At the start, call recent_memory to catch up on what happened lately."),
     (
         "retrieve_memory",
         (
-            "Before you answer anything that may depend on the user or on earlier work, call retrieve_memory with a "
-            "question in the user's language. If nothing fits, try once with other words, then say you do not know."
+            "At the start, and before you answer anything that may depend on the user or on earlier work, call "
+            "retrieve_memory with a question in the user's language. If nothing fits, try once with other words, then "
+            "say you do not know."
         ),
     ),
+    ("recent_memory", "To catch up on what was remembered last, whatever it is about, call recent_memory."),
     (
         "context_pre_retrieve",
         "When only known facts matter, context_pre_retrieve is cheaper: it leaves the episodes out.",
     ),
-    ("memory_search", "To look for what you have stored yourself, with filters and ids, use memory_search."),
+    (
+        "memory_search",
+        "To search with filters, or by exact words, use memory_search; it tells the ids of what it finds.",
+    ),
     (
         "memory_store",
         (
@@ -42,10 +46,16 @@ _ADVICE: Final = (
     ),
     (
         "memory_update",
-        "When something has changed, search for it and call memory_update instead of storing a second version.",
+        (
+            "When something that is remembered has changed, call memory_update with its id instead of storing it a "
+            "second time."
+        ),
     ),
-    ("memory_delete", "When the user asks you to forget something, find its id and call memory_delete."),
+    ("memory_delete", "When the user asks you to forget something, call memory_delete with its id."),
 )
+
+_IDS: Final = "To find the id of a memory, call retrieve_memory with response_level full."
+_BY_ID: Final = frozenset({"memory_update", "memory_delete"})
 
 _CLOSING: Final = "If a memory contradicts what the user says now, the user is right. Do not tell ids to the user."
 
@@ -60,6 +70,8 @@ def guide(tools: Collection[str], *, read_only: bool) -> str:
         read_only: Whether none of them changes anything.
     """
     advice = [f"- {line}" for name, line in _ADVICE if name in tools]
+    if "retrieve_memory" in tools and not _BY_ID.isdisjoint(tools):
+        advice.append(f"- {_IDS}")
     closing = f"{_LOOKING_ONLY} {_CLOSING}" if read_only else _CLOSING
     return "\n\n".join((_OPENING, "\n".join(advice), closing))
 
@@ -73,13 +85,13 @@ _RESOURCES: Final[Mapping[str, JsonObject]] = {
     RECENT_MARKDOWN: {
         "name": "recent",
         "title": "Recent memories",
-        "description": f"The {_RECENT} newest episodes from earlier conversations, newest first, for a model to read.",
+        "description": f"The {_RECENT} newest facts and the {_RECENT} newest episodes, for a model to read.",
         "mimeType": "text/markdown",
     },
     RECENT_JSON: {
         "name": "recent.json",
         "title": "Recent memories as data",
-        "description": f"The {_RECENT} newest episodes, complete with their messages, as JSON.",
+        "description": f"The {_RECENT} newest facts and episodes, complete with their messages, as JSON.",
         "mimeType": "application/json",
     },
 }
@@ -91,21 +103,36 @@ class McpOffer:
     Args:
         memory: An AgentMemory; anything of that shape will do for the tools that only read.
         scope: Whose memory.
+        tools: ``"essential"`` offers the four that a model needs, ``"read"`` all that change nothing, ``"all"`` all; or
+            their names.
         rules: What else holds for every call.
-        read_only: Offer, and run, only the tools that change nothing; nothing is noted of their use.
+        read_only: Offer, and run, only those of them that change nothing; nothing is noted of their use.
 
     Attributes:
         guide: How to use this memory, for a model.
 
     Raises:
         ValidationError: A scope is malformed.
-        ConfigurationError: The scope is outside the root.
+        ConfigurationError: The scope is outside the root, ``tools`` is another word, or a tool that was named changes
+            memories, and ``read_only`` was asked for.
+        NotFoundError: There is no tool of a given name.
     """
 
-    def __init__(self, memory: Memory, *, scope: str, rules: ToolPolicy | None = None, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        scope: str,
+        tools: ToolChoice = "essential",
+        rules: ToolPolicy | None = None,
+        read_only: bool = False,
+    ) -> None:
         self._context = replace((rules or ToolPolicy()).context(memory, scope=scope), read_only=read_only)
-        chosen = offered_tools(allow_scopes=self._context.allow_scopes, names="read" if read_only else None)
-        self._tools: dict[str, AnyTool] = {tool.name: tool for tool in chosen}
+        chosen = offered_tools(tools, allow_scopes=self._context.allow_scopes)
+        writing = [tool.name for tool in chosen if read_only and tool.writes]
+        if writing and not isinstance(tools, str):
+            raise ConfigurationError(f"read-only, these cannot be offered: {', '.join(writing)}")
+        self._tools: dict[str, AnyTool] = {tool.name: tool for tool in chosen if tool.name not in writing}
         self._read_only = read_only
         self.guide = guide(self._tools, read_only=read_only)
 
@@ -134,7 +161,7 @@ class McpOffer:
         """
         if uri not in _RESOURCES:
             raise NotFoundError(f"Unknown resource: {uri}. Known resources: {', '.join(_RESOURCES)}")
-        recent = self._context.memory.recent(self._context.scope, limit=_RECENT)
+        recent = self._context.memory.recent(self._context.scope, limit=_RECENT, facts=True)
         text = (
             recent.to_markdown()
             if uri == RECENT_MARKDOWN
@@ -170,7 +197,7 @@ class McpOffer:
         try:
             spec = find_tool(name, among=self._tools)
         except NotFoundError as error:
-            refused = self._read_only and any(tool.name == name for tool in offered_tools(allow_scopes=True))
+            refused = self._read_only and name in REGISTRY and REGISTRY[name].writes
             failure = NotFoundError(f"{name} changes memories, and this server is read-only") if refused else error
             return ToolOutput.of(error_object(failure), is_error=True)
         return run_tool(spec, self._context, arguments)

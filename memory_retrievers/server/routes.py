@@ -76,14 +76,14 @@ async def context_pre_retrieve(body: ContextBody, request: CurrentRequest) -> Re
 
 @read_routes.post("/recent_memory", response_class=Response, responses=MARKDOWN)
 async def recent_memory(body: RecentBody, request: CurrentRequest) -> Response:
-    """The newest episodes, as markdown; if there are none, a sentence that says so."""
+    """The newest episodes, with facts if asked, as markdown; if there are none, a sentence that says so."""
     result = await _recent(body, request)
     return request.make(lambda: markdown(result.to_markdown()))
 
 
 @read_routes.post("/recent_memory/raw", response_class=UTF8JSONResponse, responses=JSON)
 async def recent_memory_raw(body: RecentBody, request: CurrentRequest, *, explain: Explain = False) -> Response:
-    """The newest episodes as JSON."""
+    """The newest episodes, with facts if asked, as JSON."""
     result = await _recent(body, request)
     return request.make(lambda: UTF8JSONResponse(result.to_dict(explain=explain)))
 
@@ -112,7 +112,26 @@ async def _retrieved(body: RetrieveBody, request: RequestContext) -> RetrievalRe
 
 async def _recent(body: RecentBody, request: RequestContext) -> RecentResult:
     scope = request.access.scope(body.conversation_id)
-    return await request.run(partial(request.memory.recent, scope, limit=body.limit, days_limit=body.days_limit))
+    work = partial(request.memory.recent, scope, limit=body.limit, days_limit=body.days_limit, facts=body.facts)
+    return await request.run(work)
+
+
+Conversation = Annotated[str, Query(description="The scope, as a whole path, for example user/alice.")]
+Budget = Annotated[int, Query(ge=0, description="Markdown of at most so many tokens, four characters each.")]
+
+
+@read_routes.get("/profile", response_class=Response, responses=MARKDOWN)
+async def profile(conversation_id: Conversation, request: CurrentRequest, max_tokens: Budget = 300) -> Response:
+    """What a model should always know, as markdown for its instructions; empty if there is nothing."""
+    result = await request.run(partial(request.memory.profile, request.access.scope(conversation_id)))
+    return request.make(lambda: markdown(result.to_markdown(max_tokens=max_tokens)))
+
+
+@read_routes.get("/profile/raw", response_class=UTF8JSONResponse, responses=JSON)
+async def profile_raw(conversation_id: Conversation, request: CurrentRequest) -> Response:
+    """The same as JSON: the facts, complete and in order."""
+    result = await request.run(partial(request.memory.profile, request.access.scope(conversation_id)))
+    return request.make(lambda: UTF8JSONResponse(result.to_dict()))
 
 
 write_routes = APIRouter(prefix="/api/v0", tags=["Write"])
@@ -229,7 +248,7 @@ def tool_routes(*, allow_scopes: bool) -> APIRouter:
         allow_scopes: Whether arguments may name scopes within the conversation.
     """
     tool_routes = APIRouter(prefix=PREFIX.removesuffix("/"), tags=["Tools"])
-    offered = {tool.name: tool for tool in offered_tools(allow_scopes=allow_scopes)}
+    offered = {tool.name: tool for tool in offered_tools("all", allow_scopes=allow_scopes)}
     for tool in offered.values():
         tool_routes.add_api_route(
             f"/{tool.name}",

@@ -25,6 +25,7 @@ from memory_retrievers.errors import (
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, MemoryKey, MemoryT, Rating, SemanticMemory
 from memory_retrievers.models.fields import UTCDateTime
 from memory_retrievers.models.results import Evidence, Explanation, Match, Queued, Report, RetrievedMemory
+from memory_retrievers.retrieval.profile import Profile
 from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
 
 _BY_NAME: Final[Mapping[str, type[MemoryRetrieversError]]] = {
@@ -132,6 +133,15 @@ class Transport:
         """
         return self._send(path, body, parameters=parameters or {}, headers={}, timeout=self._timeout)
 
+    def get(self, path: str, parameters: Mapping[str, str]) -> JsonObject:
+        """Ask for what stands at a path; raises what :meth:`read` raises.
+
+        Args:
+            path: The path below ``/api/v0``.
+            parameters: The query parameters.
+        """
+        return self._send(path, None, parameters=parameters, headers={}, timeout=self._timeout)
+
     def write(
         self,
         path: str,
@@ -160,17 +170,24 @@ class Transport:
         )
 
     def _send(
-        self, path: str, body: JsonObject, *, parameters: Mapping[str, str], headers: Mapping[str, str], timeout: float
+        self,
+        path: str,
+        body: JsonObject | None,
+        *,
+        parameters: Mapping[str, str],
+        headers: Mapping[str, str],
+        timeout: float,
     ) -> JsonObject:
         if self._client.is_closed:
             raise ConfigurationError("this connection to a memory server has been closed: make a new one")
-        content = _encoded(body)
+        content = None if body is None else _encoded(body)
         sent_along = {**self._headers, **headers, "Content-Type": "application/json", "Accept": "application/json"}
         attempt = 0
         while True:
             last = attempt >= self._retries
             try:
-                answer = self._client.post(
+                answer = self._client.request(
+                    "GET" if content is None else "POST",
                     f"{self.url}{_PREFIX}{path}",
                     content=content,
                     params=dict(parameters),
@@ -268,10 +285,21 @@ def read_retrieved(answer: JsonObject, *, query: str, scope: str) -> RetrievalRe
 
 
 def read_recent(answer: JsonObject) -> RecentResult:
-    """The newest episodes."""
+    """The newest memories."""
     with understood():
-        episodes = tuple(map(read_episode, answer["episodic"]))
-        return RecentResult(now=_MOMENT.validate_python(answer["now"]), episodic=episodes)
+        return RecentResult(
+            now=_MOMENT.validate_python(answer["now"]),
+            episodic=tuple(map(read_episode, answer["episodic"])),
+            semantic=tuple(map(read_fact, answer["semantic"])) if "semantic" in answer else None,
+            fact_display_length=answer.get("fact_display_length"),
+        )
+
+
+def read_profile(answer: JsonObject, *, scope: str) -> Profile:
+    """The profile of a scope, which the answer does not repeat."""
+    with understood():
+        facts = tuple(map(read_fact, answer["facts"]))
+        return Profile(scope=scope, facts=facts, fact_display_length=answer.get("fact_display_length"))
 
 
 def read_queued(answer: JsonObject) -> Queued:

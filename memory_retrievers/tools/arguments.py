@@ -287,16 +287,24 @@ class ToolArguments(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Only what is offered, in that order, and written out: not every provider follows a ``$ref``."""
+        """Only what is offered, in that order, and written out: not every provider follows a ``$ref``.
+
+        Titles that repeat the names, and the docstring, tell a model nothing: they would cost it tokens in every call.
+        """
         schema = handler.resolve_ref_schema(handler(core_schema))
-        schema["properties"] = {name: _in_place(schema["properties"][name], handler) for name in cls.offered()}
-        return schema
+        shown = {name: _in_place(schema["properties"][name], handler) for name in cls.offered()}
+        schema["properties"] = {name: _without(shape, "title") for name, shape in shown.items()}
+        return _without(schema, "description")
 
 
 class ManagementArguments(ToolArguments):
     """The arguments that every tool for managing memories begins with."""
 
     response_level: Level = ResponseLevel.STANDARD
+
+
+def _without(schema: JsonSchemaValue, key: str) -> JsonSchemaValue:
+    return {name: value for name, value in schema.items() if name != key}
 
 
 def _in_place(schema: JsonSchemaValue, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -344,7 +352,7 @@ def without(arguments: type[ArgumentsT], hidden: Collection[str]) -> type[Argume
     if not hidden:
         return arguments
     offered: type[ArgumentsT] = create_model(arguments.__name__, __base__=arguments, __doc__=arguments.__doc__)
-    offered.hidden = frozenset(hidden)
+    offered.hidden = arguments.hidden | frozenset(hidden)
     return offered
 
 

@@ -157,7 +157,7 @@ def _neighbours(
     context: ToolContext, source: AnyMemory, *, limit: int, threshold: float
 ) -> tuple[list[FoundMemory], str]:
     """The nearest by content, and where they are too few by tags and category too."""
-    seen = MemoryFilter(scope=context.root, include_child_scopes=True, kinds=context.kinds)
+    seen = MemoryFilter(scope=context.root, include_child_scopes=True, kinds=context.seen)
     words = source.embedding_text
     search = context.manager.like
     found = _kept(

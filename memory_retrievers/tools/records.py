@@ -103,7 +103,7 @@ def memory_list(context: ToolContext, arguments: MemoryListArguments) -> ToolOut
     """The memories of the scope that fit, newest first, a page at a time (specification §3.3)."""
     seen = MemoryFilter(
         scope=context.scope,
-        kinds=context.kinds,
+        kinds=context.seen,
         tier=arguments.memory_tier,
         tags=tags_filter(context.manager.settings, arguments.tags),
         content_type=arguments.content_type,
@@ -171,7 +171,7 @@ def _chosen(context: ToolContext, arguments: MemoryDeleteArguments) -> list[AnyM
     return context.manager.select(
         MemoryFilter(
             scope=context.scope,
-            kinds=context.kinds,
+            kinds=context.deleted,
             tier=arguments.memory_tier,
             older_than=arguments.older_than,
             include_invalidated=True,
@@ -330,7 +330,7 @@ class ListAllArguments(ManagementArguments):
 
 def memory_list_all(context: ToolContext, arguments: ListAllArguments) -> ToolOutput:
     """One page of all memories, newest first; a page past the end is empty (specification §4.3)."""
-    everything = MemoryFilter(scope=context.root, include_child_scopes=True, kinds=context.kinds)
+    everything = MemoryFilter(scope=context.root, include_child_scopes=True, kinds=context.seen)
     before = (arguments.page - 1) * arguments.per_page
     total, memories = _page(context, everything, limit=arguments.per_page, offset=before)
     pages = -(-total // arguments.per_page)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from memory_retrievers.errors import NotFoundError, error_object
+from memory_retrievers.errors import ConfigurationError, NotFoundError, error_object
 from memory_retrievers.tools import (
     associate,
     batches,
@@ -19,6 +19,7 @@ from memory_retrievers.tools import (
     sync,
     update,
 )
+from memory_retrievers.tools.essential import essential_tools
 from memory_retrievers.tools.tool import AnyTool, Tool, ToolChoice, ToolContext, ToolOutput, run_tool
 
 _RECALL: tuple[AnyTool, ...] = (
@@ -46,7 +47,7 @@ _RECALL: tuple[AnyTool, ...] = (
         arguments=retrieve.RecentMemoryArguments,
         function=retrieve.recent_memory,
         description=(
-            "List the newest episodes from earlier conversations, newest first, whatever they are about. "
+            "List what was remembered last, facts and episodes, each newest first, whatever they are about. "
             "Use it to catch up at the start of a conversation."
         ),
     ),
@@ -71,7 +72,7 @@ _RECORDS: tuple[AnyTool, ...] = (
         function=search.memory_search,
         scoped=("scope",),
         description=(
-            "Search what the memory tools have stored, by meaning, by words, or both, with filters. Returns the best "
+            "Search all memories, facts and episodes, by meaning, by words, or both, with filters. Returns the best "
             "matches with their ids and how similar they are."
         ),
     ),
@@ -97,15 +98,15 @@ _RECORDS: tuple[AnyTool, ...] = (
         function=records.memory_delete,
         writes=True,
         description=(
-            "Delete memories for good: one by its id, several by their ids, or all of a tier or older than a moment. "
-            "Returns the ids of what was deleted."
+            "Delete memories for good: one by its id, several by their ids, or what the memory tools have stored of a "
+            "tier or before a moment. Returns the ids of what was deleted."
         ),
     ),
     Tool(
         name="memory_list",
         arguments=records.MemoryListArguments,
         function=records.memory_list,
-        description="List what the memory tools have stored, newest first, a page at a time, with filters.",
+        description="List all memories, facts and episodes, newest first, a page at a time, with filters.",
     ),
     Tool(
         name="memory_batch_store",
@@ -187,8 +188,8 @@ _CONNECTIONS: tuple[AnyTool, ...] = (
         arguments=sync.SyncArguments,
         function=sync.memory_sync,
         description=(
-            "Export memories as a JSON document, to a file or in the answer, or import such a document. "
-            "Ids, times and associations are kept."
+            "Export facts as a JSON document, to a file or in the answer, or import such a document. Ids, times and "
+            "associations are kept; episodes are not exported."
         ),
         writes=True,
         scoped=("scope",),
@@ -213,7 +214,7 @@ _CONNECTIONS: tuple[AnyTool, ...] = (
         function=scopes.session_manage,
         description=(
             "Create a session (a scope for one piece of work), list the sessions there are, or clean up: delete "
-            "what is older than some days in them."
+            "what the memory tools have stored in them and is older than some days."
         ),
         writes=True,
     ),
@@ -240,22 +241,40 @@ REGISTRY: Mapping[str, AnyTool] = MappingProxyType(
 """Every tool by its name, in the order in which they are offered."""
 
 
-def offered_tools(*, allow_scopes: bool, names: ToolChoice = None) -> list[AnyTool]:
+def offered_tools(choice: ToolChoice, *, allow_scopes: bool) -> list[AnyTool]:
     """The tools that a host offers to a model.
 
     Args:
+        choice: Names, in this order; ``"essential"`` means the four that a model needs, with few arguments each,
+            ``"read"`` all that change nothing, ``"all"`` all.
         allow_scopes: Whether the model may name scopes; without that, tools that are about scopes are not offered.
-        names: Only these, in this order; ``"read"`` means those that change nothing, None all.
 
     Raises:
         NotFoundError: There is no tool of a given name, or it needs ``allow_scopes``.
+        ConfigurationError: The choice is another word than these.
     """
     offered = {name: tool for name, tool in REGISTRY.items() if allow_scopes or not tool.is_about_scopes}
-    if names is None:
+    if choice == "essential":
+        return essential_tools(offered)
+    if choice == "all":
         return list(offered.values())
-    if names == "read":
+    if choice == "read":
         return [tool for tool in offered.values() if not tool.writes]
-    return [find_tool(name, among=offered) for name in names]
+    if isinstance(choice, str):
+        raise ConfigurationError(f"tools must be 'essential', 'all', 'read' or a list of names, not {choice!r}")
+    return [find_tool(name, among=offered) for name in choice]
+
+
+def parse_tool_choice(given: str) -> ToolChoice:
+    """The choice that a person has written: one of the words, or names of tools with commas between them.
+
+    >>> parse_tool_choice("all"), parse_tool_choice("memory_get, memory_list")
+    ('all', ('memory_get', 'memory_list'))
+    """
+    match given:
+        case "essential" | "all" | "read":
+            return given
+    return tuple(name.strip() for name in given.split(",") if name.strip())
 
 
 def find_tool(name: str, *, among: Mapping[str, AnyTool] = REGISTRY) -> AnyTool:
@@ -280,7 +299,7 @@ class LocalToolbox:
 
     def __init__(self, context: ToolContext) -> None:
         self._context = context
-        self._tools = {tool.name: tool for tool in offered_tools(allow_scopes=context.allow_scopes)}
+        self._tools = {tool.name: tool for tool in offered_tools("all", allow_scopes=context.allow_scopes)}
 
     def call(self, name: str, arguments: Mapping[str, object]) -> ToolOutput:
         """Run a tool. Errors, an unknown name included, are answered with the error object."""

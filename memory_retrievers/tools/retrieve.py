@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 from pydantic.json_schema import JsonSchemaValue
@@ -15,7 +15,11 @@ from memory_retrievers.protocols import Retrieved
 from memory_retrievers.retrieval.markdown import NO_MEMORIES
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
 from memory_retrievers.tools.arguments import Level, ToolArguments
+from memory_retrievers.tools.responses import preview
 from memory_retrievers.tools.tool import ToolContext, ToolOutput, compact_json
+
+ID_PREVIEW: Final = 60
+"""Characters of a memory's text that stand beside its id."""
 
 
 def _one_of(words: type[Category | DetailLevel]) -> JsonSchemaValue:
@@ -97,11 +101,11 @@ class RecentMemoryArguments(ToolArguments):
     """Arguments of ``recent_memory``."""
 
     limit: Annotated[
-        int, AfterValidator(partial(max, 1)), Field(description="How many episodes to return, 1 to 100.")
+        int, AfterValidator(partial(max, 1)), Field(description="How many facts and episodes each, 1 to 100.")
     ] = 10
     days_limit: Annotated[
         float | None,
-        Field(gt=0, allow_inf_nan=False, description="Only episodes of the last so many days; leave it out for all."),
+        Field(gt=0, allow_inf_nan=False, description="Only memories of the last so many days; leave it out for all."),
     ] = None
     response_level: Level = ResponseLevel.STANDARD
 
@@ -109,8 +113,8 @@ class RecentMemoryArguments(ToolArguments):
 def retrieve_memory(context: ToolContext, arguments: RetrieveMemoryArguments) -> ToolOutput:
     """Facts and episodes that answer a question (specification §2.6, §2.8); what was found is noted for review.
 
-    At level ``minimal`` the content counts them; ``full`` gives facts whole, and every episode's messages unless
-    ``detail`` is given (§4.4); the artifact is the raw object at every level.
+    At level ``minimal`` the content counts them; ``full`` gives facts whole, every episode's messages unless
+    ``detail`` is given (§4.4), and all ids; the artifact is the raw object at every level.
     """
     result = context.memory.retrieve(
         arguments.query,
@@ -136,7 +140,7 @@ def _detail(arguments: RetrieveMemoryArguments) -> DetailLevel:
 def context_pre_retrieve(context: ToolContext, arguments: ContextArguments) -> ToolOutput:
     """The facts to put before a turn (specification §2.9); the content is empty when there is nothing to inject.
 
-    At level ``minimal`` the content counts them, ``full`` gives them whole.
+    At level ``minimal`` the content counts them, ``full`` gives them whole and with their ids.
     """
     result = context.memory.context(
         arguments.query,
@@ -149,15 +153,17 @@ def context_pre_retrieve(context: ToolContext, arguments: ContextArguments) -> T
 
 
 def recent_memory(context: ToolContext, arguments: RecentMemoryArguments) -> ToolOutput:
-    """The newest episodes (specification §2.17).
+    """The newest episodes (specification §2.17), and unless answers are plain the newest facts.
 
-    At level ``minimal`` the content counts them, ``full`` gives every episode's messages.
+    At level ``minimal`` the content counts them, ``full`` gives every episode's messages and all ids.
     """
-    recent = context.memory.recent(context.scope, limit=arguments.limit, days_limit=arguments.days_limit)
+    facts = context.response_format == "levels"
+    recent = context.memory.recent(context.scope, limit=arguments.limit, days_limit=arguments.days_limit, facts=facts)
     level = arguments.response_level
     with_messages = partial(recent.to_markdown, messages=True)
     block = with_messages if level is ResponseLevel.FULL else recent.to_markdown
-    return _response(level, found=recent.to_dict(), block=block, counted=("episodic",))
+    counted = ("semantic", "episodic") if facts else ("episodic",)
+    return _response(level, found=recent.to_dict(), block=block, counted=counted)
 
 
 def _response(
@@ -171,7 +177,18 @@ def _response(
     if level is ResponseLevel.MINIMAL:
         counts = {"success": True} | {f"{kind}_count": len(found[kind]) for kind in counted}
         return ToolOutput(content=compact_json(counts), artifact=found)
-    return ToolOutput(content=block(), artifact=found)
+    told = block()
+    ids = _ids(found, counted) if level is ResponseLevel.FULL else ""
+    return ToolOutput(content=f"{told}\n\n{ids}" if ids else told, artifact=found)
+
+
+def _ids(found: JsonObject, counted: Sequence[str]) -> str:
+    """The ids of what was found, for the tools that take one, each with the beginning of its text."""
+    texts = {"semantic": "fact", "episodic": "summary"}
+    lines = [
+        f"- {memory['id']}: {preview(memory[texts[kind]], ID_PREVIEW)}" for kind in counted for memory in found[kind]
+    ]
+    return "\n".join(("## Ids", *lines)) if lines else ""
 
 
 def _shown(result: Retrieved, level: ResponseLevel) -> Retrieved:

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, JsonObject, Origin, SemanticDraft, scopes
-from memory_retrievers.models.management import MemoryFilter
+from memory_retrievers.models.management import MemoryFilter, ToolKinds
 from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.arguments import Content, Id, ManagementArguments, whole_number
 from memory_retrievers.tools.responses import respond
@@ -252,7 +252,7 @@ def _create_session(context: ToolContext, given: str | None) -> _Outcome:
         scope, text = _session_scope(context, name), f"Session created: {name}"
         marker = SemanticDraft(scope=scope, fact=text, tags=MARKER_TAGS, origin=Origin.TOOL, created_at=now)
         with manager.transaction(scope):  # so that two who create one in the same second get two
-            there = manager.select(MemoryFilter(scope=scope, include_child_scopes=True, kinds=context.kinds))
+            there = manager.select(MemoryFilter(scope=scope, include_child_scopes=True, kinds=context.seen))
             added = [] if there else manager.add([marker])
         if added or given:
             break
@@ -267,7 +267,7 @@ def _create_session(context: ToolContext, given: str | None) -> _Outcome:
 
 
 def _list_sessions(context: ToolContext, given: str | None) -> _Outcome:
-    found = _sessions(context, given)
+    found = _sessions(context, given, kinds=context.seen)
     sessions = [_session(context, name, memories) for name, memories in found.items()]
     return _Outcome(
         info={
@@ -281,11 +281,11 @@ def _list_sessions(context: ToolContext, given: str | None) -> _Outcome:
 
 def _clean_up(context: ToolContext, given: str | None, *, max_age: timedelta) -> _Outcome:
     cutoff = context.manager.now() - max_age
-    old = _sessions(context, given, older_than=cutoff)
+    old = _sessions(context, given, kinds=context.deleted, older_than=cutoff)
     memories = [memory for of_session in old.values() for memory in of_session]
     if memories:
         context.manager.delete(memories)
-    left = _sessions(context, given)
+    left = _sessions(context, given, kinds=context.seen)
     return _Outcome(
         info={"session_count": len(left), "cleaned_count": len(memories)},
         summary=f"Removed {len(memories)} memories of {len(old)} sessions",
@@ -310,14 +310,14 @@ def _session_scope(context: ToolContext, id: str) -> str:
 
 
 def _sessions(
-    context: ToolContext, given: str | None, *, older_than: datetime | None = None
+    context: ToolContext, given: str | None, *, kinds: ToolKinds, older_than: datetime | None = None
 ) -> dict[str, list[AnyMemory]]:
     """The memories of each session, by its id; of one session if it is given."""
     above = scopes.join(context.root, SESSIONS)
     scope = above if given is None else _session_scope(context, given)
     found: dict[str, list[AnyMemory]] = {}
     for memory in context.manager.select(
-        MemoryFilter(scope=scope, include_child_scopes=True, kinds=context.kinds, older_than=older_than)
+        MemoryFilter(scope=scope, include_child_scopes=True, kinds=kinds, older_than=older_than)
     ):
         if memory.scope != above:
             name = memory.scope.removeprefix(f"{above}/").split("/", 1)[0]

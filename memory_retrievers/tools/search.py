@@ -215,7 +215,7 @@ def _find(context: ToolContext, arguments: MemorySearchArguments) -> list[FoundM
     seen = MemoryFilter(
         scope=context.scope_named(arguments.scope),
         include_child_scopes=arguments.include_child_scopes,
-        kinds=context.kinds,
+        kinds=context.seen,
         tier=arguments.memory_tier,
         tags=tags_filter(context.manager.settings, arguments.tags),
         content_type=arguments.content_type,

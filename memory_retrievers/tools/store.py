@@ -254,7 +254,7 @@ def auto_associate(context: ToolContext, memory: AnyMemory, *, vector: Vector | 
     manager = context.manager
     near = manager.near(
         memory,
-        MemoryFilter(scope=memory.scope, kinds=context.kinds),
+        MemoryFilter(scope=memory.scope, kinds=context.seen),
         top_k=AUTO_ASSOCIATIONS + 1,  # it finds itself
         min_similarity=MIN_SEMANTIC_COSINE,
         vector=vector,
@@ -307,7 +307,7 @@ def duplicate_analysis(
 
 
 def _above_threshold(context: ToolContext, query: str, *, threshold: float) -> DuplicateAnalysis:
-    everywhere = MemoryFilter(scope=context.root, include_child_scopes=True, kinds=context.kinds)
+    everywhere = MemoryFilter(scope=context.root, include_child_scopes=True, kinds=context.seen)
     found = context.manager.like(
         query, everywhere, top_k=DUPLICATE_CANDIDATES, min_similarity=min(DUPLICATE_FLOOR, threshold)
     )
@@ -328,7 +328,7 @@ def _above_threshold(context: ToolContext, query: str, *, threshold: float) -> D
 
 def _same_in_scope(context: ToolContext, query: str, *, content: str, scope: str) -> DuplicateAnalysis:
     settings = context.manager.ingestion
-    found = context.manager.like(query, MemoryFilter(scope=scope, kinds=context.kinds), top_k=DUPLICATE_CANDIDATES)
+    found = context.manager.like(query, MemoryFilter(scope=scope, kinds=context.seen), top_k=DUPLICATE_CANDIDATES)
     same = [
         (hit, hit.memory)
         for hit in found

@@ -130,7 +130,7 @@ def _document(context: ToolContext, *, scope: str | None, with_associations: boo
     """The memories of a scope and of those below it: facts only, since an episode is more than its summary."""
     within = context.root if scope is None else context.scope_named(scope)
     found = context.manager.select(
-        MemoryFilter(scope=within, include_child_scopes=True, kinds=context.kinds, include_invalidated=True)
+        MemoryFilter(scope=within, include_child_scopes=True, kinds=context.seen, include_invalidated=True)
     )
     memories = [memory for memory in found if isinstance(memory, SemanticMemory)]
     if sum(len(memory.fact) for memory in memories) > MAX_BYTES:

@@ -98,7 +98,8 @@ class ToolContext:
         memory: The memory to work on.
         root: The scope that nothing a model says can leave.
         default_scope: Where to work when a model names no scope; ``root`` or below it. None means ``root``.
-        kinds: What searches, lists and deletes by condition reach.
+        kinds: What searches and lists reach; None is every memory, or what the tools have stored in the plain format.
+        deletes: What deletes by condition reach, of that.
         allow_scopes: Whether models may name scopes within ``root``. Otherwise they do not see those arguments.
         response_format: The shape of the answers.
         sync_directory: The directory that exports are written to and read from; None lets no tool touch a file.
@@ -106,13 +107,14 @@ class ToolContext:
 
     Raises:
         ValidationError: A scope is malformed.
-        ConfigurationError: ``default_scope`` is outside ``root``, or ``kinds`` or ``response_format`` is unknown.
+        ConfigurationError: ``default_scope`` is outside ``root``, or a word is unknown.
     """
 
     memory: Memory
     root: str
     default_scope: str | None = None
-    kinds: ToolKinds = "tool"
+    kinds: ToolKinds | None = None
+    deletes: ToolKinds = "tool"
     allow_scopes: bool = False
     response_format: ResponseFormat = "levels"
     sync_directory: Path | None = None
@@ -122,8 +124,9 @@ class ToolContext:
         scopes.parse(self.root)
         if not scopes.is_within(self.root, scopes.parse(self.scope)):
             raise ConfigurationError(f"default_scope {self.scope!r} is not within root {self.root!r}")
-        if self.kinds not in {"tool", "all"}:
-            raise ConfigurationError(f"kinds must be 'tool' or 'all', not {self.kinds!r}")
+        for name, kinds in (("kinds", self.seen), ("deletes", self.deletes)):
+            if kinds not in {"tool", "all"}:
+                raise ConfigurationError(f"{name} must be 'tool' or 'all', not {kinds!r}")
         if self.response_format not in {"levels", "plain"}:
             raise ConfigurationError(f"response_format must be 'levels' or 'plain', not {self.response_format!r}")
 
@@ -131,6 +134,18 @@ class ToolContext:
     def scope(self) -> str:
         """The scope to work in when a model names none."""
         return self.root if self.default_scope is None else self.default_scope
+
+    @property
+    def seen(self) -> ToolKinds:
+        """What searches and lists reach."""
+        if self.kinds is not None:
+            return self.kinds
+        return "tool" if self.response_format == "plain" else "all"
+
+    @property
+    def deleted(self) -> ToolKinds:
+        """What deletes by condition reach: nothing that is not seen."""
+        return self.deletes if self.seen == "all" else "tool"
 
     @property
     def manager(self) -> MemoryManager:
@@ -156,13 +171,13 @@ class ToolContext:
         return self.manager.find(id, root=self.root, scope=self.scope)
 
     def find_seen(self, id: str) -> AnyMemory:
-        """A memory that operations on many may touch: what tools have stored, unless the host allows all.
+        """A memory that operations on many may touch: one that searches and lists reach.
 
         Raises:
             NotFoundError: There is no such memory.
         """
         memory = self.find(id)
-        if self.kinds != "all" and memory.origin is not Origin.TOOL:
+        if self.seen != "all" and memory.origin is not Origin.TOOL:
             raise NotFoundError(f"Memory not found: {id}")
         return memory
 
@@ -186,10 +201,11 @@ class ToolContext:
             ConfigurationError: The host has fixed something that is for the other side to fix.
             MemoryRetrieversError: What the tool raised there.
         """
-        if (self.scope, self.kinds, self.response_format, self.sync_directory) != (self.root, "tool", "levels", None):
+        fixed = (self.scope, self.kinds, self.deletes, self.response_format, self.sync_directory)
+        if fixed != (self.root, None, "tool", "levels", None):
             raise ConfigurationError(
-                "over a server, the scope is the root, and kinds, response_format and sync_directory are the server's: "
-                "leave them out here"
+                "over a server, the scope is the root, and kinds, deletes, response_format and sync_directory are the "
+                "server's: leave them out here"
             )
         return memory.run_tool(name, arguments, scope=self.root)
 
@@ -278,15 +294,16 @@ class Tool(Generic[ArgumentsT]):
 AnyTool: TypeAlias = Tool[Any]
 """A tool, whatever its arguments."""
 
-ToolChoice: TypeAlias = Collection[str] | Literal["read"] | None
-"""Choice of the tools to offer: those of these names, those that change nothing, or all."""
+ToolChoice: TypeAlias = Collection[str] | Literal["essential", "all", "read"]
+"""Choice of the tools to offer: the four that a model needs, all, those that change nothing, or those named."""
 
 
 class PolicyOptions(TypedDict, total=False):
     """The fields of :class:`ToolPolicy`, as an adapter takes them by name."""
 
     root: str | None
-    kinds: ToolKinds
+    kinds: ToolKinds | None
+    deletes: ToolKinds
     allow_scopes: bool
     response_format: ResponseFormat
     sync_directory: Path | None
@@ -298,14 +315,16 @@ class ToolPolicy:
 
     Attributes:
         root: The scope that nothing a model says can leave; None means the scope of each call.
-        kinds: What searches, lists and deletes by condition reach.
+        kinds: What searches and lists reach; None is every memory, or what the tools have stored in the plain format.
+        deletes: What deletes by condition reach, of that.
         allow_scopes: Whether models may name scopes within the root.
         response_format: The shape of the answers.
         sync_directory: The directory of exports; None lets no tool touch a file.
     """
 
     root: str | None = None
-    kinds: ToolKinds = "tool"
+    kinds: ToolKinds | None = None
+    deletes: ToolKinds = "tool"
     allow_scopes: bool = False
     response_format: ResponseFormat = "levels"
     sync_directory: Path | None = None
@@ -326,6 +345,7 @@ class ToolPolicy:
             root=scope if self.root is None else self.root,
             default_scope=scope,
             kinds=self.kinds,
+            deletes=self.deletes,
             allow_scopes=self.allow_scopes,
             response_format=self.response_format,
             sync_directory=self.sync_directory,

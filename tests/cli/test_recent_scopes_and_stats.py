@@ -65,3 +65,18 @@ def test_tables_are_drawn_on_a_terminal_and_take_nothing_for_markup(tmp_path, ru
     output = capsys.readouterr().out
     assert "retrievability" in output
     assert '[bold red]not red[/] \\x1b[31m"quoted" back\\slash' in output
+
+
+def test_recent_prints_facts_where_they_are_asked_for(demo, run):
+    store, _ = demo
+    assert "## Recent Facts\n" in run("recent", "--store", store, "--scope", SCOPE, "--facts")
+    assert "## Recent Facts" not in run("recent", "--store", store, "--scope", SCOPE)
+
+
+def test_profile_prints_what_should_always_be_known(demo, run):
+    store, _ = demo
+    told = run("profile", "--store", store, "--scope", SCOPE)
+    assert told.startswith("- [")
+    assert len(json.loads(run("profile", "--store", store, "--scope", SCOPE, "--json"))["facts"]) >= told.count("\n")
+    assert run("profile", "--store", store, "--scope", SCOPE, "--max-tokens", 0) == "No relevant memories found.\n"
+    assert run("profile", "--store", store, "--scope", "nobody") == "No relevant memories found.\n"

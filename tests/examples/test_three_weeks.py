@@ -61,7 +61,7 @@ def test_three_weeks_go_by_and_what_they_left_is_shown(told):
 
 def test_in_week_three_the_model_reads_what_was_said_in_week_one(told):
     story, (*_, prompt, _) = told
-    notes = prompt[prompt.index("Notes from earlier conversations") :]
+    notes = prompt[prompt.index("<memory>") :]
     episode = notes[notes.index(f"### {story.episode}") :]
     assert episode.splitlines()[1] == "**When:** 2 weeks ago"
     assert story.advice in episode.splitlines()[2]
@@ -69,7 +69,7 @@ def test_in_week_three_the_model_reads_what_was_said_in_week_one(told):
 
 def test_it_reads_what_holds_now_and_not_what_held_before(told):
     story, (*_, prompt, _) = told
-    assert f"] {story.after} (" in prompt
+    assert f"] {story.after}" in prompt
     assert story.before not in prompt
 
 

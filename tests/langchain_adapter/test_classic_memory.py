@@ -155,7 +155,7 @@ def test_messages_that_cannot_be_processed_now_wait(memory, caplog):
         def process_due(self, scope=None):
             raise LanguageModelError("secret")
 
-    classic = ConversationMemory(memory=WithoutModel(), scope="user/alice")
+    classic = ConversationMemory(memory=WithoutModel(), scope="user/alice", process="due")
     for number in range(11):
         classic.save_context({"question": f"Is {number} a number?"}, {"text": "Yes."})
     assert memory.stats("user/alice").queued_messages == 22

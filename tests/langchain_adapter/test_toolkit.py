@@ -58,7 +58,7 @@ def names(toolkit):
 
 
 async def test_an_agent_stores_searches_updates_merges_and_deletes(memory):
-    tools = MemoryToolkit(memory, scope="user/alice").get_tools()
+    tools = MemoryToolkit(memory, scope="user/alice", tools="all", kinds="tool").get_tools()
     agent = create_agent(PlanningChatModel(steps=LIFE), tools=tools)
     state = await agent.ainvoke({"messages": [{"role": "user", "content": "Look after the doors"}]})
     messages = [message for message in state["messages"] if isinstance(message, ToolMessage)]
@@ -76,11 +76,17 @@ async def test_an_agent_stores_searches_updates_merges_and_deletes(memory):
     assert state["messages"][-1].content == "Done."
 
 
+def test_the_four_essential_tools_are_offered_unless_others_are_asked_for(memory):
+    four = ["retrieve_memory", "memory_store", "memory_update", "memory_delete"]
+    assert names(MemoryToolkit(memory, scope="user/alice")) == four
+    assert names(MemoryToolkit(memory, scope="user/alice", tools="essential", allow_scopes=True)) == four
+
+
 def test_every_tool_is_offered_that_needs_no_scope_from_the_model(memory):
-    toolkit = MemoryToolkit(memory, scope="user/alice")
-    assert names(toolkit) == [tool.name for tool in offered_tools(allow_scopes=False)]
+    toolkit = MemoryToolkit(memory, scope="user/alice", tools="all")
+    assert names(toolkit) == [tool.name for tool in offered_tools("all", allow_scopes=False)]
     assert all(isinstance(tool, RegistryTool) for tool in toolkit.get_tools())
-    assert names(MemoryToolkit(memory, scope="user/alice", allow_scopes=True)) == list(REGISTRY)
+    assert names(MemoryToolkit(memory, scope="user/alice", tools="all", allow_scopes=True)) == list(REGISTRY)
 
 
 def test_some_of_the_tools_can_be_chosen(memory):
@@ -95,6 +101,8 @@ def test_some_of_the_tools_can_be_chosen(memory):
 def test_a_tool_that_is_not_offered_is_refused(memory, chosen, problem):
     with pytest.raises(NotFoundError, match=problem):
         MemoryToolkit(memory, scope="user/alice", tools=chosen)
+    with pytest.raises(ConfigurationError, match="'essential', 'all', 'read' or a list of names, not 'everything'"):
+        MemoryToolkit(memory, scope="user/alice", tools="everything")
 
 
 @pytest.mark.parametrize("rules", [{"root": "user/bob"}, {"kinds": "every"}, {"response_format": "xml"}])
@@ -113,7 +121,7 @@ def run(toolkit, name, config=None, **arguments):
 
 
 def test_the_scope_may_come_from_the_configuration_of_each_call(memory):
-    toolkit = MemoryToolkit(memory)
+    toolkit = MemoryToolkit(memory, tools="all")
     bob, eve = ({"configurable": {"user_id": f"user/{name}"}} for name in ("bob", "eve"))
     stored = run(toolkit, "memory_store", bob, content="The door code is 4711")
     assert run(toolkit, "memory_get", bob, id=stored["id"])["content"] == "The door code is 4711"
@@ -121,7 +129,7 @@ def test_the_scope_may_come_from_the_configuration_of_each_call(memory):
     with pytest.raises(ConfigurationError, match="whose memory is this"):
         run(toolkit, "memory_list")
     tool = MemoryToolkit(memory, scope_from=lambda config: "user/bob", tools=["memory_list"]).get_tools()[0]
-    assert json.loads(tool.invoke({}))["total"] == 1
+    assert json.loads(tool.invoke({}))["total"] == 2
 
 
 def test_scopes_are_relative_to_the_root_where_a_model_may_name_them(memory):
@@ -134,8 +142,10 @@ def test_scopes_are_relative_to_the_root_where_a_model_may_name_them(memory):
 
 
 def test_kinds_and_the_format_of_the_answers_are_the_hosts(memory):
-    assert run(MemoryToolkit(memory, scope="user/alice"), "memory_list")["total"] == 0
-    everything = MemoryToolkit(memory, scope="user/alice", kinds="all", response_format="plain")
+    assert run(MemoryToolkit(memory, scope="user/alice", tools="all"), "memory_list")["total"] == 3
+    own = MemoryToolkit(memory, scope="user/alice", tools="all", response_format="plain")
+    assert run(own, "memory_list")["total"] == 0
+    everything = MemoryToolkit(memory, scope="user/alice", tools="all", kinds="all", response_format="plain")
     assert list(run(everything, "memory_list")) == ["memories", "total", "limit", "offset"]
     assert run(everything, "memory_list")["total"] == 3
     assert run(everything, "memory_get", id="m9") == {

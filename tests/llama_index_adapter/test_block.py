@@ -253,7 +253,9 @@ async def test_enough_messages_become_memories_unless_somebody_else_makes_them(m
         assert (memory.stats(scope).queued_messages == 45) is (process == "never")
 
 
-async def test_a_model_that_fails_ends_no_chat_and_loses_no_message(memory, block, stored, monkeypatch, caplog):
+async def test_a_model_that_fails_ends_no_chat_and_loses_no_message(memory, stored, monkeypatch, caplog):
+    block = LongTermMemoryBlock(memory=memory, scope="user/alice", process="due")
+
     def fail(*_):
         raise LanguageModelError("the secret garden")
 
@@ -493,7 +495,9 @@ async def test_a_truncation_that_fails_drops_the_block_and_ends_no_chat(crowded,
 
 
 @pytest.mark.parametrize("error", [RuntimeError("the secret garden"), ConfigurationError("the secret garden")])
-async def test_whatever_fails_once_messages_are_queued_ends_no_chat(memory, block, monkeypatch, caplog, error):
+async def test_whatever_fails_once_messages_are_queued_ends_no_chat(memory, monkeypatch, caplog, error):
+    block = LongTermMemoryBlock(memory=memory, scope="user/alice", process="due")
+
     def fail(*_, **__):
         raise error
 
@@ -503,3 +507,15 @@ async def test_whatever_fails_once_messages_are_queued_ends_no_chat(memory, bloc
     assert "secret" not in caplog.text
     assert len(caplog.records) == 1
     assert memory.stats("user/alice").queued_messages == 45
+
+
+async def test_the_sessions_of_a_scope_are_conversations(memory, block):
+    for session in ("monday", "tuesday"):
+        await block.aput([user(f"It is {session}.")], from_short_term_memory=True, session_id=session)
+    await block.aput([user("It is any day.")])
+    episodes = memory.flush("user/alice").episodes
+    assert {episode.conversation_id: episode.messages[0].content for episode in episodes} == {
+        "monday": "It is monday.",
+        "tuesday": "It is tuesday.",
+        None: "It is any day.",
+    }

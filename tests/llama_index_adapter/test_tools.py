@@ -13,8 +13,9 @@ from memory_retrievers.llama_index import MemoryToolSpec
 from memory_retrievers.tools.registry import REGISTRY
 
 
-def tools_of(memory, scope="user/alice", **rules):
-    return {tool.metadata.name: tool for tool in MemoryToolSpec(memory, scope=scope, **rules).to_tool_list()}
+def tools_of(memory, scope="user/alice", **options):
+    spec = MemoryToolSpec(memory, scope=scope, **{"tools": "all"} | options)
+    return {tool.metadata.name: tool for tool in spec.to_tool_list()}
 
 
 @pytest.fixture
@@ -83,6 +84,17 @@ def test_some_of_the_tools_can_be_chosen(memory):
     assert [tool.metadata.name for tool in spec.to_tool_list()] == ["recent_memory", "retrieve_memory"]
     assert [tool.metadata.name for tool in spec.to_tool_list(["retrieve_memory"])] == ["retrieve_memory"]
     assert [tool.metadata.name for tool in spec.to_tool_list([("retrieve_memory", "unused")])] == ["retrieve_memory"]
+
+
+def test_the_four_essential_tools_are_offered_unless_others_are_asked_for(memory):
+    spec = MemoryToolSpec(memory, scope="user/alice")
+    four = ["retrieve_memory", "memory_store", "memory_update", "memory_delete"]
+    assert [tool.metadata.name for tool in spec.to_tool_list()] == spec.spec_functions == four
+    further, brief = spec.to_tool_list(["memory_get", "memory_delete"])
+    assert further.metadata.description == REGISTRY["memory_get"].description
+    assert list(brief.metadata.to_openai_tool()["function"]["parameters"]["properties"]) == ["id", "response_level"]
+    with pytest.raises(ConfigurationError, match="not 'everything'"):
+        MemoryToolSpec(memory, scope="user/alice", tools="everything")
 
 
 def test_an_unknown_tool_is_refused(memory):
@@ -207,7 +219,7 @@ def _planning_agent(tools, steps):
 
 @looks_at_deprecated_attributes
 async def test_an_agent_stores_searches_updates_merges_and_deletes(memory):
-    tools = MemoryToolSpec(memory, scope="user/alice").to_tool_list()
+    tools = MemoryToolSpec(memory, scope="user/alice", tools="all", kinds="tool").to_tool_list()
     results, answer = await _run(_planning_agent(tools, LIFE))
     told = [result.tool_output.raw_output for result in results]
     assert [result.tool_output.is_error for result in results] == [False] * 4 + [True] + [False] * 4

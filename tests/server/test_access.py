@@ -177,3 +177,13 @@ def test_a_line_that_is_no_token_is_refused_without_telling_it(line):
 def test_one_secret_cannot_be_two_tokens():
     with pytest.raises(ConfigurationError, match="same secret"):
         parse_tokens([f"{ALICE} read a", f"{ALICE} read b"], origin="tokens.txt")
+
+
+def test_a_profile_outside_the_root_of_a_token_is_refused(guarded):
+    asked = {"conversation_id": "user/bob"}
+    for path in ("/api/v0/profile", "/api/v0/profile/raw"):
+        assert guarded.get(path, params=asked).status_code == 401
+        answer = guarded.get(path, params=asked, headers=by(ALICE_READS))
+        assert answer.status_code == 403
+        assert "zebra" not in answer.text
+        assert "otter" in guarded.get(path, params={"conversation_id": "user/alice"}, headers=by(ALICE_READS)).text

@@ -15,11 +15,11 @@ from patience import PATIENCE
 from ports import free_port
 
 from memory_retrievers import AgentMemory
-from memory_retrievers.errors import NotFoundError
+from memory_retrievers.errors import ConfigurationError, NotFoundError
 from memory_retrievers.models import SemanticMemory
 from memory_retrievers.server.mcp import PROMPT, RECENT_JSON, RECENT_MARKDOWN, McpOffer
 from memory_retrievers.testing import HashEmbedder
-from memory_retrievers.tools.registry import offered_tools
+from memory_retrievers.tools.registry import REGISTRY, offered_tools
 from memory_retrievers.tools.tool import ToolPolicy
 
 mcp = pytest.importorskip("mcp")
@@ -149,9 +149,9 @@ def arguments_for(name, first, second):
 @pytest.mark.enable_socket
 async def test_a_client_lists_and_calls_every_tool(store, over):
     directory, first, second, _ = store
-    async with over(directory, "--allow-scopes") as (session, _):
+    async with over(directory, "--allow-scopes", "--tools", "all") as (session, _):
         listed = told(await session.list_tools())["tools"]
-        registered = {tool.name: tool for tool in offered_tools(allow_scopes=True)}
+        registered = {tool.name: tool for tool in offered_tools("all", allow_scopes=True)}
         assert [tool["name"] for tool in listed] == list(registered)
         for tool in listed:
             spec = registered[tool["name"]]
@@ -164,11 +164,50 @@ async def test_a_client_lists_and_calls_every_tool(store, over):
             assert isinstance(answer["structuredContent"], dict)
 
 
+def test_a_model_with_the_essential_tools_is_told_of_no_other():
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        offer = McpOffer(memory, scope=ALICE)
+        told = json.dumps(offer.tools()) + offer.guide
+    offered = {tool["name"] for tool in offer.tools()["tools"]}
+    assert offered == {"retrieve_memory", "memory_store", "memory_update", "memory_delete"}
+    assert not [name for name in REGISTRY if name not in offered and name in told]
+    assert all(name in offer.guide for name in offered)
+
+
+def test_the_guide_names_only_tools_that_are_offered():
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        for tools in ("all", "read", ["memory_get"], ["memory_store", "memory_delete"]):
+            offer = McpOffer(memory, scope=ALICE, tools=tools)
+            offered = {tool["name"] for tool in offer.tools()["tools"]}
+            assert not [name for name in REGISTRY if name not in offered and name in offer.guide], tools
+
+
+def test_read_only_offers_what_reads_of_the_tools_that_were_asked_for():
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        offer = McpOffer(memory, scope=ALICE, read_only=True)
+        assert [tool["name"] for tool in offer.tools()["tools"]] == ["retrieve_memory"]
+        with pytest.raises(ConfigurationError, match="read-only, these cannot be offered: memory_store"):
+            McpOffer(memory, scope=ALICE, tools=["memory_get", "memory_store"], read_only=True)
+
+
+def test_the_resources_tell_what_tools_and_what_the_host_have_stored():
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        offer = McpOffer(memory, scope=ALICE)
+        offer.call("memory_store", {"content": "The door code is 4711"})
+        memory.remember_fact(scope=ALICE, fact="Alice lives in Lyon")
+        memory.remember_episode(scope=ALICE, title="Broken import", summary="The nightly import failed again.")
+        text = offer.read(RECENT_MARKDOWN)["contents"][0]["text"]
+        data = json.loads(offer.read(RECENT_JSON)["contents"][0]["text"])
+    for known in ("The door code is 4711", "Alice lives in Lyon", "Broken import"):
+        assert known in text
+    assert [len(data["semantic"]), len(data["episodic"])] == [2, 1]
+
+
 @TRANSPORTS
 @pytest.mark.enable_socket
 async def test_text_and_data_come_back_and_nothing_of_another_scope(store, over):
     directory, _, _, secret = store
-    async with over(directory) as (session, greeting):
+    async with over(directory, "--tools", "all") as (session, greeting):
         found = told(await session.call_tool("retrieve_memory", {"query": "Where does Alice live?"}))
         foreign = told(await session.call_tool("memory_get", {"id": secret}))
         unknown = told(await session.call_tool("memory_get", {"id": "no-such"}))
@@ -195,9 +234,9 @@ async def test_text_and_data_come_back_and_nothing_of_another_scope(store, over)
 @pytest.mark.enable_socket
 async def test_read_only_offers_and_runs_no_tool_that_writes(store, over):
     directory, first, second, _ = store
-    async with over(directory, "--read-only", "--allow-scopes") as (session, _):
+    async with over(directory, "--read-only", "--allow-scopes", "--tools", "all") as (session, _):
         listed = [tool["name"] for tool in told(await session.list_tools())["tools"]]
-        writing = [tool.name for tool in offered_tools(allow_scopes=True) if tool.writes]
+        writing = [tool.name for tool in offered_tools("all", allow_scopes=True) if tool.writes]
         refused = [told(await session.call_tool(name, arguments_for(name, first, second))) for name in writing]
         prompt = told(await session.get_prompt(PROMPT))["messages"][0]["content"]["text"]
         answered = [told(await session.call_tool(name, arguments_for(name, first, second))) for name in listed]

@@ -189,3 +189,23 @@ def test_a_budget_holds_for_the_markdown_at_any_level(client, memory):
         assert (answer.status_code, answer.text) == (200, expected)
         assert 0 < len(answer.text) <= 4 * 30
     assert client.post("/api/v0/retrieve_memory", json=ASKED | {"max_tokens": -1}).status_code == 422
+
+
+def test_recent_gives_facts_too_where_they_are_asked_for(client, memory):
+    answer = client.post("/api/v0/recent_memory", json=of_alice(facts=True))
+    assert answer.text == memory.recent("user/alice", facts=True).to_markdown()
+    assert "otter in Lyon (noted just now)" in answer.text
+    raw = client.post("/api/v0/recent_memory/raw", json=of_alice(facts=True)).json()
+    assert [fact["id"] for fact in raw["semantic"]] == ["fact-otter"]
+
+
+def test_the_profile_stands_at_an_address(client, memory):
+    answer = client.get("/api/v0/profile", params={"conversation_id": "user/alice"})
+    assert (answer.status_code, answer.text) == (200, "- [identity] The user keeps a otter in Lyon")
+    assert answer.headers["content-type"] == "text/markdown; charset=utf-8"
+    raw = client.get("/api/v0/profile/raw", params={"conversation_id": "user/alice"})
+    assert raw.json() == memory.profile("user/alice").to_dict()
+    assert client.get("/api/v0/profile", params={"conversation_id": "user/alice", "max_tokens": 0}).content == b""
+    assert client.get("/api/v0/profile", params={"conversation_id": "user/nobody"}).content == b""
+    for wrong in ({}, {"conversation_id": ""}, {"conversation_id": "user/alice", "max_tokens": -1}):
+        assert client.get("/api/v0/profile", params=wrong).status_code == 422

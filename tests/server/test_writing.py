@@ -96,7 +96,7 @@ def test_forget_scope_forgets_what_is_below_unless_told_not_to(client, memory):
 def test_every_tool_that_is_offered_has_a_route_with_its_own_schema(client):
     paths = client.app.openapi()["paths"]
     schemas = client.app.openapi()["components"]["schemas"]
-    for tool in offered_tools(allow_scopes=False):
+    for tool in offered_tools("all", allow_scopes=False):
         reference = paths[f"/api/v0/tools/{tool.name}"]["post"]["requestBody"]["content"]["application/json"]["schema"]
         told = schemas[reference["$ref"].rpartition("/")[2]]["properties"]["arguments"]
         offered = tool.offered_arguments(allow_scopes=False).model_json_schema()

@@ -66,11 +66,11 @@ def test_what_is_not_near_enough_is_not_associated(alice, keep):
     assert alice.manager.associations_of(new, within="user/alice") == []
 
 
-def test_what_tools_did_not_store_is_associated_only_if_the_host_says_so(alice, keep):
+def test_what_tools_did_not_store_is_associated_unless_the_host_narrows_them(alice, keep):
     alice.memory.remember_fact(scope="user/alice", fact=f"{BACKUP} every day")
     new = keep(alice, BACKUP)
-    assert auto_associate(alice, new) == []
-    assert len(auto_associate(ToolContext(memory=alice.memory, root="user/alice", kinds="all"), new)) == 1
+    assert auto_associate(ToolContext(memory=alice.memory, root="user/alice", kinds="tool"), new) == []
+    assert len(auto_associate(alice, new)) == 1
 
 
 def test_associations_survive_a_restart(tmp_path, clock, keep):

@@ -182,14 +182,15 @@ def test_another_owners_memory_is_never_merged(small, tool):
     assert small.get(foreign, scope="user/bob").fact == "Bob's secret"
 
 
-def test_only_what_tools_have_stored_is_merged_unless_the_host_allows_all(small, tool):
+def test_whoever_stored_them_memories_are_merged_unless_the_host_narrows_the_tools(small, tool):
     fact = small.remember_fact(scope="user/alice", fact="User lives in Lyon")
     episode = small.remember_episode(scope="user/alice", summary="They met.")
     (own,) = store(tool, "one")
     ids = [own, fact.id, episode.id]
-    assert tool("memory_consolidate", memory_ids=ids)["message"] == f"Memory not found: {fact.id}"
-    host = LocalToolbox(ToolContext(memory=small, root="user/alice", kinds="all"))
-    merged = host.call("memory_consolidate", {"memory_ids": ids, "response_level": "full"}).artifact
+    narrow = LocalToolbox(ToolContext(memory=small, root="user/alice", kinds="tool"))
+    refused = narrow.call("memory_consolidate", {"memory_ids": ids}).artifact
+    assert refused["message"] == f"Memory not found: {fact.id}"
+    merged = tool("memory_consolidate", memory_ids=ids, response_level="full")
     assert merged["memory_object"]["content"] == "one\n\n---\n\nUser lives in Lyon\n\n---\n\nThey met."
 
 

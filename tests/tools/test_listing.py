@@ -92,13 +92,14 @@ def test_numbers_outside_their_bounds_are_refused(alice, arguments):
         leaf(alice, **arguments)
 
 
-def test_only_what_is_within_the_root_and_stored_by_tools_is_listed(alice, keep):
+def test_what_is_within_the_root_is_listed_whoever_stored_it_unless_the_host_narrows_the_tools(alice, keep):
     keep(alice, "mine", id="mine")
     keep(ToolContext(memory=alice.memory, root="user/bob"), "bobs", id="bobs")
     alice.memory.remember_fact(scope="user/alice", fact="told", id="told")
-    assert [each["id"] for each in leaf(alice)["memories"]] == ["mine"]
-    everything = ToolContext(memory=alice.memory, root="user/alice", kinds="all")
-    assert sorted(each["id"] for each in leaf(everything)["memories"]) == ["mine", "told"]
+    assert sorted(each["id"] for each in leaf(alice)["memories"]) == ["mine", "told"]
+    for narrow in ({"kinds": "tool"}, {"response_format": "plain"}):
+        context = ToolContext(memory=alice.memory, root="user/alice", **narrow)
+        assert [each["id"] for each in leaf(context)["memories"]] == ["mine"]
 
 
 def test_a_preview_is_on_one_line(alice, keep):

@@ -138,8 +138,23 @@ def test_context_pre_retrieve_ignores_what_only_retrieve_memory_takes(context):
 
 def test_recent_memory_tells_the_newest_episodes_first(context):
     output = call("recent_memory", context)
-    assert output.content.startswith("## Recent Memories\n\n### Broken import (key moment)\n**When:** 2 days ago\n")
-    assert output.content.index("Broken import") < output.content.index("Garden plan")
+    facts, episodes = output.content.split("\n\n## Recent Memories\n\n")
+    assert episodes.startswith("### Broken import (key moment)\n**When:** 2 days ago\n")
+    assert episodes.index("Broken import") < episodes.index("Garden plan")
+    assert facts.startswith("## Recent Facts\n- [")
+    assert facts.count("(noted ") == len(output.artifact["semantic"]) == 2
+
+
+def test_in_the_plain_format_recent_memory_tells_episodes_alone(filled):
+    output = call("recent_memory", ToolContext(memory=filled, root="user/alice", response_format="plain"))
+    assert output.content == filled.recent("user/alice").to_markdown()
+    assert list(output.artifact) == ["episodic"]
+
+
+def test_recent_memory_tells_what_a_model_has_stored_itself(memory):
+    context = ToolContext(memory=memory, root="user/alice")
+    call("memory_store", context, content="The door code is 4711")
+    assert "- [note] The door code is 4711 (noted just now)" in call("recent_memory", context).content
 
 
 def test_recent_memory_says_so_when_there_is_nothing(memory):
@@ -193,8 +208,8 @@ def test_at_the_minimal_level_the_other_two_count_as_well(context, filled):
     assert told.content == '{"success":true,"semantic_count":2}'
     assert told.artifact == filled.context("Lyon", scope="user/alice").to_dict()
     told = call("recent_memory", context, response_level="MINIMAL")
-    assert told.content == '{"success":true,"episodic_count":2}'
-    assert told.artifact == filled.recent("user/alice").to_dict()
+    assert told.content == '{"success":true,"semantic_count":2,"episodic_count":2}'
+    assert told.artifact == filled.recent("user/alice", facts=True).to_dict()
 
 
 @pytest.mark.parametrize(("name", "arguments"), [("context_pre_retrieve", {"query": "Lyon"}), ("recent_memory", {})])
@@ -216,7 +231,7 @@ def test_an_unknown_level_is_refused_by_the_tools_that_read(context, name):
 
 def test_at_the_full_level_recent_memory_tells_every_episodes_messages(context):
     told = call("recent_memory", context, response_level="full").content
-    assert told == (
+    assert told.partition("\n\n")[2].rpartition("\n\n## Ids\n")[0] == (
         "## Recent Memories\n\n### Broken import (key moment)\n**When:** 2 days ago\n"
         "**Summary:** The nightly import in Lyon failed again.\n\n**Details:**\n"
         '- user: "It died again.\\nThird time \\"this week\\"."\n- assistant: "Shall we stream it instead?"\n\n'
@@ -224,6 +239,17 @@ def test_at_the_full_level_recent_memory_tells_every_episodes_messages(context):
         "**Summary:** The user sketched an irrigation layout for the garden in Lyon.\n\n**Details:**\n"
         '- user: "Where do the pipes go?"'
     )
+
+
+@pytest.mark.parametrize("name", ["retrieve_memory", "context_pre_retrieve", "recent_memory"])
+def test_at_the_full_level_alone_the_ids_are_told_that_other_tools_take(context, name):
+    arguments = {} if name == "recent_memory" else {"query": "Lyon"}
+    told = call(name, context, **arguments, response_level="full")
+    memories = [memory for kind in told.artifact.values() for memory in kind]
+    assert memories
+    for memory in memories:
+        assert f"\n- {memory['id']}: " in told.content
+        assert memory["id"] not in call(name, context, **arguments).content
 
 
 @pytest.mark.parametrize("name", ["retrieve_memory", "context_pre_retrieve"])

@@ -232,7 +232,9 @@ def test_a_delete_by_condition_spares_what_no_tool_has_stored(small, tool):
     store(tool, "A note")
     assert tool("memory_delete", memory_tier="long_term")["deleted_count"] == 1
     assert small.stats("user/alice").facts + small.stats("user/alice").episodes == 2
-    host = LocalToolbox(ToolContext(memory=small, root="user/alice", kinds="all"))
+    narrow = LocalToolbox(ToolContext(memory=small, root="user/alice", kinds="tool", deletes="all"))
+    assert narrow.call("memory_delete", {"memory_tier": "long_term"}).artifact["deleted_count"] == 0
+    host = LocalToolbox(ToolContext(memory=small, root="user/alice", deletes="all"))
     assert host.call("memory_delete", {"memory_tier": "long_term"}).artifact["deleted_count"] == 2
 
 

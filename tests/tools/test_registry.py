@@ -56,15 +56,15 @@ def test_whatever_names_a_scope_is_known_to_do_so():
 
 
 def test_without_scopes_only_the_tools_that_are_about_them_are_missing():
-    every = {tool.name for tool in offered_tools(allow_scopes=True)}
+    every = {tool.name for tool in offered_tools("all", allow_scopes=True)}
     assert every == set(REGISTRY)
-    assert every - {tool.name for tool in offered_tools(allow_scopes=False)} == {"memory_move"}
+    assert every - {tool.name for tool in offered_tools("all", allow_scopes=False)} == {"memory_move"}
     with pytest.raises(NotFoundError, match="memory_move is about scopes"):
-        offered_tools(allow_scopes=False, names=["memory_get", "memory_move"])
+        offered_tools(["memory_get", "memory_move"], allow_scopes=False)
 
 
 def test_tools_that_only_read_can_be_chosen_in_a_word():
-    assert [tool.name for tool in offered_tools(allow_scopes=True, names="read")] == [
+    assert [tool.name for tool in offered_tools("read", allow_scopes=True)] == [
         "retrieve_memory", "context_pre_retrieve", "recent_memory", "memory_search", "memory_get", "memory_list",
         "memory_get_score", "memory_discover_associations", "memory_list_all", "scope_list", "scope_suggest",
         "scene",

@@ -108,7 +108,7 @@ def test_it_leaves_no_trace_and_works_where_nothing_may_be_changed(story, contex
     assert looking.call("scene", {"chat_length": 1000, "query": "swords", "response_level": "full"}) == output
     assert story.pending_reviews(ROOT) == []
     assert story.get("sword", scope=ROOT) == before
-    assert "scene" in {tool.name for tool in offered_tools(allow_scopes=False, names="read")}
+    assert "scene" in {tool.name for tool in offered_tools("read", allow_scopes=False)}
 
 
 def test_a_store_that_is_opened_read_only_tells_it_too(tmp_path):

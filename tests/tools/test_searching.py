@@ -204,12 +204,13 @@ def test_child_scopes_are_searched_only_when_asked(small):
     assert scopes(include_child_scopes=True) == ([".", "work", "workshop"], "hierarchical")
 
 
-def test_only_what_tools_have_stored_is_searched_unless_the_host_allows_all(small, tool):
+def test_every_memory_is_searched_whoever_stored_it_unless_the_host_narrows_the_tools(small, tool):
     small.remember_fact(scope="user/alice", fact="a red boat")
     small.remember_episode(scope="user/alice", summary="They bought a boat")
-    assert tool("memory_search", query="boat")["total"] == 0
-    toolbox = LocalToolbox(ToolContext(memory=small, root="user/alice", kinds="all"))
-    assert toolbox.call("memory_search", {"query": "boat"}).artifact["total"] == 2
+    assert tool("memory_search", query="boat")["total"] == 2
+    for narrow in ({"kinds": "tool"}, {"response_format": "plain"}):
+        toolbox = LocalToolbox(ToolContext(memory=small, root="user/alice", **narrow))
+        assert toolbox.call("memory_search", {"query": "boat"}).artifact["total"] == 0
 
 
 def test_another_owners_memories_are_never_found(small, tool):

@@ -191,12 +191,13 @@ def test_a_batch_of_nothing_or_of_too_much_is_refused(tool, count, word):
     assert answer["details"] == {"updates_count": count}
 
 
-def test_a_batch_sees_only_what_tools_have_stored_unless_the_host_allows_all(small, tool):
+def test_a_batch_changes_what_anyone_has_stored_unless_the_host_narrows_the_tools(small, tool):
     fact = small.remember_fact(scope="user/alice", fact="User lives in Lyon")
     update = {"id": fact.id, "tags": ["x"]}
-    assert tool("memory_batch_update", updates=[update])["errors"][0]["message"] == f"Memory not found: {fact.id}"
-    host = LocalToolbox(ToolContext(memory=small, root="user/alice", kinds="all"))
-    assert host.call("memory_batch_update", {"updates": [update]}).artifact["success"] is True
+    narrow = LocalToolbox(ToolContext(memory=small, root="user/alice", kinds="tool"))
+    refused = narrow.call("memory_batch_update", {"updates": [update]}).artifact
+    assert refused["errors"][0]["message"] == f"Memory not found: {fact.id}"
+    assert tool("memory_batch_update", updates=[update])["success"] is True
 
 
 def test_at_the_full_level_a_batch_shows_what_the_memories_have_become(tool):

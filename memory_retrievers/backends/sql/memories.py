@@ -12,12 +12,15 @@ from memory_retrievers.backends.sql.rows import COLUMNS, encode, encode_messages
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, ScopeStatistics, SemanticMemory
 from memory_retrievers.models.filters import EVERYTHING, Filters
+from memory_retrievers.models.memories import PINNED_IMPORTANCE
 from memory_retrievers.models.results import Position
 from memory_retrievers.models.selection import NewPassage, Passage, Selection
 
 _FIELDS: Final = f"{', '.join(f'm.{column}' for column in COLUMNS)}, m.kind, m.content"
 
 _OF_SCOPE: Final = "m.scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
+_HOLDS: Final = """(m.invalid_at IS NULL OR m.invalid_at > :now) AND m.valid_at <= :now
+    AND (m.expires_at IS NULL OR m.expires_at > :now)"""
 _BEGINNING: Final = Position(created_at=2**63 - 1, id="")
 _PAGE: Final = """
     WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND m.kind = :kind
@@ -79,6 +82,49 @@ class StoredRecords:
                 {"scope": scope, "now": encode_time(now), "since": encode_time(since), "limit": limit},
             ).fetchall()
         return [memory for memory in map(memory_of, rows) if isinstance(memory, EpisodicMemory)]
+
+    def recent_facts(self, *, scope: str, limit: int, now: datetime, since: datetime | None) -> list[SemanticMemory]:
+        """List the scope's newest valid facts by ``created_at``, newest first.
+
+        Args:
+            scope: The scope.
+            limit: Maximum number of facts.
+            now: Leave out facts that expired by this time, or do not hold at it.
+            since: Leave out facts created before this time; None includes all.
+        """
+        with self.database.read() as connection:
+            rows = connection.execute(
+                f"""{memory_query(connection.dialect)} WHERE {_OF_SCOPE} AND m.kind = 'semantic' AND {_HOLDS}
+                AND (CAST(:since AS BIGINT) IS NULL OR m.created_at >= :since)
+                ORDER BY m.created_at DESC, m.id LIMIT :limit""",
+                {"scope": scope, "now": encode_time(now), "since": encode_time(since), "limit": limit},
+            ).fetchall()
+        return [memory for memory in map(memory_of, rows) if isinstance(memory, SemanticMemory)]
+
+    def standing_facts(self, *, scope: str, limit: int, now: datetime) -> list[SemanticMemory]:
+        """List the valid facts of a scope that a model should always know, the pinned and the newest first.
+
+        They are guidelines, identity, preferences, and whatever was pinned.
+
+        Args:
+            scope: The scope.
+            limit: Maximum number of facts.
+            now: Leave out facts that expired by this time, or do not hold at it.
+        """
+        with self.database.read() as connection:
+            rows = connection.execute(
+                f"""{memory_query(connection.dialect)} WHERE m.row IN (
+                    SELECT m.row FROM memories m WHERE {_OF_SCOPE} AND m.kind = 'semantic' AND m.invalid_at IS NULL
+                    AND m.category IN ('guideline', 'identity', 'preference')
+                    UNION SELECT m.row FROM memories m WHERE {_OF_SCOPE} AND m.importance_pinned
+                    AND m.kind = 'semantic' AND m.importance >= :pinned
+                ) AND {_HOLDS}
+                ORDER BY CASE WHEN m.importance_pinned AND m.importance >= :pinned THEN 0
+                    WHEN m.category = 'guideline' THEN 1 WHEN m.category = 'identity' THEN 2 ELSE 3 END,
+                    m.created_at DESC, m.id LIMIT :limit""",
+                {"scope": scope, "now": encode_time(now), "pinned": PINNED_IMPORTANCE, "limit": limit},
+            ).fetchall()
+        return [memory for memory in map(memory_of, rows) if isinstance(memory, SemanticMemory)]
 
     def episode_rows(self, *, after: int, limit: int) -> list[int]:
         """List the rows of the next episodes after one, in all scopes and whatever their state, ascending."""

@@ -75,7 +75,7 @@ async def test_a_block_recalls_and_keeps(either, memory):
 
 
 def test_a_toolkit_stores_finds_and_deletes(either, memory):
-    tools = {tool.name: tool for tool in langchain.MemoryToolkit(either, scope=ALICE).get_tools()}
+    tools = {tool.name: tool for tool in langchain.MemoryToolkit(either, scope=ALICE, tools="all").get_tools()}
     stored = json.loads(tools["memory_store"].invoke({"content": "Alice keeps bees"}))
     assert memory.get(stored["id"], scope=ALICE).fact == "Alice keeps bees"
     assert "Alice keeps bees" in tools["memory_search"].invoke({"query": "bees"})
@@ -91,7 +91,9 @@ def test_a_toolkit_stores_finds_and_deletes(either, memory):
 
 
 def test_a_tool_spec_stores_and_finds(either, memory):
-    tools = {tool.metadata.name: tool for tool in llama_index.MemoryToolSpec(either, scope=ALICE).to_tool_list()}
+    tools = {
+        tool.metadata.name: tool for tool in llama_index.MemoryToolSpec(either, scope=ALICE, tools="all").to_tool_list()
+    }
     stored = asyncio.run(tools["memory_store"].acall(content="Alice keeps bees"))
     assert memory.get(stored.raw_output["id"], scope=ALICE).fact == "Alice keeps bees"
     assert tools["memory_get"](id="b1").is_error

@@ -58,10 +58,18 @@ def test_the_conversations_of_a_scope_are_kept_apart_on_the_server(memory, remot
 def test_context_and_recent_are_those_of_the_server(memory, remote):
     assert remote.context("Lyon", scope=ALICE).to_dict() == memory.context("Lyon", scope=ALICE).to_dict()
     assert remote.context("Lyon", scope=ALICE).to_markdown() == memory.context("Lyon", scope=ALICE).to_markdown()
-    for asked in ({}, {"limit": 1}, {"limit": 0}, {"days_limit": 2}):
+    for asked in ({}, {"limit": 1}, {"limit": 0}, {"days_limit": 2}, {"facts": True}):
         here, there = remote.recent(ALICE, **asked), memory.recent(ALICE, **asked)
         assert here.to_markdown() == there.to_markdown()
         assert here.to_dict(explain=True) == there.to_dict(explain=True)
+
+
+def test_a_profile_is_that_of_the_server(memory, remote):
+    memory.remember_fact(scope=ALICE, fact="Alice plays the cello", category="identity")
+    assert remote.profile(ALICE).to_dict() == memory.profile(ALICE).to_dict()
+    assert remote.profile(ALICE).to_markdown() == memory.profile(ALICE).to_markdown() != ""
+    with pytest.raises(ValidationError):
+        remote.profile("")
 
 
 def test_only_a_retrieval_that_is_to_be_recorded_is_filed_for_review(memory, remote):

@@ -152,11 +152,12 @@ def test_an_answer_of_something_else_is_one_clear_error(serving, body, problem):
 def test_the_usual_timeout_is_ten_seconds(served, tokens):
     asked = []
     transport = Transport(served[1], token=tokens["writer"])
-    post = transport._client.post
-    transport._client.post = lambda *args, **given: asked.append(given["timeout"]) or post(*args, **given)
+    request = transport._client.request
+    transport._client.request = lambda *args, **given: asked.append(given["timeout"]) or request(*args, **given)
     try:
         transport.read("/recent_memory/raw", {"conversation_id": ALICE}, parameters={"explain": "true"})
+        transport.get("/profile/raw", {"conversation_id": ALICE})
     finally:
         transport.close()
 
-    assert asked == [10.0]
+    assert asked == [10.0, 10.0]
