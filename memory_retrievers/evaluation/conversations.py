@@ -12,7 +12,7 @@ from typing import Final
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.ingestion.extractive import fallback_summary, fallback_title, term_counts
-from memory_retrievers.models import EpisodicDraft, EpisodicMemory, Origin
+from memory_retrievers.models import EpisodicDraft, EpisodicMemory, Origin, SummaryBy
 from memory_retrievers.models.messages import Message
 
 PACE: Final = timedelta(seconds=1)
@@ -115,6 +115,7 @@ class Conversation:
                     id=session.id,
                     title=fallback_title(messages, words),
                     summary=fallback_summary(messages, words),
+                    summary_by=SummaryBy.RULES,
                     messages=tuple(messages),
                     start_at=messages[0].timestamp,
                     end_at=messages[-1].timestamp,

@@ -10,8 +10,9 @@ from itertools import groupby
 from typing import Final
 
 from memory_retrievers.ingestion import cues
+from memory_retrievers.ingestion.corrections import WORDS_OF_CHAT, Sentence, needed_with, settled_last, stands
 from memory_retrievers.models.messages import Message
-from memory_retrievers.text import STOP_WORDS, analyze, one_line
+from memory_retrievers.text import analyze, one_line
 from memory_retrievers.text.summaries import rarest, sentences
 
 SUMMARY_LENGTH: Final = 300
@@ -20,8 +21,14 @@ SUMMARY_LENGTH: Final = 300
 TITLE_LENGTH: Final = 60
 """Characters of a title: a headline on one line."""
 
-TITLE_PHRASES: Final = 2
-"""One phrase often names half of what a talk was about; three are a list."""
+NOT_USERS: Final = frozenset({"assistant", "tool", "system", "developer"})
+"""Roles whose words make no title."""
+
+EARLIER: Final = " Earlier: "
+"""Between what was settled last and what was said before it."""
+
+END_SHARE: Final = 0.6
+"""What was settled last takes at most so much of a summary, unless its last sentence alone is longer."""
 
 PHRASE_WORDS: Final = 3
 """Longer runs of words are clauses, not names of things."""
@@ -29,23 +36,15 @@ PHRASE_WORDS: Final = 3
 READ_LENGTH: Final = 10_000
 """Characters of a message that are read: a pasted file must not keep everybody waiting."""
 
+READ_SENTENCES: Final = 30
+"""Sentences of a message that are looked at, from both ends: each may take back any of those before it."""
+
 SPEAKER_LENGTH: Final = 40
 """A longer name of a speaker is cut, to leave room for what was said."""
 
 AFTER_DETERMINER: Final = 2.0
 """A phrase after "the", "my" and the like, or with a capital letter, names a thing: it weighs twice."""
 
-_CHAT = """
-hey hi hello bye thanks thank okay ok yeah yes yep wow oh well really also just like know think want need feel feeling
-sure great good nice cool awesome amazing glad happy sounds sound look looking looks see get getting got gets go going
-goes went make making made makes take taking took let lets thing things something anything everything nothing lot lots
-bit much many
-way still even ever never always today tomorrow yesterday week last next one two first time new keep try trying tried
-please maybe actually anyway say said says saying tell told talk talking come coming came been gonna wanna would could
-since back around every another help helps helped love loved hope hear heard absolutely definitely totally haha lol btw
-course kind sort pretty quite thought wondering guess forget remember day days year years ago soon later good-bye
-"""
-_WORDS_OF_CHAT = STOP_WORDS | frozenset(_CHAT.split())
 _DETERMINERS = frozenset(
     [
         "a",
@@ -89,35 +88,37 @@ def term_counts(texts: Iterable[str]) -> Counter[str]:
 
 
 def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | None = None) -> str:
-    """A headline of a few words from the messages: one line, no punctuation at its end, never blank.
+    """A headline: a phrase in the words of who is not the assistant, on one line without punctuation at its end.
 
-    It is made of the phrases that are most frequent here and rarest in ``background``, and never of a speaker's name.
+    It is the phrase that is most frequent here and rarest in ``background``, never a speaker's name, and of no sentence
+    that a later one may take back; where there is none, the first words said. It is empty where nothing is left.
 
     Args:
         messages: What was said; at least one.
         background: How often each term occurs around; None counts within the messages.
 
     >>> fallback_title([Message(role="user", content="I forgot the door code. What was the door code?")])
-    'Door code, forgot'
+    'Door code'
     """
-    texts = [one_line(message.content) for message in readable(messages)]
-    own = term_counts(texts)
-    rarity = _rarity(own, own if background is None else background)
+    said = _sentences(messages)
+    needed = needed_with(said)
+    texts = [
+        sentence.text
+        for place, sentence in enumerate(said)
+        if messages[sentence.message].role.casefold() not in NOT_USERS and stands(said, needed, place)
+    ]
+    counts = term_counts(one_line(message.content) for message in readable(messages))
+    rarity = _rarity(counts, counts if background is None else background)
     speakers = {word for message in messages for word in message.role.casefold().split()} | {"user", "assistant"}
     phrases = _phrases(texts, rarity, speakers)
-    chosen: list[str] = []
-    for phrase in sorted(phrases, key=lambda phrase: (-phrases[phrase], phrase)):
-        terms = set(analyze(phrase))
-        if any(terms & set(analyze(other)) for other in chosen) or len(", ".join([*chosen, phrase])) > TITLE_LENGTH:
-            continue
-        chosen.append(phrase)
-        if len(chosen) == TITLE_PHRASES:
-            break
-    return _headline(", ".join(chosen)) or _first_words(texts)
+    best = min(phrases, key=lambda phrase: (-phrases[phrase], phrase), default="")
+    return _headline(best) or _first_words(texts)
 
 
 def fallback_summary(messages: Sequence[Message], background: Mapping[str, int] | None = None) -> str:
-    """The sentences that say most, each with its speaker: one line of at most ``SUMMARY_LENGTH`` characters, not blank.
+    """What was settled last, then the sentences that say most: one line of at most ``SUMMARY_LENGTH``, not blank.
+
+    A sentence that a later one may take back is told with that one or not at all.
 
     Args:
         messages: What was said; at least one.
@@ -125,18 +126,71 @@ def fallback_summary(messages: Sequence[Message], background: Mapping[str, int] 
 
     >>> fallback_summary([Message(role="user", content="Hello!"), Message(role="assistant", content="Hi there.")])
     'User: Hello! Assistant: Hi there.'
+    >>> print(fallback_summary([
+    ...     Message(role="user", content="Ask Marta to feed the cat."),
+    ...     Message(role="user", content="She can't, I'll ask Pavel."),
+    ... ]))
+    User: She can't, I'll ask Pavel. Earlier: User: Ask Marta to feed the cat.
     """
-    said = [
-        (_speaker(message.role), line)
-        for message in readable(messages)
-        for line in map(one_line, sentences(message.content))
-        if line
+    said = _sentences(messages)
+    first = _fitting_end(said, settled_last(said))
+    end = _told(said, first)
+    room = SUMMARY_LENGTH - len(end) - len(EARLIER)
+    rest = _told(said, _telling(said, first, room=room, background=background))
+    if not end or not rest:
+        return _cut(end or rest, SUMMARY_LENGTH) or "Nothing that can be shown was said."
+    return _cut(f"{end}{EARLIER}{rest}", SUMMARY_LENGTH)
+
+
+def _sentences(messages: Sequence[Message]) -> list[Sentence]:
+    return [
+        Sentence(_speaker(message.role), line, number)
+        for number, message in enumerate(readable(messages))
+        for line in _ends_of([line for line in map(one_line, sentences(message.content)) if line])
     ]
-    chosen = [
-        said[index] for index in rarest([f"{who}: {what}" for who, what in said], SUMMARY_LENGTH, background=background)
-    ]
-    turns = (f"{who}: {' '.join(what for _, what in turn)}" for who, turn in groupby(chosen, key=lambda each: each[0]))
-    return _cut(" ".join(turns), SUMMARY_LENGTH) or "Nothing that can be shown was said."
+
+
+def _ends_of(lines: list[str]) -> list[str]:
+    half = READ_SENTENCES // 2
+    return lines if len(lines) <= READ_SENTENCES else [*lines[:half], *lines[-half:]]
+
+
+def _fitting_end(said: Sequence[Sentence], settled: Sequence[int]) -> list[int]:
+    """Of the sentences that settle the end the last ones, as far as there is room; the very last in any case."""
+    fitting = list(settled)
+    while len(fitting) > 1 and len(_told(said, fitting)) > SUMMARY_LENGTH * END_SHARE:
+        fitting.pop(0)
+    return fitting
+
+
+def _telling(
+    said: Sequence[Sentence], told: Sequence[int], *, room: int, background: Mapping[str, int] | None
+) -> list[int]:
+    """Choose further sentences by how much of what is rare they add, each with those that it needs; ascending.
+
+    Args:
+        said: The sentences of a conversation.
+        told: Positions of those that are told already.
+        room: Characters that there are.
+        background: How often each term occurs around; None counts within the sentences.
+    """
+    lines = [f"{sentence.speaker}: {sentence.text}" for sentence in said]
+    needed = needed_with(said)
+    groups = [sorted({place, *needed[place]} - {*told}) for place in range(len(said))]
+    candidates = [place for place in range(max(told, default=len(said))) if place not in told]
+    texts = [" ".join(lines[each] for each in groups[place]) for place in candidates]
+    if not told and not any(len(text) <= room for text in texts):
+        return rarest(lines, room, background=background)
+    counted = background if background is not None else term_counts(lines)
+    fitting = [number for number, text in enumerate(texts) if len(text) <= room]
+    chosen = rarest([texts[number] for number in fitting], room, background=counted) if fitting else []
+    return sorted({each for number in chosen for each in groups[candidates[fitting[number]]]})
+
+
+def _told(said: Sequence[Sentence], places: Sequence[int]) -> str:
+    """The sentences of these positions, each speaker named once in a row."""
+    turns = groupby((said[place] for place in places), key=lambda sentence: sentence.speaker)
+    return " ".join(f"{who}: {' '.join(sentence.text for sentence in turn)}" for who, turn in turns)
 
 
 def _rarity(own: Mapping[str, int], background: Mapping[str, int]) -> dict[str, float]:
@@ -174,7 +228,7 @@ def _runs_of_words(text: str, speakers: set[str]) -> Iterable[tuple[str, bool]]:
     for token in [*_TOKEN.findall(text), "."]:
         word = token.casefold().replace("’", "'")
         bare = word.removesuffix("'s")
-        if word[0].isalnum() and bare not in _WORDS_OF_CHAT and bare not in speakers and "'" not in bare:
+        if word[0].isalnum() and bare not in WORDS_OF_CHAT and bare not in speakers and "'" not in bare:
             if not run:
                 named = before in _DETERMINERS
             named = named or (token[0].isupper() and not opens)
@@ -203,7 +257,7 @@ def _headline(phrase: str) -> str:
 def _first_words(texts: Sequence[str]) -> str:
     """Headline of the first words said, for messages without any distinctive term."""
     firsts = (_headline(_cut(text.strip(_EDGES), TITLE_LENGTH)) for text in texts)
-    return next((first for first in firsts if first), "Conversation")
+    return next((first for first in firsts if first), "")
 
 
 def _speaker(role: str) -> str:

@@ -7,12 +7,14 @@ from topics import GARDEN, KAFKA, talk
 
 from memory_retrievers import Message
 from memory_retrievers.ingestion.extractive import (
+    EARLIER,
     SUMMARY_LENGTH,
     TITLE_LENGTH,
     fallback_summary,
     fallback_title,
     term_counts,
 )
+from memory_retrievers.text import one_line
 
 messages = st.lists(
     st.builds(
@@ -40,15 +42,22 @@ class TestTitle:
     @given(messages)
     def test_is_one_short_line_without_punctuation_at_its_end(self, messages):
         title = fallback_title(messages)
-        assert title.strip()
         assert len(title) <= TITLE_LENGTH
-        assert len(title.splitlines()) == 1
-        assert title[-1] not in ".,;:!?。，！？、；："
+        assert len(title.splitlines()) <= 1
+        assert not title or title[-1] not in ".,;:!?。，！？、；："
+
+    @given(messages)
+    def test_is_a_phrase_of_the_users_own_words_or_none(self, messages):
+        title = fallback_title(messages).casefold().removesuffix("…")
+        own = [one_line(message.content).casefold() for message in messages if message.role != "assistant"]
+        assert any(title in text for text in own) or not title
 
     def test_names_what_was_talked_about(self):
         background = term_counts(KAFKA + GARDEN)
-        assert "Kafka" in fallback_title(talk(KAFKA), background)
-        assert "omato plants" in fallback_title(talk(GARDEN), background)
+        for own, other in ((KAFKA, GARDEN), (GARDEN, KAFKA)):
+            title = fallback_title(talk(own), background).casefold()
+            assert title in " ".join(own).casefold()
+            assert title not in " ".join(other).casefold()
 
     def test_is_never_who_spoke(self):
         talked = [
@@ -67,8 +76,17 @@ class TestTitle:
         assert title in {"我想学吉他, 吉他和弦很难", "吉他和弦很难", "我想学吉他"}
 
     @pytest.mark.parametrize("content", ["😀", "?!", "\x00\x01"])
-    def test_what_has_no_words_has_a_title_all_the_same(self, content):
-        assert fallback_title(said(content))
+    def test_what_has_no_words_is_its_own_title_if_anything_is(self, content):
+        assert fallback_title(said(content)) in {"😀", ""}
+
+    def test_what_only_the_assistant_says_makes_no_title(self):
+        assert fallback_title(said("The report on Kafka partitions is done.", role="assistant")) == ""
+
+    def test_names_nothing_that_was_taken_back(self):
+        corrected = said(
+            "Ask Marta to water the orchids.", "No, Marta is in Rome, I'll ask Pavel.", "Pavel it is, then."
+        )
+        assert "Marta" not in fallback_title(corrected)
 
 
 class TestSummary:
@@ -95,3 +113,78 @@ class TestSummary:
         summary = fallback_summary(said("word " * 200))
         assert summary.endswith("word…")
         assert len(summary) <= SUMMARY_LENGTH
+
+
+NAMES = st.permutations(["Marta", "Pavel", "Ingrid", "Tomasz", "Yusuf"])
+PROPOSALS = [
+    "ask {} to feed the cat",
+    "Could you ask {} to feed the cat while I am in Porto next week?",
+    "{} should feed the cat. The key is under the blue pot.",
+]
+CORRECTIONS = [
+    ["she can't, I'll ask {}", "{} will"],
+    ["No, not this time: {} will feed the cat.", "OK."],
+    ["Actually, {} lives nearer.", "{} then."],
+    ["I changed my mind, I'll ask {}.", "Good idea, {} has the key to the house.", "Thanks!"],
+    ["I'd rather ask {} instead.", "{} it is, I have noted that.", "Great, thanks, bye!"],
+]
+BEFORE = st.lists(
+    st.sampled_from(
+        [
+            "I repainted the fence in teal on Saturday.",
+            "Which brush works for rough cedar?",
+            "A wide flat one with natural bristles, and two thin coats of oil in between.",
+            "Hello!",
+            "The quarterly numbers of the bakery came in at 41,200 euros, mostly rye and spelt.",
+        ]
+    ),
+    max_size=8,
+)
+
+
+class TestCorrections:
+    @given(
+        names=NAMES,
+        proposal=st.sampled_from(PROPOSALS),
+        corrections=st.lists(st.sampled_from(CORRECTIONS), min_size=1, max_size=3),
+        before=BEFORE,
+        after=BEFORE,
+    )
+    def test_nothing_is_told_without_what_takes_it_back(self, names, proposal, corrections, before, after):
+        name, *others = names
+        scripted = [(name, proposal.format(name))]
+        for other, lines in zip(others, corrections, strict=False):
+            scripted += [(other, line.format(other)) for line in lines]
+        contents = [*before, *(content for _, content in scripted), *after]
+        summary = fallback_summary([
+            Message(role="user" if number % 2 else "assistant", content=content)
+            for number, content in enumerate(contents)
+        ])  # fmt: skip
+        settled = scripted[-1][0]
+        told = [each for each, _ in scripted if each in summary]
+        assert settled in told or not told, summary
+        if not after:  # it is the end of the conversation
+            assert settled in summary.partition(EARLIER)[0], summary
+            assert name not in summary.partition(EARLIER)[0], summary
+
+    def test_what_was_settled_last_comes_first(self):
+        talked = said("ask Marta to feed the cat", "she can't, I'll ask Pavel", "Pavel will")
+        assert (
+            fallback_summary(talked)
+            == "User: she can't, I'll ask Pavel Pavel will Earlier: User: ask Marta to feed the cat"
+        )
+
+    def test_a_long_talk_before_does_not_push_the_end_out(self):
+        talked = said(
+            *(f"The ledger of {year} lists {year % 97} barrels of cider in the cellar." for year in range(1900, 1990))
+        )
+        talked += said("Ask Marta to feed the cat.", "She can't, I'll ask Pavel.", "Pavel will.", "Thanks, bye!")
+        summary = fallback_summary(talked)
+        assert summary.startswith("User: She can't, I'll ask Pavel. Pavel will. Earlier: ")
+
+    def test_an_answer_is_told_with_its_question(self):
+        talked = [*said("Shall I book Friday for the dentist?", role="assistant"), *said("No.")]
+        assert fallback_summary(talked) == "Assistant: Shall I book Friday for the dentist? User: No."
+        more = [*talked, *said("The roses by the gate need pruning before the frost.")]
+        summary = fallback_summary(more)
+        assert "dentist? User: No." in summary or "dentist" not in summary

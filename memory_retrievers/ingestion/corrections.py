@@ -1,0 +1,165 @@
+"""What a conversation settled last, and which sentences must not be told without those that take them back.
+
+Rules cannot tell what was meant. They know that a short answer says nothing without what it answers, and that a
+sentence with a negation or a correction may take back what was said just before it, or what it shares a word with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import Final
+
+from memory_retrievers.ingestion import cues
+from memory_retrievers.text import STOP_WORDS, analyze
+
+ELLIPTICAL: Final = 2
+"""A message of at most so many terms that say something answers the one before it."""
+
+LINKED: Final = 3
+"""So many messages before it, of those that say something, a correction may take back, whatever words they have."""
+
+REACH: Final = 20
+"""So many messages before it a correction may take back by a word that both have."""
+
+MOST_NEEDED: Final = 150
+"""Sentences that one may need: more have no room in a summary, however short they are."""
+
+CONTEXT: Final = 3
+"""At most so many messages before the last are told with it, where each answers the one before."""
+
+_CHAT = """
+hey hi hello bye thanks thank okay ok yeah yes yep wow oh well really also just like know think want need feel feeling
+sure great good nice cool awesome amazing glad happy sounds sound look looking looks see get getting got gets go going
+goes went make making made makes take taking took let lets thing things something anything everything nothing lot lots
+bit much many
+way still even ever never always today tomorrow yesterday week last next one two first time new keep try trying tried
+please maybe actually anyway say said says saying tell told talk talking come coming came been gonna wanna would could
+since back around every another help helps helped love loved hope hear heard absolutely definitely totally haha lol btw
+course kind sort pretty quite thought wondering guess forget remember day days year years ago soon later good-bye
+"""
+WORDS_OF_CHAT: Final = STOP_WORDS | frozenset(_CHAT.split())
+"""Words that name nothing."""
+
+_NEGATION: Final = re.compile(
+    r"\b(?:no|not|none|never|neither|nor|cannot|rather|instead|unless|change[ds]?|switch(?:ed)?|cancel\w*"
+    r"|\w+n['’]?t|nein|nicht|kein\w*|sondern|non|pas|plutôt|sino|mejor|não)\b"
+    r"|不|没|沒|别|改|取消|而是|ない|ません|なく|아니|안 |못",
+    re.IGNORECASE,
+)
+_ANSWER: Final = re.compile(
+    r"\b(?:yes|yeah|yep|yup|no|nope|sure|okay|ok|right|correct|exactly|agreed|deal|done|fine|perfect|settled|will do"
+    r"|ja|nein|doch|oui|non|si|sí|sim|não)\b|是|好|对|對|不|はい|いいえ|うん|네|아니",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of a conversation.
+
+    Attributes:
+        speaker: Name of who said it.
+        text: What was said, on one line.
+        message: Position of its message, from 0.
+    """
+
+    speaker: str
+    text: str
+    message: int
+
+    @cached_property
+    def terms(self) -> frozenset[str]:
+        """The terms that say something: no stop words, and no words of chat."""
+        words = re.findall(r"[^\W_]+(?:['’][^\W_]+)?", self.text.casefold().replace("’", "'"))
+        kept = (word for word in words if word not in WORDS_OF_CHAT and word.removesuffix("'s") not in WORDS_OF_CHAT)
+        return frozenset(analyze(" ".join(word for word in kept if not _NEGATION.fullmatch(word))))
+
+    @cached_property
+    def corrects(self) -> bool:
+        """True if it may take something back."""
+        return bool(_NEGATION.search(self.text) or cues.CORRECTION.search(self.text))
+
+    @cached_property
+    def settles(self) -> bool:
+        """True if it tells something, or answers; a question and a farewell do not."""
+        if self.text.rstrip("\"'”’) ").endswith(("?", "？")):
+            return False
+        is_polite = cues.FAREWELL.search(self.text) or cues.GREETING.search(self.text)
+        return bool(self.terms and not is_polite) or bool(_ANSWER.search(self.text))
+
+
+def settled_last(said: Sequence[Sentence]) -> list[int]:
+    """Positions of the sentences that settle the end, ascending: the last that settles anything, with what it answers.
+
+    Where nothing is settled, the last sentence that says anything; of none at all, none.
+
+    Args:
+        said: The sentences of a conversation, in order.
+    """
+    last = next((place for place in reversed(range(len(said))) if said[place].settles), None)
+    if last is None:
+        last = next((place for place in reversed(range(len(said))) if said[place].terms), None)
+    if last is None:
+        return []
+    chosen, messages, number = [last], _places(said), said[last].message
+    for _ in range(CONTEXT):
+        terms = frozenset[str]().union(*(said[place].terms for place in messages[number]))
+        before = max((each for each in messages if each < number), default=None)
+        # What takes something back by its own words is told before it, and not after it.
+        if before is None or len(terms) > ELLIPTICAL or (terms and any(said[each].corrects for each in chosen)):
+            break
+        chosen = [place for place in messages[before] if said[place].terms or said[place].settles] + chosen
+        number = before
+    return chosen
+
+
+def needed_with(said: Sequence[Sentence]) -> list[frozenset[int]]:
+    """For each sentence the later ones without which it must not be told, those that they need in turn included.
+
+    Args:
+        said: The sentences of a conversation, in order.
+    """
+    messages = _places(said)
+    order = sorted(messages)
+    direct: list[set[int]] = [set() for _ in said]
+    for position, number in enumerate(order):
+        places = messages[number]
+        terms = frozenset[str]().union(*(said[place].terms for place in places))
+        answers = len(terms) <= ELLIPTICAL and any(said[place].terms or said[place].settles for place in places)
+        correcting = [place for place in places if said[place].corrects]
+        told = 0  # messages between that say something
+        for back, earlier in enumerate(reversed(order[max(0, position - REACH) : position]), start=1):
+            told += any(said[place].terms for place in messages[earlier])
+            for place in messages[earlier]:
+                if back == 1 and answers:
+                    direct[place].update(each for each in places if said[each].terms or said[each].settles)
+                direct[place].update(
+                    each for each in correcting if told <= LINKED or not said[each].terms.isdisjoint(said[place].terms)
+                )
+    needed: list[frozenset[int]] = [frozenset()] * len(said)
+    for place in reversed(range(len(said))):  # what is needed comes later, so it is known already
+        every = direct[place]
+        if len(every) < MOST_NEEDED:
+            every = every.union(*(needed[each] for each in every))
+        needed[place] = frozenset(sorted(every)[-MOST_NEEDED:])
+    return needed
+
+
+def stands(said: Sequence[Sentence], needed: Sequence[frozenset[int]], place: int) -> bool:
+    """True if no later sentence may take back the one at a position.
+
+    Args:
+        said: The sentences of a conversation, in order.
+        needed: What each of them needs, by :func:`needed_with`.
+        place: The position.
+    """
+    return not any(said[each].corrects for each in needed[place])
+
+
+def _places(said: Sequence[Sentence]) -> dict[int, list[int]]:
+    """Positions of the sentences by their message."""
+    return {number: list(places) for number, places in groupby(range(len(said)), key=lambda place: said[place].message)}
