@@ -11,8 +11,9 @@ import numpy as np
 
 from memory_retrievers.errors import NotFoundError
 from memory_retrievers.models import AnyMemory, Kind, SemanticMemory, scopes
-from memory_retrievers.retrieval.candidates import Candidates, candidates_of, read_candidates
+from memory_retrievers.retrieval.candidates import Candidates
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedMemory, ExplainedRetrieval, Outcome
+from memory_retrievers.retrieval.past import candidates_then, read_candidates_then
 from memory_retrievers.retrieval.ranking import Ranking, rank
 from memory_retrievers.retrieval.request import RetrievalPlan, RetrievalRequest, holds, is_visible
 from memory_retrievers.settings import RetrievalSettings
@@ -208,7 +209,8 @@ class Explainer:
         """Explain every stage of what a request returns."""
         now = self._store.now()
         trace = self._trace(RetrievalPlan.of(request, store=self._store, now=now, settings=self._settings))
-        memories = self._store.ledger.load([row for kind in trace.rankings for row in trace.returned(kind)])
+        rows = [row for kind in trace.rankings for row in trace.returned(kind)]
+        memories = self._store.load(rows, as_of=request.as_of)
         visible = {row: memory for row, memory in memories.items() if is_visible(memory, request, now=now)}
         explained = {
             kind: tuple(
@@ -264,7 +266,7 @@ class Explainer:
         store, settings = self._store, self._settings
 
         def find(vector: Vector) -> Trace:
-            candidates = read_candidates(store, plan, vector=vector, settings=settings)
+            candidates = read_candidates_then(store, plan, vector=vector, settings=settings)
             states = store.ledger.forgetting_states
             rankings = rank(candidates, plan, states=states, settings=settings, is_traced=True)
             trace = Trace(plan, rankings, {})
@@ -276,8 +278,7 @@ class Explainer:
                 if isinstance(known, Candidates) and np.isin(rows, known.layout.memories).all():
                     evidence |= evidence_of(known, plan, rows)
                 else:  # ranked lists have no arrays, and not every memory is a candidate
-                    selection = plan.selections[kind]
-                    named = candidates_of(store, selection, plan.question, vector=vector, memories=rows)
+                    named = candidates_then(store, plan, kind, vector=vector, memories=rows)
                     evidence |= evidence_of(named, plan, rows)
             return trace._replace(evidence=evidence)
 
@@ -291,14 +292,18 @@ class Explainer:
             inside += [scope for scope in self._store.ledger.scopes() if first <= scope < behind]
         for scope in inside:
             memory = self._store.ledger.get(scope=scope, id=id)
+            if memory is not None and (as_of := request.as_of) is not None:
+                return self._store.ledger.facts.then_of(memory, as_of=as_of)
             if memory is not None:
                 return memory
         raise NotFoundError(f"Memory not found: {id}")
 
     def _row(self, memory: AnyMemory, plan: RetrievalPlan) -> int | None:
         """The row of a memory in the ledger; None if it has no passage that the plan lets through."""
-        layout = self._store.ledger.layout(replace(plan.selections[memory.kind], ids=(memory.id,)))
-        namesakes = self._store.ledger.load(np.unique(layout.memories).tolist())
+        selection = replace(plan.selections[memory.kind], ids=(memory.id,))
+        layout = self._store.ledger.layout(selection)
+        then = [row for page in self._store.ledger.facts.searched_then(selection) for row in page.memories]
+        namesakes = self._store.ledger.load([*np.unique(layout.memories).tolist(), *then])
         return next((row for row, namesake in namesakes.items() if namesake.scope == memory.scope), None)
 
 

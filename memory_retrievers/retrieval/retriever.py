@@ -110,17 +110,18 @@ class HybridRetriever:
 
     def retrieve(self, request: RetrievalRequest, *, record: bool) -> RetrievalResult:
         """Answer a question. Forgetting state never changes here; with ``record`` a review is filed for later."""
-        from memory_retrievers.retrieval.candidates import read_candidates  # numpy, which the package loads late
+        from memory_retrievers.retrieval.past import read_candidates_then  # numpy, which the package loads late
         from memory_retrievers.retrieval.ranking import rank
 
         store, settings, now = self._store, self._settings, self._store.now()
         plan = RetrievalPlan.of(request, store=store, now=now, settings=settings)
 
         def find(vector: Vector) -> tuple[dict[Kind, Ranking], dict[int, AnyMemory]]:
-            candidates = read_candidates(store, plan, vector=vector, settings=settings)
+            candidates = read_candidates_then(store, plan, vector=vector, settings=settings)
             rankings = rank(candidates, plan, states=store.ledger.forgetting_states, settings=settings)
             with span(HYDRATE):
-                return rankings, store.ledger.load([hit.row for each in rankings.values() for hit in each.returned])
+                rows = [hit.row for each in rankings.values() for hit in each.returned]
+                return rankings, store.load(rows, as_of=request.as_of)
 
         rankings, memories = store.search(plan.embedded, find)
         visible = {row: memory for row, memory in memories.items() if is_visible(memory, request, now=now)}

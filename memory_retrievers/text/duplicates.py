@@ -7,13 +7,16 @@ are kept.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from memory_retrievers.models.memories import ContentType
 from memory_retrievers.settings import IngestionSettings
+from memory_retrievers.text.analysis import analyze
 
 COSINE_TOLERANCE: Final = 1e-6
 """The cosine of equal vectors in 32 bits may fall short of 1 by about this much."""
@@ -56,6 +59,75 @@ def is_duplicate(first: str, second: str, *, cosine: float, settings: IngestionS
     if cosine < settings.same_cosine - COSINE_TOLERANCE:
         return False
     return not settings.compare_details or discriminating_tokens(first) == discriminating_tokens(second)
+
+
+SAME_FRAME: Final = 0.75
+"""The share of two texts' other words that they have in common, from which on they are about the same thing."""
+
+
+def may_contradict(first: str, second: str, *, cosine: float = 0.0, settings: IngestionSettings) -> bool:
+    """Return True if two texts are near and differ in a number, a negation or a name: one may have replaced the other.
+
+    Near is what has nearly equal vectors, or nearly the same words but for those details: "lives in Porto" and "lives
+    in Braga" have a cosine of 0.63.
+
+    Args:
+        first: A text.
+        second: Another; their order does not matter.
+        cosine: Of their vectors, where it is known.
+        settings: From which cosine on texts are near, and whether details are compared at all.
+
+    >>> may_contradict("User lives in Porto", "User lives in Braga", settings=IngestionSettings())
+    True
+    >>> may_contradict("User lives in Porto", "User likes Porto wine", settings=IngestionSettings())
+    False
+    """
+    if not settings.compare_details:
+        return False
+    details, others = discriminating_tokens(first), discriminating_tokens(second)
+    if details == others:
+        return False
+    return cosine >= settings.same_cosine - COSINE_TOLERANCE or _have_same_frame(
+        _frame(first, details), _frame(second, others)
+    )
+
+
+def _frame(text: str, details: Counter[str]) -> frozenset[str]:
+    return frozenset(analyze(text)) - frozenset(analyze(" ".join(details)))
+
+
+def _have_same_frame(first: frozenset[str], second: frozenset[str]) -> bool:
+    return bool(first and second) and len(first & second) >= SAME_FRAME * len(first | second)
+
+
+def normalised(text: str, content_type: ContentType = ContentType.TEXT) -> str:
+    """Return what equal facts have in common: the text without differences in spaces, first letter and full stop.
+
+    Anything but plain text counts as it is, for there spaces may matter.
+
+    Args:
+        text: The text of a fact.
+        content_type: What it is.
+
+    >>> normalised("  the user lives  in Lyon. ")
+    'The user lives in Lyon'
+    """
+    if content_type is not ContentType.TEXT:
+        return text
+    words = " ".join(unicodedata.normalize("NFC", _APOSTROPHES.sub("'", text)).split())
+    bare = words.rstrip(".!。 ") or words
+    return bare[:1].upper() + bare[1:]
+
+
+def text_hash(text: str, content_type: ContentType = ContentType.TEXT) -> int:
+    """Return a number of 64 bits, with a sign, that texts have in common if they are equal when normalised.
+
+    Args:
+        text: The text of a fact.
+        content_type: What it is.
+    """
+    said = normalised(text, content_type).encode()
+    return int.from_bytes(hashlib.blake2b(said, digest_size=8).digest(), signed=True)
 
 
 def discriminating_tokens(text: str) -> Counter[str]:

@@ -194,7 +194,10 @@ class TestWhatIsWritten:
             clock.now(),
         )
         assert report == Report(facts=(fact,), invalidated=(old,))
-        assert [version.id for version in inside(memory).ledger.versions(scope="c1", id=fact.id)] == [old.id, fact.id]
+        assert [version.id for version in inside(memory).ledger.facts.history(scope="c1", id=fact.id)] == [
+            old.id,
+            fact.id,
+        ]
 
     def test_an_update_that_repeats_the_fact_still_replaces_it(self, memory, consolidator, tell):
         old = known(memory, "User moved house")

@@ -7,6 +7,7 @@ tables show what is rare. It also keeps one tenant from reading values of others
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from memory_retrievers.backends.postgres.connection import Connection
@@ -39,10 +40,20 @@ _OTHERS: Final = {
     "new_vectors": (("vector", "vector"),),
     "adopted": (("digest", "bytea"),),
 }
-_COLUMNS: Final = {
+_FACTS: Final = {
+    "memories": (("text_hash", "bigint"),),
+    "fact_versions": (
+        *((column, _TEXT) for column in ("fact", "keywords")),
+        *((column, "vector") for column in ("vector", "new_vector")),
+    ),
+}
+"""What has come with the versions of facts."""
+
+_FIRST: Final = {
     table: (*((column, _TEXT) for column in _TEXTS.get(table, ())), *_OTHERS.get(table, ()))
     for table in {**_TEXTS, **_OTHERS}
 }
+_COLUMNS: Final = {table: (*_FIRST.get(table, ()), *_FACTS.get(table, ())) for table in {**_FIRST, **_FACTS}}
 _CATALOGS: Final = ("pg_statistic", "pg_statistic_ext_data")
 
 UNSAMPLED: Final = {table: tuple(column for column, _ in columns) for table, columns in _COLUMNS.items()}
@@ -54,13 +65,16 @@ _INDEXES: Final = """DO $unsample$ DECLARE name text; BEGIN
     LOOP EXECUTE format('ALTER INDEX %s ALTER COLUMN 1 SET STATISTICS 0', name); END LOOP;
 END $unsample$"""
 
-UNSAMPLE: Final[tuple[str, ...]] = (
-    *(
-        f"ALTER TABLE {table} {', '.join(f'ALTER COLUMN {column} SET STATISTICS 0' for column in columns)}"
-        for table, columns in UNSAMPLED.items()
-    ),
-    _INDEXES,
-)
+
+def _unsampled(columns_of: Mapping[str, Sequence[tuple[str, str]]]) -> tuple[str, ...]:
+    return tuple(
+        f"ALTER TABLE {table} {', '.join(f'ALTER COLUMN {column} SET STATISTICS 0' for column, _ in columns)}"
+        for table, columns in columns_of.items()
+    )
+
+
+UNSAMPLE_FACTS: Final[tuple[str, ...]] = _unsampled(_FACTS)
+UNSAMPLE: Final[tuple[str, ...]] = (*_unsampled(_FIRST), _INDEXES)
 """Statements that keep ANALYZE from taking samples; those that it has taken are there until they are cleared."""
 
 _SAMPLED: Final = """
@@ -85,7 +99,7 @@ def clear(connection: Connection) -> None:
         connection.run(
             f"ALTER TABLE {table} {', '.join(f'ALTER COLUMN {name} TYPE {type_}' for name, type_ in columns)}"
         )
-    connection.run(";".join(UNSAMPLE))
+    connection.run(";".join((*UNSAMPLE, *UNSAMPLE_FACTS)))
 
 
 def compact(connection: Connection) -> None:

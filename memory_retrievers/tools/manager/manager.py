@@ -14,7 +14,7 @@ from memory_retrievers.models.fields import storable
 from memory_retrievers.models.management import Association, AuditEntry, MemoryFilter
 from memory_retrievers.retrieval.request import check_length
 from memory_retrievers.settings import QUERY_CHARACTERS, IngestionSettings, ToolSettings
-from memory_retrievers.storage.store import MemoryStore, affected_scopes
+from memory_retrievers.storage.store import MemoryStore, Revision, affected_scopes
 from memory_retrievers.tools.manager.importance import Importance
 from memory_retrievers.tools.manager.search import search
 from memory_retrievers.tools.manager.values import Change, FoundMemory, SearchRequest
@@ -308,7 +308,8 @@ class MemoryManager:
     def update_many(self, changes: Sequence[Change]) -> list[AnyMemory]:
         """Change memories in one transaction: all of them or none; new texts are embedded in batches.
 
-        A new text is found from then on, the old one no longer. ``updated_at`` moves unless nothing is different.
+        A new text is found from then on, the old one no longer but by searches of the past, unless the change only
+        corrects it. ``updated_at`` moves unless nothing is different.
 
         Raises:
             NotFoundError: A memory is gone.
@@ -316,7 +317,7 @@ class MemoryManager:
             EmbeddingError: The embedder failed.
         """
         with self._writing() as store:
-            return store.update_many([(change.memory.key, change.revised) for change in changes])
+            return store.update_many([Revision(each.memory.key, each.revised, each.correct) for each in changes])
 
     def delete(self, memories: Sequence[AnyMemory]) -> None:
         """Remove memories for good, with every trace of them, in one transaction; one that is gone is left out."""
