@@ -56,6 +56,11 @@ class _Saying(NamedTuple):
         return cls(fact.scope, text, fact.category, fact.agent_id, fact.tier, fact.content_type, fact.expires_at)
 
 
+def says_again(known: SemanticMemory, draft: SemanticDraft) -> bool:
+    """True if a known fact has all that a draft has beside its words, so that nothing is lost without the draft."""
+    return _Saying.of(known)._replace(text="") == _Saying.of(draft)._replace(text="")
+
+
 class KnownFacts:
     """The facts that hold and say the same as one of some drafts; to be asked in the transaction that stores them.
 

@@ -14,14 +14,23 @@ import uuid_utils
 
 from memory_retrievers import fsrs
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
-from memory_retrievers.models import AnyMemory, Draft, EpisodicDraft, EpisodicMemory, MemoryKey, SemanticMemory, scopes
+from memory_retrievers.models import (
+    AnyMemory,
+    Draft,
+    EpisodicDraft,
+    EpisodicMemory,
+    MemoryKey,
+    SemanticDraft,
+    SemanticMemory,
+    scopes,
+)
 from memory_retrievers.models.memories import NearFact, changed
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.selection import TURN, NewPassage, Passage
 from memory_retrievers.protocols import Clock, Embedder, KeywordIndex, VectorIndex
 from memory_retrievers.storage.embedder import StoreEmbedder
-from memory_retrievers.storage.known import near_facts
+from memory_retrievers.storage.known import confirmed, near_facts
 from memory_retrievers.storage.telling import Telling, replace_fact, require_replaceable, settle
 from memory_retrievers.storage.tracing import EMBED, span
 from memory_retrievers.text.passages import PassageText, Searched, passage_texts, with_vectors
@@ -204,11 +213,26 @@ class MemoryStore:
         while True:
             embedder = self.embedder.current()
             passages = with_vectors(texts, embedder.embed_documents)
-            if look is not None:
-                look(passages)
+            if look is not None and not self._looked(look, passages, embedder):
+                continue
             with self.transaction(*scopes_changed):
                 if self.embedder.admits(embedder):  # else the store has just moved to another embedder
                     return change(passages)
+
+    def _looked(
+        self,
+        look: Callable[[list[list[NewPassage]]], None],
+        passages: list[list[NewPassage]],
+        embedder: ProbedEmbedder,
+    ) -> bool:
+        """Search by vectors of an embedder; False if the store has just moved to another one."""
+        try:
+            look(passages)
+        except Exception:
+            if self.embedder.holds(embedder):
+                raise
+            return False  # vectors of two lengths have met
+        return True
 
     def add(self, memories: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]]) -> list[Passage]:
         """Store memories, each with its passages and their postings; inside a transaction.
@@ -378,6 +402,25 @@ class MemoryStore:
         affected = affected_scopes((each.memory.scope, replace) for each in tellings)
         stored = self.write(texts, change, within=affected, look=look)
         return [_told(memory, told) for memory in stored] if told else stored
+
+    def confirm(self, key: MemoryKey, draft: SemanticDraft) -> SemanticMemory | None:
+        """Let a known fact have been told again, and return it, marked so; None if it is not there or does not hold.
+
+        Args:
+            key: The fact.
+            draft: What was told, whose tags, metadata and sources it gets.
+
+        Raises:
+            ValidationError: Its metadata would break a rule.
+        """
+        now = self.now()
+        with self.transaction(key.scope):
+            known = self.ledger.get(scope=key.scope, id=key.id)
+            if not isinstance(known, SemanticMemory) or known.invalid_at is not None or known.has_expired(now):
+                return None
+            after = confirmed(known, draft, now=now)
+            self.ledger.replace(after)
+            return after.model_copy(update={"duplicate_of": after.id})
 
     def _replaced_by(self, tellings: Sequence[Telling], *, now: datetime) -> dict[int, SemanticMemory]:
         """The facts that tellings replace, by the place of each.

@@ -97,7 +97,7 @@ def left_over(directory):
 
 def test_an_export_has_a_header_and_a_line_for_each_memory_and_review_in_order(exported):
     header, *rest = map(json.loads, lines(exported))
-    assert (header["format"], header["version"]) == ("memory-retrievers export", 4)
+    assert (header["format"], header["version"]) == ("memory-retrievers export", 5)
     assert (header["embedder_id"], header["dimension"]) == ("HashEmbedder", 256)
     assert (header["memories"], header["pending_reviews"]) == (3, 1)
     assert [(line["type"], line["scope"]) for line in rest] == [
@@ -235,7 +235,7 @@ def test_an_import_refuses_a_directory_that_is_in_use(exported, tmp_path):
     ("line", "fields", "error", "problem"),
     [
         (1, {"format": "something"}, ValidationError, "line 1: this is not a file that export wrote"),
-        (1, {"version": 5}, ConfigurationError, "line 1: a newer version .* wrote this file"),
+        (1, {"version": 6}, ConfigurationError, "line 1: a newer version .* wrote this file"),
         (1, {"version": "1"}, ValidationError, "line 1: version"),
         (1, {"memories": -1}, ValidationError, "line 1: memories"),
         (1, {"embedder_id": "other"}, EmbeddingMismatchError, "line 1: .*'other', not 'HashEmbedder'"),
