@@ -18,7 +18,7 @@ from memory_retrievers.models import (
 )
 from memory_retrievers.models.memories import NearFact, changed
 from memory_retrievers.models.selection import Selection
-from memory_retrievers.text.duplicates import may_contradict, normalised, text_hash
+from memory_retrievers.text.duplicates import COMPARED_CHARACTERS, may_contradict, normalised, text_hash
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.ledger import SQLLedger
@@ -34,9 +34,6 @@ NEAREST: Final = 20
 
 MOST_NEAR: Final = 5
 """Facts at most that an answer names."""
-
-MOST_CHARACTERS: Final = 1_000
-"""Longer texts are no single facts, whose words could be compared."""
 
 
 class _Saying(NamedTuple):
@@ -161,5 +158,5 @@ def _is_comparable(fact: SemanticMemory) -> bool:
         fact.content_type is ContentType.TEXT
         and fact.origin is not Origin.STORE
         and fact.invalid_at is None
-        and len(fact.fact) <= MOST_CHARACTERS
+        and len(fact.fact) <= COMPARED_CHARACTERS
     )

@@ -11,8 +11,8 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from memory_retrievers.models.memories import ContentType
 from memory_retrievers.settings import IngestionSettings
@@ -61,6 +61,15 @@ def is_duplicate(first: str, second: str, *, cosine: float, settings: IngestionS
     return not settings.compare_details or discriminating_tokens(first) == discriminating_tokens(second)
 
 
+COMPARED_CHARACTERS: Final = 1_000
+"""Longer texts are no single facts, whose words could be compared."""
+
+COMPARED_TEXTS: Final = 50
+"""Texts of a block that are compared with each other: each takes as long as all before it."""
+
+_FEW_WORDS: Final = 3
+"""Texts of fewer words, or written without spaces, are compared with all."""
+
 SAME_FRAME: Final = 0.75
 """The share of two texts' other words that they have in common, from which on they are about the same thing."""
 
@@ -84,20 +93,57 @@ def may_contradict(first: str, second: str, *, cosine: float = 0.0, settings: In
     """
     if not settings.compare_details:
         return False
-    details, others = discriminating_tokens(first), discriminating_tokens(second)
-    if details == others:
-        return False
-    return cosine >= settings.same_cosine - COSINE_TOLERANCE or _have_same_frame(
-        _frame(first, details), _frame(second, others)
-    )
+    is_near = cosine >= settings.same_cosine - COSINE_TOLERANCE
+    return _Compared.of(first).differs_from(_Compared.of(second), is_near=is_near)
 
 
-def _frame(text: str, details: Counter[str]) -> frozenset[str]:
-    return frozenset(analyze(text)) - frozenset(analyze(" ".join(details)))
+def contradictory(texts: Sequence[str]) -> list[list[int]]:
+    """Group texts that may contradict each other by their words: the positions of each group, of two or more.
+
+    Args:
+        texts: Texts of facts; of longer ones than ``COMPARED_CHARACTERS``, and of what follows the first
+            ``COMPARED_TEXTS``, nothing is compared.
+
+    >>> contradictory(["User lives in Porto", "User likes tea", "User lives in Braga"])
+    [[0, 2]]
+    """
+    words = [frozenset(text.split()) if len(text) <= COMPARED_CHARACTERS else None for text in texts[:COMPARED_TEXTS]]
+    compared: dict[int, _Compared] = {}
+    group_of: dict[int, list[int]] = {}
+    for place, its_words in enumerate(words):
+        for earlier in range(place):
+            if its_words is None or (others := words[earlier]) is None:
+                continue
+            fewest = min(len(its_words), len(others))
+            if fewest >= _FEW_WORDS and 2 * len(its_words & others) < fewest:
+                continue  # far from the same: to find out what tells texts apart takes longer
+            for each in (place, earlier):
+                compared.setdefault(each, _Compared.of(texts[each]))
+            if compared[place].differs_from(compared[earlier]):
+                group = group_of.setdefault(earlier, [earlier])
+                group.append(place)
+                group_of[place] = group
+                break
+    return [group for first, group in group_of.items() if group[0] == first]
 
 
-def _have_same_frame(first: frozenset[str], second: frozenset[str]) -> bool:
-    return bool(first and second) and len(first & second) >= SAME_FRAME * len(first | second)
+class _Compared(NamedTuple):
+    """A text taken apart: what tells it from similar ones, and its other words."""
+
+    details: Counter[str]
+    frame: frozenset[str]
+
+    @classmethod
+    def of(cls, text: str) -> _Compared:
+        details = discriminating_tokens(text)
+        return cls(details, frozenset(analyze(text)) - frozenset(analyze(" ".join(details))))
+
+    def differs_from(self, other: _Compared, *, is_near: bool = False) -> bool:
+        """True if the details differ, and the texts are near, or have nearly the same other words."""
+        if self.details == other.details:
+            return False
+        shared, all_words = len(self.frame & other.frame), len(self.frame | other.frame)
+        return is_near or (shared > 0 and shared >= SAME_FRAME * all_words)
 
 
 def normalised(text: str, content_type: ContentType = ContentType.TEXT) -> str:
