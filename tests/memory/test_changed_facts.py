@@ -20,7 +20,6 @@ def said(memory, *, as_of=None, scope="c1", **options):
 @pytest.fixture
 def moved(memory, clock):
     """User lived in Porto until the 10th, in Braga until the 20th, and lives in Faro."""
-    clock.advance(days=(datetime(2026, 3, 1, tzinfo=UTC) - clock.now()) / (DAYS[1] - DAYS[0]) * 10)
     fact = memory.remember_fact(scope="c1", fact="User lives in Porto", category="identity", keywords=["home"])
     memory.remember_fact(scope="c1", fact="User likes coffee", category="preference")
     for city in ("Braga", "Faro"):
