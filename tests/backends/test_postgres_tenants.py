@@ -16,6 +16,7 @@ from memory_retrievers.models import MemoryKey
 from memory_retrievers.models.management import Association, AssociationType
 from memory_retrievers.testing import HashEmbedder, inside
 
+from .first_schema import first_schema
 from .hostile_sql import Hostile
 from .test_postgres_within import PAGE, connected, shown
 
@@ -137,10 +138,8 @@ class TestADatabaseOfTheFirstSchema:
     @pytest.fixture
     def store(self, server, name, monkeypatch):
         """As the first schema made it."""
-        with monkeypatch.context() as older:
-            older.setattr(migrations, "MIGRATIONS", migrations.MIGRATIONS[:1])
-            with filled(server, name):
-                pass
+        with first_schema(server, name, monkeypatch), filled(server, name):
+            pass
 
     def test_is_open_to_a_tenant_until_its_owner_connects(self, server, name, tenant):
         assert ("postgres", f"The {MARKER} of tea") in loot(tenant)
