@@ -11,11 +11,13 @@ import typer
 
 from memory_retrievers.models import AnyMemory, JsonObject, ScopeStatistics, SemanticMemory
 from memory_retrievers.models.contents import AdoptionReport, Progress, VerificationReport
+from memory_retrievers.models.memories import ANSWER_FIELDS
 from memory_retrievers.retrieval.explanations import ExplainedMemory, ExplainedRetrieval
 from memory_retrievers.text import for_terminals, json_for_terminals, one_line
 from memory_retrievers.text.dates import iso
 
 _MEMORY: Final = ("id", "kind", "created_at", "memory")
+_VERSION: Final = ("id", "valid_at", "invalid_at", "fact")
 _ADOPTION: Final = ("adopted", "updated", "forgotten", "unchanged")
 _COUNTS: Final = ("memories", "passages", "postings", "projected", "problems")
 _BEFORE_STAGES: Final = ("kind", "rank", "dense", "bm25")
@@ -66,13 +68,22 @@ def print_explained(explained: ExplainedRetrieval) -> None:
 
 def print_memory(memory: AnyMemory) -> None:
     """Print every field of a memory."""
-    print_json({"kind": str(memory.kind)} | memory.model_dump(mode="json"))
+    print_json({"kind": str(memory.kind)} | memory.model_dump(mode="json", exclude=set(ANSWER_FIELDS)))
 
 
 def print_memories(memories: Sequence[AnyMemory]) -> None:
     """Print each memory in one line."""
     rows = [(memory.id, memory.kind, iso(memory.created_at), _headline(memory)) for memory in memories]
     print_table(_MEMORY, rows)
+
+
+def print_versions(versions: Sequence[SemanticMemory]) -> None:
+    """Print what facts say and have said, each in one line."""
+    rows = [
+        (version.id, iso(version.valid_at), "" if version.invalid_at is None else iso(version.invalid_at), version.fact)
+        for version in versions
+    ]
+    print_table(_VERSION, rows)
 
 
 def print_statistics(statistics: ScopeStatistics) -> None:

@@ -35,6 +35,7 @@ from memory_retrievers.cli.output import (
     print_memory,
     print_statistics,
     print_text,
+    print_versions,
 )
 from memory_retrievers.cli.stores import profile_named, to_look_into, to_search
 from memory_retrievers.errors import ValidationError
@@ -293,6 +294,22 @@ def get(
     with to_look_into(store) as memory:
         found = memory.get(id, scope=scope)
     print_memory(found)
+
+
+def history(
+    id: Annotated[str, typer.Argument(help="The id of the fact.")], scope: Scope, store: Store = DEFAULT_STORE
+) -> None:
+    """List what a fact has said, and what it replaced or was replaced by, in the order of validity.
+    \f
+
+    Args:
+        id: Id of the fact.
+        scope: Scope of the memories.
+        store: Place of the store.
+    """  # noqa: D205, D301, D415
+    with to_look_into(store) as memory:
+        versions = memory.history(id, scope=scope)
+    print_versions(versions)
 
 
 def scopes(

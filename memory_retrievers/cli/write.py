@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from memory_retrievers.cli.app import DEFAULT_STORE, PLACE, Embedder, EmbedderId, Scope, Store, Yes
-from memory_retrievers.cli.output import print_text
+from memory_retrievers.cli.output import print_line, print_text
 from memory_retrievers.cli.stores import Place, to_change, to_fill
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.evaluation import samples
@@ -28,10 +28,17 @@ def remember(
     fact: Annotated[str | None, typer.Option(help="One sentence to remember as a fact.")] = None,
     category: Annotated[str | None, typer.Option(help="What the fact is about; note if left out.")] = None,
     keyword: Annotated[list[str] | None, typer.Option(help="Helps to find the fact; may be repeated.")] = None,
+    replaces: Annotated[
+        str | None, typer.Option(metavar="ID", help="A fact that no longer holds: this one holds instead.")
+    ] = None,
+    allow_duplicates: Annotated[bool, typer.Option("--allow-duplicates", help="Store it even if it is known.")] = False,
     embedder: Embedder = None,
     embedder_id: EmbedderId = None,
 ) -> None:
     """Store a fact, or an episode given as JSON on standard input, and print its id.
+
+    Of a fact that is known the known one's id is printed. Facts that it may contradict, since they differ in a number,
+    a name or a negation, are named on standard error.
 
     An episode has a summary and may have a title, messages (role, content, timestamp), surprise (0 to 1), start_at,
     end_at and the other fields of EpisodicMemory.new.
@@ -43,6 +50,8 @@ def remember(
         fact: Sentence to store as a fact; None reads an episode from standard input.
         category: Category of the fact; None is ``note``.
         keyword: Keywords of the fact.
+        replaces: Id of a fact that it replaces.
+        allow_duplicates: Store it even if it is known.
         embedder: Embedder as MODULE:NAME; None is the bundled model.
         embedder_id: Name the store knows the embedder by; None is the embedder's own.
     """  # noqa: D301
@@ -50,13 +59,46 @@ def remember(
     draft: Draft
     if fact is not None:
         draft = SemanticMemory.new(scope=scope, fact=fact, category=category or Category.NOTE, keywords=keyword or ())
-    elif category or keyword:
-        raise ValidationError("--category and --keyword belong to a fact: give --fact as well")
+    elif category or keyword or replaces or allow_duplicates:
+        raise ValidationError(
+            "--category, --keyword, --replaces and --allow-duplicates belong to a fact: give --fact as well"
+        )
     else:
         draft = _episode_from_standard_input(scope)
     with to_fill(store, embedder=embedder, embedder_id=embedder_id) as memory:
-        (stored,) = memory.remember_many([draft])
+        (stored,) = memory.remember_many([draft], allow_duplicates=allow_duplicates, replacing=[replaces])
     print_text(stored.id)
+    for near in stored.near if isinstance(stored, SemanticMemory) else ():
+        print_line(f"near, and differs: {near.id} {near.fact}", err=True)
+
+
+def update(
+    id: Annotated[str, typer.Argument(help="The id of the fact.")],
+    *,
+    scope: Scope,
+    fact: Annotated[str, typer.Option(help="What it says from now on.")],
+    correct: Annotated[
+        bool, typer.Option("--correct", help="Mend a slip: what it said until now is not kept.")
+    ] = False,
+    store: Store = DEFAULT_STORE,
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Let a fact say something else from now on; what it said until now stays in its history.
+    \f
+
+    Args:
+        id: Id of the fact.
+        scope: Scope of the memories.
+        fact: Its new text.
+        correct: Mend it in place.
+        store: Place of the store.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+    """  # noqa: D205, D301, D415
+    store.require_store()
+    with to_fill(store, embedder=embedder, embedder_id=embedder_id) as memory:
+        memory.update(id, scope=scope, fact=fact, correct=correct)
 
 
 def forget(

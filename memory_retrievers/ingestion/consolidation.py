@@ -32,6 +32,7 @@ from memory_retrievers.protocols import LanguageModel
 from memory_retrievers.retrieval.request import RetrievalRequest, fitting
 from memory_retrievers.retrieval.retriever import HybridRetriever
 from memory_retrievers.settings import IngestionSettings
+from memory_retrievers.storage.known import KnownFacts, as_told
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text.prompts import shown_length
 
@@ -154,6 +155,11 @@ class FactConsolidator:
         ledger = self._store.ledger
         if not all(ledger.get(scope=fact.scope, id=fact.id) == fact for fact in plan.touched):
             raise _OvertakenError
+        leaving = {fact.id for fact, _ in plan.leaving}
+        told = list(map(as_told, plan.new.values()))
+        known = KnownFacts(ledger, told, now=plan.at)
+        if any(known.find(draft, leaving={*leaving, *plan.new}) is not None for draft in told):
+            raise _OvertakenError  # somebody else has just stored the same
         if not all(map(self._waits, episodes)):
             raise _OvertakenError
 
@@ -166,9 +172,9 @@ class FactConsolidator:
         """Add the sources of facts that were known already."""
         learned = []
         for fact, sources in plan.learned_again.values():
-            after = fact.model_copy(update={"source_episodic_ids": _union(fact.source_episodic_ids, sources)})
-            if after != fact:
-                self._store.ledger.replace(after)
+            united = _union(fact.source_episodic_ids, sources)
+            after = fact.model_copy(update={"source_episodic_ids": united, "last_confirmed_at": plan.at})
+            self._store.ledger.replace(after)
             learned.append(after)
         return tuple(learned)
 

@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from memory_retrievers.models import Category, EpisodicMemory, Kind, Origin, SemanticDraft, SemanticMemory
 from memory_retrievers.models.selection import Hits, Selection
 from memory_retrievers.settings import IngestionSettings
+from memory_retrievers.storage.known import KnownFacts, as_told
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text import one_line
 from memory_retrievers.text.duplicates import is_duplicate
@@ -308,10 +309,14 @@ def find_existing(
     """
     if not drafts:
         return []
+    told = list(map(as_told, drafts))
+    known_facts = KnownFacts(store.ledger, told, now=store.now())
     vectors, nearest = _nearest(drafts, store, limit=NEAREST + len(leaving))
     existing: list[SemanticMemory | int] = []
     for position, (draft, near) in enumerate(zip(drafts, nearest, strict=True)):
-        known = _stored_match(draft, near, store=store, settings=settings, leaving=leaving)
+        known = known_facts.find(told[position], leaving=leaving)
+        if known is None:
+            known = _stored_match(draft, near, store=store, settings=settings, leaving=leaving)
         existing.append(_first_alike(position, drafts, vectors, existing, settings) if known is None else known)
     return existing
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from memory_retrievers.backends.files import make_directories
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
-from memory_retrievers.memory.base import BaseMemory
+from memory_retrievers.memory.base import BaseMemory, check_replacing
 from memory_retrievers.memory.engine import Engine
 from memory_retrievers.models import (
     AnyMemory,
@@ -298,25 +298,42 @@ class AgentMemory(BaseMemory):
     # --- remembering
 
     def remember_many(
-        self, drafts: Sequence[Draft | Mapping[str, object]], *, replace: bool = False
+        self,
+        drafts: Sequence[Draft | Mapping[str, object]],
+        *,
+        replace: bool = False,
+        allow_duplicates: bool = False,
+        replacing: Sequence[str | None] = (),
     ) -> list[AnyMemory]:
         """Store many memories in one transaction: all of them or none; their texts are embedded in batches before it.
+
+        A fact that is known in its scope is not stored again, as :meth:`remember_fact` says.
 
         Args:
             drafts: From ``EpisodicMemory.new(...)`` and ``SemanticMemory.new(...)``, or mappings of their fields: one
                 with a ``fact`` is a fact, one with a ``summary`` an episode.
             replace: Forget the memories whose scope and id the drafts have; otherwise an id must not be taken.
+            allow_duplicates: Also store facts that are known.
+            replacing: For each draft the id of the fact that it holds instead of, or None.
 
         Returns:
-            The stored memories, complete, in the order given.
+            The memories, complete, in the order given; ``duplicate_of`` marks a fact that was known.
 
         Raises:
-            ValidationError: A field breaks a rule, a scope is malformed or an id is taken; nothing was stored.
+            NotFoundError: There is no fact to be replaced; nothing was stored.
+            ValidationError: A field breaks a rule, a scope is malformed, an id is taken, or a fact was replaced
+                already; nothing was stored.
             EmbeddingError: The embedder failed; nothing was stored.
         """
         checked = [draft_of(draft) for draft in drafts]
         with self._written() as store:
-            return store.put(checked, replace=replace)
+            return store.put(
+                checked,
+                replace=replace,
+                allow_duplicates=allow_duplicates,
+                replacing=check_replacing(checked, replacing),
+                near=self._engine.ingestion,
+            )
 
     @property
     def manager(self) -> MemoryManager:
@@ -346,11 +363,27 @@ class AgentMemory(BaseMemory):
         metadata: JsonObject | NotGiven = NOT_GIVEN,
         importance: float | NotGiven = NOT_GIVEN,
         expires_at: datetime | NotGiven | None = NOT_GIVEN,
+        correct: bool = False,
     ) -> AnyMemory:
         """Change the fields that are given, each as a whole, and give the memory as it is now.
 
-        A new text is found from then on, the old one no longer. ``expires_at=None`` keeps the memory for good.
-        ``updated_at`` moves unless nothing is different.
+        A new text is found from then on. What a fact said until now is kept as a former version of it, under the same
+        id: :meth:`history` lists it, and ``retrieve(..., as_of=...)`` finds it. ``updated_at`` moves unless nothing is
+        different.
+
+        Args:
+            id: The memory.
+            scope: Its scope.
+            summary: What happened, of an episode.
+            fact: What a fact says from now on.
+            title: The headline of an episode.
+            category: What a fact is about.
+            keywords: What helps to find a fact.
+            tags: Labels.
+            metadata: Any JSON object.
+            importance: 0 to 1.
+            expires_at: From when on it is invisible; None keeps it for good.
+            correct: The new text of a fact mends a slip: it is as if the fact had never said anything else.
 
         Raises:
             NotFoundError: There is no such memory in this scope.
@@ -369,7 +402,7 @@ class AgentMemory(BaseMemory):
             "expires_at": expires_at,
         }
         with self._written() as store:
-            return store.update(id, scope=scope, fields=fields)
+            return store.update(id, scope=scope, fields=fields, correct=correct)
 
     def forget(self, id: str, *, scope: str) -> None:
         """Remove a memory for good, with every trace of it; :meth:`invalidate` is the soft form.
@@ -652,13 +685,16 @@ class AgentMemory(BaseMemory):
         return self._engine.pipeline.review(id, scope=scopes.parse(scope), rating=rating)
 
     def history(self, fact_id: str, *, scope: str) -> tuple[SemanticMemory, ...]:
-        """The versions of a fact: itself, what it has replaced and what has replaced it, oldest first.
+        """What a fact says and has said, what it has replaced and what has replaced it, in the order of validity.
+
+        A former version of a fact has its id, its own text, category, keywords, ``valid_at`` and ``invalid_at``, and
+        everything else as the fact has it now; ``replaced_by`` is the id itself.
 
         Raises:
             NotFoundError: There is no such fact in this scope.
             ValidationError: The scope is malformed.
         """
-        versions = self._store.ledger.versions(scope=scopes.parse(scope), id=fact_id)
+        versions = self._store.ledger.facts.history(scope=scopes.parse(scope), id=fact_id)
         if fact_id not in {version.id for version in versions}:
             raise NotFoundError(f"Memory not found: {fact_id}")
         return tuple(versions)

@@ -10,6 +10,7 @@ from typing import Self, Unpack
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Category, Draft, EpisodicMemory, JsonObject, SemanticMemory
+from memory_retrievers.models.fields import storable
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.messages import MessageLike, messages_of
 from memory_retrievers.retrieval.request import SearchOptions
@@ -20,7 +21,13 @@ class BaseMemory(ABC):
     """A memory that stores drafts and answers questions, wherever it is."""
 
     @abstractmethod
-    def remember_many(self, drafts: Sequence[Draft | Mapping[str, object]]) -> list[AnyMemory]:
+    def remember_many(
+        self,
+        drafts: Sequence[Draft | Mapping[str, object]],
+        *,
+        allow_duplicates: bool = False,
+        replacing: Sequence[str | None] = (),
+    ) -> list[AnyMemory]:
         """Store drafts, and give the memories; what is held back is not among them."""
 
     @abstractmethod
@@ -108,11 +115,39 @@ class BaseMemory(ABC):
         created_at: datetime | None = None,
         valid_at: datetime | None = None,
         invalid_at: datetime | None = None,
+        replaces: str | None = None,
+        allow_duplicates: bool = False,
     ) -> SemanticMemory:
-        """Store one fact; what is left out is filled in. See ``SemanticMemory`` for the fields.
+        """Store one fact, unless it is known; what is left out is filled in. See ``SemanticMemory`` for the fields.
+
+        A fact whose text holds in this scope already, but for spaces, first letter and full stop, is not stored again:
+        the known one is returned, with ``duplicate_of``, its sources, tags and metadata joined with these, and
+        ``last_confirmed_at`` set. That takes the same category, expiry and, if it is given, ``valid_at``; a fact with
+        an ``id`` of its own is always stored. ``near`` of what was stored names the facts that differ from it in
+        numbers, names or negation alone, and so may no longer hold.
+
+        Args:
+            scope: Whose memory.
+            fact: One sentence.
+            category: What it is about.
+            keywords: What helps to find it.
+            source_episodic_ids: The episodes it was learned from.
+            id: Its id; None makes one.
+            tags: Labels.
+            metadata: Any JSON object.
+            importance: 0 to 1.
+            expires_at: From when on it is invisible; None is never.
+            created_at: When it was made; None is now.
+            valid_at: Since when it holds; None is ``created_at``.
+            invalid_at: From when it no longer holds; None means it does.
+            replaces: The id of a fact that this one holds instead of: that one is invalid from then on, and both are in
+                the ``history`` of each.
+            allow_duplicates: Store it even if it is known.
 
         Raises:
-            ValidationError: A field breaks a rule, or the id is taken in this scope; nothing was stored.
+            NotFoundError: There is no fact of the id to replace; nothing was stored.
+            ValidationError: A field breaks a rule, the id is taken in this scope, or what is to be replaced is no fact,
+                or was replaced already; nothing was stored.
             EmbeddingError: The embedder failed; nothing was stored.
         """
         with in_our_words():
@@ -131,7 +166,8 @@ class BaseMemory(ABC):
                 valid_at=valid_at,
                 invalid_at=invalid_at,
             )
-        memory = _only(self.remember_many([draft]))
+        replacing = [] if replaces is None else [replaces]
+        memory = _only(self.remember_many([draft], allow_duplicates=allow_duplicates, replacing=replacing))
         assert isinstance(memory, SemanticMemory)  # noqa: S101 - a fact's draft becomes a fact
         return memory
 
@@ -166,6 +202,19 @@ class BaseMemory(ABC):
             include_child_scopes=include_child_scopes,
             record=False,
         )
+
+
+def check_replacing(drafts: Sequence[Draft], replacing: Sequence[str | None]) -> Sequence[str | None]:
+    """The ids of facts to replace, none or one for each draft.
+
+    Raises:
+        ValidationError: They are another number, or no ids.
+    """
+    if isinstance(replacing, str) or (replacing and len(replacing) != len(drafts)):
+        raise ValidationError(f"replacing must have an id or None for each of the {len(drafts)} drafts, or be left out")
+    if any(not isinstance(each, str | None) for each in replacing):
+        raise ValidationError("the id of a fact to replace must be text")
+    return [None if each is None else storable(each) for each in replacing]
 
 
 def _only(stored: list[AnyMemory]) -> AnyMemory:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from memory_retrievers.backends.files import Access
     from memory_retrievers.ingestion.pipeline import IngestionPipeline
     from memory_retrievers.ingestion.worker import Worker
+    from memory_retrievers.settings import IngestionSettings
     from memory_retrievers.storage.opening import Storage
     from memory_retrievers.tools.manager.manager import MemoryManager
 
@@ -64,6 +65,11 @@ class Engine:
     def access(self) -> Access:
         """The modes of the files that are made."""
         return self._parts.access
+
+    @property
+    def ingestion(self) -> IngestionSettings:
+        """What counts as the same fact, and as one that is near."""
+        return self._parts.ingestion
 
     @functools.cached_property
     def pipeline(self) -> IngestionPipeline:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from datetime import datetime
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from memory_retrievers.models.management import Association, AuditEntry
-from memory_retrievers.models.memories import AnyMemory
+from memory_retrievers.models.memories import AnyMemory, Category
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.scenes import CharacterState
 from memory_retrievers.models.selection import NewPassage
+
+if TYPE_CHECKING:  # importing the package loads no numpy
+    from memory_retrievers.models.selection import Vector
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Told now and then how many memories are done, and of how many."""
@@ -27,6 +31,31 @@ class StoredMemory:
 
     memory: AnyMemory
     passages: tuple[NewPassage, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactVersion:
+    """What a fact said before it was changed.
+
+    Attributes:
+        scope: Scope of the fact.
+        id: Its id.
+        fact: What it said.
+        category: Its category then.
+        keywords: Its keywords then.
+        valid_at: Since when it held.
+        invalid_at: Until when.
+        vector: Its unit vector, shape (d,); None where the fact is not searched.
+    """
+
+    scope: str
+    id: str
+    fact: str
+    category: Category
+    keywords: tuple[str, ...]
+    valid_at: datetime
+    invalid_at: datetime
+    vector: Vector | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +85,9 @@ class StoredCharacter:
     state: CharacterState
 
 
-Record: TypeAlias = StoredMemory | PendingReview | StoredQueue | Association | AuditEntry | StoredCharacter
+Record: TypeAlias = (
+    StoredMemory | FactVersion | PendingReview | StoredQueue | Association | AuditEntry | StoredCharacter
+)
 """A record of a store; an export has a line for each."""
 
 
@@ -68,6 +99,7 @@ class Contents:
         notes: What the store remembers about itself.
         counts: How many records of each kind there are, by the names of the iterators.
         memories: The memories by scope, ``created_at`` and id.
+        versions: What facts have said before, by scope, id and time.
         pending_reviews: The pending reviews by scope and ``created_at``.
         queues: The messages that wait, by scope and conversation.
         associations: The associations of these memories, by scope and id.
@@ -78,6 +110,7 @@ class Contents:
     notes: Mapping[str, str]
     counts: Mapping[str, int]
     memories: Iterator[StoredMemory]
+    versions: Iterator[FactVersion]
     pending_reviews: Iterator[PendingReview]
     queues: Iterator[StoredQueue]
     associations: Iterator[Association]
@@ -90,6 +123,7 @@ class Contents:
         A caller that stops early must close the generator before the contents are released.
         """
         yield from self.memories
+        yield from self.versions
         yield from self.pending_reviews
         yield from self.queues
         yield from self.associations

@@ -231,7 +231,8 @@ class SemanticDraft(MemoryDraft):
         source_episodic_ids: The episodes it was learned from, distinct.
         valid_at: When it was learned; None means ``created_at``.
         invalid_at: From when it no longer holds; None means it still does.
-        replaced_by: The id of the fact that holds instead.
+        replaced_by: The id of the fact that holds instead; a former version of a fact names the fact itself.
+        last_confirmed_at: When the fact was last told again; None means never since it holds.
     """
 
     kind: ClassVar[Kind] = Kind.SEMANTIC
@@ -243,6 +244,7 @@ class SemanticDraft(MemoryDraft):
     valid_at: UTCDateTime | None = None
     invalid_at: UTCDateTime | None = None
     replaced_by: ShortText | None = None
+    last_confirmed_at: UTCDateTime | None = None
 
     @property
     def embedding_text(self) -> str:
@@ -298,13 +300,39 @@ class EpisodicMemory(_Stored, EpisodicDraft):
         return self.surprise >= KEY_MOMENT_SURPRISE
 
 
+class NearFact(Value):
+    """A known fact that is near to one that was just stored, and differs in a number, a name or a negation.
+
+    Attributes:
+        id: Its id.
+        fact: What it says.
+        valid_at: Since when it holds.
+    """
+
+    id: ShortText
+    fact: NonBlankText
+    valid_at: UTCDateTime
+
+
 class SemanticMemory(_Stored, SemanticDraft):
-    """A stored fact: every id and time is set. Facts do not decay."""
+    """A stored fact: every id and time is set. Facts do not decay.
+
+    Attributes:
+        duplicate_of: Its own id, in the answer to a call that has stored nothing since this fact was known already.
+            Not kept.
+        near: In the answer to a call that has stored this fact alone: known facts that may no longer hold beside it.
+            Not kept.
+    """
 
     new: ClassVar[type[SemanticDraft]] = SemanticDraft
 
     valid_at: UTCDateTime
+    duplicate_of: ShortText | None = None
+    near: tuple[NearFact, ...] = ()
 
+
+ANSWER_FIELDS: Final = frozenset({"duplicate_of", "near"})
+"""Fields of a fact that only answers have."""
 
 Draft: TypeAlias = EpisodicDraft | SemanticDraft
 AnyMemory: TypeAlias = EpisodicMemory | SemanticMemory

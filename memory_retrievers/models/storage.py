@@ -156,6 +156,19 @@ class UnembeddedPassage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnembeddedVersion:
+    """A former version of a fact that has no new vector yet.
+
+    Attributes:
+        id: Its number in the ledger.
+        text: What is embedded.
+    """
+
+    id: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AdoptedRow:
     """A memory that is also a row of the collection.
 

@@ -12,9 +12,10 @@ import numpy as np
 
 from memory_retrievers.errors import NotFoundError
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, SemanticMemory, scopes
-from memory_retrievers.retrieval.candidates import Candidates, candidates_of
+from memory_retrievers.retrieval.candidates import Candidates
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedMemory, ExplainedRetrieval, Outcome
 from memory_retrievers.retrieval.open_episodes import load, open_episodes, prepare, read_all
+from memory_retrievers.retrieval.past import candidates_then
 from memory_retrievers.retrieval.ranking import Ranking, rank
 from memory_retrievers.retrieval.request import RetrievalPlan, RetrievalRequest, holds, is_visible
 from memory_retrievers.settings import RetrievalSettings
@@ -295,7 +296,7 @@ class Explainer:
             rankings = rank(candidates, plan, states=states, settings=settings, is_traced=True)
             trace = Trace(plan, rankings, {}, {})
             rows = [row for kind in rankings for row in trace.returned(kind)]
-            trace = trace._replace(memories=load(store, candidates, rows))
+            trace = trace._replace(memories=load(store, candidates, rows, as_of=plan.request.as_of))
             evidence: dict[int, Evidence] = {}
             for kind, known in candidates.items():
                 rows = [*trace.returned(kind), *([about[1]] if about is not None and about[0] is kind else [])]
@@ -304,8 +305,7 @@ class Explainer:
                 if isinstance(known, Candidates) and np.isin(rows, known.layout.memories).all():
                     evidence |= evidence_of(known, plan, rows)
                 else:  # ranked lists have no arrays, and not every memory is a candidate
-                    selection = plan.selections[kind]
-                    named = candidates_of(store, selection, plan.question, vector=vector, memories=rows)
+                    named = candidates_then(store, plan, kind, vector=vector, memories=rows)
                     evidence |= evidence_of(named, plan, rows)
             return trace._replace(evidence=evidence)
 
@@ -320,6 +320,8 @@ class Explainer:
             inside += [scope for scope in self._store.ledger.scopes() if first <= scope < behind]
         for scope in inside:
             memory = self._store.ledger.get(scope=scope, id=id)
+            if memory is not None and (as_of := request.as_of) is not None:
+                return self._store.ledger.facts.then_of(memory, as_of=as_of)
             if memory is not None:
                 return memory
         for scope in dict.fromkeys([request.scope, *self._waiting(request)]):
@@ -337,8 +339,10 @@ class Explainer:
         if isinstance(memory, EpisodicMemory) and memory.is_open:
             known = open_episodes(self._store, plan.request) if self._settings.searches_open else {}
             return next((row for row, each in known.items() if open_id(memory.scope, each.first) == memory.id), None)
-        layout = self._store.ledger.layout(replace(plan.selections[memory.kind], ids=(memory.id,)))
-        namesakes = self._store.ledger.load(np.unique(layout.memories).tolist())
+        selection = replace(plan.selections[memory.kind], ids=(memory.id,))
+        layout = self._store.ledger.layout(selection)
+        then = [row for page in self._store.ledger.facts.searched_then(selection) for row in page.memories]
+        namesakes = self._store.ledger.load([*np.unique(layout.memories).tolist(), *then])
         return next((row for row, namesake in namesakes.items() if namesake.scope == memory.scope), None)
 
 

@@ -6,12 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 from memory_retrievers.models import DetailLevel, EpisodicMemory, SemanticMemory
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import RetrievedMemory
 from memory_retrievers.text import one_line, quote, without_closing_tags, without_hidden, without_remark
+from memory_retrievers.text.duplicates import contradictory
 
 Style: TypeAlias = Literal["default", "humanize"]
 
@@ -245,19 +247,38 @@ def profile_block(facts: Sequence[SemanticMemory], *, display_length: int | None
 def fact_lines(
     facts: Sequence[RetrievedMemory[SemanticMemory]], plan: RenderPlan, *, display_length: int | None
 ) -> list[str]:
-    """Render a line for each fact of the plan, in rank order.
+    """Render a line for each fact of the plan, in rank order; no line twice.
+
+    Facts that may contradict each other stand together, at the place of the best, in the order of time and dated.
 
     Args:
         facts: In rank order.
         plan: Render plan.
-        display_length: Longer facts are cut to so many characters; None renders as specified.
+        display_length: Longer facts are cut to so many characters; None renders as specified, each fact at its rank.
     """
-    return [_fact_line(fact.memory, display_length) for place, fact in enumerate(facts) if place in plan.facts]
+    if display_length is None:
+        return [_fact_line(fact.memory, None) for place, fact in enumerate(facts) if place in plan.facts]
+    told = facts.told if isinstance(facts, ArrangedFacts) else ArrangedFacts(facts).told
+    shown = ((facts[place].memory, is_dated) for place, is_dated in told if place in plan.facts)
+    return list(dict.fromkeys(_fact_line(fact, display_length, is_dated=is_dated) for fact, is_dated in shown))
 
 
-def _fact_line(memory: SemanticMemory, display_length: int | None) -> str:
+class ArrangedFacts(tuple[RetrievedMemory[SemanticMemory], ...]):  # noqa: SLOT001 - it remembers its order
+    """Facts in rank order, and the order in which a block tells them, found out once however often it is rendered."""
+
+    @cached_property
+    def told(self) -> list[tuple[int, bool]]:
+        """The place of each fact in the order of telling, and whether it is dated."""
+        groups = {place: group for group in contradictory([fact.memory.fact for fact in self]) for place in group}
+        in_time = {group[0]: sorted(group, key=lambda place: self[place].memory.valid_at) for group in groups.values()}
+        order = [in_time.get(place, [place]) for place in range(len(self)) if groups.get(place, [place])[0] == place]
+        return [(place, place in groups) for group in order for place in group]
+
+
+def _fact_line(memory: SemanticMemory, display_length: int | None, *, is_dated: bool = False) -> str:
     text = _shortened(without_remark(one_line(memory.fact), "sources:"), display_length)
-    return f"- [{memory.category}] {text}{_sources(memory, as_specified=display_length is None)}"
+    since = f", since {memory.valid_at:%Y-%m-%d}" if is_dated else ""
+    return f"- [{memory.category}{since}] {text}{_sources(memory, as_specified=display_length is None)}"
 
 
 def _recent_fact(memory: SemanticMemory, display_length: int | None, *, now: datetime) -> str:

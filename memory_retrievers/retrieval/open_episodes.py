@@ -13,9 +13,12 @@ from memory_retrievers.backends.snapshot import rounded, similarities
 from memory_retrievers.models import Kind
 from memory_retrievers.models.fields import microseconds
 from memory_retrievers.models.selection import Layout, TermStatistics
-from memory_retrievers.retrieval.candidates import Candidates, RankedLists, read_candidates
+from memory_retrievers.retrieval.candidates import Candidates, RankedLists
+from memory_retrievers.retrieval.past import read_candidates_then
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from numpy.typing import NDArray
 
     from memory_retrievers.models import AnyMemory
@@ -82,7 +85,7 @@ def read_all(
         vector: Embedding of the query, shape (d,).
         settings: As for ``read_candidates``.
     """
-    candidates = read_candidates(store, plan, vector=vector, settings=settings)
+    candidates = read_candidates_then(store, plan, vector=vector, settings=settings)
     closed = candidates.get(Kind.EPISODIC)
     if settings.searches_open and isinstance(closed, Candidates):
         episodes = open_episodes(store, plan.request)
@@ -91,13 +94,24 @@ def read_all(
 
 
 def load(
-    store: MemoryStore, candidates: Mapping[Kind, Candidates | RankedLists], rows: Sequence[int]
+    store: MemoryStore,
+    candidates: Mapping[Kind, Candidates | RankedLists],
+    rows: Sequence[int],
+    *,
+    as_of: datetime | None,
 ) -> dict[int, AnyMemory]:
-    """Read the memories of some rows of the candidates; those that are gone meanwhile are left out."""
+    """Read memories of the candidates; those that are gone meanwhile are left out.
+
+    Args:
+        store: Store to read from.
+        candidates: The candidates of each kind.
+        rows: The memories, as rows of the candidates.
+        as_of: Moment of which facts tell; None is now.
+    """
     known = candidates.get(Kind.EPISODIC)
     episodes = known.open if isinstance(known, Candidates) else {}
     wanted = [row for row in rows if row in episodes]
-    memories = store.ledger.load([row for row in rows if row not in episodes])
+    memories = store.load([row for row in rows if row not in episodes], as_of=as_of)
     if not wanted:
         return memories
     made = store.heard.episodes([episodes[row].turns for row in wanted], firsts=[episodes[row].first for row in wanted])

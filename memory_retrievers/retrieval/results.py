@@ -13,7 +13,7 @@ from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import RetrievedMemory
 from memory_retrievers.retrieval.budget import fitted, parse_budget, steps
 from memory_retrievers.retrieval.excerpts import best_excerpts, excerpt_block, matched_turns
-from memory_retrievers.retrieval.markdown import RenderPlan, markdown_block, plan_of_level, recent_block
+from memory_retrievers.retrieval.markdown import ArrangedFacts, RenderPlan, markdown_block, plan_of_level, recent_block
 from memory_retrievers.text.analysis import estimate_tokens
 from memory_retrievers.text.dates import iso
 
@@ -159,6 +159,7 @@ def retrieved_block(
         max_tokens: The text has no more tokens than this; None is no budget.
         token_counter: How many tokens a text is.
     """
+    facts = facts if fact_display_length is None else ArrangedFacts(facts)
     if max_tokens is None and detail is not DetailLevel.EXCERPTS:
         plan = plan_of_level(facts, episodes, detail=detail)
         return markdown_block(facts, episodes, plan, now=now, fact_display_length=fact_display_length)

@@ -127,7 +127,7 @@ class HybridRetriever:
             rankings = rank(candidates, plan, states=store.ledger.forgetting_states, settings=settings)
             with span(HYDRATE):
                 rows = [hit.row for each in rankings.values() for hit in each.returned]
-                return rankings, load(store, candidates, rows)
+                return rankings, load(store, candidates, rows, as_of=request.as_of)
 
         prepare(store, plan, settings=settings)
         rankings, memories = store.search(plan.embedded, find)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, ClassVar, Final, Self, TypeVar, get_origin
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -215,19 +215,22 @@ def _until_first_mistake(info: FieldInfo) -> FieldInfo:
     return field
 
 
-def _draft_body(name: str, draft: type[MemoryDraft]) -> type[DraftBody]:
+def _draft_body(name: str, draft: type[MemoryDraft], **more: Any) -> type[DraftBody]:  # noqa: ANN401 - fields
     """The fields of a draft, without the scope: ``conversation_id`` names it once for all."""
     fields: dict[str, Any] = {
         field: (info.annotation, _until_first_mistake(info))
         for field, info in draft.model_fields.items()
         if field != "scope"
     }
-    model: type[DraftBody] = create_model(name, __base__=DraftBody, __doc__=draft.__doc__, **fields)
+    model: type[DraftBody] = create_model(name, __base__=DraftBody, __doc__=draft.__doc__, **fields, **more)
     return model
 
 
 EpisodeBody = _draft_body("EpisodeBody", EpisodicDraft)
-FactBody = _draft_body("FactBody", SemanticDraft)
+Replaces: TypeAlias = Annotated[
+    ShortText | None, Field(description="The id of a fact that this one holds instead of from now on.")
+]
+FactBody = _draft_body("FactBody", SemanticDraft, replaces=(Replaces, None))
 
 
 class RememberBody(Body):
@@ -236,6 +239,9 @@ class RememberBody(Body):
     conversation_id: ConversationId
     episodes: Annotated[list[EpisodeBody], Field(max_length=MAX_REMEMBERED)] = []  # type: ignore[valid-type]  # above
     facts: Annotated[list[FactBody], Field(max_length=MAX_REMEMBERED)] = []  # type: ignore[valid-type]
+    allow_duplicates: Annotated[
+        bool, Field(description="Store facts also if they are known; otherwise the known ones are confirmed.")
+    ] = False
 
     @model_validator(mode="before")
     @classmethod
@@ -255,9 +261,13 @@ class RememberBody(Body):
         facts = [SemanticDraft(scope=scope, **_given(body)) for body in self.facts]
         return [*episodes, *facts]
 
+    def replacing(self) -> list[str | None]:
+        """For each of the drafts the id of the fact that it replaces, or None."""
+        return [*(None for _ in self.episodes), *(body.replaces for body in self.facts)]  # type: ignore[attr-defined]
+
 
 def _given(body: DraftBody) -> dict[str, Any]:
-    return {name: getattr(body, name) for name in body.model_fields_set}
+    return {name: getattr(body, name) for name in body.model_fields_set - {"replaces"}}
 
 
 class ToolBody(Body):

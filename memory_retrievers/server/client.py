@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Final, Self, Unpack
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
-from memory_retrievers.memory.base import BaseMemory
+from memory_retrievers.memory.base import BaseMemory, check_replacing
 from memory_retrievers.models import (
     AnyMemory,
     Draft,
@@ -126,14 +126,22 @@ class RemoteMemory(BaseMemory):
         answer = self._transport.read("/retrieve_memory/raw", body, parameters=_EXPLAINED)
         return read_retrieved(answer, query=request.query, scope=request.scope)
 
-    def remember_many(self, drafts: Sequence[Draft | Mapping[str, object]]) -> list[AnyMemory]:
+    def remember_many(
+        self,
+        drafts: Sequence[Draft | Mapping[str, object]],
+        *,
+        allow_duplicates: bool = False,
+        replacing: Sequence[str | None] = (),
+    ) -> list[AnyMemory]:
         """Store many memories of one scope, at most 256: all of them or none.
 
         Args:
             drafts: From ``EpisodicMemory.new(...)`` and ``SemanticMemory.new(...)``, or mappings of their fields.
+            allow_duplicates: Also store facts that are known.
+            replacing: For each draft the id of the fact that it holds instead of, or None.
 
         Returns:
-            The stored memories, complete, in the order given; where some were held back, episodes come first.
+            The memories, complete, in the order given; where some were held back, episodes come first.
 
         Raises:
             ValidationError: There are more than 256 drafts, they are of several scopes, a scope is malformed, or an id
@@ -142,13 +150,16 @@ class RemoteMemory(BaseMemory):
         if not drafts:
             return []
         checked = [draft_of(draft) for draft in drafts]
-        episodes, facts = self._remember(checked)
+        replaced = [*check_replacing(checked, replacing)] or [None] * len(checked)
+        episodes, facts = self._remember(checked, replaced, allow_duplicates=allow_duplicates)
         if len(episodes) + len(facts) < len(checked):
             return [*episodes, *facts]
         left: dict[bool, Iterator[AnyMemory]] = {True: iter(episodes), False: iter(facts)}
         return [next(left[isinstance(draft, EpisodicDraft)]) for draft in checked]
 
-    def _remember(self, drafts: Sequence[Draft]) -> tuple[list[EpisodicMemory], list[SemanticMemory]]:
+    def _remember(
+        self, drafts: Sequence[Draft], replaced: Sequence[str | None], *, allow_duplicates: bool
+    ) -> tuple[list[EpisodicMemory], list[SemanticMemory]]:
         if len(drafts) > MAX_REMEMBERED:
             raise ValidationError(
                 f"a server stores at most {MAX_REMEMBERED} memories at once, all of them or none, and these are "
@@ -157,9 +168,10 @@ class RemoteMemory(BaseMemory):
         named = {draft.scope for draft in drafts}
         if len(named) > 1:
             raise ValidationError("a server stores the memories of one scope at once: call it for each scope")
-        body: JsonObject = {"conversation_id": scopes.parse(named.pop())}
-        body["episodes"] = [_sent(draft) for draft in drafts if isinstance(draft, EpisodicDraft)]
-        body["facts"] = [_sent(draft) for draft in drafts if not isinstance(draft, EpisodicDraft)]
+        body: JsonObject = {"conversation_id": scopes.parse(named.pop()), "allow_duplicates": allow_duplicates}
+        told = list(zip(drafts, replaced, strict=True))
+        body["episodes"] = [_sent(draft, old) for draft, old in told if isinstance(draft, EpisodicDraft)]
+        body["facts"] = [_sent(draft, old) for draft, old in told if not isinstance(draft, EpisodicDraft)]
         answer = self._transport.write("/remember", body)
         with understood():
             return [read_episode(each) for each in answer["episodes"]], [read_fact(each) for each in answer["facts"]]
@@ -241,8 +253,9 @@ def _written(moment: datetime | None) -> str | None:
     return None if moment is None else iso(moment)
 
 
-def _sent(draft: Draft) -> JsonObject:
-    return draft.model_dump(mode="json", exclude={"scope"}, exclude_none=True)
+def _sent(draft: Draft, replaces: str | None) -> JsonObject:
+    fields = draft.model_dump(mode="json", exclude={"scope"}, exclude_none=True)
+    return fields if replaces is None else {**fields, "replaces": replaces}
 
 
 class RemoteToolbox:

@@ -184,9 +184,17 @@ async def process(body: ProcessBody, request: CurrentRequest) -> Response:
 
 @write_routes.post("/remember", response_class=UTF8JSONResponse, responses=JSON)
 async def remember(body: RememberBody, request: CurrentRequest) -> Response:
-    """Store episodes and facts, all of them or none; gives them complete, in the order given."""
+    """Store episodes and facts, all of them or none; gives them complete, in the order given.
+
+    A fact that is known is not stored again: the known one is given, with `duplicate_of`. The answer to a request with
+    one fact alone names, in `near`, facts that it may contradict.
+    """
     scope = request.access.scope(body.conversation_id, writes=True)
-    stored = await request.run(lambda: request.memory.remember_many(body.drafts(scope)))
+    stored = await request.run(
+        lambda: request.memory.remember_many(
+            body.drafts(scope), allow_duplicates=body.allow_duplicates, replacing=body.replacing()
+        )
+    )
     return request.make(
         lambda: UTF8JSONResponse(
             {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
@@ -17,7 +17,7 @@ import pydantic
 
 from memory_retrievers.backends.files import PRIVATE, Access, new_directory, new_file
 from memory_retrievers.errors import BackendError, ConfigurationError, EmbeddingMismatchError, ValidationError
-from memory_retrievers.models.contents import Progress, Record, StoredCharacter, StoredMemory, StoredQueue
+from memory_retrievers.models.contents import FactVersion, Progress, Record, StoredCharacter, StoredMemory, StoredQueue
 from memory_retrievers.models.management import Association, AuditEntry
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.storage import export_format
@@ -110,6 +110,8 @@ def name_of(record: Record) -> str:
     match record:
         case StoredMemory(memory=memory):
             return f"memory {memory.id!r} in scope {memory.scope!r}"
+        case FactVersion(scope=scope, id=its_id):
+            return f"a former version of memory {its_id!r} in scope {scope!r}"
         case Association(source=memory):
             return f"an association of memory {memory.id!r} in scope {memory.scope!r}"
         case AuditEntry(memory=memory):
@@ -212,26 +214,35 @@ def restore(store: MemoryStore, record: Record) -> str:
     Raises:
         ValidationError: It is there already, or refers to a memory that is not.
     """
+    ledger = store.ledger
     match record:
         case StoredMemory():
             store.add([record.memory], [record.passages])
-            return "memories"
+        case FactVersion():
+            ledger.facts.restore([record])
         case StoredQueue():
-            store.ledger.conversations.restore(record)
-            return "queues"
+            ledger.conversations.restore(record)
         case PendingReview():
-            store.ledger.add_pending_reviews([record], merge=False)
-            return "pending_reviews"
+            ledger.add_pending_reviews([record], merge=False)
         case Association():
-            if not store.ledger.management.associate([record]):
+            if not ledger.management.associate([record]):
                 raise ValidationError("this associates a pair again, or a memory that no line before has told of")
-            return "associations"
         case AuditEntry():
-            store.ledger.management.note([record])
-            return "audit"
+            ledger.management.note([record])
         case StoredCharacter():
-            store.ledger.characters.put(record.scope, [record.state])
-            return "characters"
+            ledger.characters.put(record.scope, [record.state])
+    return _NAMES[type(record)]
+
+
+_NAMES: Final[Mapping[type[Record], str]] = {
+    StoredMemory: "memories",
+    FactVersion: "versions",
+    StoredQueue: "queues",
+    PendingReview: "pending_reviews",
+    Association: "associations",
+    AuditEntry: "audit",
+    StoredCharacter: "characters",
+}
 
 
 @contextmanager

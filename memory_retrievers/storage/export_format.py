@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter
 
 from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
-from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, MemoryKey, SemanticMemory, scopes
-from memory_retrievers.models.contents import Contents, Record, StoredCharacter, StoredMemory, StoredQueue
+from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, JsonObject, MemoryKey, SemanticMemory, scopes
+from memory_retrievers.models.contents import Contents, FactVersion, Record, StoredCharacter, StoredMemory, StoredQueue
 from memory_retrievers.models.fields import NonBlankText, ShortText, Text, UTCDateTime, json_extent
 from memory_retrievers.models.management import Association, AssociationType, AuditEntry, AuditType
+from memory_retrievers.models.memories import ANSWER_FIELDS
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.scenes import CharacterState
@@ -63,7 +64,7 @@ DEEPEST: Final = 300
 """How deep they may be nested: the metadata of a memory may be 255 deep."""
 
 _MOST_SHOWN: Final = 60  # characters of what is wrong
-_COUNTED: Final = {"memories", "pending_reviews", "queues", "associations", "audit", "characters"}
+_COUNTED: Final = {"memories", "versions", "pending_reviews", "queues", "associations", "audit", "characters"}
 
 
 class Header(Line):
@@ -75,6 +76,7 @@ class Header(Line):
     dimension: Annotated[int, Field(ge=1)] | None
     probe: tuple[FiniteFloat, ...] | None
     memories: Annotated[int, Field(ge=0)]
+    versions: Annotated[int, Field(ge=0)] = 0
     pending_reviews: Annotated[int, Field(ge=0)]
     queues: Annotated[int, Field(ge=0)] = 0
     associations: Annotated[int, Field(ge=0)] = 0
@@ -102,6 +104,17 @@ class _Passage(Line):
     vector: str
     speaker: ShortText | None = None
     tells_time: bool | None = None
+
+
+class _Version(Line):
+    scope: str
+    id: ShortText
+    fact: NonBlankText
+    category: Category
+    keywords: tuple[Text, ...]
+    valid_at: UTCDateTime
+    invalid_at: UTCDateTime
+    vector: str | None
 
 
 class _QueuedMessage(Line):
@@ -158,6 +171,9 @@ def line_of(record: Record) -> JsonObject:
     match record:
         case StoredMemory():
             return _memory_line(record)
+        case FactVersion():
+            vector = None if record.vector is None else _encode_vector(record.vector)
+            name, line = "version", _Version.of(record, vector=vector)
         case PendingReview():
             name, line = "pending_review", _Review.of(record)
         case StoredQueue():
@@ -182,7 +198,7 @@ def line_of(record: Record) -> JsonObject:
 def _memory_line(stored: StoredMemory) -> JsonObject:
     memory, passages = stored.memory, list(map(_passage_line, stored.passages))
     try:
-        fields = memory.model_dump(mode="json", warnings="error")
+        fields = memory.model_dump(mode="json", warnings="error", exclude=set(ANSWER_FIELDS))
     except ValueError as error:  # which tells the value, and that is nobody's business here
         raise BackendError(
             f"memory {memory.id!r} in scope {memory.scope!r} is damaged: a field has a value of another type. "
@@ -216,9 +232,13 @@ def _passage_line(passage: NewPassage) -> JsonObject:
     line = {
         "part": passage.part,
         "text": passage.text,
-        "vector": base64.b64encode(passage.vector.astype("<f4").tobytes()).decode(),
+        "vector": _encode_vector(passage.vector),
     }
     return line if passage.speaker is None else {**line, "speaker": passage.speaker, "tells_time": passage.tells_time}
+
+
+def _encode_vector(vector: Vector) -> str:
+    return base64.b64encode(vector.astype("<f4").tobytes()).decode()
 
 
 def encode(line: JsonObject) -> bytes:
@@ -280,12 +300,8 @@ def parse_record(line: JsonObject, dimension: int | None) -> Record:
         ValidationError: It is no record that verify would pass; pydantic's own error where only a field is wrong.
     """
     match line.pop("type", None):
-        case "memory":
-            return _parse_memory(line, dimension)
-        case "pending_review":
-            review = _Review.model_validate(line)
-            keys = tuple(map(_within_rules, review.memories))
-            return PendingReview(**dict(review) | {"scope": scopes.parse(review.scope), "memories": keys})
+        case "memory" | "version" as name:
+            return (_parse_memory if name == "memory" else _parse_version)(line, dimension)
         case "queue":
             queue = _Queue.model_validate(line)
             return StoredQueue(
@@ -305,12 +321,24 @@ def parse_record(line: JsonObject, dimension: int | None) -> Record:
         case "audit":
             read = dict(_AuditEntry.model_validate(line))
             return AuditEntry(type=read.pop("action"), **read | {"memory": _within_rules(read["memory"])})
+        case "pending_review":
+            review = _Review.model_validate(line)
+            keys = tuple(map(_within_rules, review.memories))
+            return PendingReview(**dict(review) | {"scope": scopes.parse(review.scope), "memories": keys})
         case "character":
             character = _Character.model_validate(line)
             state = CharacterState(**character.model_dump(exclude={"scope"}))
             return StoredCharacter(scope=scopes.parse(character.scope), state=state)
         case other:
             raise ValidationError(f"unknown type of line: {other!r}")
+
+
+def _parse_version(line: JsonObject, dimension: int | None) -> FactVersion:
+    version = _Version.model_validate(line)
+    if version.valid_at > version.invalid_at:
+        raise ValidationError("invalid_at: this version of a fact held until before it began")
+    vector = None if version.vector is None else _parse_vector(version.vector, dimension)
+    return FactVersion(**dict(version) | {"scope": scopes.parse(version.scope), "vector": vector})
 
 
 def _within_rules(key: MemoryKey) -> MemoryKey:

@@ -83,7 +83,16 @@ def _embed_missing(store: MemoryStore, new: ProbedEmbedder, progress: Progress |
         if progress is not None:
             progress(*new_vectors.counts())
         if len(page) < PASSAGES_AT_ONCE:
-            return  # what is missing now was stored meanwhile, and there may always be more of it
+            break  # what is missing now was stored meanwhile, and there may always be more of it
+    _embed_missing_versions(store, new)
+
+
+def _embed_missing_versions(store: MemoryStore, new: ProbedEmbedder) -> None:
+    facts = store.ledger.facts
+    while page := facts.without_new_vector(limit=PASSAGES_AT_ONCE):
+        facts.keep_new_vectors([version.id for version in page], new.embed_documents([each.text for each in page]))
+        if len(page) < PASSAGES_AT_ONCE:
+            return
 
 
 def _texts(store: MemoryStore, page: Sequence[UnembeddedPassage]) -> dict[int, str]:
@@ -102,7 +111,9 @@ def _take_over(store: MemoryStore, new: ProbedEmbedder, *, most: int) -> bool:
     What was stored while the last page was embedded is embedded while everybody waits: writers that never rest would
     otherwise always be ahead.
     """
-    if len(store.ledger.new_vectors.missing(limit=most + 1)) > most:
+    ledger = store.ledger
+    passages, versions = ledger.new_vectors.missing(limit=most + 1), ledger.facts.without_new_vector(limit=most + 1)
+    if max(len(passages), len(versions)) > most:
         return False
     _embed_missing(store, new, None)
     store.ledger.new_vectors.take_over()

@@ -8,26 +8,38 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import uuid_utils
 
 from memory_retrievers import fsrs
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
-from memory_retrievers.models import AnyMemory, Draft, EpisodicDraft, EpisodicMemory, MemoryKey, SemanticMemory, scopes
-from memory_retrievers.models.memories import changed
+from memory_retrievers.models import (
+    AnyMemory,
+    Draft,
+    EpisodicDraft,
+    EpisodicMemory,
+    MemoryKey,
+    SemanticDraft,
+    SemanticMemory,
+    scopes,
+)
+from memory_retrievers.models.memories import NearFact, changed
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.selection import TURN, NewPassage, Passage
 from memory_retrievers.protocols import Clock, Embedder, KeywordIndex, VectorIndex
 from memory_retrievers.storage.embedder import StoreEmbedder
 from memory_retrievers.storage.heard import HeardMessages
+from memory_retrievers.storage.known import confirmed, near_facts
+from memory_retrievers.storage.telling import Telling, replace_fact, require_replaceable, settle
 from memory_retrievers.storage.tracing import EMBED, span
 from memory_retrievers.text.passages import PassageText, Searched, passage_texts, with_vectors
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.ledger import SQLLedger
     from memory_retrievers.models.selection import Vector, Vectors
+    from memory_retrievers.settings import IngestionSettings
     from memory_retrievers.storage.embedder import ProbedEmbedder
 
 
@@ -36,8 +48,18 @@ VectorT = TypeVar("VectorT", "Vector", "Vectors")
 RecordT = TypeVar("RecordT", bound="Message | Draft | AnyMemory")
 
 
-Revision: TypeAlias = Callable[[AnyMemory], Mapping[str, object]]
-"""The fields a memory is to have, told from what it is."""
+class Revision(NamedTuple):
+    """A change of a memory.
+
+    Attributes:
+        key: Which memory.
+        fields: The fields it is to have, told from what it is; may be called again after a concurrent change.
+        correct: A new text mends a fact in place; otherwise what the fact said until now is kept as a former version.
+    """
+
+    key: MemoryKey
+    fields: Callable[[AnyMemory], Mapping[str, object]]
+    correct: bool = False
 
 
 _ERASED_TOGETHER: Final = 256
@@ -129,6 +151,11 @@ class MemoryStore:
             raise NotFoundError(f"Memory not found: {id}")
         return memory
 
+    def load(self, rows: Sequence[int], *, as_of: datetime | None) -> dict[int, AnyMemory]:
+        """Read the memories of the given rows that exist, as they were at a moment; None is now."""
+        memories = self.ledger.load(rows)
+        return memories if as_of is None else self.ledger.facts.then(memories, as_of=as_of)
+
     def required(self, memory: AnyMemory) -> AnyMemory:
         """Return a changed memory as it may be stored.
 
@@ -171,6 +198,7 @@ class MemoryStore:
         *,
         within: Iterable[str],
         known: Callable[[], Mapping[str, Vector]] | None = None,
+        look: Callable[[list[list[NewPassage]]], None] | None = None,
     ) -> FoundT:
         """Embed texts, and change the store in a transaction in which its vectors are still of that embedder.
 
@@ -179,6 +207,7 @@ class MemoryStore:
             change: Called with the passages of each memory, inside the transaction, and again if it was undone.
             within: The scopes that are changed, as for :meth:`transaction`.
             known: Reads vectors that the store has of some of the texts.
+            look: Called with the same passages before the transaction, to search by their vectors.
 
         Returns:
             What ``change`` gave.
@@ -191,9 +220,26 @@ class MemoryStore:
         while True:
             embedder = self.embedder.current()
             passages = with_vectors(texts, embedder.embed_documents, known=None if known is None else known())
+            if look is not None and not self._looked(look, passages, embedder):
+                continue
             with self.transaction(*scopes_changed):
                 if self.embedder.admits(embedder):  # else the store has just moved to another embedder
                     return change(passages)
+
+    def _looked(
+        self,
+        look: Callable[[list[list[NewPassage]]], None],
+        passages: list[list[NewPassage]],
+        embedder: ProbedEmbedder,
+    ) -> bool:
+        """Search by vectors of an embedder; False if the store has just moved to another one."""
+        try:
+            look(passages)
+        except Exception:
+            if self.embedder.holds(embedder):
+                raise
+            return False  # vectors of two lengths have met
+        return True
 
     def add(self, memories: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]]) -> list[Passage]:
         """Store memories, each with its passages and their postings; inside a transaction.
@@ -303,6 +349,9 @@ class MemoryStore:
         drafts: Sequence[Draft],
         *,
         replace: bool = False,
+        allow_duplicates: bool = True,
+        replacing: Sequence[str | None] = (),
+        near: IngestionSettings | None = None,
         together: Callable[[list[AnyMemory], list[list[NewPassage]]], None] | None = None,
         known: Callable[[], Mapping[str, Vector]] | None = None,
     ) -> list[AnyMemory]:
@@ -311,38 +360,105 @@ class MemoryStore:
         Args:
             drafts: What to store.
             replace: Forget the memories whose scope and id the drafts have, in the same transaction.
-            together: Called with the stored memories and the passages of each inside the transaction, to write what
-                belongs with them: kept and undone with them. It may be called again, after what it wrote was undone.
+            allow_duplicates: Store a fact also if it is known; otherwise the known one is confirmed and returned.
+            replacing: For each draft the id of a fact that it holds instead of, or None; may be shorter.
+            near: What counts as near, to tell of facts that a single new one may contradict; None tells of none.
+            together: Called with the returned memories and the passages of each draft inside the transaction, to write
+                what belongs with them: kept and undone with them. It may be called again, after what it wrote was
+                undone.
             known: Reads vectors that the store has of some of the texts, as for :meth:`write`.
 
         Returns:
-            The stored memories, complete, in the order given; what ``before_store`` has held back is not among them.
+            The memories, complete, in the order given; what ``before_store`` has held back is not among them.
 
         Raises:
-            ValidationError: A scope is malformed, or an id is taken, twice among the drafts if not in the store.
+            NotFoundError: There is no fact of an id to replace; nothing was stored.
+            ValidationError: A scope is malformed, an id is taken, twice among the drafts if not in the store, or a
+                memory to replace is no fact or replaced already.
             EmbeddingError: The embedder failed, or gave unusable vectors.
             EmbeddingMismatchError: The embedder is not the store's.
         """
         now = self.now()
-        admitted = [kept for draft in drafts if (kept := self.admitted(draft)) is not None]
-        memories = [complete(draft, now=now) for draft in admitted]
-        if not memories:
+        replaced = [*replacing, *[None] * (len(drafts) - len(replacing))]
+        admitted = [(self.admitted(draft), old) for draft, old in zip(drafts, replaced, strict=True)]
+        tellings = [Telling(kept, complete(kept, now=now), old) for kept, old in admitted if kept is not None]
+        if not tellings:
             if together is not None:
                 with self.ledger.transaction(*{draft.scope for draft in drafts}):
                     together([], [])
             return []
+        self._replaced_by(tellings, now=now)  # what is wrong is told before anything is embedded
+        told: tuple[NearFact, ...] = ()
+
+        def look(passages: list[list[NewPassage]]) -> None:
+            nonlocal told
+            told = () if near is None else self._near(tellings, passages, settings=near, now=now)
 
         def change(passages: list[list[NewPassage]]) -> list[AnyMemory]:
-            for memory in memories if replace else ():
-                self._remove(memory.scope, memory.id)
-            self.add(memories, passages)
+            for each in tellings if replace else ():
+                self._remove(each.memory.scope, each.memory.id)
+            leaving = self._replaced_by(tellings, now=now)
+            memories = settle(
+                tellings, passages, ledger=self.ledger, add=self.add, allow_duplicates=allow_duplicates, now=now
+            )
+            for place, old in leaving.items():
+                replace_fact(old, memories[place], ledger=self.ledger, now=now)
             if together is not None:
                 together(memories, passages)
             return memories
 
-        texts = [passage_texts(memory, searched=self.searched) for memory in memories]
-        within = affected_scopes((memory.scope, replace) for memory in memories)
-        return self.write(texts, change, within=within, known=known)
+        texts = [passage_texts(each.memory, searched=self.searched) for each in tellings]
+        affected = affected_scopes((each.memory.scope, replace) for each in tellings)
+        stored = self.write(texts, change, within=affected, known=known, look=look)
+        return [_told(memory, told) for memory in stored] if told else stored
+
+    def confirm(self, key: MemoryKey, draft: SemanticDraft) -> SemanticMemory | None:
+        """Let a known fact have been told again, and return it, marked so; None if it is not there or does not hold.
+
+        Args:
+            key: The fact.
+            draft: What was told, whose tags, metadata and sources it gets.
+
+        Raises:
+            ValidationError: Its metadata would break a rule.
+        """
+        now = self.now()
+        with self.transaction(key.scope):
+            known = self.ledger.get(scope=key.scope, id=key.id)
+            if not isinstance(known, SemanticMemory) or known.invalid_at is not None or known.has_expired(now):
+                return None
+            after = confirmed(known, draft, now=now)
+            self.ledger.replace(after)
+            return after.model_copy(update={"duplicate_of": after.id})
+
+    def _replaced_by(self, tellings: Sequence[Telling], *, now: datetime) -> dict[int, SemanticMemory]:
+        """The facts that tellings replace, by the place of each.
+
+        Raises:
+            NotFoundError: There is none of such an id.
+            ValidationError: It is none that can be replaced.
+        """
+        return {
+            place: require_replaceable(each, self.ledger.get(scope=each.memory.scope, id=each.replaces), now=now)
+            for place, each in enumerate(tellings)
+            if each.replaces is not None
+        }
+
+    def _near(
+        self,
+        tellings: Sequence[Telling],
+        passages: Sequence[Sequence[NewPassage]],
+        *,
+        settings: IngestionSettings,
+        now: datetime,
+    ) -> tuple[NearFact, ...]:
+        """The facts that a single new one may contradict, but for the one that it replaces."""
+        if len(tellings) != 1 or not isinstance(fact := tellings[0].memory, SemanticMemory) or not passages[0]:
+            return ()
+        found = near_facts(
+            fact, passages[0][0].vector, ledger=self.ledger, dense=self.dense, settings=settings, now=now
+        )
+        return tuple(each for each in found if each.id != tellings[0].replaces)
 
     def invalidate(self, id: str, *, scope: str) -> SemanticMemory:
         """Mark a fact as no longer true; it is kept but no longer found.
@@ -358,28 +474,30 @@ class MemoryStore:
         assert isinstance(memory, SemanticMemory)  # noqa: S101 - the kind of a memory never changes
         return memory
 
-    def update(self, id: str, *, scope: str, fields: Mapping[str, object]) -> AnyMemory:
+    def update(self, id: str, *, scope: str, fields: Mapping[str, object], correct: bool = False) -> AnyMemory:
         """Change some fields of a memory; a new text is embedded and indexed in the same transaction.
+
+        What a fact said before is kept as a former version of it, unless it is only corrected.
 
         Args:
             id: Id of the memory.
             scope: Its scope.
             fields: New values by field; ``NOT_GIVEN`` leaves a field as it is.
+            correct: A new text mends a slip in place.
 
         Raises:
             NotFoundError: There is no such memory in this scope.
             ValidationError: A field is not one of its kind, or breaks a rule.
             EmbeddingError: The embedder failed.
         """
-        (after,) = self.update_many([(MemoryKey(scope=scope, id=id), lambda _: fields)])
+        (after,) = self.update_many([Revision(MemoryKey(scope=scope, id=id), lambda _: fields, correct)])
         return after
 
-    def update_many(self, revisions: Sequence[tuple[MemoryKey, Revision]]) -> list[AnyMemory]:
+    def update_many(self, revisions: Sequence[Revision]) -> list[AnyMemory]:
         """Change memories in one transaction, each by what a function of it returns.
 
         Args:
-            revisions: Keys of memories, each with a function from the memory to its new fields. A memory that is named
-                again is changed further. The functions may be called again after a concurrent change.
+            revisions: The changes; a memory that is named again is changed further.
 
         Returns:
             What each revision has made of its memory.
@@ -393,11 +511,12 @@ class MemoryStore:
             pass  # somebody else was faster: begin with what they left
         return made
 
-    def _updated(self, revisions: Sequence[tuple[MemoryKey, Revision]]) -> list[AnyMemory] | None:
+    def _updated(self, revisions: Sequence[Revision]) -> list[AnyMemory] | None:
         """Apply revisions; None if a memory was changed by somebody else meanwhile, and nothing was stored."""
         before: dict[MemoryKey, AnyMemory] = {}
         after: dict[MemoryKey, AnyMemory] = {}
-        made = [self._revised(key, revise, before, after) for key, revise in revisions]
+        superseded: dict[MemoryKey, datetime] = {}
+        made = [self._revised(revision, before, after, superseded) for revision in revisions]
         moved = [key for key, memory in after.items() if memory is not before[key]]
         if not moved:
             return made
@@ -406,6 +525,8 @@ class MemoryStore:
             if any(self.ledger.get(scope=key.scope, id=key.id) != before[key] for key in moved):
                 return None
             for key, its_passages in zip(moved, passages, strict=True):
+                if key in superseded:
+                    self.ledger.facts.keep_version(scope=key.scope, id=key.id, until=superseded[key])
                 self.overwrite(after[key], its_passages, outdated=_outdated(before[key], after[key]))
             return made
 
@@ -418,16 +539,25 @@ class MemoryStore:
 
     def _revised(
         self,
-        key: MemoryKey,
-        revise: Revision,
+        revision: Revision,
         before: dict[MemoryKey, AnyMemory],
         after: dict[MemoryKey, AnyMemory],
+        superseded: dict[MemoryKey, datetime],
     ) -> AnyMemory:
-        """Apply one revision after those before it; an unchanged memory stays the same object."""
+        """Apply one revision after those before it; an unchanged memory stays the same object.
+
+        A fact that says something else from now on is valid from now on.
+        """
+        key, now = revision.key, self.now()
         known = after[key] if key in after else before.setdefault(key, self.get(key.id, scope=key.scope))
-        revised = changed(known, revise(known), now=self.now())
-        after[key] = known if revised is known else self.required(revised)
-        return after[key]
+        revised = changed(known, revision.fields(known), now=now)
+        if revised is not known:
+            revised = self.required(revised)
+            if not revision.correct and _is_superseded(before[key], revised, now=now):
+                revised = revised.model_copy(update={"valid_at": now, "last_confirmed_at": None})
+                superseded[key] = now
+        after[key] = revised
+        return revised
 
     def _new_texts(self, before: AnyMemory, after: AnyMemory) -> list[PassageText]:
         """Texts of a changed memory that were not searchable before."""
@@ -543,7 +673,7 @@ def complete(draft: Draft, *, now: datetime) -> AnyMemory:
     if isinstance(draft, EpisodicDraft):
         model, filled = EpisodicMemory, filled | _episode_defaults(draft, created_at)
     else:
-        filled["valid_at"] = draft.valid_at or created_at
+        filled |= {"valid_at": draft.valid_at or created_at, "duplicate_of": None, "near": ()}
     # what a draft holds was checked when it was made; its metadata can have been changed since
     memory = model.trusted(
         {name: filled[name] if name in filled else getattr(draft, name) for name in model.model_fields}
@@ -580,6 +710,23 @@ def affected_scopes(changes: Iterable[tuple[str, bool]]) -> set[str]:
         changes: For each the scope, and whether it may remove something.
     """
     return {each for scope, removes in changes for each in (scopes.lineage(scope) if removes else [scope])}
+
+
+def _told(memory: AnyMemory, near: tuple[NearFact, ...]) -> AnyMemory:
+    """A fact with those that it may contradict; a known one is answered without."""
+    is_new = isinstance(memory, SemanticMemory) and memory.duplicate_of is None
+    return memory.model_copy(update={"near": near}) if is_new else memory
+
+
+def _is_superseded(before: AnyMemory, after: AnyMemory, *, now: datetime) -> bool:
+    """True if a fact held until now and says something else after a change."""
+    return (
+        isinstance(before, SemanticMemory)
+        and isinstance(after, SemanticMemory)
+        and before.fact != after.fact
+        and before.valid_at <= now
+        and (before.invalid_at is None or before.invalid_at > now)
+    )
 
 
 def _outdated(before: AnyMemory, after: AnyMemory) -> set[str] | None:

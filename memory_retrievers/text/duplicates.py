@@ -7,13 +7,16 @@ are kept.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
+from memory_retrievers.models.memories import ContentType
 from memory_retrievers.settings import IngestionSettings
+from memory_retrievers.text.analysis import analyze
 
 COSINE_TOLERANCE: Final = 1e-6
 """The cosine of equal vectors in 32 bits may fall short of 1 by about this much."""
@@ -56,6 +59,121 @@ def is_duplicate(first: str, second: str, *, cosine: float, settings: IngestionS
     if cosine < settings.same_cosine - COSINE_TOLERANCE:
         return False
     return not settings.compare_details or discriminating_tokens(first) == discriminating_tokens(second)
+
+
+COMPARED_CHARACTERS: Final = 1_000
+"""Longer texts are no single facts, whose words could be compared."""
+
+COMPARED_TEXTS: Final = 50
+"""Texts of a block that are compared with each other: each takes as long as all before it."""
+
+_FEW_WORDS: Final = 3
+"""Texts of fewer words, or written without spaces, are compared with all."""
+
+SAME_FRAME: Final = 0.75
+"""The share of two texts' other words that they have in common, from which on they are about the same thing."""
+
+
+def may_contradict(first: str, second: str, *, cosine: float = 0.0, settings: IngestionSettings) -> bool:
+    """Return True if two texts are near and differ in a number, a negation or a name: one may have replaced the other.
+
+    Near is what has nearly equal vectors, or nearly the same words but for those details: "lives in Porto" and "lives
+    in Braga" have a cosine of 0.63.
+
+    Args:
+        first: A text.
+        second: Another; their order does not matter.
+        cosine: Of their vectors, where it is known.
+        settings: From which cosine on texts are near, and whether details are compared at all.
+
+    >>> may_contradict("User lives in Porto", "User lives in Braga", settings=IngestionSettings())
+    True
+    >>> may_contradict("User lives in Porto", "User likes Porto wine", settings=IngestionSettings())
+    False
+    """
+    if not settings.compare_details:
+        return False
+    is_near = cosine >= settings.same_cosine - COSINE_TOLERANCE
+    return _Compared.of(first).differs_from(_Compared.of(second), is_near=is_near)
+
+
+def contradictory(texts: Sequence[str]) -> list[list[int]]:
+    """Group texts that may contradict each other by their words: the positions of each group, of two or more.
+
+    Args:
+        texts: Texts of facts; of longer ones than ``COMPARED_CHARACTERS``, and of what follows the first
+            ``COMPARED_TEXTS``, nothing is compared.
+
+    >>> contradictory(["User lives in Porto", "User likes tea", "User lives in Braga"])
+    [[0, 2]]
+    """
+    words = [frozenset(text.split()) if len(text) <= COMPARED_CHARACTERS else None for text in texts[:COMPARED_TEXTS]]
+    compared: dict[int, _Compared] = {}
+    group_of: dict[int, list[int]] = {}
+    for place, its_words in enumerate(words):
+        for earlier in range(place):
+            if its_words is None or (others := words[earlier]) is None:
+                continue
+            fewest = min(len(its_words), len(others))
+            if fewest >= _FEW_WORDS and 2 * len(its_words & others) < fewest:
+                continue  # far from the same: to find out what tells texts apart takes longer
+            for each in (place, earlier):
+                compared.setdefault(each, _Compared.of(texts[each]))
+            if compared[place].differs_from(compared[earlier]):
+                group = group_of.setdefault(earlier, [earlier])
+                group.append(place)
+                group_of[place] = group
+                break
+    return [group for first, group in group_of.items() if group[0] == first]
+
+
+class _Compared(NamedTuple):
+    """A text taken apart: what tells it from similar ones, and its other words."""
+
+    details: Counter[str]
+    frame: frozenset[str]
+
+    @classmethod
+    def of(cls, text: str) -> _Compared:
+        details = discriminating_tokens(text)
+        return cls(details, frozenset(analyze(text)) - frozenset(analyze(" ".join(details))))
+
+    def differs_from(self, other: _Compared, *, is_near: bool = False) -> bool:
+        """True if the details differ, and the texts are near, or have nearly the same other words."""
+        if self.details == other.details:
+            return False
+        shared, all_words = len(self.frame & other.frame), len(self.frame | other.frame)
+        return is_near or (shared > 0 and shared >= SAME_FRAME * all_words)
+
+
+def normalised(text: str, content_type: ContentType = ContentType.TEXT) -> str:
+    """Return what equal facts have in common: the text without differences in spaces, first letter and full stop.
+
+    Anything but plain text counts as it is, for there spaces may matter.
+
+    Args:
+        text: The text of a fact.
+        content_type: What it is.
+
+    >>> normalised("  the user lives  in Lyon. ")
+    'The user lives in Lyon'
+    """
+    if content_type is not ContentType.TEXT:
+        return text
+    words = " ".join(unicodedata.normalize("NFC", _APOSTROPHES.sub("'", text)).split())
+    bare = words.rstrip(".!。 ") or words
+    return bare[:1].upper() + bare[1:]
+
+
+def text_hash(text: str, content_type: ContentType = ContentType.TEXT) -> int:
+    """Return a number of 64 bits, with a sign, that texts have in common if they are equal when normalised.
+
+    Args:
+        text: The text of a fact.
+        content_type: What it is.
+    """
+    said = normalised(text, content_type).encode()
+    return int.from_bytes(hashlib.blake2b(said, digest_size=8).digest(), signed=True)
 
 
 def discriminating_tokens(text: str) -> Counter[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Annotated, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -24,7 +25,7 @@ from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.tools.arguments import LONGEST_ID, ArgumentsT, ManagementArguments, without
 from memory_retrievers.tools.manager.values import Change
 from memory_retrievers.tools.responses import complete, respond
-from memory_retrievers.tools.store import Stored, StoreItem, auto_associate, draft_of, store_one
+from memory_retrievers.tools.store import Stored, StoreItem, auto_associate, check_known, draft_of, store_one
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
 from memory_retrievers.tools.update import UpdateItem, change_of
 
@@ -221,10 +222,10 @@ def _read_item(context: ToolContext, element: object) -> tuple[StoreItem, Semant
 
 
 def _put(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Done]) -> None:
-    """Items of which nothing is compared go together; one that looks for duplicates sees all that stand before it."""
+    """Items go together; one that is compared with what is similar, or replaces something, sees all before it."""
     waiting: list[_Wanted] = []
     for each in wanted:
-        if each.item.looks_for_duplicates:
+        if each.item.looks_for_similar or each.item.replaces is not None:
             _put_together(context, waiting, batch)
             _put_singly(context, [each], batch)
             waiting = []
@@ -236,14 +237,26 @@ def _put(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Done]) -
 def _put_together(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Done]) -> None:
     if not wanted or batch.is_over_before(wanted[0].index):
         return
+    for keeps, alike in groupby(wanted, key=lambda each: each.item.keeps_duplicates(context)):
+        _put_alike(context, list(alike), batch, allow_duplicates=keeps)
+
+
+def _put_alike(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Done], *, allow_duplicates: bool) -> None:
+    if batch.is_over_before(wanted[0].index):
+        return
     try:
-        added = context.manager.add_with_vectors([each.draft for each in wanted])
+        added = context.manager.add_with_vectors(
+            [each.draft for each in wanted],
+            allow_duplicates=allow_duplicates,
+            then=lambda added: check_known(context, [memory for memory, _ in added]),
+        )
     except ValidationError:  # the host holds one of them back
         _put_singly(context, wanted, batch)
         return
     for each, (memory, vector) in zip(wanted, added, strict=True):
-        made = auto_associate(context, memory, vector=vector) if each.item.auto_associate else []
-        batch.done.append(_Done(each.index, Stored(memory=memory, associations=made)))
+        is_new = memory.duplicate_of is None
+        made = auto_associate(context, memory, vector=vector) if each.item.auto_associate and is_new else []
+        batch.done.append(_Done(each.index, Stored(memory=memory, is_new=is_new, associations=made)))
 
 
 def _put_singly(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Done]) -> None:
@@ -252,7 +265,7 @@ def _put_singly(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_D
             return
         try:
             batch.done.append(_Done(each.index, store_one(context, each.item, each.draft)))
-        except ValidationError as error:
+        except (NotFoundError, ValidationError) as error:
             batch.fail(each.index, error)
 
 

@@ -22,6 +22,7 @@ from memory_retrievers.models import (
 )
 from memory_retrievers.models.management import Association, AssociationType, MemoryFilter
 from memory_retrievers.models.memories import in_our_words
+from memory_retrievers.storage.known import says_again
 from memory_retrievers.text.dates import iso
 from memory_retrievers.text.duplicates import COSINE_TOLERANCE, is_duplicate
 from memory_retrievers.tools.arguments import (
@@ -30,6 +31,7 @@ from memory_retrievers.tools.arguments import (
     Content,
     ContentTypeName,
     ManagementArguments,
+    MemoryId,
     MemoryTier,
     Metadata,
     Tags,
@@ -48,6 +50,9 @@ AUTO_ASSOCIATIONS: Final = 10
 DUPLICATE_CANDIDATES: Final = 5
 DUPLICATE_FLOOR: Final = 0.1
 DUPLICATE_PREVIEW: Final = 100
+NEAR_HINT: Final = "If one of near no longer holds, store this again with replaces=its id."
+"""What ``memory_store`` says of memories that differ from the new one in a number, a name or a negation."""
+
 CONTENT_PREVIEW = 50
 """Characters of the content that ``standard`` answers show."""
 
@@ -73,17 +78,29 @@ class StoreItem(ToolArguments):
     scope: Annotated[str | None, Field(description="Where to keep it; leave it out for the usual place.")] = None
     auto_associate: Annotated[bool, Field(description="Whether to associate it with similar memories.")] = True
     allow_duplicates: Annotated[
-        bool, Field(description="Whether to store it even if the same is there already; if not, that one is given.")
-    ] = True
+        bool, Field(description="Whether to store it even if it is known; if not, the known memory is given.")
+    ] = False
     duplicate_threshold: Annotated[
         float | None,
         *fraction("duplicate_threshold", "Refuse to store it if a memory is this similar, 0 to 1."),
     ] = None
 
+    replaces: Annotated[
+        MemoryId | None, Field(description="The id of a memory that no longer holds, and whose place this one takes.")
+    ] = None
+
     @property
-    def looks_for_duplicates(self) -> bool:
-        """True if existing memories decide whether it is stored."""
-        return not self.allow_duplicates or self.duplicate_threshold is not None
+    def looks_for_similar(self) -> bool:
+        """True if the caller wants that memories like it decide whether it is stored."""
+        return self.duplicate_threshold is not None or (
+            "allow_duplicates" in self.model_fields_set and not self.allow_duplicates
+        )
+
+    def keeps_duplicates(self, context: ToolContext) -> bool:
+        """Whether it is stored even if it is known: where nothing is said, in the plain form alone."""
+        if "allow_duplicates" in self.model_fields_set:
+            return self.allow_duplicates
+        return context.response_format == "plain"
 
 
 class MemoryStoreArguments(StoreItem, ManagementArguments):
@@ -149,13 +166,11 @@ def memory_store(context: ToolContext, arguments: MemoryStoreArguments) -> ToolO
     """Store one memory (specification §3.3, §4.4), or give the one that is there already.
 
     Raises:
-        ValidationError: The content, the tags, the metadata or the time to live break a limit, or the threshold finds
-            a duplicate; nothing was stored.
+        NotFoundError: There is no memory to be replaced; nothing was stored.
+        ValidationError: The content, the tags, the metadata or the time to live break a limit, the threshold finds a
+            duplicate, or what is to be replaced cannot be; nothing was stored.
     """
-    draft = draft_of(context, arguments)
-    with context.manager.transaction(draft.scope):
-        stored = store_one(context, arguments, draft)
-    return _response(context, arguments, stored)
+    return _response(context, arguments, store_one(context, arguments, draft_of(context, arguments)))
 
 
 def draft_of(context: ToolContext, item: StoreItem) -> SemanticDraft:
@@ -183,7 +198,7 @@ def draft_of(context: ToolContext, item: StoreItem) -> SemanticDraft:
 
 
 def store_one(context: ToolContext, item: StoreItem, draft: SemanticDraft) -> Stored:
-    """Look for duplicates, store and associate; inside a transaction, so that all of it is kept or none.
+    """Look for duplicates, then store and associate in one transaction, so that all of it is kept or none.
 
     Args:
         context: The memory to store in, and the scope of the call.
@@ -191,23 +206,74 @@ def store_one(context: ToolContext, item: StoreItem, draft: SemanticDraft) -> St
         draft: The memory that :func:`draft_of` made of the item.
 
     Raises:
-        ValidationError: The threshold finds a duplicate.
+        NotFoundError: There is no memory to be replaced.
+        ValidationError: The threshold finds a duplicate, a known memory would break a limit with what is added to it,
+            or what is to be replaced cannot be.
     """
+    replaces = None if item.replaces is None else replaced_id(context, item.replaces, draft)
+    allow_duplicates = item.keeps_duplicates(context)
     analysis = duplicate_analysis(
         context,
         content=draft.fact,
         category=draft.category,
         scope=draft.scope,
-        allow_duplicates=item.allow_duplicates,
+        allow_duplicates=allow_duplicates or replaces is not None,
         duplicate_threshold=item.duplicate_threshold,
     )
     if analysis.refusal is not None:
         raise ValidationError(analysis.refusal, details={"duplicate_analysis": analysis.to_object(context)})
-    if analysis.existing is not None:
-        return Stored(memory=analysis.existing, is_new=False, duplicates=analysis)
-    ((memory, vector),) = context.manager.add_with_vectors([draft])
-    made = auto_associate(context, memory, vector=vector) if item.auto_associate else []
-    return Stored(memory=memory, associations=made, duplicates=analysis)
+    if analysis.existing is not None and says_again(analysis.existing, draft):
+        check_limits_of_both(context, analysis.existing, draft)
+        if (known := context.manager.confirm(analysis.existing, draft)) is not None:
+            return Stored(memory=known, is_new=False, duplicates=analysis)
+    made: list[Association] = []
+
+    def associate(added: list[tuple[SemanticMemory, Vector | None]]) -> None:
+        ((memory, vector),) = added
+        check_known(context, [memory])
+        if item.auto_associate and memory.duplicate_of is None:
+            made[:] = auto_associate(context, memory, vector=vector)
+
+    ((memory, _),) = context.manager.add_with_vectors(
+        [draft], allow_duplicates=allow_duplicates, replacing=[replaces], then=associate
+    )
+    return Stored(memory=memory, is_new=memory.duplicate_of is None, associations=made, duplicates=analysis)
+
+
+def replaced_id(context: ToolContext, given: str, draft: SemanticDraft) -> str:
+    """The id of the memory that a draft is to replace, as the store knows it.
+
+    Raises:
+        NotFoundError: There is none.
+        ValidationError: It is in another scope.
+    """
+    memory = context.find(given)
+    if memory.scope != draft.scope:
+        raise ValidationError(
+            f"{given} is kept in {context.shown(memory.scope)!r}, and what replaces it has to be kept there too"
+        )
+    return memory.id
+
+
+def check_known(context: ToolContext, memories: Sequence[SemanticMemory]) -> None:
+    """Refuse to have added to known memories what they have no room for; inside the transaction that did.
+
+    Raises:
+        ValidationError: The tags or the metadata of one break a limit.
+    """
+    for memory in memories:
+        if memory.duplicate_of is not None:
+            check_limits(context.manager.settings, tags=memory.tags, metadata=memory.metadata)
+
+
+def check_limits_of_both(context: ToolContext, known: SemanticMemory, draft: SemanticDraft) -> None:
+    """Refuse to add to a known memory what it has no room for.
+
+    Raises:
+        ValidationError: Its tags or its metadata would break a limit.
+    """
+    tags = tuple(dict.fromkeys((*known.tags, *draft.tags)))
+    check_limits(context.manager.settings, tags=tags, metadata={**known.metadata, **draft.metadata})
 
 
 def _response(context: ToolContext, arguments: MemoryStoreArguments, stored: Stored) -> ToolOutput:
@@ -222,7 +288,12 @@ def _response(context: ToolContext, arguments: MemoryStoreArguments, stored: Sto
     return respond(
         context,
         arguments,
-        {"success": True, "memory_id": memory.id, "duplicate_of": duplicate_of},
+        {
+            "success": True,
+            "memory_id": memory.id,
+            "duplicate_of": duplicate_of,
+            "near": [{"id": each.id} for each in memory.near],
+        },
         {
             "id": memory.id,
             "memory_tier": str(memory.tier),
@@ -230,6 +301,8 @@ def _response(context: ToolContext, arguments: MemoryStoreArguments, stored: Sto
             "content": preview(text_of(memory), CONTENT_PREVIEW),
             "scope": context.shown(memory.scope),
             "associations_count": len(stored.associations),
+            "near": [{"id": each.id, "content": preview(each.fact, CONTENT_PREVIEW)} for each in memory.near],
+            "hint": NEAR_HINT if memory.near else None,
         },
         lambda: {
             "memory_object": complete(context, memory),
@@ -237,6 +310,7 @@ def _response(context: ToolContext, arguments: MemoryStoreArguments, stored: Sto
             "duplicate_analysis": stored.duplicates.to_object(context),
         },
         plain=brief if duplicate_of is None else brief | {"duplicate_of": duplicate_of},
+        optional={"near"},
     )
 
 

@@ -36,6 +36,9 @@ class UpdateItem(ToolArguments):
         Metadata | None, Field(description="Keys to add to the metadata, or to write over; the others stay.")
     ] = None
     memory_tier: Annotated[MemoryTier | None, Field(description="A new tier; in long_term it stays.")] = None
+    correct: Annotated[
+        bool, Field(description="Whether the new text mends a slip; if not, what held until now stays in its history.")
+    ] = False
 
     @property
     def changes_nothing(self) -> bool:
@@ -77,7 +80,14 @@ def change_of(context: ToolContext, item: UpdateItem, memory: AnyMemory) -> Chan
         raise ValidationError(f"{memory.id} is an episode; only the content of facts can be updated")
     merged = None if item.metadata is None else {**memory.metadata, **item.metadata}
     check_limits(context.manager.settings, content=item.content, tags=item.tags, metadata=merged)
-    return Change(memory=memory, content=item.content, tags=item.tags, metadata=item.metadata, tier=item.memory_tier)
+    return Change(
+        memory=memory,
+        content=item.content,
+        tags=item.tags,
+        metadata=item.metadata,
+        tier=item.memory_tier,
+        correct=item.correct,
+    )
 
 
 class MemoryGetScoreArguments(ManagementArguments):

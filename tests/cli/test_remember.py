@@ -1,5 +1,9 @@
 import json
 
+from typer.testing import CliRunner
+
+from memory_retrievers.cli import app
+
 TRICKY = 'Zoë 日本 🐟 [bold red]not red[/] \x1b[31m"quoted" back\\slash'
 
 
@@ -63,3 +67,38 @@ def test_the_default_store_is_in_the_working_directory(tmp_path, run, monkeypatc
     run("remember", "--scope", "c1", "--fact", "Ruth keeps bees")
 
     assert [path.name for path in tmp_path.iterdir()] == ["agent-memory"]
+
+
+def test_a_fact_that_is_known_is_not_stored_again(tmp_path, run):
+    told = ("remember", "--store", tmp_path, "--scope", "c1", "--fact")
+    first = run(*told, "Ruth keeps bees")
+    assert run(*told, "ruth  keeps bees.") == first
+    assert run(*told, "Ruth keeps bees", "--allow-duplicates") != first
+
+
+def test_what_differs_is_named_and_may_be_replaced(tmp_path, run):
+    told = ("remember", "--store", str(tmp_path), "--scope", "c1", "--fact")
+    first = run(*told, "Ruth's door code is 4711").strip()
+    result = CliRunner().invoke(app, [*told, "Ruth's door code is 4712"])
+    assert result.exit_code == 0
+    assert result.stderr == f"near, and differs: {first} Ruth's door code is 4711\n"
+    second = result.stdout.strip()
+    assert run(*told, "Ruth's door code is 4712", "--replaces", first).strip() == second
+    lines = run("history", first, "--store", tmp_path, "--scope", "c1").splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["id", first, second]
+
+
+def test_a_changed_fact_keeps_its_past_unless_it_is_corrected(tmp_path, run, refused):
+    where = ("--store", tmp_path, "--scope", "c1")
+    its_id = run("remember", *where, "--fact", "Ruth keeps bees").strip()
+    run("update", its_id, *where, "--fact", "Ruth keeps gaots")
+    run("update", its_id, *where, "--fact", "Ruth keeps goats", "--correct")
+    versions = [line.split("\t")[3] for line in run("history", its_id, *where).splitlines()]
+    assert versions == ["fact", "Ruth keeps bees", "Ruth keeps goats"]
+    assert "Memory not found: nobody" in refused("update", "nobody", *where, "--fact", "Ruth keeps ducks")
+    assert "Memory not found: nobody" in refused("history", "nobody", *where)
+    refusal = refused("remember", *where, "--fact", "Ruth keeps ducks", "--replaces", "nobody")
+    assert "Memory not found: nobody" in refusal
+    assert "there is no memory store" in refused(
+        "update", "x", "--store", tmp_path / "no", "--scope", "c1", "--fact", "y"
+    )

@@ -171,7 +171,11 @@ class TestWhatIsWritten:
             answer(change("reinforce", "F1", "User moved to Mars", source_episodes=[1, 3]))
         ).consolidate("c1")
         (after,) = facts(memory)
-        assert after == fact.model_copy(update={"source_episodic_ids": ("old", ids[0], ids[2])})
+        assert after.last_confirmed_at is not None
+        sources = ("old", ids[0], ids[2])
+        assert after == fact.model_copy(
+            update={"source_episodic_ids": sources, "last_confirmed_at": after.last_confirmed_at}
+        )
         assert report == Report(reinforced=(after,))
 
     def test_a_source_is_never_noted_twice(self, memory, consolidator, tell):
@@ -194,7 +198,10 @@ class TestWhatIsWritten:
             clock.now(),
         )
         assert report == Report(facts=(fact,), invalidated=(old,))
-        assert [version.id for version in inside(memory).ledger.versions(scope="c1", id=fact.id)] == [old.id, fact.id]
+        assert [version.id for version in inside(memory).ledger.facts.history(scope="c1", id=fact.id)] == [
+            old.id,
+            fact.id,
+        ]
 
     def test_an_update_that_repeats_the_fact_still_replaces_it(self, memory, consolidator, tell):
         old = known(memory, "User moved house")

@@ -288,6 +288,8 @@ def test_after_a_purge_no_byte_of_what_was_forgotten_is_in_the_directory(on_disk
     on_disk.retrieve(f"{MARK} query", scope="keep")
     on_disk.remember_fact(scope="keep", fact=f"{MARK} expired", expires_at=clock.now())
     on_disk.remember_fact(scope="keep", fact=f"{MARK} old text", id="changed")
+    on_disk.remember_fact(scope="keep", fact=f"{MARK} former text", id="forgotten")
+    on_disk.update("forgotten", scope="keep", fact="Something else")
     on_disk.pending_reviews("keep")
     assert files_with(tmp_path, MARK)
 
@@ -295,7 +297,8 @@ def test_after_a_purge_no_byte_of_what_was_forgotten_is_in_the_directory(on_disk
     for n in range(50):
         on_disk.forget(f"f{n}", scope="keep")
     on_disk.forget("e1", scope="keep")
-    on_disk.update("changed", scope="keep", fact="User likes coffee")
+    on_disk.update("changed", scope="keep", fact="User likes coffee", correct=True)
+    on_disk.forget("forgotten", scope="keep")
     on_disk.purge()
     assert files_with(tmp_path, MARK) == files_with(tmp_path, "xyzzy") == files_with(tmp_path, "marker") == []
     assert {memory.id for memory in on_disk.list("keep").memories} == {"kept", "changed"}

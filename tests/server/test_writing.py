@@ -85,6 +85,22 @@ def test_remember_stores_all_or_nothing(client, memory, fields):
     assert memory.stats() == before
 
 
+def test_a_fact_that_is_known_is_confirmed_and_one_that_differs_is_named_and_replaced(client, memory):
+    def told(**fields):
+        (fact,) = client.post("/api/v0/remember", json=of_alice(**fields)).json()["facts"]
+        return fact
+
+    first = told(facts=[{"fact": "The door code is 4711"}])
+    assert told(facts=[{"fact": "the door code is  4711."}])["duplicate_of"] == first["id"]
+    assert told(facts=[{"fact": "The door code is 4711"}], allow_duplicates=True)["duplicate_of"] is None
+    second = told(facts=[{"fact": "The door code is 4712"}])
+    assert first["id"] in {near["id"] for near in second["near"]}
+    third = told(facts=[{"fact": "The door code is 4713", "replaces": first["id"]}])
+    assert memory.get(first["id"], scope="user/alice").replaced_by == third["id"]
+    unknown = client.post("/api/v0/remember", json=of_alice(facts=[{"fact": "x", "replaces": "nobody"}]))
+    assert error_of(unknown) == (404, "NotFoundError")
+
+
 def test_forget_scope_forgets_what_is_below_unless_told_not_to(client, memory):
     memory.remember_fact(scope="user/alice/work", fact="The project ends in May")
     kept = client.post("/api/v0/forget_scope", json=of_alice(include_child_scopes=False))

@@ -12,8 +12,8 @@ from memory_retrievers.tools.tool import ToolContext
 INVALID_TYPE = "Invalid content_type: film. Must be one of: text, image, code, json, yaml"
 
 
-def items(count):
-    return [{"content": f"note {number}"} for number in range(count)]
+def items(count, *, first=0):
+    return [{"content": f"note {number}"} for number in range(first, first + count)]
 
 
 def contents(call):
@@ -217,9 +217,9 @@ def test_what_the_host_holds_back_is_a_bad_item(clock, on_error, stored):
 def test_at_each_level_a_batch_tells_more(tool):
     minimal = tool("memory_batch_store", items=items(2), response_level="minimal")
     assert list(minimal) == ["success", "stored_count", "stored_ids", "errors"]
-    assert list(tool("memory_batch_store", items=items(2))) == list(minimal)
-    full = tool("memory_batch_store", items=items(2), response_level="full")
-    assert [memory["content"] for memory in full["memory_objects"]] == ["note 0", "note 1"]
+    assert list(tool("memory_batch_store", items=items(2, first=2))) == list(minimal)
+    full = tool("memory_batch_store", items=items(2, first=4), response_level="full")
+    assert [memory["content"] for memory in full["memory_objects"]] == ["note 4", "note 5"]
 
 
 def test_what_a_batch_stores_is_retrieved(small, plain_tool):

@@ -183,7 +183,7 @@ def test_at_each_level_the_answer_has_the_keys_of_the_table(tool):
     full = tool("memory_store", content="z" * 62, response_level="full")
     assert list(full) == [*standard, "memory_object", "associations_details", "duplicate_analysis"]
     assert full["memory_object"]["content"] == "z" * 62
-    assert full["duplicate_analysis"]["duplicate_check_performed"] is False
+    assert full["duplicate_analysis"]["duplicate_check_performed"] is True
 
 
 def test_a_failure_looks_the_same_at_every_level(tool):

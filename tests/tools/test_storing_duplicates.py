@@ -38,9 +38,70 @@ def test_associations_are_left_out_when_they_are_not_wanted(tool, small):
     assert small.manager.associations_of(memory, within="user/alice") == []
 
 
-def test_the_same_twice_is_two_memories_by_default(tool):
-    ids = {tool("memory_store", content="User lives in Lyon")["id"] for _ in range(2)}
-    assert len(ids) == 2
+def test_the_same_twice_is_one_memory_by_default_and_two_in_the_plain_form(tool, plain_tool, small):
+    first = tool("memory_store", content="User lives in Lyon", tags=["home"])
+    again = tool("memory_store", content="user lives in  Lyon.", tags=["city"], metadata={"seen": 2})
+    assert again["memory_id"] == again["duplicate_of"] == first["id"]
+    known = small.get(first["id"], scope="user/alice")
+    assert (known.tags, known.metadata) == (("home", "city"), {"seen": 2})
+    assert known.last_confirmed_at is not None
+    plain = {plain_tool("memory_store", content="User lives in Lyon")["id"] for _ in range(2)}
+    assert len(plain - {first["id"]}) == 2
+
+
+def test_two_are_kept_where_that_is_asked_for_or_something_would_be_lost(tool):
+    first = tool("memory_store", content="User lives in Lyon")["id"]
+    others = (
+        {"allow_duplicates": True},
+        {"category": "identity"},
+        {"agent_id": "bob"},
+        {"memory_tier": "working"},
+        {"ttl_seconds": 60},
+        {"content_type": "code"},
+    )
+    ids = [tool("memory_store", content="User lives in Lyon", **other)["id"] for other in others]
+    assert len({first, *ids}) == 1 + len(others)
+
+
+def test_what_is_added_to_a_known_memory_keeps_its_limits(tool, small):
+    first = tool("memory_store", content="User lives in Lyon", tags=[f"a{n}" for n in range(60)])["id"]
+    refused = tool("memory_store", content="User lives in Lyon", tags=[f"b{n}" for n in range(60)])
+    assert refused["error_type"] == "ValidationError"
+    assert len(small.get(first, scope="user/alice").tags) == 60
+
+
+def test_a_batch_knows_what_it_has_just_stored(tool):
+    items = [{"content": text} for text in ("User lives in Lyon", "User likes tea", "user lives in Lyon.")]
+    answer = tool("memory_batch_store", items=items)
+    assert answer["stored_count"] == 2
+    assert answer["duplicates"] == [{"index": 2, "duplicate_of": answer["stored_ids"][0]}]
+
+
+def test_what_is_near_and_differs_is_named_with_the_way_to_replace_it(tool, plain_tool, small):
+    porto = tool("memory_store", content="User lives in Porto")["id"]
+    assert "near" not in tool("memory_store", content="User likes Porto wine")
+    braga = tool("memory_store", content="User lives in Braga")
+    assert braga["near"] == [{"id": porto, "content": "User lives in Porto"}]
+    assert "replaces" in braga["hint"]
+    assert tool("memory_store", content="User lives in Faro", response_level="minimal")["near"]
+    assert "near" not in plain_tool("memory_store", content="User lives in Evora")
+    # as the hint says
+    again = tool("memory_store", content="User lives in Braga", replaces=porto)
+    assert again["duplicate_of"] == braga["id"]
+    history = small.history(porto, scope="user/alice")
+    assert [(each.fact, each.replaced_by) for each in history] == [
+        ("User lives in Porto", braga["id"]),
+        ("User lives in Braga", None),
+    ]
+
+
+def test_nothing_is_stored_where_what_is_to_be_replaced_cannot_be(tool, small):
+    unknown = tool("memory_store", content="User lives in Braga", replaces="nobody")
+    assert unknown["error_type"] == "NotFoundError"
+    assert small.stats("user/alice").facts == 0
+    batch = tool("memory_batch_store", items=[{"content": "a"}, {"content": "b", "replaces": "nobody"}])
+    assert (batch["success"], batch["stored_count"]) == (False, 0)
+    assert small.stats("user/alice").facts == 0
 
 
 def test_without_duplicates_the_one_that_is_there_is_given_back(tool, plain_tool, small):

@@ -160,7 +160,8 @@ def _numbered(table: str) -> tuple[str, ...]:
     )
 
 
-def _identified(table: str, column: str) -> tuple[str, ...]:
+def numbered_by_the_store(table: str, column: str) -> tuple[str, ...]:
+    """Statements that let a confined role give a row of this table no number of its own."""
     return (
         f"""DO $migration$ BEGIN EXECUTE format(
             'CREATE TRIGGER number_is_drawn BEFORE INSERT ON {table} FOR EACH ROW WHEN (%s)
@@ -179,7 +180,7 @@ def _staying(table: str, column: str) -> str:
 GUARDS: Final[tuple[str, ...]] = (
     *(_function(name) for name in FUNCTIONS),
     *(statement for table in _NUMBERED for statement in _numbered(table)),
-    *(statement for table, column in _IDENTIFIED.items() for statement in _identified(table, column)),
+    *(statement for table, column in _IDENTIFIED.items() for statement in numbered_by_the_store(table, column)),
 )
 """What makes of a database of schema version 1 one in which nobody runs code as the owner."""
 

@@ -40,6 +40,15 @@ _OTHERS: Final = {
     "new_vectors": (("vector", "vector"),),
     "adopted": (("digest", "bytea"),),
 }
+_FACTS: Final = {
+    "memories": (("text_hash", "bigint"),),
+    "fact_versions": (
+        *((column, _TEXT) for column in ("fact", "keywords")),
+        *((column, "vector") for column in ("vector", "new_vector")),
+    ),
+}
+"""What has come with the versions of facts."""
+
 _FIRST: Final = {
     table: (*((column, _TEXT) for column in _TEXTS.get(table, ())), *_OTHERS.get(table, ()))
     for table in {**_TEXTS, **_OTHERS}
@@ -51,7 +60,10 @@ _CONVERSATIONS: Final = {
     "queued_messages": (("conversation", _TEXT), ("vector", "vector")),
     "queues": (("conversation", _TEXT),),
 }
-_COLUMNS: Final = {table: (*columns, *_CONVERSATIONS.get(table, ())) for table, columns in _FIRST.items()}
+_COLUMNS: Final = {
+    table: (*_FIRST.get(table, ()), *_CONVERSATIONS.get(table, ()), *_FACTS.get(table, ()))
+    for table in {**_FIRST, **_FACTS}
+}
 _CATALOGS: Final = ("pg_statistic", "pg_statistic_ext_data")
 
 UNSAMPLED: Final = {table: tuple(column for column, _ in columns) for table, columns in _COLUMNS.items()}
@@ -76,6 +88,9 @@ UNSAMPLE: Final[tuple[str, ...]] = (*_unsampled(_FIRST), _INDEXES)
 
 UNSAMPLE_CONVERSATIONS: Final = _unsampled(_CONVERSATIONS)
 """The same for the columns that conversations got later."""
+
+UNSAMPLE_FACTS: Final = _unsampled(_FACTS)
+"""The same for the former versions of facts."""
 
 _SAMPLED: Final = """
     WITH parts AS (SELECT CAST(? AS regclass) AS relid UNION SELECT relid FROM pg_partition_tree(CAST(? AS regclass)))

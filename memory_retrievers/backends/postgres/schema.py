@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from memory_retrievers.backends.postgres.guards import GUARDS
-from memory_retrievers.backends.postgres.samples import UNSAMPLE, UNSAMPLE_CONVERSATIONS
+from memory_retrievers.backends.postgres.guards import GUARDS, numbered_by_the_store
+from memory_retrievers.backends.postgres.samples import UNSAMPLE, UNSAMPLE_CONVERSATIONS, UNSAMPLE_FACTS
 from memory_retrievers.backends.postgres.triggers import TRIGGERS
 
 PARTITIONS: Final = 8
@@ -170,23 +170,47 @@ _BY_SCOPE: Final = {
         UNIQUE (scope_id, name)""",
 }
 
-TABLES_BY_SCOPE: Final = tuple(_BY_SCOPE)
+# What a fact said before it was changed, and until when: read by history, and by searches of a moment in the past.
+_FACT_VERSIONS: Final = f"""
+    scope_id bigint NOT NULL,
+    id bigint {_ROW},
+    memory bigint NOT NULL,
+    fact {_TEXT} NOT NULL,
+    category {_TEXT} NOT NULL,
+    keywords {_TEXT} NOT NULL,
+    valid_at bigint NOT NULL,
+    invalid_at bigint NOT NULL,
+    vector vector,
+    new_vector vector,
+    PRIMARY KEY (scope_id, id),
+    FOREIGN KEY (scope_id, memory) {_OF_MEMORY}"""
+
+TABLES_BY_SCOPE: Final = (*_BY_SCOPE, "fact_versions")
 """The tables that hold what scopes hold."""
 
 OTHER_TABLES: Final = ("scopes", "notes", "adopted", "unwritten", "outbox")
 """The others that take up more than a row."""
 
 
-def _partitioned() -> tuple[str, ...]:
-    made: list[str] = []
-    for table, columns in _BY_SCOPE.items():
-        made.append(f"CREATE TABLE {table} ({columns}) PARTITION BY HASH (scope_id)")
-        made += [
+def _partitioned(table: str, columns: str) -> tuple[str, ...]:
+    return (
+        f"CREATE TABLE {table} ({columns}) PARTITION BY HASH (scope_id)",
+        *(
             f"CREATE TABLE {table}_{number} PARTITION OF {table} "
             f"FOR VALUES WITH (MODULUS {PARTITIONS}, REMAINDER {number})"
             for number in range(PARTITIONS)
-        ]
-    return tuple(made)
+        ),
+    )
+
+
+def _confined(table: str) -> tuple[str, ...]:
+    """A role that does not own the tables sees what its session is confined to; whoever owns them is not bound."""
+    return (
+        f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
+        f"CREATE POLICY within ON {table} USING (scope_id IN (SELECT scopes.id FROM scopes))",
+        # which holds for the table alone: its partitions, asked by their own names, show nothing
+        *(f"ALTER TABLE {table}_{number} ENABLE ROW LEVEL SECURITY" for number in range(PARTITIONS)),
+    )
 
 
 _TABLES: Final = (
@@ -207,7 +231,7 @@ _TABLES: Final = (
     f"CREATE TABLE adopted (id {_TEXT} PRIMARY KEY, memory bigint NOT NULL UNIQUE, digest bytea NOT NULL)",
     # What that collection has still to be told, where changes are written through: a memory, or an id that is gone.
     f"CREATE TABLE unwritten (id bigint {_ROW} PRIMARY KEY, memory bigint, gone {_TEXT})",
-    *_partitioned(),
+    *(statement for table, columns in _BY_SCOPE.items() for statement in _partitioned(table, columns)),
 )
 
 _INDEXES: Final = (
@@ -235,22 +259,12 @@ _INDEXES: Final = (
     "CREATE INDEX audit_by_age ON audit (at)",
 )
 
-# Whoever owns the tables is not bound by these; a role that does not sees what its session is confined to.
 _POLICIES: Final = (
     "ALTER TABLE scopes ENABLE ROW LEVEL SECURITY",
     """CREATE POLICY within ON scopes USING (
         scope = current_setting('memory_retrievers.within', TRUE)
         OR starts_with(scope, current_setting('memory_retrievers.within', TRUE) || '/'))""",
-    *(
-        statement
-        for table in TABLES_BY_SCOPE
-        for statement in (
-            f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
-            f"CREATE POLICY within ON {table} USING (scope_id IN (SELECT scopes.id FROM scopes))",
-            # which holds for the table alone: its partitions, asked by their own names, show nothing
-            *(f"ALTER TABLE {table}_{number} ENABLE ROW LEVEL SECURITY" for number in range(PARTITIONS)),
-        )
-    ),
+    *(statement for table in _BY_SCOPE for statement in _confined(table)),
     # Of these, which know no scope, it sees nothing.
     *(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY" for table in ("adopted", "unwritten", "outbox", "projection")),
 )
@@ -274,9 +288,23 @@ _KEYED_CONVERSATIONS: Final = (
     *UNSAMPLE_CONVERSATIONS,
 )
 
+_FACTS: Final = (
+    # A number that equal facts have in common; those of older stores get theirs when it is first asked for.
+    "ALTER TABLE memories ADD COLUMN text_hash bigint",
+    "ALTER TABLE memories ADD COLUMN last_confirmed_at bigint",
+    "CREATE INDEX facts_by_text ON memories (scope_id, text_hash) WHERE kind = 'semantic'",
+    *_partitioned("fact_versions", _FACT_VERSIONS),
+    "CREATE INDEX fact_versions_by_memory ON fact_versions (memory, valid_at)",
+    "CREATE INDEX fact_versions_by_id ON fact_versions (id)",
+    *_confined("fact_versions"),
+    *numbered_by_the_store("fact_versions", "id"),
+    *UNSAMPLE_FACTS,
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (*_TABLES, *_INDEXES, *TRIGGERS, *_POLICIES),
     (*GUARDS, *UNSAMPLE),
     _KEYED_CONVERSATIONS,
+    _FACTS,
 )
 """Schema version n is what the first n migrations make; the database keeps it in the table ``schema_version``."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from memory_retrievers.backends.sql import characters, management, removal
+from memory_retrievers.backends.sql import characters, facts, management, removal
 from memory_retrievers.backends.sql.connection import Connection, one
 from memory_retrievers.backends.sql.rows import COLUMNS, UNREADABLE, decode, readable
 from memory_retrievers.errors import BackendError
@@ -35,6 +35,7 @@ _SCOPES: Final = """
 """
 _COUNTED: Final = {
     "memories": f"count(*) FROM memories WHERE scope_id IN ({_SCOPES})",
+    "versions": f"count(*) {facts.VERSIONS_OF_SCOPES.format(scopes=_SCOPES)}",
     "pending_reviews": f"count(*) FROM pending_reviews WHERE scope_id IN ({_SCOPES})",
     "queues": f"""count(*) FROM (SELECT DISTINCT scope_id, conversation FROM queued_messages
         WHERE scope_id IN ({_SCOPES})) AS queued""",
@@ -73,6 +74,7 @@ def read_contents(connection: Connection, scope: str | None) -> Contents:
         notes=dict(connection.execute("SELECT name, value FROM notes").fetchall()),
         counts={name: int(one(connection, f"SELECT {counted}", asked)) for name, counted in _COUNTED.items()},
         memories=_memories(connection, asked),
+        versions=facts.read_all_versions(connection, _SCOPES, asked),
         pending_reviews=_reviews(connection, asked),
         queues=_queues(connection, asked),
         associations=management.read_all_associations(connection, _SCOPES, asked),

@@ -163,25 +163,6 @@ class StoredRecords:
             ).fetchall()
         return [memory for memory in map(memory_of, rows) if isinstance(memory, EpisodicMemory)]
 
-    def versions(self, *, scope: str, id: str) -> list[SemanticMemory]:
-        """List a fact with those it has replaced and those that have replaced it, oldest first."""
-        with self.database.read() as connection:
-            rows = connection.execute(
-                f"""WITH RECURSIVE before (id) AS (
-                    SELECT m.id FROM memories m WHERE {_OF_SCOPE} AND m.id = :id
-                    UNION SELECT m.id FROM memories m JOIN before b ON m.replaced_by = b.id WHERE {_OF_SCOPE}
-                ), after (id) AS (
-                    SELECT id FROM before
-                    UNION SELECT m.replaced_by FROM memories m JOIN after a ON m.id = a.id
-                    WHERE {_OF_SCOPE} AND m.replaced_by IS NOT NULL
-                )
-                {memory_query(connection.dialect)} WHERE {_OF_SCOPE} AND m.kind = 'semantic'
-                AND m.id IN (SELECT id FROM after)
-                ORDER BY m.valid_at, m.created_at, m.id""",
-                {"scope": scope, "id": id},
-            ).fetchall()
-        return [memory for memory in map(memory_of, rows) if isinstance(memory, SemanticMemory)]
-
     def page(
         self,
         scope: str,

@@ -28,6 +28,7 @@ from memory_retrievers.models import (
 from memory_retrievers.models.fields import microseconds, moment
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.scenes import EventType, SceneDetails
+from memory_retrievers.text.duplicates import text_hash
 
 UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 """What reading a damaged row ends in."""
@@ -125,6 +126,7 @@ _SEMANTIC: Final[dict[str, _Decode | None]] = {
     "keywords": _decode_texts,
     "source_episodic_ids": _decode_texts,
     "replaced_by": None,
+    "last_confirmed_at": moment,
 }
 _ENCODERS: Final[dict[_Decode | None, Callable[[Any], Any]]] = {
     moment: encode_time,
@@ -169,6 +171,8 @@ def encode(memory: AnyMemory) -> dict[str, object]:
     for name, decode_field in fields.items():
         value = getattr(memory, name)
         values[name] = _ENCODERS[decode_field](value) if decode_field in _ENCODERS else value
+    if isinstance(memory, SemanticMemory):
+        values["text_hash"] = text_hash(memory.fact, memory.content_type)
     return values
 
 
@@ -180,7 +184,7 @@ def decode(row: tuple[Any, ...]) -> AnyMemory:
         values.update(scope=scope, summary=content, messages=decode_messages(messages), is_open=False)
         return EpisodicMemory.trusted(values)
     values = _SEMANTIC_PLAN.decoded(row)
-    values.update(scope=scope, fact=content)
+    values.update(scope=scope, fact=content, duplicate_of=None, near=())
     return SemanticMemory.trusted(values)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from memory_retrievers.backends.sql import facts
 from memory_retrievers.backends.sql.connection import Connection, Database, one
 from memory_retrievers.backends.sql.memories import PUT_NOTE
 from memory_retrievers.models.selection import ProjectedPassage
@@ -264,6 +265,7 @@ class SQLNewVectors:
         """Discard gathered vectors and start gathering under this label."""
         with self._database.write() as connection:
             connection.execute("DELETE FROM new_vectors")
+            facts.start_new_vectors(connection)
             connection.execute(PUT_NOTE, (_NOTE, label))
 
     def missing(self, *, after: int = 0, limit: int) -> list[UnembeddedPassage]:
@@ -305,5 +307,6 @@ class SQLNewVectors:
                 WHERE new_vectors.passage = passage_contents.passage"""
             )
             connection.execute("DELETE FROM new_vectors")
+            facts.take_over_new_vectors(connection)
             connection.execute("DELETE FROM notes WHERE name = ?", (_NOTE,))
             connection.execute("UPDATE scopes SET version = version + 1")

@@ -15,8 +15,9 @@ from memory_retrievers.backends.sql.connection import Connection, Database, Dial
 from memory_retrievers.backends.sql.contents import RawMemory, RawPassage, all_rows, read_page
 from memory_retrievers.backends.sql.rows import UNREADABLE, decode
 from memory_retrievers.errors import BackendError
-from memory_retrievers.models import AnyMemory, Kind
+from memory_retrievers.models import AnyMemory, Category, Kind
 from memory_retrievers.models.contents import Problems, VerificationReport
+from memory_retrievers.models.fields import moment
 from memory_retrievers.models.selection import MAX_LENGTH_ERROR, Passage
 from memory_retrievers.text import analyze
 from memory_retrievers.text.passages import passage_text, passage_texts, turn_place
@@ -134,6 +135,7 @@ def verify(database: Database) -> VerificationReport:
                 for memory in read_page(connection, page):
                     memories, passages = memories + 1, passages + len(memory.passages)
                     problems.add(_memory_problems(memory, dimension, connection.dialect))
+            problems.add(_version_problems(connection, dimension))
             problems.add(characters.problems(connection))
     except BackendError as error:
         problems.add([f"{error}; what comes behind could not be looked at"])
@@ -164,6 +166,27 @@ def _memory_problems(raw: RawMemory, dimension: int | None, dialect: Dialect) ->
         else:
             yield from (f"{whose} {problem}" for problem in _text_problems(passage, memory))
         yield from (f"{whose} has a vector that {problem}" for problem in _vector_problems(passage, dimension, dialect))
+
+
+def _version_problems(connection: Connection, dimension: int | None) -> Iterator[str]:
+    rows = connection.execute(
+        """SELECT s.scope, m.id, m.kind, v.fact, v.category, v.keywords, v.valid_at, v.invalid_at, v.vector
+        FROM fact_versions v JOIN memories m ON m.row = v.memory JOIN scopes s ON s.id = m.scope_id ORDER BY v.id"""
+    )
+    for scope, its_id, kind, fact, category, keywords, valid_at, invalid_at, vector in rows:
+        name = f"a former version of memory {its_id!r} in scope {scope!r}"
+        if kind != Kind.SEMANTIC:
+            yield f"{name}, which is no fact"
+        try:
+            is_whole = bool(fact.strip()) and isinstance(json.loads(keywords), list) and Category(category)
+            if not is_whole or moment(valid_at) > moment(invalid_at):
+                yield f"{name} says nothing, or held until before it began"
+        except UNREADABLE as error:
+            yield f"{name} cannot be read: {type(error).__name__}: {error}"
+        passage = RawPassage(kind, None, False, fact, vector)
+        yield from (
+            f"{name} has a vector that {each}" for each in _vector_problems(passage, dimension, connection.dialect)
+        )
 
 
 def _text_problems(passage: RawPassage, memory: AnyMemory) -> Iterator[str]:

@@ -303,6 +303,26 @@ _KEYED_CONVERSATIONS: Final = (
     "ALTER TABLE memories ADD COLUMN summary_by TEXT NOT NULL DEFAULT 'caller'",
 )
 
+_FACTS: Final = (
+    # A number that equal facts have in common; those of older stores get theirs when it is first asked for.
+    "ALTER TABLE memories ADD COLUMN text_hash INTEGER",
+    "ALTER TABLE memories ADD COLUMN last_confirmed_at INTEGER",
+    "CREATE INDEX facts_by_text ON memories (scope_id, text_hash) WHERE kind = 'semantic'",
+    # What a fact said before it was changed, and until when: read by history, and by searches of a moment in the past.
+    """CREATE TABLE fact_versions (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        memory INTEGER NOT NULL REFERENCES memories (row) ON DELETE CASCADE,
+        fact TEXT NOT NULL,
+        category TEXT NOT NULL,
+        keywords TEXT NOT NULL,
+        valid_at INTEGER NOT NULL,
+        invalid_at INTEGER NOT NULL,
+        vector BLOB,
+        new_vector BLOB
+    )""",
+    "CREATE INDEX fact_versions_by_memory ON fact_versions (memory, valid_at)",
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST,
     _PROJECTION,
@@ -312,6 +332,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _SCENES,
     _TURNS,
     _KEYED_CONVERSATIONS,
+    _FACTS,
 )
 """Schema version n is what the first n migrations make; the file keeps it in ``PRAGMA user_version``."""
 

@@ -14,7 +14,7 @@ from memory_retrievers.models.fields import storable
 from memory_retrievers.models.management import Association, AuditEntry, MemoryFilter
 from memory_retrievers.retrieval.request import check_length
 from memory_retrievers.settings import QUERY_CHARACTERS, IngestionSettings, ToolSettings
-from memory_retrievers.storage.store import MemoryStore, affected_scopes
+from memory_retrievers.storage.store import MemoryStore, Revision, affected_scopes
 from memory_retrievers.tools.manager.importance import Importance
 from memory_retrievers.tools.manager.search import search
 from memory_retrievers.tools.manager.values import Change, FoundMemory, SearchRequest
@@ -276,9 +276,24 @@ class MemoryManager:
         return [memory for memory, _ in self.add_with_vectors(drafts, replace=replace)]
 
     def add_with_vectors(
-        self, drafts: Sequence[SemanticDraft], *, replace: bool = False
+        self,
+        drafts: Sequence[SemanticDraft],
+        *,
+        replace: bool = False,
+        allow_duplicates: bool = True,
+        replacing: Sequence[str | None] = (),
+        then: Callable[[list[tuple[SemanticMemory, Vector | None]]], None] = lambda _: None,
     ) -> list[tuple[SemanticMemory, Vector | None]]:
-        """As :meth:`add`, with the unit vector of each, shape (d,); None for a memory that is not searched."""
+        """As :meth:`add`, with the unit vector of each, shape (d,); None for a memory that is not searched.
+
+        Args:
+            drafts: What to store.
+            replace: As for :meth:`add`.
+            allow_duplicates: Store a fact also if it is known; otherwise the known one is confirmed, and a single new
+                one says what it may contradict.
+            replacing: For each draft the id of a fact that it holds instead of, or None; may be shorter.
+            then: Called with the result inside the transaction, and again if that was undone.
+        """
         timed = [self._timed(draft) for draft in drafts]
         added: list[tuple[SemanticMemory, Vector | None]] = []
 
@@ -288,10 +303,24 @@ class MemoryManager:
             vectors = [its_passages[0].vector if its_passages else None for its_passages in passages]
             stored = zip(memories, vectors, strict=True)
             added[:] = [(memory, vector) for memory, vector in stored if isinstance(memory, SemanticMemory)]
+            then(added)
 
         with self._writing() as store:
-            store.put(timed, replace=replace, together=all_admitted)
-        return added
+            told = store.put(
+                timed,
+                replace=replace,
+                allow_duplicates=allow_duplicates,
+                replacing=replacing,
+                near=None if allow_duplicates else self.ingestion,
+                together=all_admitted,
+            )
+        facts = (fact for fact in told if isinstance(fact, SemanticMemory))
+        return [(fact, vector) for fact, (_, vector) in zip(facts, added, strict=True)]
+
+    def confirm(self, fact: SemanticMemory, draft: SemanticDraft) -> SemanticMemory | None:
+        """Let a known fact have been told again by a draft, and give it; None if it no longer holds."""
+        with self._writing() as store:
+            return store.confirm(fact.key, draft)
 
     def _timed(self, draft: SemanticDraft) -> SemanticDraft:
         """A short-term memory without a time of its own gets one, where the settings say so."""
@@ -308,7 +337,8 @@ class MemoryManager:
     def update_many(self, changes: Sequence[Change]) -> list[AnyMemory]:
         """Change memories in one transaction: all of them or none; new texts are embedded in batches.
 
-        A new text is found from then on, the old one no longer. ``updated_at`` moves unless nothing is different.
+        A new text is found from then on, the old one no longer but by searches of the past, unless the change only
+        corrects it. ``updated_at`` moves unless nothing is different.
 
         Raises:
             NotFoundError: A memory is gone.
@@ -316,7 +346,7 @@ class MemoryManager:
             EmbeddingError: The embedder failed.
         """
         with self._writing() as store:
-            return store.update_many([(change.memory.key, change.revised) for change in changes])
+            return store.update_many([Revision(each.memory.key, each.revised, each.correct) for each in changes])
 
     def delete(self, memories: Sequence[AnyMemory]) -> None:
         """Remove memories for good, with every trace of them, in one transaction; one that is gone is left out."""

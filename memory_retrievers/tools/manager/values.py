@@ -107,6 +107,7 @@ class Change:
         metadata: Keys that are added to what it has, or written over.
         tier: Its new tier; what becomes long_term no longer expires.
         category: A fact's new category.
+        correct: The new text mends a slip: what the fact said before is not kept.
     """
 
     memory: AnyMemory
@@ -116,6 +117,7 @@ class Change:
     metadata: Mapping[str, JsonValue] | None = None
     tier: Tier | None = None
     category: Category | None = None
+    correct: bool = False
 
     def revised(self, memory: AnyMemory) -> Mapping[str, object]:
         """The fields that the memory, whatever it is by then, is to have.

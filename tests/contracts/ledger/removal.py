@@ -74,11 +74,11 @@ class RemovalContract:
         ledger.invalidate(scope=SCOPE, id="f2", at=NOW, replaced_by="f3")
         ledger.invalidate(scope="user/10", id="f1", at=NOW, replaced_by="f2")
         ledger.remove(scope=SCOPE, id="f2")
-        assert [version.id for version in ledger.versions(scope=SCOPE, id="f1")] == ["f1", "f3"]
+        assert [version.id for version in ledger.facts.history(scope=SCOPE, id="f1")] == ["f1", "f3"]
         ledger.remove(scope=SCOPE, id="f3")
-        (alone,) = ledger.versions(scope=SCOPE, id="f1")
+        (alone,) = ledger.facts.history(scope=SCOPE, id="f1")
         assert alone.replaced_by is None
-        assert [each.replaced_by for each in ledger.versions(scope="user/10", id="f1")] == ["f2"]
+        assert [each.replaced_by for each in ledger.facts.history(scope="user/10", id="f1")] == ["f2"]
 
     @pytest.mark.parametrize("change", ["remove", "reword", "move"])
     def test_a_queue_no_longer_tells_of_an_episode_that_no_longer_says_so(self, ledger: SQLLedger, change: str) -> None:

@@ -81,6 +81,18 @@ def test_only_a_retrieval_that_is_to_be_recorded_is_filed_for_review(memory, rem
     assert [review.query for review in memory.pending_reviews(ALICE)] == ["Lyon"]
 
 
+def test_what_is_told_twice_is_known_and_what_differs_is_named_there_too(memory, remote):
+    first = remote.remember_fact(scope="user/alice", fact="The door code is 4711")
+    again = remote.remember_fact(scope="user/alice", fact="the door code is  4711.")
+    assert (again.id, again.duplicate_of) == (first.id, first.id)
+    second = remote.remember_fact(scope="user/alice", fact="The door code is 4712")
+    assert first.id in {near.id for near in second.near}
+    third = remote.remember_fact(scope="user/alice", fact="The door code is 4713", replaces=first.id)
+    assert memory.get(first.id, scope="user/alice").replaced_by == third.id
+    with pytest.raises(NotFoundError):
+        remote.remember_fact(scope="user/alice", fact="The door code is 4714", replaces="nobody")
+
+
 def test_what_is_remembered_comes_back_as_it_is_stored(memory, remote):
     fact = remote.remember_fact(scope="c1", fact="Il pleut à Lyon ☔", category="note", metadata={"a": [1, None]})
     episode = remote.remember_episode(

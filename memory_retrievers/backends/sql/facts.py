@@ -1,0 +1,326 @@
+"""Facts by what they say: those that are known already, and what each said before it was changed.
+
+Former versions have a table of their own. Searches of a moment in the past read it, as do histories and exports; no
+index knows of it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from memory_retrievers.backends.sql import selection as where
+from memory_retrievers.backends.sql.connection import Connection, Database, one
+from memory_retrievers.backends.sql.memories import memory_query
+from memory_retrievers.backends.sql.rows import encode_json, encode_time, memory_of, readable
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.models import AnyMemory, Category, Kind, SemanticDraft, SemanticMemory
+from memory_retrievers.models.contents import FactVersion
+from memory_retrievers.models.fields import moment
+from memory_retrievers.models.selection import Selection
+from memory_retrievers.models.storage import UnembeddedVersion
+from memory_retrievers.text.duplicates import text_hash
+
+if TYPE_CHECKING:
+    from memory_retrievers.models.selection import Vectors
+
+PAGE: Final = 2_048
+"""Versions that are read at a time."""
+
+_OF_SCOPE: Final = "m.scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
+_FIELDS: Final = "v.fact, v.category, v.keywords, v.valid_at, v.invalid_at"
+_WITHOUT_HASH: Final = """SELECT row, content, content_type FROM memories
+    WHERE scope_id = ? AND kind = 'semantic' AND text_hash IS NULL LIMIT ?"""
+_CHAIN: Final = f"""
+    WITH RECURSIVE before (id) AS (
+        SELECT m.id FROM memories m WHERE {_OF_SCOPE} AND m.id = :id
+        UNION SELECT m.id FROM memories m JOIN before b ON m.replaced_by = b.id WHERE {_OF_SCOPE}
+    ), after (id) AS (
+        SELECT id FROM before
+        UNION SELECT m.replaced_by FROM memories m JOIN after a ON m.id = a.id
+        WHERE {_OF_SCOPE} AND m.replaced_by IS NOT NULL
+    )
+"""
+
+
+class PastPassages(NamedTuple):
+    """The texts of n former versions, as they were searched.
+
+    Attributes:
+        memories: Rows of their memories, ascending; each is there once.
+        texts: What words are counted of.
+        matrix: Unit vectors, shape (n, d).
+    """
+
+    memories: list[int]
+    texts: list[str]
+    matrix: Vectors
+
+
+class SQLFacts:
+    """The part of the ledger that knows facts by their texts, and the former versions of each.
+
+    Args:
+        database: Where they are.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def alike(self, scope: str, hashes: Collection[int], *, now: datetime) -> list[SemanticMemory]:
+        """List the scope's facts that hold and have one of these hashes, oldest first; in a write transaction.
+
+        Args:
+            scope: The scope.
+            hashes: Numbers of texts, as ``text_hash`` gives them.
+            now: Leave out facts that expired by this time.
+        """
+        with self._database.write(scope) as connection:
+            scope_id = one(connection, "SELECT id FROM scopes WHERE scope = ?", (scope,))
+            if scope_id is None:
+                return []
+            _fill_hashes(connection, scope_id)
+            dialect = connection.dialect
+            rows = connection.execute(
+                f"""{memory_query(dialect)} WHERE m.scope_id = :scope_id AND m.kind = 'semantic'
+                AND {dialect.among("m.text_hash", ":hashes")} AND m.invalid_at IS NULL AND {where.NOT_EXPIRED}
+                ORDER BY m.created_at, m.id""",
+                {"scope_id": scope_id, "hashes": dialect.listed(sorted(hashes)), "now": encode_time(now)},
+            ).fetchall()
+        return [fact for fact in map(memory_of, rows) if isinstance(fact, SemanticMemory)]
+
+    def keep_version(self, *, scope: str, id: str, until: datetime) -> None:
+        """Keep what a fact says now, with its vector, as a former version that held until a moment.
+
+        Args:
+            scope: Scope of the fact.
+            id: Its id.
+            until: From when on it says something else.
+        """
+        with self._database.write(scope) as connection:
+            scope_id = "scope_id, " if connection.dialect.keyed_by_scope else ""
+            connection.execute(
+                f"""INSERT INTO fact_versions
+                ({scope_id}memory, fact, category, keywords, valid_at, invalid_at, vector)
+                SELECT {scope_id and "m.scope_id, "}m.row, m.content, m.category, m.keywords, m.valid_at,
+                CAST(:until AS BIGINT), (SELECT c.vector FROM passages p JOIN passage_contents c ON c.passage = p.id
+                    WHERE p.memory = m.row AND p.part = 'semantic')
+                FROM memories m WHERE {_OF_SCOPE} AND m.id = :id AND m.kind = 'semantic'""",
+                {"scope": scope, "id": id, "until": encode_time(until)},
+            )
+
+    def history(self, *, scope: str, id: str) -> list[SemanticMemory]:
+        """List what a fact says and has said, and those it has replaced and that have replaced it, as they held."""
+        asked = {"scope": scope, "id": id}
+        with self._database.read(snapshot=True) as connection:
+            rows = connection.execute(
+                f"""{_CHAIN} {memory_query(connection.dialect)} WHERE {_OF_SCOPE} AND m.kind = 'semantic'
+                AND m.id IN (SELECT id FROM after)""",
+                asked,
+            ).fetchall()
+            former = connection.execute(
+                f"""{_CHAIN} SELECT m.id, {_FIELDS} FROM memories m JOIN fact_versions v ON v.memory = m.row
+                {connection.dialect.beside("v", "m")} WHERE {_OF_SCOPE} AND m.id IN (SELECT id FROM after)""",
+                asked,
+            ).fetchall()
+        facts = {fact.id: fact for fact in map(memory_of, rows) if isinstance(fact, SemanticMemory)}
+        versions = [_version_of(facts[its_id], fields) for its_id, *fields in former if its_id in facts]
+        return sorted((*facts.values(), *versions), key=_validity)
+
+    def then(self, memories: Mapping[int, AnyMemory], *, as_of: datetime) -> dict[int, AnyMemory]:
+        """Give memories, by row, as they were at a moment: a fact that was changed since says what it said then."""
+        later = [row for row, fact in memories.items() if isinstance(fact, SemanticMemory) and fact.valid_at > as_of]
+        if not later:
+            return dict(memories)
+        with self._database.read() as connection:
+            dialect = connection.dialect
+            found = connection.execute(
+                f"""SELECT v.memory, {_FIELDS} FROM fact_versions v
+                WHERE {dialect.among("v.memory", ":rows")} AND v.valid_at <= :as_of AND v.invalid_at > :as_of""",
+                {"rows": dialect.listed(later), "as_of": encode_time(as_of)},
+            ).fetchall()
+        then = dict(memories)
+        for row, *fields in found:
+            fact = memories[row]
+            assert isinstance(fact, SemanticMemory)  # noqa: S101 - asked for
+            then[row] = _version_of(fact, fields)
+        return then
+
+    def then_of(self, memory: AnyMemory, *, as_of: datetime) -> AnyMemory:
+        """Give one memory as it was at a moment, or as it is if it said nothing then."""
+        versions = self.history(scope=memory.scope, id=memory.id) if isinstance(memory, SemanticMemory) else []
+        held = (each for each in versions if each.id == memory.id and _held(each, as_of))
+        return next(held, memory)
+
+    def searched_then(self, selection: Selection) -> Iterator[PastPassages]:
+        """Yield the former versions of facts that a selection lets through and that held at its moment, in pages."""
+        if selection.as_of is None or selection.kind is not Kind.SEMANTIC:
+            return
+        last = -1
+        while page := self._page_then(selection, after=last):
+            yield PastPassages(
+                memories=[row for row, *_ in page],
+                texts=[_draft(fact, category, keywords).search_text for _, fact, category, keywords, _ in page],
+                matrix=self._stacked([vector for *_, vector in page]),
+            )
+            last = page[-1][0]
+
+    def _page_then(self, selection: Selection, *, after: int) -> list[Any]:
+        with self._database.read() as connection:
+            dialect = connection.dialect
+            conditions = [
+                where.in_scope(selection),
+                where.NOT_EXPIRED,
+                *(each.replace("m.category", "v.category") for each in where.narrowing(dialect, selection)),
+            ]
+            return connection.execute(
+                f"""SELECT m.row, v.fact, v.category, v.keywords, v.vector
+                FROM memories m JOIN fact_versions v ON v.memory = m.row {dialect.beside("v", "m")}
+                WHERE {" AND ".join(conditions)} AND v.vector IS NOT NULL
+                AND v.valid_at <= :as_of AND v.invalid_at > :as_of AND m.row > :after ORDER BY m.row LIMIT :page""",
+                {**where.parameters(dialect, selection), "after": after, "page": PAGE},
+            ).fetchall()
+
+    def _stacked(self, vectors: Sequence[Any]) -> Vectors:
+        with self._database.read() as connection:
+            return connection.dialect.stacked(vectors)
+
+    def restore(self, versions: Sequence[FactVersion]) -> None:
+        """Store former versions of facts that are there, as they are.
+
+        Raises:
+            ValidationError: A fact is not there; nothing was stored.
+        """
+        with self._database.write(*{version.scope for version in versions}) as connection:
+            dialect = connection.dialect
+            for version in versions:
+                place = connection.execute(
+                    f"SELECT m.scope_id, m.row FROM memories m WHERE {_OF_SCOPE} AND m.id = :id AND kind = 'semantic'",
+                    {"scope": version.scope, "id": version.id},
+                ).fetchone()
+                if place is None:
+                    raise ValidationError("this is a version of a fact that no line before has told of")
+                values: dict[str, object] = {
+                    "memory": place[1],
+                    "fact": version.fact,
+                    "category": str(version.category),
+                    "keywords": encode_json(version.keywords),
+                    "valid_at": encode_time(version.valid_at),
+                    "invalid_at": encode_time(version.invalid_at),
+                    "vector": None if version.vector is None else dialect.vector(version.vector),
+                }
+                if dialect.keyed_by_scope:
+                    values = {"scope_id": place[0], **values}
+                marks = ", ".join(dialect.vector_value if name == "vector" else "?" for name in values)
+                connection.execute(
+                    f"INSERT INTO fact_versions ({', '.join(values)}) VALUES ({marks})", tuple(values.values())
+                )
+
+    def without_new_vector(self, *, limit: int) -> list[UnembeddedVersion]:
+        """List versions whose vector has not been made anew yet."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                """SELECT id, fact, category, keywords FROM fact_versions
+                WHERE vector IS NOT NULL AND new_vector IS NULL ORDER BY id LIMIT ?""",
+                (limit,),
+            ).fetchall()
+        return [UnembeddedVersion(id=its_id, text=_draft(*fields).embedding_text) for its_id, *fields in rows]
+
+    def keep_new_vectors(self, ids: Sequence[int], vectors: Vectors) -> None:
+        """Keep new vectors beside those that are read, for the versions that still exist.
+
+        Args:
+            ids: Ids of n versions.
+            vectors: Their unit vectors, shape (n, d).
+        """
+        with self._database.write() as connection:
+            dialect = connection.dialect
+            connection.executemany(
+                f"UPDATE fact_versions SET new_vector = {dialect.vector_value} WHERE id = ?",
+                [(dialect.vector(vector), its_id) for its_id, vector in zip(ids, vectors, strict=True)],
+            )
+
+
+def _fill_hashes(connection: Connection, scope_id: int) -> None:
+    """Give the facts of a scope that an older version has stored their hashes, once."""
+    while rows := connection.execute(_WITHOUT_HASH, (scope_id, PAGE)).fetchall():
+        hashes = [(text_hash(content, content_type), row) for row, content, content_type in rows]
+        connection.executemany("UPDATE memories SET text_hash = ? WHERE row = ?", hashes)
+
+
+def _draft(fact: str, category: str, keywords: str) -> SemanticDraft:
+    """What a version says, in the form in which facts are embedded and searched."""
+    with readable("a former version of a fact"):
+        return SemanticDraft.trusted(
+            {"fact": fact, "category": Category(category), "keywords": tuple(json.loads(keywords))}
+        )
+
+
+def _version_of(memory: SemanticMemory, row: Sequence[Any]) -> SemanticMemory:
+    """What a fact said in a former version, by a row of ``_FIELDS``; all but words and times is the fact's own."""
+    fact, category, keywords, valid_at, invalid_at = row
+    draft = _draft(fact, category, keywords)
+    fields = {
+        "fact": draft.fact,
+        "category": draft.category,
+        "keywords": draft.keywords,
+        "valid_at": moment(valid_at),
+        "invalid_at": moment(invalid_at),
+        "replaced_by": memory.id,
+        "last_confirmed_at": None,
+    }
+    return SemanticMemory.trusted({**dict(memory), **fields})
+
+
+def _held(fact: SemanticMemory, as_of: datetime) -> bool:
+    return fact.valid_at <= as_of and (fact.invalid_at is None or fact.invalid_at > as_of)
+
+
+def _validity(fact: SemanticMemory) -> tuple[datetime, float, datetime, str]:
+    until = math.inf if fact.invalid_at is None else fact.invalid_at.timestamp()
+    return fact.valid_at, until, fact.created_at, fact.id
+
+
+def start_new_vectors(connection: Connection) -> None:
+    """Drop the new vectors of versions that are kept."""
+    connection.execute("UPDATE fact_versions SET new_vector = NULL WHERE new_vector IS NOT NULL")
+
+
+def take_over_new_vectors(connection: Connection) -> None:
+    """Let the new vectors of versions take the place of the old ones."""
+    connection.execute("UPDATE fact_versions SET vector = new_vector, new_vector = NULL WHERE new_vector IS NOT NULL")
+
+
+VERSIONS_OF_SCOPES: Final = """
+    FROM fact_versions v JOIN memories m ON m.row = v.memory JOIN scopes s ON s.id = m.scope_id
+    WHERE m.scope_id IN ({scopes})"""
+
+
+def read_all_versions(connection: Connection, scopes: str, asked: dict[str, str | None]) -> Iterator[FactVersion]:
+    """Read the former versions of the facts of several scopes, by scope, id and time.
+
+    Args:
+        connection: The connection to read from.
+        scopes: Query of their row ids.
+        asked: Its parameters.
+    """
+    rows = connection.execute(
+        f"""SELECT s.scope, m.id, {_FIELDS}, v.vector {VERSIONS_OF_SCOPES.format(scopes=scopes)}
+        ORDER BY s.scope, m.id, v.valid_at, v.id""",
+        asked,
+    )
+    for scope, its_id, fact, category, keywords, valid_at, invalid_at, vector in rows:
+        with readable(f"a former version of memory {its_id!r} in scope {scope!r}"):
+            yield FactVersion(
+                scope=scope,
+                id=its_id,
+                fact=fact,
+                category=Category(category),
+                keywords=tuple(json.loads(keywords)),
+                valid_at=moment(valid_at),
+                invalid_at=moment(invalid_at),
+                vector=None if vector is None else connection.dialect.stacked([vector])[0],
+            )

@@ -1,0 +1,118 @@
+"""What becomes of a draft that is told: a new memory or a known fact, and the end of the fact that it replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from memory_retrievers.errors import NotFoundError, ValidationError
+from memory_retrievers.models import AnyMemory, Draft, MemoryKey, SemanticDraft, SemanticMemory
+from memory_retrievers.storage.known import KnownFacts, confirmed
+
+if TYPE_CHECKING:
+    from memory_retrievers.backends.sql.ledger import SQLLedger
+    from memory_retrievers.models.selection import NewPassage
+
+
+class Telling(NamedTuple):
+    """A draft on its way into the store.
+
+    Attributes:
+        draft: What was told.
+        memory: The memory that it becomes if it is new.
+        replaces: The id of a fact that it holds instead of.
+    """
+
+    draft: Draft
+    memory: AnyMemory
+    replaces: str | None = None
+
+
+def settle(
+    tellings: Sequence[Telling],
+    passages: Sequence[Sequence[NewPassage]],
+    *,
+    ledger: SQLLedger,
+    add: Callable[[Sequence[AnyMemory], Sequence[Sequence[NewPassage]]], object],
+    allow_duplicates: bool,
+    now: datetime,
+) -> list[AnyMemory]:
+    """Store what is new and confirm what is known, inside a transaction.
+
+    Args:
+        tellings: What is told.
+        passages: The passages of each.
+        ledger: Where facts are.
+        add: Stores memories, each with its passages.
+        allow_duplicates: Everything is new; otherwise only facts are with an id of the caller's.
+        now: The moment of telling.
+
+    Returns:
+        The memory of each telling; a known one is marked by ``duplicate_of``.
+
+    Raises:
+        ValidationError: An id is taken.
+    """
+    open_facts = [] if allow_duplicates else [each.draft for each in tellings if isinstance(each.draft, SemanticDraft)]
+    known = KnownFacts(ledger, [draft for draft in open_facts if draft.id is None], now=now)
+    states: dict[MemoryKey, AnyMemory] = {}
+    keys: list[MemoryKey] = []
+    new: list[int] = []
+    for place, (draft, memory, _) in enumerate(tellings):
+        twin = None if allow_duplicates or not isinstance(draft, SemanticDraft) else known.find(draft)
+        if twin is not None and isinstance(draft, SemanticDraft):
+            state = states.get(twin.key, twin)
+            assert isinstance(state, SemanticMemory)  # noqa: S101 - it is the twin
+            states[twin.key] = confirmed(state, draft, now=now)
+        else:
+            new.append(place)
+            states[memory.key] = memory
+            if isinstance(memory, SemanticMemory):
+                known.add(memory)
+        keys.append(memory.key if twin is None else twin.key)
+    add([states[keys[place]] for place in new], [passages[place] for place in new])
+    for key in states.keys() - {keys[place] for place in new}:
+        ledger.replace(states[key])
+    return [
+        states[key] if place in set(new) else states[key].model_copy(update={"duplicate_of": key.id})
+        for place, key in enumerate(keys)
+    ]
+
+
+def require_replaceable(telling: Telling, found: AnyMemory | None, *, now: datetime) -> SemanticMemory:
+    """Return the fact that a telling replaces.
+
+    Args:
+        telling: What is told.
+        found: The memory of the id that it names; None if there is none.
+        now: The moment of telling.
+
+    Raises:
+        NotFoundError: There is no such memory.
+        ValidationError: It is no fact, or something else replaces it already.
+    """
+    if found is None or found.has_expired(now):
+        raise NotFoundError(f"Memory not found: {telling.replaces}; nothing was stored")
+    if not isinstance(found, SemanticMemory) or not isinstance(telling.memory, SemanticMemory):
+        raise ValidationError(f"only a fact can replace a fact, and {found.id} or what is told is an episode")
+    if found.replaced_by is not None:
+        raise ValidationError(
+            f"{found.id} was replaced by {found.replaced_by} already: replace that one; nothing was stored"
+        )
+    return found
+
+
+def replace_fact(old: SemanticMemory, new: AnyMemory, *, ledger: SQLLedger, now: datetime) -> None:
+    """Let one fact hold instead of another, from when it holds itself, at the latest from now on.
+
+    Args:
+        old: The fact that no longer holds.
+        new: What holds instead; the fact itself if it was only told again, and then nothing happens.
+        ledger: Where both are.
+        now: The moment of telling.
+    """
+    if old.id == new.id or not isinstance(new, SemanticMemory):
+        return
+    until = old.invalid_at or max(old.valid_at, min(now, new.valid_at))
+    ledger.replace(old.model_copy(update={"invalid_at": until, "updated_at": now, "replaced_by": new.id}))
