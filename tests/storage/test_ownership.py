@@ -9,7 +9,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from patience import PATIENCE
+from patience import PATIENCE, until
 
 from memory_retrievers import (
     AgentMemory,
@@ -150,6 +150,24 @@ def test_what_another_process_forgets_leaves_the_memory_of_this_one(store):
         other.communicate("\n", timeout=2 * PATIENCE)
         assert [hit.memory.id for hit in memory.retrieve("zanzibar weather", scope="c1").semantic] == ["f2"]
         assert sum(len(snapshot) for snapshot in inside(memory).ledger.snapshots.kept()) == 1
+
+
+def test_what_another_process_forgets_leaves_the_memory_of_one_that_searches_no_more(store):
+    with (
+        opened(store) as memory,
+        subprocess.Popen(
+            [sys.executable, "-c", FORGET, str(store)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as other,
+    ):
+        memory.remember_fact(scope="c1", fact="The code is zanzibar", id="f1")
+        memory.remember_fact(scope="c2", fact="The weather is fine", id="f2")
+        for scope in ("c1", "c2"):
+            memory.retrieve("zanzibar weather", scope=scope)
+        memory.remember_fact(scope="c2", fact="The weather is fine again", id="f3")
+        assert "zanzibar" in inside(memory).cached_terms()
+        other.communicate("\n", timeout=2 * PATIENCE)
+        until(lambda: "zanzibar" not in inside(memory).cached_terms(), "the other process's forgetting")
+        assert "weather" in inside(memory).cached_terms()  # what this process has changed itself stays
 
 
 def test_a_store_that_an_older_version_has_open_is_refused_and_opens_once_it_is_closed(store):
