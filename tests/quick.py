@@ -36,6 +36,7 @@ LEFT_OUT = {
     "server/test_running.py": "servers in processes of their own, and signals",
     "storage/chroma_sync/test_killed.py": "processes that are killed",
     "storage/test_mutated_imports.py": "hundreds of imports of files that were changed at random",
+    "storage/test_forks.py": "processes and pools of them",
     "storage/test_ownership.py": "processes that hold a store or are killed",
     "test_nothing_leaves.py": "interpreters of their own under an audit",
     "test_release.py": "builds what is released",
