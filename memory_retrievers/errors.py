@@ -8,7 +8,7 @@
     ├── NotFoundError (LookupError)        no such memory in this scope
     ├── BatchOperationError                a batch failed as a whole; everything was rolled back
     ├── MissingExtraError (ImportError)    an optional dependency is not installed
-    ├── StoreLockedError                   the store cannot be written from here, only looked into
+    ├── StoreLockedError                   the store cannot be written from here, or not now
     ├── EmbeddingMismatchError             the embedder is not the one the store was filled with
     └── BackendError                       a third party failed underneath
         ├── IndexOutOfStepError            an index does not match the records
@@ -112,7 +112,7 @@ class MissingExtraError(MemoryRetrieversError, ImportError):
 
 
 class StoreLockedError(MemoryRetrieversError):
-    """The store can only be read from here: another process writes it, or its server is a standby."""
+    """The store cannot be written from here, or not now: another process holds it up, or its server is a standby."""
 
 
 class EmbeddingMismatchError(MemoryRetrieversError):

@@ -115,6 +115,27 @@ class Folder:
         with self._plain(name, os.O_RDONLY, "rb") as file:
             return file.read(at_most)
 
+    def handle(self, name: str, access: Access | None = None) -> int:
+        """Open a plain file to hold a lock on it, creating it if it is missing and ``access`` is given.
+
+        Returns:
+            Its descriptor, which the caller closes.
+
+        Raises:
+            ConfigurationError: A link or something else that is no plain file stands in its place.
+        """
+        if access is not None:
+            self.settle(name, access)
+        return self._plain_descriptor(name, os.O_RDONLY)
+
+    def names(self) -> list[str]:
+        """The names of all entries, sorted."""
+        return sorted(os.listdir(self.path if self._handle is None else self._handle))  # noqa: PTH208 - of the handle
+
+    def modified_at(self, name: str) -> float:
+        """When an entry was last written, in seconds since 1970."""
+        return os.stat(self._at(name), dir_fd=self._handle, follow_symlinks=False).st_mtime
+
     def has(self, name: str) -> bool:
         """Return True if an entry of that name exists, including a broken link."""
         try:
@@ -184,6 +205,9 @@ class Folder:
         return os.open(self._at(name), flags, mode, dir_fd=self._handle)
 
     def _plain(self, name: str, flags: int, mode: str) -> IO[bytes]:
+        return os.fdopen(self._plain_descriptor(name, flags), mode)
+
+    def _plain_descriptor(self, name: str, flags: int) -> int:
         try:
             descriptor = self._open(name, flags | _NOFOLLOW | _NONBLOCK | _BINARY)
         except OSError as error:
@@ -193,7 +217,7 @@ class Folder:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise _not_plain(self.path / name)
-        return os.fdopen(descriptor, mode)
+        return descriptor
 
 
 def make_directories(directory: Path, access: Access = PRIVATE) -> None:

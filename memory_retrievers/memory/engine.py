@@ -47,8 +47,6 @@ class Engine:
                 searched=parts.retrieval.passages,
                 read_only=read_only,
             )
-            if storage.sole_writer:
-                storage.ledger.conversations.release_stale_leases()
         except BaseException:
             storage.ledger.close()
             raise

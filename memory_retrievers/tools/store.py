@@ -170,7 +170,11 @@ def memory_store(context: ToolContext, arguments: MemoryStoreArguments) -> ToolO
         ValidationError: The content, the tags, the metadata or the time to live break a limit, the threshold finds a
             duplicate, or what is to be replaced cannot be; nothing was stored.
     """
-    return _response(context, arguments, store_one(context, arguments, draft_of(context, arguments)))
+    draft = draft_of(context, arguments)
+    context.manager.prepare([draft])
+    with context.manager.transaction(draft.scope):
+        stored = store_one(context, arguments, draft)
+    return _response(context, arguments, stored)
 
 
 def draft_of(context: ToolContext, item: StoreItem) -> SemanticDraft:

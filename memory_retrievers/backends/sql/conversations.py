@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -24,7 +25,7 @@ _HEARD: Final = """
     ON CONFLICT (scope_id, conversation) DO UPDATE SET heard_at = excluded.heard_at
 """
 _STATE: Final = """
-    SELECT s.scope, q.conversation, q.heard_at, q.fenced_at, q.window_doubled, q.previous_summary,
+    SELECT s.scope, q.conversation, q.heard_at, q.fence, q.fenced_at, q.window_doubled, q.previous_summary,
         (SELECT count(*) FROM queued_messages m WHERE m.scope_id = q.scope_id AND m.conversation = q.conversation),
         (SELECT m.timestamp FROM queued_messages m WHERE m.scope_id = q.scope_id AND m.conversation = q.conversation
             ORDER BY m.row LIMIT 1)
@@ -43,6 +44,33 @@ class SQLConversations:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    def new_lease(self) -> str:
+        """Make a token for a lease, which tells by whom it is held."""
+        return f"{self._database.holder}:{uuid.uuid4().hex}"
+
+    def _is_stale(self, lease: str | None) -> bool:
+        """True if a lease was left behind by a process that has ended."""
+        return lease is not None and self._database.is_gone(lease.rpartition(":")[0])
+
+    def _state(  # noqa: PLR0917 - the columns of a row
+        self,
+        heard_at: int,
+        lease: str | None,
+        leased_at: int | None,
+        doubled: bool,
+        summary: str | None,
+        messages: int,
+        first_at: int | None,
+    ) -> QueueState:
+        return QueueState(
+            messages=messages,
+            first_at=None if first_at is None else moment(first_at),
+            heard_at=None if not messages else moment(heard_at),
+            leased_at=None if leased_at is None or self._is_stale(lease) else moment(leased_at),
+            window_doubled=bool(doubled),
+            previous_summary=summary,
+        )
 
     def append(
         self, scope: str, messages: Sequence[QueuedMessage], *, conversation: str | None = None, at: datetime
@@ -100,7 +128,7 @@ class SQLConversations:
             row = connection.execute(
                 f"{_STATE} WHERE s.scope = :scope AND q.conversation = :conversation", _key(scope, conversation)
             ).fetchone()
-        return QueueState() if row is None else _state(*row[2:])
+        return QueueState() if row is None else self._state(*row[2:])
 
     def states(self, scope: str | None = None) -> dict[tuple[str, str | None], QueueState]:
         """Return the states of all queues that hold messages, by scope and conversation, sorted.
@@ -114,7 +142,7 @@ class SQLConversations:
                 ORDER BY s.scope, q.conversation""",
                 {"scope": scope},
             ).fetchall()
-        states = {(its_scope, conversation or None): _state(*row) for its_scope, conversation, *row in rows}
+        states = {(its_scope, conversation or None): self._state(*row) for its_scope, conversation, *row in rows}
         return {key: state for key, state in states.items() if state.messages}
 
     def head(self, scope: str, *, conversation: str | None = None, limit: int) -> list[QueuedMessage]:
@@ -154,12 +182,12 @@ class SQLConversations:
         at: datetime,
         expired: datetime,
     ) -> bool:
-        """Take a lease on the first messages of a queue, unless a newer lease is held.
+        """Take a lease on the first messages of a queue, unless a newer lease is held by one that still runs.
 
         Args:
             scope: Scope of the queue.
             conversation: Conversation of the queue.
-            lease: Token that identifies it.
+            lease: Token of :meth:`new_lease`.
             messages: Number of messages the lease covers, from the head of the queue.
             at: Time at which the lease is taken.
             expired: A lease taken before this time is replaced.
@@ -168,12 +196,14 @@ class SQLConversations:
             True if the lease was taken.
         """
         with self._database.write(scope) as connection:
+            held = one(connection, f"SELECT fence FROM queues WHERE {_OF_QUEUE}", _key(scope, conversation))
             claimed = connection.execute(
                 f"""UPDATE queues SET fence = :lease, fenced_messages = :messages, fenced_at = :at
-                WHERE {_OF_QUEUE} AND (fence IS NULL OR fenced_at < :expired)""",
+                WHERE {_OF_QUEUE} AND (fence IS NULL OR :stale OR fenced_at < :expired)""",
                 {
                     **_key(scope, conversation),
                     "lease": lease,
+                    "stale": self._is_stale(held),
                     "messages": messages,
                     "at": encode_time(at),
                     "expired": encode_time(expired),
@@ -241,14 +271,6 @@ class SQLConversations:
             ).rowcount
             _delete_empty(connection, key)
             return removed == len(messages)
-
-    def release_stale_leases(self) -> None:
-        """End all leases, because their holders no longer run."""
-        with self._database.read() as connection:
-            if one(connection, "SELECT 1 FROM queues WHERE fence IS NOT NULL LIMIT 1") is None:
-                return
-        with self._database.write() as connection:
-            connection.execute(f"UPDATE queues SET {_FREE} WHERE fence IS NOT NULL")
 
     def take_reviews(self, scope: str, *, conversation: Sequence[Message], at: datetime) -> None:
         """Turn all pending reviews of the scope into one review job, if there are any.
@@ -329,16 +351,3 @@ def _delete_empty(connection: Connection, key: Mapping[str, object]) -> None:
 def _queued(row: Sequence[Any]) -> QueuedMessage:
     its_id, role, content, timestamp = row
     return QueuedMessage(id=its_id, message=Message(role=role, content=content, timestamp=moment(timestamp)))
-
-
-def _state(  # noqa: PLR0917 - the columns of a row
-    heard_at: int, leased_at: int | None, doubled: bool, summary: str | None, messages: int, first_at: int | None
-) -> QueueState:
-    return QueueState(
-        messages=messages,
-        first_at=None if first_at is None else moment(first_at),
-        heard_at=None if not messages else moment(heard_at),
-        leased_at=None if leased_at is None else moment(leased_at),
-        window_doubled=bool(doubled),
-        previous_summary=summary,
-    )

@@ -298,4 +298,5 @@ class SQLLedger(StoredRecords, StoredPassages):
 
     def close(self) -> None:
         """Release all resources; further calls do nothing."""
+        self.snapshots.close()
         self.database.close()

@@ -7,8 +7,11 @@ search goes on with the one it has.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
+import time
+import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
@@ -19,6 +22,7 @@ from memory_retrievers.backends.snapshot import NOTHING, Growing, ScopeSnapshot,
 from memory_retrievers.backends.sql.connection import Connection
 from memory_retrievers.backends.sql.passages import StoredPassages, version_key
 from memory_retrievers.backends.terms import EMPTY, TermBlock, block_of
+from memory_retrievers.errors import MemoryRetrieversError
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.settings import SNAPSHOT_BYTES
 from memory_retrievers.text import analyze
@@ -29,6 +33,9 @@ if TYPE_CHECKING:
 ValueT = TypeVar("ValueT")
 _Key: TypeAlias = tuple[str, bool, tuple[str, ...]]
 _Versions: TypeAlias = dict[int, int]
+
+LOOK_AFTER: Final = 2.0
+"""Seconds between looks at what others have changed, and without a search, after which a snapshot is looked at."""
 
 _FEW: Final = 256
 """Up to so many new passages are analyzed from their texts; for more of them the stored postings are read whole."""
@@ -44,7 +51,7 @@ _TERM_BYTES: Final = 16
 class _Entry:
     """A snapshot with the state of the tables that it shows; the lock is held by who brings it up to date."""
 
-    __slots__ = ("epoch", "lock", "size", "snapshot", "versions")
+    __slots__ = ("epoch", "lock", "size", "snapshot", "used", "versions")
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -52,6 +59,7 @@ class _Entry:
         self.versions: _Versions | None = None
         self.epoch = 0
         self.size = 0
+        self.used = time.monotonic()
 
 
 class Snapshots:
@@ -76,6 +84,8 @@ class Snapshots:
         self._size = 0
         self._evictions = 0
         self._vector_bytes = 0
+        self._watcher: threading.Thread | None = None
+        self._closing = threading.Event()
 
     def of(self, selection: Selection, *, wide: bool = False, at_any_size: bool = False) -> ScopeSnapshot | None:
         """Snapshot of the passages of a selection's scope and fields, as they are now.
@@ -161,6 +171,45 @@ class Snapshots:
                 else:  # its key would stay, and cost nothing by the count
                     self._drop(key)
 
+    def let_go_of_outdated(self, *, idle: float) -> None:
+        """Drop the snapshots that others have changed and nobody has searched for so many seconds.
+
+        What was forgotten elsewhere would otherwise stay in them until their next search.
+        """
+        now = time.monotonic()
+        with self._lock:
+            entries = {key: entry for key, entry in self._entries.items() if now - entry.used >= idle}
+        if not entries:
+            return
+        database = self._passages.database
+        with database.read() as connection:
+            ids = sorted({scope for entry in entries.values() for scope in entry.versions or ()})
+            dialect = connection.dialect
+            asked = f"SELECT id, version FROM scopes WHERE {dialect.among('id', ':ids')}"
+            versions = dict(connection.execute(asked, {"ids": dialect.listed(ids)}).fetchall())
+        with self._lock:
+            for key, entry in entries.items():
+                known = entry.versions or {}
+                current = {scope: versions.get(scope, -1) for scope in known}
+                is_ours = current == known or database.changes.since(known, current, epoch=entry.epoch) is not None
+                if not is_ours and self._entries.get(key) is entry:
+                    self._drop(key)
+
+    def close(self) -> None:
+        """Watch the snapshots no longer."""
+        self._closing.set()
+        if self._watcher is not None and self._watcher is not threading.current_thread():
+            self._watcher.join()
+
+    def _watch(self) -> None:
+        """Have a thread let go of outdated snapshots, from the first that is kept."""
+        if self._watcher is None and not self._closing.is_set():
+            arguments = (weakref.ref(self), self._closing)
+            self._watcher = threading.Thread(
+                target=_let_go_now_and_then, args=arguments, name="memory-retrievers-snapshots", daemon=True
+            )
+            self._watcher.start()
+
     def kept(self) -> list[ScopeSnapshot]:
         """All snapshots that are kept."""
         with self._lock:
@@ -177,9 +226,11 @@ class Snapshots:
     def _entry(self, selection: Selection) -> _Entry | None:
         key = _key(selection)
         with self._lock:
-            if key in self._entries:
+            entry = self._entries.get(key)
+            if entry is not None:
                 self._entries.move_to_end(key)
-            return self._entries.get(key)
+                entry.used = time.monotonic()
+            return entry
 
     def _current(
         self,
@@ -288,6 +339,7 @@ class Snapshots:
             self._drop(key)  # another thread has loaded the same
         self._entries[key] = entry
         self._entries.move_to_end(key)
+        self._watch()
         self._measure(key, entry)
         if entry.size > self.most:  # it must not cost all others their place
             self._drop(key)
@@ -306,6 +358,14 @@ class Snapshots:
     def _evict(self) -> None:
         while self._size > self.most and self._entries:
             self._drop(next(iter(self._entries)))
+
+
+def _let_go_now_and_then(snapshots: weakref.ref[Snapshots], closing: threading.Event) -> None:
+    """Run until the snapshots are closed, or nobody has them any more."""
+    while not closing.wait(LOOK_AFTER) and (watched := snapshots()) is not None:
+        with contextlib.suppress(MemoryRetrieversError):  # it is being closed, or cannot be read now
+            watched.let_go_of_outdated(idle=LOOK_AFTER)
+        del watched
 
 
 def _is_behind(versions: _Versions, known: _Versions | None) -> bool:

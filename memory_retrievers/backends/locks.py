@@ -1,0 +1,234 @@
+"""Locks on files, which one open handle holds at a time and the system takes back when its process ends."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import threading
+import weakref
+from types import TracebackType
+from typing import Final, Self
+
+from memory_retrievers.backends.files import PRIVATE, Access, Folder
+
+if sys.platform == "win32":  # pragma: no cover - one of both is there
+    import msvcrt
+else:
+    import fcntl
+
+_BEYOND: Final = 2**30
+"""The byte that stands for the file where locks are on bytes, behind all that is ever written."""
+
+_HELD: Final = {errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN, errno.EDEADLK}
+
+
+class FileLock:
+    """A lock on a file; whoever waits for it gets it in the order in which they came. One thread at a time may ask.
+
+    A child made by a fork has none of its parent's locks, and its end takes none from the parent.
+
+    Args:
+        folder: Where the file is.
+        name: Its name.
+        access: Its mode if it is made; None does not make it.
+
+    Raises:
+        ConfigurationError: A link or something else that is no plain file stands in its place.
+        OSError: It cannot be opened.
+    """
+
+    def __init__(self, folder: Folder, name: str, access: Access | None = PRIVATE) -> None:
+        self.path = folder.path / name
+        self._descriptor = folder.handle(name, access)
+        self._changed = threading.Condition()
+        self._waiter: threading.Thread | None = None
+        self._is_wanted = self._is_got = self._is_closed = False
+        self._failure: OSError | None = None
+        _open_locks.add(self)
+
+    def try_acquire(self) -> bool:
+        """Take the lock if nobody holds it."""
+        return self.acquire(0)
+
+    def acquire(self, timeout: float) -> bool:
+        """Take the lock, waiting for its turn up to so many seconds.
+
+        Raises:
+            OSError: The file system has no locks.
+        """
+        with self._changed:
+            if self._waiter is None:
+                if _taken(self._descriptor):
+                    return True
+                if not timeout:
+                    return False
+                # A handle waits in the system's queue, which has no time limit: so a thread of its own does.
+                self._waiter = threading.Thread(target=self._wait, name="memory-retrievers-lock", daemon=True)
+                self._waiter.start()
+            self._is_wanted = True
+            try:
+                self._changed.wait_for(lambda: self._is_got or self._failure is not None, timeout)
+            except BaseException:
+                if self._is_got:
+                    _let_go(self._descriptor)
+                self._is_got = False
+                raise
+            finally:
+                self._is_wanted = False
+            is_mine, failure = self._is_got, self._failure
+            self._is_got, self._failure = False, None
+        if failure is not None:
+            raise failure
+        return is_mine
+
+    def release(self) -> None:
+        """Let go of the lock."""
+        _let_go(self._descriptor)
+
+    def close(self) -> None:
+        """Let go of the lock, if it is held, and of the file; does nothing if called again."""
+        with self._changed:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            if self._waiter is None:  # else it does that when its turn comes
+                os.close(self._descriptor)
+
+    def _wait(self) -> None:
+        try:
+            _wait_for(self._descriptor)
+            failure = None
+        except OSError as error:
+            failure = error
+        with self._changed:
+            self._waiter = None
+            if self._is_closed:
+                os.close(self._descriptor)
+            elif not self._is_wanted:
+                if failure is None:
+                    _let_go(self._descriptor)
+            else:
+                self._is_got, self._failure = failure is None, failure
+                self._changed.notify_all()
+
+    def abandon(self) -> None:
+        """Close a parent's handle in its child, which leaves the parent's lock as it is."""
+        self._is_closed = True
+        os.close(self._descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Turnstile:
+    """A lock that nobody gets twice while another waits: who is next holds a second one, at which all others queue.
+
+    Args:
+        folder: Where its two files are.
+        name: Name of the one; the other has an ending.
+        access: Their modes, if they are made.
+
+    Raises:
+        ConfigurationError: A link or something else that is no plain file stands in the place of one.
+        OSError: They cannot be opened.
+    """
+
+    def __init__(self, folder: Folder, name: str, access: Access = PRIVATE) -> None:
+        self._turn = FileLock(folder, name, access)
+        try:
+            self._next = FileLock(folder, f"{name}-next", access)
+        except BaseException:
+            self._turn.close()
+            raise
+
+    def acquire(self, timeout: float) -> bool:
+        """Take one's turn, waiting up to so many seconds for each of both locks."""
+        if not self._next.acquire(timeout):
+            return False
+        try:
+            return self._turn.acquire(timeout)
+        finally:
+            self._next.release()
+
+    def release(self) -> None:
+        """Let the next one go on."""
+        self._turn.release()
+
+    def close(self) -> None:
+        """Let go of both files; does nothing if called again."""
+        self._turn.close()
+        self._next.close()
+
+
+def is_held(folder: Folder, name: str) -> bool:
+    """Return True if somebody holds the lock on a file, which is only looked at; also if that cannot be told.
+
+    Raises:
+        ConfigurationError: A link or something else that is no plain file stands in its place.
+        OSError: It cannot be opened.
+    """
+    descriptor = folder.handle(name)
+    try:
+        return not _taken(descriptor, shared=True)
+    finally:
+        os.close(descriptor)
+
+
+_open_locks: weakref.WeakSet[FileLock] = weakref.WeakSet()
+
+
+def _abandon_all() -> None:
+    for lock in list(_open_locks):
+        if not lock._is_closed:  # noqa: SLF001 - of this module
+            lock.abandon()
+    _open_locks.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon_all)
+
+
+if sys.platform == "win32":  # pragma: no cover - one of both is there
+
+    def _taken(descriptor: int, *, shared: bool = False) -> bool:  # noqa: ARG001 - there is one kind
+        try:
+            os.lseek(descriptor, _BEYOND, os.SEEK_SET)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError as error:
+            if error.errno in _HELD:
+                return False
+            raise
+        return True
+
+    def _wait_for(descriptor: int) -> None:
+        import time
+
+        while not _taken(descriptor):
+            time.sleep(0.005)
+
+    def _let_go(descriptor: int) -> None:
+        os.lseek(descriptor, _BEYOND, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+
+else:
+
+    def _taken(descriptor: int, *, shared: bool = False) -> bool:
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in _HELD:
+                return False
+            raise
+        return True
+
+    def _wait_for(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+    def _let_go(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -1,0 +1,256 @@
+"""Processes that have a store open: each holds the lock on a file of its own, which says what it is.
+
+A file that nobody holds the lock on was left behind by a process that was killed. Its number says nothing: another
+process may have got it since, and in a container every process may have the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from memory_retrievers.backends.files import PRIVATE, Access, Folder
+from memory_retrievers.backends.locks import FileLock, Turnstile, is_held
+from memory_retrievers.errors import BackendError, ConfigurationError, StoreLockedError
+
+DIRECTORY: Final = "processes"
+"""The directory in a store's own with the files of its processes, and with the locks that they share."""
+
+GATE: Final = "gate"
+"""Lock of who is just coming or going."""
+
+TURN: Final = "turn"
+"""Lock of who is writing."""
+
+PATIENCE: Final = 60.0
+"""Seconds to wait for a lock that others hold for moments only, or for one who has the store for itself."""
+
+_LONGEST: Final = 4_096  # bytes of a file
+_NAMED: Final = 100  # characters of a program's name
+_ID: Final = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachedProcess:
+    """A process that has a store open for writing, or that was killed and has left its file behind.
+
+    Attributes:
+        id: What its leases are known by; made anew whenever a process opens a store.
+        pid: Its number where it runs, which may be in a container; 0 if that cannot be read.
+        program: What it was started as, without arguments.
+        version: Version of the package.
+        schema: Version of the tables that it works on.
+        since: When it opened the store.
+        is_alive: Whether it still has it open.
+    """
+
+    id: str
+    pid: int
+    program: str
+    version: str
+    schema: int
+    since: datetime
+    is_alive: bool
+
+
+def attached(directory: Path) -> list[AttachedProcess]:
+    """List the processes that have the store in a directory open for writing; nothing is changed there.
+
+    Args:
+        directory: The store's directory. One that no process has written yet has none.
+
+    Returns:
+        The living and those that were killed, in the order in which they came.
+
+    Raises:
+        OSError: The directory cannot be read.
+    """
+    try:
+        with Folder(directory) as store, store.below(DIRECTORY) as folder:
+            found = [_seen(folder, name) for name in folder.names() if _ID.fullmatch(name)]
+    except FileNotFoundError:
+        return []
+    return sorted(filter(None, found), key=lambda process: (process.since, process.id))
+
+
+class Attachment:
+    """What one handle on a store holds in the directory of its processes.
+
+    Args:
+        directory: The store's directory.
+        schema: Version of the tables that this version of the package works on.
+        access: Modes of the files that are made.
+
+    Raises:
+        StoreLockedError: Nothing can be written there.
+        ConfigurationError: Something else stands in the place of a file or directory.
+        BackendError: There is no such directory.
+    """
+
+    def __init__(self, directory: Path, *, schema: int, access: Access = PRIVATE) -> None:
+        self.id: Final = uuid.uuid4().hex
+        self._schema = schema
+        self._access = access
+        self._own: FileLock | None = None
+        with _opening(directory):
+            with Folder(directory) as store:
+                self._folder = store.below(DIRECTORY, access)
+            with contextlib.ExitStack() as made:
+                made.callback(self._folder.close)
+                self._gate = FileLock(self._folder, GATE, access)
+                made.callback(self._gate.close)
+                self.turn = Turnstile(self._folder, TURN, access)
+                made.pop_all()
+
+    @contextmanager
+    def gate(self) -> Iterator[None]:
+        """Let nobody else come or go meanwhile.
+
+        Raises:
+            StoreLockedError: Another process does not get done.
+        """
+        if not self._gate.acquire(PATIENCE):
+            raise StoreLockedError(
+                f"{self._folder.path.parent} is being opened or closed by {named(self.others())} for more than "
+                f"{PATIENCE:.0f} s: look at it with `memory-retrievers doctor`, and end it if it hangs"
+            )
+        try:
+            yield
+        finally:
+            self._gate.release()
+
+    def enter(self) -> None:
+        """Be there from now on; inside the gate."""
+        beside = f".{self.id}.part"
+        try:
+            own = FileLock(self._folder, beside, self._access)
+            try:
+                own.try_acquire()  # nobody knows of it yet
+                self._folder.overwrite(beside, self._note(), self._access)
+                self._folder.rename(beside, self.id)
+            except BaseException:
+                own.close()
+                raise
+        finally:
+            self._folder.remove(beside)
+        self._own = own
+
+    def others(self) -> list[AttachedProcess]:
+        """The living processes and handles beside this one."""
+        found = (_seen(self._folder, name) for name in self._folder.names() if _ID.fullmatch(name))
+        return [process for process in found if process is not None and process.is_alive and process.id != self.id]
+
+    def is_gone(self, holder: str) -> bool:
+        """Return True if the one of this id does not have the store open any more."""
+        if not _ID.fullmatch(holder):
+            return False
+        try:
+            return holder != self.id and not is_held(self._folder, holder)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+
+    def lock(self, name: str) -> FileLock:
+        """A further lock that the processes of the store share; the caller closes it."""
+        return FileLock(self._folder, name, self._access)
+
+    def sweep(self) -> None:
+        """Remove what killed processes have left behind; inside the gate."""
+        for name in self._folder.names():
+            if (_ID.fullmatch(name) and self.is_gone(name)) or name.endswith(".part"):
+                self._folder.remove(name)
+
+    def leave(self) -> None:
+        """Be there no longer; inside the gate."""
+        if self._own is not None:
+            self._folder.remove(self.id)
+            self._own.close()
+            self._own = None
+
+    def close(self) -> None:
+        """Let go of all files."""
+        for held in (self._own, self._gate, self.turn, self._folder):
+            if held is not None:
+                held.close()
+
+    def _note(self) -> bytes:
+        note = {
+            "pid": os.getpid(),
+            "program": _program(),
+            "version": sys.modules["memory_retrievers"].__version__,  # which a lower layer does not import
+            "schema": self._schema,
+        }
+        return json.dumps(note).encode()
+
+
+def named(processes: list[AttachedProcess]) -> str:
+    """Name processes in a sentence; "another process" if there are none."""
+    numbers = sorted({process.pid for process in processes if process.pid})
+    if not numbers:
+        return "another process"
+    return f"process {numbers[0]}" if len(numbers) == 1 else f"one of the processes {', '.join(map(str, numbers))}"
+
+
+def _program() -> str:
+    """What this process was started as: a name, without arguments or folders, which may tell what nobody should see."""
+    return Path(sys.argv[0] if sys.argv else sys.executable).name[:_NAMED]
+
+
+def _seen(folder: Folder, name: str) -> AttachedProcess | None:
+    """What the file of a process says; None if it has gone meanwhile or was put there by somebody else."""
+    try:
+        is_alive = is_held(folder, name)
+        since = folder.modified_at(name)
+        note = _read(folder, name)
+    except (OSError, ConfigurationError):
+        return None
+    return AttachedProcess(
+        id=name,
+        pid=_number(note.get("pid")),
+        program=str(note.get("program", ""))[:_NAMED],
+        version=str(note.get("version", ""))[:_NAMED],
+        schema=_number(note.get("schema")),
+        since=datetime.fromtimestamp(since, UTC),
+        is_alive=is_alive,
+    )
+
+
+def _read(folder: Folder, name: str) -> dict[str, Any]:
+    try:
+        note = json.loads(folder.read(name, _LONGEST))
+    except (ValueError, RecursionError):  # somebody else's, or torn
+        return {}
+    return note if isinstance(note, dict) else {}
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) and 0 <= value < 2**31 else 0
+
+
+@contextmanager
+def _opening(directory: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in {errno.EROFS, errno.EACCES, errno.EPERM}:
+            raise StoreLockedError(
+                f"{directory} cannot be written: {error.strerror}; look into it with "
+                "AgentMemory.open(path, read_only=True)"
+            ) from error
+        if error.errno in {errno.ENOTDIR, errno.ELOOP}:
+            raise ConfigurationError(
+                f"{directory / DIRECTORY} is a link or no directory: look who has put it there, and remove it"
+            ) from error
+        raise BackendError(f"unable to open {directory}: {error.strerror}") from error

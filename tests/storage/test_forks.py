@@ -1,0 +1,90 @@
+"""Children of a process that has a store open: forked, spawned, and as the workers of a server."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+
+import pytest
+from patience import PATIENCE
+
+from memory_retrievers import AgentMemory
+from memory_retrievers.testing import HashEmbedder
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+
+PRELOADED = """
+import os, sys
+from memory_retrievers import AgentMemory, ConfigurationError
+from memory_retrievers.testing import HashEmbedder
+memory = AgentMemory.open(sys.argv[1], embedder=HashEmbedder())  # as an application that is loaded before the fork
+memory.remember_fact(scope="c1", fact="said by the parent")
+children = []
+for worker in range(3):
+    if not (child := os.fork()):
+        try:
+            memory.scopes()
+        except ConfigurationError:
+            own = AgentMemory.open(sys.argv[1], embedder=HashEmbedder())
+        for n in range(20):
+            own.remember_fact(scope="c1", fact=f"said by worker {worker}, {n}")
+        own.close()
+        sys.exit(0)
+    children.append(child)
+for n in range(20):
+    memory.remember_fact(scope="c1", fact=f"said by the parent, {n}")
+codes = [os.waitpid(child, 0)[1] for child in children]
+print(codes, memory.stats().facts, memory.verify().ok, flush=True)
+memory.close()
+"""
+
+IN_A_TRANSACTION = """
+import os, sys
+from memory_retrievers import AgentMemory, ConfigurationError
+from memory_retrievers.testing import HashEmbedder, inside
+memory = AgentMemory.open(sys.argv[1], embedder=HashEmbedder())
+with inside(memory).store.transaction():
+    if not (child := os.fork()):
+        try:
+            AgentMemory.open(sys.argv[1], embedder=HashEmbedder())
+        except ConfigurationError as error:
+            print(error, flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+memory.remember_fact(scope="c1", fact="the parent goes on")
+print(memory.stats().facts, flush=True)
+"""
+
+
+def remember(store, number):
+    with AgentMemory.open(store, embedder=HashEmbedder()) as memory:
+        memory.remember_fact(scope="c1", fact=f"number {number}")
+    return number
+
+
+def output_of(code, store):
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(store)], capture_output=True, text=True, timeout=3 * PATIENCE, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_workers_of_a_preloaded_application_each_open_the_store_and_all_write(tmp_path):
+    assert output_of(PRELOADED, tmp_path / "store") == "[0, 0, 0] 81 True\n"
+
+
+def test_a_child_forked_inside_a_transaction_is_told_that_it_cannot_open_that_store(tmp_path):
+    said, facts = output_of(IN_A_TRANSACTION, tmp_path / "store").splitlines()
+    assert "was being read or written when this process was forked" in said
+    assert "spawn" in said
+    assert facts == "1"
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_pool_of_processes_writes_beside_its_parent(tmp_path, method):
+    store = tmp_path / "store"
+    with AgentMemory.open(store, embedder=HashEmbedder()) as memory:
+        with multiprocessing.get_context(method).Pool(2) as pool:
+            assert sorted(pool.starmap(remember, [(store, number) for number in range(6)])) == list(range(6))
+        assert memory.stats().facts == 6
