@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import unquote, urlsplit
 
+from memory_retrievers.backends.file_systems import require_local
 from memory_retrievers.backends.files import make_directories
 from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError, StoreLockedError, ValidationError
 from memory_retrievers.memory import AgentMemory
@@ -337,6 +338,7 @@ def moved_into(place: Place, *, source: Place) -> Iterator[MemoryStore]:
         raise ValidationError("--from and --to are the same place")
     embedder_id = place.noted_embedder() or source.noted_embedder()
     if isinstance(place.address, Path):
+        require_local(place.address)
         make_directories(place.address)
     with _opened(place, embedder_id=embedder_id, read_only=False) as engine:
         yield engine.store

@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
 
+from memory_retrievers.backends.file_systems import refusal, require_local
 from memory_retrievers.backends.files import make_directories
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.memory.base import BaseMemory
@@ -200,6 +201,7 @@ class AgentMemory(BaseMemory):
             EmbeddingMismatchError: The vectors are from another embedder.
         """
         parts = ResolvedOptions.chosen(options, keyword=keyword, shared_group=shared_group)
+        require_local(Path(into))
         transfer.import_(
             Path(path),
             into=Path(into),
@@ -901,10 +903,11 @@ class AgentMemory(BaseMemory):
             storage = on_server(parts, place)
             return cls(engine := Engine(parts, storage), release=engine.close)
         directory = Path(place)
+        require_local(directory)
         try:
             make_directories(directory, parts.access)
         except OSError as error:
-            raise ConfigurationError(f"{directory} cannot be used as a store directory: {error.strerror}") from error
+            raise refusal(directory, error) from error
         engine, release = share(
             directory,
             settings=parts.settings,

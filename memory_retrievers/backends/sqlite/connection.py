@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from memory_retrievers.backends import file_systems
 from memory_retrievers.backends.sql.connection import insertion
 from memory_retrievers.backends.sqlite import seal
-from memory_retrievers.errors import BackendError, ValidationError
+from memory_retrievers.errors import BackendError, DiskFullError, ValidationError
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql import connection as sql
@@ -100,7 +101,20 @@ def translated(error: Exception, path: Path | None) -> ValidationError | Backend
         return ValidationError(f"the store refused the change: {error}; nothing was written")
     if not isinstance(error, sqlite3.Error):
         return ValidationError(f"SQLite cannot hold a value: {error}; nothing was written")
+    if path is not None and _is_for_want_of_space(error, path):
+        return DiskFullError(
+            f"no space is left for {path}: {error}; nothing was written. Make room where it is, and try again; "
+            "memory-retrievers purge makes a store smaller, and needs as much space again while it does"
+        )
     return BackendError(f"SQLite failed on {path or 'the in-memory store'}: {error}")
+
+
+def _is_for_want_of_space(error: sqlite3.Error, path: Path) -> bool:
+    """SQLite does not always say so: that there is no space for the file beside its log is an error of reading."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code == sqlite3.SQLITE_FULL or (
+        code in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN} and file_systems.is_full(path.absolute().parent)
+    )
 
 
 PRAGMAS = (
