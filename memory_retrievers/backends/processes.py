@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from memory_retrievers.backends.files import PRIVATE, Access, Folder
 from memory_retrievers.backends.locks import FileLock, Turnstile, is_held
-from memory_retrievers.errors import ConfigurationError, StoreLockedError
+from memory_retrievers.errors import BackendError, ConfigurationError, StoreLockedError
 
 DIRECTORY: Final = "processes"
 """The directory in a store's own with the files of its processes, and with the locks that they share."""
@@ -95,6 +95,7 @@ class Attachment:
     Raises:
         StoreLockedError: Nothing can be written there.
         ConfigurationError: Something else stands in the place of a file or directory.
+        BackendError: There is no such directory.
     """
 
     def __init__(self, directory: Path, *, schema: int, access: Access = PRIVATE) -> None:
@@ -248,4 +249,8 @@ def _opening(directory: Path) -> Iterator[None]:
                 f"{directory} cannot be written: {error.strerror}; look into it with "
                 "AgentMemory.open(path, read_only=True)"
             ) from error
-        raise ConfigurationError(f"{directory} cannot be used as a store: {error.strerror}") from error
+        if error.errno in {errno.ENOTDIR, errno.ELOOP}:
+            raise ConfigurationError(
+                f"{directory / DIRECTORY} is a link or no directory: look who has put it there, and remove it"
+            ) from error
+        raise BackendError(f"unable to open {directory}: {error.strerror}") from error

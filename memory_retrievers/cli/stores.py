@@ -7,7 +7,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -22,7 +22,16 @@ from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError, 
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.memory.engine import Engine
 from memory_retrievers.settings import RetrievalSettings, ToolSettings
-from memory_retrievers.storage.opening import STORE_FILE, in_file, is_made, is_server, noted_embedder, on_server, share
+from memory_retrievers.storage.opening import (
+    STORE_FILE,
+    in_file,
+    is_made,
+    is_server,
+    kept_closed,
+    noted_embedder,
+    on_server,
+    share,
+)
 from memory_retrievers.storage.options import ResolvedOptions
 from memory_retrievers.storage.store import MemoryStore
 
@@ -244,14 +253,14 @@ def to_change(store: Place, *, read_only: bool = False) -> AgentMemory:
 
 
 def to_look_into(store: Place) -> AgentMemory:
-    """Open like :func:`to_change`, read-only where another process holds the store."""
+    """Open like :func:`to_change`, read-only where it cannot be written."""
     return _or_read_only(lambda read_only: to_change(store, read_only=read_only))
 
 
 def to_search(
     store: Place, *, embedder: str | None, embedder_id: str | None, retrieval: RetrievalSettings
 ) -> AgentMemory:
-    """Open a store that exists with the embedder that filled it, read-only where another process holds it.
+    """Open a store that exists with the embedder that filled it, read-only where it cannot be written.
 
     Args:
         store: Directory or database.
@@ -314,15 +323,16 @@ def _or_read_only(open_store: Callable[[bool], AgentMemory]) -> AgentMemory:
 def moved_from(place: Place) -> Iterator[SQLLedger]:
     """The ledger of a store that is there, only to be read.
 
-    The lock of a directory is held all the same: what another process wrote meanwhile would be left behind. It is not
-    opened as its writer would, which brings an older schema up to date and takes back what was under way.
+    A directory is kept closed to all others: what another process wrote meanwhile would be left behind. It is not
+    opened for writing, which would bring an older schema up to date.
 
     Raises:
         ConfigurationError: There is no store, or it is of an older schema.
-        StoreLockedError: Another process writes it.
+        StoreLockedError: Another process has it open.
     """
     place.require_store()
-    with _opened(place, embedder_id=place.noted_embedder(), read_only=True) as engine:
+    closed = kept_closed(place.address) if isinstance(place.address, Path) else nullcontext()
+    with closed, _opened(place, embedder_id=place.noted_embedder(), read_only=True) as engine:
         yield engine.store.ledger
 
 
@@ -332,7 +342,7 @@ def moved_into(place: Place, *, source: Place) -> Iterator[MemoryStore]:
 
     Raises:
         ValidationError: Both are the same.
-        StoreLockedError: Another process writes it.
+        StoreLockedError: A process of an older version has it open, or nothing can be written there.
     """
     if _real(place) == _real(source):
         raise ValidationError("--from and --to are the same place")
@@ -356,13 +366,13 @@ def _opened(place: Place, *, embedder_id: str | None, read_only: bool) -> Iterat
             storage = on_server(parts, place.address, read_only=read_only)
             engine = Engine(parts, storage, read_only=read_only)
             release = engine.close
+        elif read_only:
+            engine = Engine(parts, in_file(parts, place.address / STORE_FILE, read_only=True), read_only=True)
+            release = engine.close
         else:
             file = place.address / STORE_FILE
-            engine, release = share(
-                place.address,
-                settings=parts.settings,
-                build=lambda: Engine(parts, in_file(parts, file, read_only=read_only), read_only=read_only),
-            )
+            build = lambda: Engine(parts, in_file(parts, file))  # noqa: E731
+            engine, release = share(place.address, settings=parts.settings, build=build)
     try:
         yield engine
     finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -94,7 +93,7 @@ class MessageQueue:
         state = self._conversations.state(scope)
         if not state.messages or self.is_leased(state) or not (whole or self._is_enough(state)):
             return None
-        lease, messages = uuid.uuid4().hex, min(state.messages, self._window(state))
+        lease, messages = self._conversations.new_lease(), min(state.messages, self._window(state))
         claimed = self._conversations.claim(
             scope, lease=lease, messages=messages, at=self._clock.now(), expired=self._expired()
         )

@@ -81,8 +81,8 @@ class AgentMemory(BaseMemory):
     ) -> Self:
         """Open the store in the directory ``path``, or make it.
 
-        One process at a time writes a store. Opened twice in a process, both handles share it, and it is closed with
-        the last of them.
+        Any number of processes of one machine may have a store open and write it at once. Opened twice in a process,
+        both handles share it, and it is closed with the last of them.
 
         Args:
             path: The directory.
@@ -98,7 +98,8 @@ class AgentMemory(BaseMemory):
             ConfigurationError: An option cannot be used, the path is not a directory, a newer version of the package
                 wrote the store, this process has it open with other settings, there is none to look into, or an
                 environment variable is wrong.
-            StoreLockedError: Another process writes this store, or nothing can be written there.
+            StoreLockedError: A process of an older version of the package has the store open, or nothing can be written
+                there.
             EmbeddingMismatchError: The store was filled with another embedder.
             BackendError: The store cannot be read or written.
         """
@@ -259,7 +260,7 @@ class AgentMemory(BaseMemory):
                 one in another way.
             ValidationError: The scope is malformed, there is no such category, or Chroma does not take the filter.
             EmbeddingMismatchError: The embedder is not the collection's; nothing was made.
-            StoreLockedError: Another process writes this store.
+            StoreLockedError: As for :meth:`open`.
             BackendError: The collection or the store failed; what is in stays, and a further call goes on.
         """
         from memory_retrievers.storage import chroma_sync as adoption
@@ -912,7 +913,6 @@ class AgentMemory(BaseMemory):
             directory,
             settings=parts.settings,
             build=lambda: Engine(parts, in_file(parts, directory / STORE_FILE)),
-            access=parts.access,
         )
         return cls(engine, release=release)
 

@@ -45,8 +45,6 @@ class Engine:
                 before_store=parts.before_store,
                 searched=parts.retrieval.passages,
             )
-            if storage.sole_writer:
-                storage.ledger.conversations.release_stale_leases()
         except BaseException:
             storage.ledger.close()
             raise

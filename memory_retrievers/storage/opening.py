@@ -1,19 +1,19 @@
-"""Opens the storage of a place, and records its owner."""
+"""Opens the storage of a place, and shares it within a process."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-import filelock
-
-from memory_retrievers.backends.files import PRIVATE, Access, Folder
+from memory_retrievers.backends.files import Folder
+from memory_retrievers.backends.locks import is_held
+from memory_retrievers.backends.processes import Attachment, named
 from memory_retrievers.errors import ConfigurationError, Extra, StoreLockedError, required
 from memory_retrievers.settings import POOL_SIZE
 from memory_retrievers.storage.options import ResolvedOptions
@@ -44,14 +44,12 @@ class Storage:
         keyword: The BM25 index.
         dense: The vector index.
         adopted: The known rows of a collection of the user's.
-        sole_writer: Whether no other process can write, so that all leases found are stale.
     """
 
     ledger: SQLLedger
     keyword: KeywordIndex
     dense: VectorIndex
     adopted: SQLAdoptedRows
-    sole_writer: bool
 
 
 COMPARED: Final = 20_000
@@ -69,6 +67,7 @@ def in_file(parts: ResolvedOptions, file: Path | None, *, read_only: bool = Fals
 
     Raises:
         ConfigurationError: A newer version of the package wrote the file.
+        StoreLockedError: Nothing can be written there, or a process of an older version has it open.
         BackendError: It cannot be opened.
     """
     from memory_retrievers.backends.sqlite import SQLiteLedger
@@ -80,7 +79,7 @@ def in_file(parts: ResolvedOptions, file: Path | None, *, read_only: bool = Fals
         exact = ExactVectorIndex(ledger)
         folder = None if file is None else file.parent / CHROMA_DIRECTORY
         dense = exact if read_only else _projected(parts, ledger, exact=exact, folder=folder)
-        return _storage(ledger, _keyword(parts, ledger), dense, sole_writer=file is not None and not read_only)
+        return _storage(ledger, _keyword(parts, ledger), dense)
     except BaseException:
         ledger.close()
         raise
@@ -121,7 +120,7 @@ def on_server(
             dense: VectorIndex = HNSWVectorIndex(ledger, exact=exact, exact_limit=exact_limit)
         else:
             dense = _projected(parts, ledger, exact=exact, folder=None)
-        return _storage(ledger, _keyword(parts, ledger), dense, sole_writer=False)
+        return _storage(ledger, _keyword(parts, ledger), dense)
     except BaseException:
         ledger.close()
         raise
@@ -164,16 +163,16 @@ def noted_embedder(place: str | Path) -> str | None:
         with required(_PSYCOPG, _POOL):
             from memory_retrievers.backends.postgres import migrations
         return migrations.read_note(place, "embedder_id")
-    from memory_retrievers.backends.sqlite.database import read_note
+    from memory_retrievers.backends.sqlite.attachment import read_note
 
     return read_note(Path(place) / STORE_FILE, "embedder_id")
 
 
-def _storage(ledger: SQLLedger, keyword: KeywordIndex, dense: VectorIndex, *, sole_writer: bool) -> Storage:
+def _storage(ledger: SQLLedger, keyword: KeywordIndex, dense: VectorIndex) -> Storage:
     from memory_retrievers.backends.sql.sync import SQLAdoptedRows
 
     adopted = SQLAdoptedRows(ledger.database)
-    return Storage(ledger=ledger, keyword=keyword, dense=dense, adopted=adopted, sole_writer=sole_writer)
+    return Storage(ledger=ledger, keyword=keyword, dense=dense, adopted=adopted)
 
 
 def _projected(parts: ResolvedOptions, ledger: SQLLedger, *, exact: VectorIndex, folder: Path | None) -> VectorIndex:
@@ -203,8 +202,27 @@ def _keyword(parts: ResolvedOptions, ledger: SQLLedger) -> KeywordIndex:
 
 
 LOCK_FILE: Final = "LOCK"
+"""What versions before this one held a lock on, each of which writes a store alone."""
+
 OWNER_FILE: Final = "OWNER"
-"""Holds the process id of the owner; beside the lock, since a contender empties the lock file."""
+"""Beside it, the number of their process."""
+
+
+@contextmanager
+def kept_closed(directory: Path) -> Iterator[None]:
+    """Keep everybody from opening a store while this lasts, so that nothing is written meanwhile.
+
+    Raises:
+        StoreLockedError: A process has it open, or nothing can be written there.
+    """
+    with contextlib.closing(Attachment(directory, schema=0)) as attachment, attachment.gate():
+        with Folder(directory) as folder:
+            _refuse_older_owner(folder)
+        if others := attachment.others():
+            raise StoreLockedError(
+                f"{directory} is open in {named(others)}, which may write what would be left behind: end it first"
+            )
+        yield
 
 
 class Shareable(Protocol):
@@ -226,7 +244,6 @@ SharedT = TypeVar("SharedT", bound=Shareable)
 @dataclass(eq=False)
 class _Live(Generic[SharedT]):
     shared: SharedT
-    lock: filelock.BaseFileLock
     process: int = field(default_factory=os.getpid)
     holders: int = 1
     closed: threading.Event = field(default_factory=threading.Event)
@@ -239,19 +256,16 @@ if hasattr(os, "register_at_fork"):  # a child must not inherit it from a thread
     os.register_at_fork(before=_registry.acquire, after_in_parent=_registry.release, after_in_child=_registry.release)
 
 
-def share(
-    directory: Path, *, settings: Hashable, build: Callable[[], SharedT], access: Access = PRIVATE
-) -> tuple[SharedT, Callable[[], None]]:
+def share(directory: Path, *, settings: Hashable, build: Callable[[], SharedT]) -> tuple[SharedT, Callable[[], None]]:
     """Return the open store of a directory and a function to release it; the last release closes it.
 
     Args:
         directory: The store's directory, which exists.
         settings: What this holder asks for; the store that is open already must have the same.
-        build: Opens the store; called by the first holder, once the directory is locked.
-        access: The modes of the files that are made.
+        build: Opens the store; called by the first holder.
 
     Raises:
-        StoreLockedError: Another process writes this store, or nothing can be written there.
+        StoreLockedError: A process of an older version has it open, or what ``build`` raises.
         ConfigurationError: This process has it open with other settings, or a link stands in the place of a file.
     """
     place = directory.resolve()
@@ -259,7 +273,7 @@ def share(
         with _registry:
             live = _live.get(place)
             if live is None or live.process != os.getpid():
-                live = _live[place] = _opened(place, build, access)
+                live = _live[place] = _opened(place, build)
                 break
             if live.holders:
                 if live.shared.settings != settings:
@@ -273,45 +287,27 @@ def share(
     return live.shared, lambda: _let_go(place, live)  # type: ignore[return-value]  # built by `build`
 
 
-def _opened(place: Path, build: Callable[[], SharedT], access: Access) -> _Live[Shareable]:
-    try:
-        with Folder(place) as folder:
-            lock = _locked(folder, access)
-            try:
-                folder.overwrite(OWNER_FILE, str(os.getpid()).encode(), access)
-            except BaseException:
-                lock.release()
-                raise
-    except OSError as error:
-        raise _unlockable(place, error) from error
-    try:
-        return _Live(build(), lock)
-    except BaseException:
-        lock.release()
-        raise
+def _opened(place: Path, build: Callable[[], SharedT]) -> _Live[Shareable]:
+    with contextlib.suppress(OSError), Folder(place) as folder:  # what cannot be looked at here cannot be opened either
+        _refuse_older_owner(folder)
+    return _Live(build())
 
 
-def _locked(folder: Folder, access: Access) -> filelock.BaseFileLock:
-    # The lock file is made, or seen to be one, in the directory that is held; the mode of one that is there is kept.
-    mode = folder.settle(LOCK_FILE, access)
-    lock = filelock.FileLock(folder.path / LOCK_FILE, timeout=0, thread_local=False, mode=mode)
-    try:
-        lock.acquire()
-    except filelock.Timeout as error:
+def _refuse_older_owner(folder: Folder) -> None:
+    """Raise an error if an older version of the package has the store open; what others have left is removed.
+
+    Raises:
+        StoreLockedError: It has.
+    """
+    if not folder.has(LOCK_FILE):
+        return
+    if is_held(folder, LOCK_FILE):
         raise StoreLockedError(
-            f"{folder.path} is being written by {_owner(folder)}: close it there, or look into it with "
-            "AgentMemory.open(path, read_only=True)"
-        ) from error
-    return lock
-
-
-def _unlockable(place: Path, error: OSError) -> StoreLockedError | ConfigurationError:
-    if error.errno in {errno.EROFS, errno.EACCES, errno.EPERM}:
-        return StoreLockedError(
-            f"{place} cannot be locked for writing: {error.strerror}; look into it with "
-            "AgentMemory.open(path, read_only=True)"
+            f"{folder.path} is open in {_owner(folder)} of an older version of memory-retrievers, which writes a store "
+            "alone: end it, or look into the store with AgentMemory.open(path, read_only=True)"
         )
-    return ConfigurationError(f"{place} cannot be locked for writing: {error.strerror}")
+    for name in (LOCK_FILE, OWNER_FILE):
+        folder.remove(name)
 
 
 def _owner(folder: Folder) -> str:
@@ -333,7 +329,6 @@ def _let_go(place: Path, live: _Live[Shareable]) -> None:
     try:
         live.shared.close()
     finally:
-        live.lock.release()
         with _registry:
             del _live[place]
         live.closed.set()

@@ -1,17 +1,25 @@
 """The SQLite ledger: the contract on disk and in memory, and what only a file can do."""
 
+import os
 import sqlite3
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import numpy as np
 import pytest
 from contracts import LedgerContract
-from contracts.samples import SCOPE, THREADS, add, at_once, episode, fact, facts_in
+from contracts.samples import NOW, SCOPE, THREADS, add, at_once, episode, fact, facts_in
+from patience import PATIENCE
 
-from memory_retrievers.backends.sqlite import SQLiteLedger, connection, schema
+from memory_retrievers.backends import processes
+from memory_retrievers.backends.processes import DIRECTORY, Attachment, attached
+from memory_retrievers.backends.sqlite import SQLiteLedger, attachment, connection, schema, seal
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
-from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
+from memory_retrievers.errors import BackendError, ConfigurationError, StoreLockedError, ValidationError
+from memory_retrievers.models.messages import Message
 from memory_retrievers.models.selection import NewPassage
+from memory_retrievers.models.storage import QueuedMessage
 
 
 @pytest.fixture
@@ -100,7 +108,8 @@ def test_a_closed_store_is_one_file_and_its_checksum_and_opens_with_everything_i
     vectors = np.eye(2, dtype=np.float32)
     stored = add(ledger, [fact("f1"), episode("e1")], vectors)
     ledger.close()
-    assert sorted(file.name for file in path.parent.iterdir()) == [path.name, f"{path.name}-sum"]
+    assert sorted(file.name for file in path.parent.iterdir()) == [path.name, f"{path.name}-sum", DIRECTORY]
+    assert attached(path.parent) == []
     reopened = SQLiteLedger(path)
     assert reopened.get(scope=SCOPE, id="f1") == fact("f1")
     assert reopened.vectors([passage.id for passage in stored])[1].tolist() == vectors.tolist()
@@ -129,6 +138,71 @@ def test_two_openers_never_give_the_same_passage_id(path, on_disk):
     second.close()
 
 
+def test_a_lease_is_its_holder_s_while_that_is_there_and_anybody_s_afterwards(path, on_disk):
+    on_disk.conversations.append(
+        SCOPE, [QueuedMessage(id="m1", message=Message(role="user", content="Hi", timestamp=NOW))]
+    )
+    holder, third = SQLiteLedger(path), SQLiteLedger(path)
+    times = {"messages": 1, "at": NOW, "expired": NOW - timedelta(hours=2)}
+    lease = holder.conversations.new_lease()
+    assert holder.conversations.claim(SCOPE, lease=lease, **times)
+    third.close()  # who comes and goes takes nothing from anybody
+    SQLiteLedger(path).close()
+    assert on_disk.conversations.state(SCOPE).leased_at == NOW
+    assert not on_disk.conversations.claim(SCOPE, lease=on_disk.conversations.new_lease(), **times)
+    holder.close()
+    assert on_disk.conversations.state(SCOPE).leased_at is None
+    assert on_disk.conversations.claim(SCOPE, lease=on_disk.conversations.new_lease(), **times)
+    assert not on_disk.conversations.drain(SCOPE, lease=lease, messages=1, previous_summary=None)
+
+
+def test_the_last_to_leave_writes_the_checksum_and_nobody_before(path, on_disk):
+    second = SQLiteLedger(path)
+    add(second, [fact("f1")])
+    second.close()
+    assert not seal.is_there(path)
+    on_disk.close()
+    assert seal.is_there(path)
+    first, second = SQLiteLedger(path), SQLiteLedger(path)
+    add(second, [fact("f2")])
+    second.close()
+    first.close()
+    seal.check(path)
+    assert seal.is_there(path)
+
+
+def test_tables_are_not_changed_under_a_process_of_an_older_version(path, monkeypatch):
+    SQLiteLedger(path).close()
+    older = Attachment(path.parent, schema=len(MIGRATIONS) - 1)
+    with older.gate():
+        older.enter()
+    monkeypatch.setattr(attachment, "OLDER_LEAVE_WITHIN", 0.0)
+    with pytest.raises(StoreLockedError, match=rf"process {os.getpid()} of an older version.*end it"):
+        SQLiteLedger(path)
+    assert [process.id for process in attached(path.parent)] == [older.id]
+    monkeypatch.setattr(attachment, "OLDER_LEAVE_WITHIN", PATIENCE)
+    opening = threading.Thread(target=lambda: SQLiteLedger(path).close())
+    opening.start()
+    with older.gate():
+        older.leave()
+    opening.join(PATIENCE)
+    assert not opening.is_alive()
+    older.close()
+
+
+def test_who_waits_too_long_for_its_turn_is_told_who_writes(path, on_disk, monkeypatch):
+    second = SQLiteLedger(path)
+    monkeypatch.setattr(processes, "PATIENCE", 0.01)
+    with on_disk.transaction():
+        add(on_disk, [fact("f1")])
+        with ThreadPoolExecutor(1) as thread, pytest.raises(StoreLockedError, match=rf"process {os.getpid()} for more"):
+            thread.submit(add, second, [fact("f2")]).result(PATIENCE)
+    monkeypatch.undo()
+    add(second, [fact("f2")])
+    assert on_disk.get(scope=SCOPE, id="f2") == fact("f2")
+    second.close()
+
+
 def test_eight_openers_at_once_make_one_schema(path):
     at_once(lambda _: SQLiteLedger(path).close())
     ledger = SQLiteLedger(path)
@@ -145,7 +219,8 @@ def test_a_store_of_a_newer_version_is_refused_and_left_as_it_is(path, connectio
     with pytest.raises(ConfigurationError, match="upgrade the package"):
         SQLiteLedger(path)
     assert path.read_bytes() == before
-    assert sorted(file.name for file in path.parent.iterdir()) == [path.name, f"{path.name}-sum"]
+    assert sorted(file.name for file in path.parent.iterdir()) == [path.name, f"{path.name}-sum", DIRECTORY]
+    assert attached(path.parent) == []
     assert all(map(_is_closed, connections))
 
 

@@ -1,19 +1,57 @@
 """The command line beside a process that has the store open."""
 
-import filelock
-import pytest
+import subprocess
+import sys
 
+import pytest
+from patience import PATIENCE
+
+from memory_retrievers.backends.files import Folder
+from memory_retrievers.backends.locks import FileLock
 from memory_retrievers.storage.opening import LOCK_FILE, OWNER_FILE
 
 
 @pytest.fixture
 def held(tmp_path, run):
-    """A store that somebody else holds, as far as the lock tells."""
+    """A store that a process of an older version holds, as far as the lock tells."""
     store = tmp_path / "store"
     run("remember", "--store", store, "--scope", "c1", "--fact", "User lives in Lyon")
     (store / OWNER_FILE).write_text("4711")
-    with filelock.FileLock(store / LOCK_FILE):
+    with Folder(store) as folder, FileLock(folder, LOCK_FILE) as lock:
+        assert lock.try_acquire()
         yield store
+
+
+HOLD = """
+import sys
+from memory_retrievers import AgentMemory
+with AgentMemory.open(sys.argv[1], dense="exact") as memory:
+    print("ready", flush=True)
+    for line in sys.stdin:
+        print(memory.stats().facts, [fact.fact for fact in memory.list("c1", kind="semantic").memories], flush=True)
+"""
+
+
+def test_any_command_runs_beside_a_process_that_writes(tmp_path, run):
+    store = tmp_path / "store"
+    first = run("remember", "--store", store, "--scope", "c1", "--fact", "User lives in Lyon").strip()
+    arguments = [sys.executable, "-c", HOLD, str(store)]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "ready\n"
+        for command in (
+            ["remember", "--scope", "c1", "--fact", "User lives in Rome"],
+            ["rebuild"],
+            ["reindex"],
+            ["forget", first, "--scope", "c1"],
+            ["purge"],
+            ["reembed", "--yes"],
+        ):
+            run(*command, "--store", store)
+        assert "Rome" in run("retrieve", "Rome", "--scope", "c1", "--store", store)
+        holder.stdin.write("\n")
+        holder.stdin.flush()
+        assert holder.stdout.readline() == "1 ['User lives in Rome']\n"
+        holder.communicate(timeout=PATIENCE)
 
 
 @pytest.mark.parametrize(

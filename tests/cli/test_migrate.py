@@ -1,13 +1,13 @@
 """A store moves between a directory and a PostgreSQL database, whatever happens meanwhile, to the same bit."""
 
 import json
+import os
 import signal
 import sqlite3
 import subprocess
 import sys
 from datetime import UTC, datetime
 
-import filelock
 import psycopg
 import pytest
 
@@ -17,7 +17,7 @@ from memory_retrievers.models import MemoryKey
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.storage.export import PAGE
 from memory_retrievers.storage.migrate import NOTE
-from memory_retrievers.storage.opening import LOCK_FILE, STORE_FILE
+from memory_retrievers.storage.opening import STORE_FILE
 from memory_retrievers.testing import FixedClock, HashEmbedder, inside
 
 pytestmark = pytest.mark.embedded("it moves stores out of directories, and back")
@@ -186,9 +186,11 @@ def test_a_store_whose_own_move_has_not_ended_is_not_moved_on(store, refused, tm
     assert "end the move into it first" in refused("migrate", "--from", tmp_path / "copy", "--to", tmp_path / "next")
 
 
-def test_a_store_that_somebody_else_writes_is_not_moved(store, postgres_url, refused):
-    with filelock.FileLock(store / LOCK_FILE):
-        assert "is being written by" in refused("migrate", "--from", store, "--to", postgres_url)
+def test_a_store_that_somebody_else_has_open_is_not_moved(store, postgres_url, refused):
+    with AgentMemory.open(store, embedder=HashEmbedder()):
+        line = refused("migrate", "--from", store, "--to", postgres_url)
+    assert f"is open in process {os.getpid()}" in line
+    assert "end it first" in line
 
 
 def test_what_is_no_store_is_not_moved_and_not_made_one(postgres_server, store, refused, tmp_path):

@@ -11,6 +11,7 @@ import pytest
 
 from memory_retrievers import AgentMemory, ConfigurationError, ValidationError
 from memory_retrievers.backends.files import new_file
+from memory_retrievers.backends.processes import DIRECTORY, GATE, TURN
 from memory_retrievers.models import SemanticDraft
 from memory_retrievers.storage.opening import CHROMA_DIRECTORY, STORE_FILE
 from memory_retrievers.testing import HashEmbedder
@@ -61,7 +62,14 @@ def test_all_files_of_a_store_are_made_with_their_modes_whatever_the_umask(tmp_p
         while_open = modes(store)
         memory.backup(copy)
         memory.export(tmp_path / "all.jsonl")
-    assert {"LOCK", "OWNER", STORE_FILE, f"{STORE_FILE}-wal", f"{STORE_FILE}-shm", CHROMA_DIRECTORY} <= set(while_open)
+    assert {
+        DIRECTORY,
+        f"{DIRECTORY}/{TURN}",
+        STORE_FILE,
+        f"{STORE_FILE}-wal",
+        f"{STORE_FILE}-shm",
+        CHROMA_DIRECTORY,
+    } <= set(while_open)
     assert any(name.endswith("data_level0.bin") for name in while_open)  # Chroma's native code has written, too
     assert {n: oct(m) for n, (is_dir, m) in while_open.items() if m != (folder if is_dir else file)} == {}
     for made in (store.parent, copy.parent):
@@ -94,16 +102,16 @@ def test_what_is_there_already_keeps_its_modes_and_verify_notes_what_is_wider(tm
         assert memory.verify().notes == ()
     store.chmod(0o755)
     (store / STORE_FILE).chmod(0o644)
-    (store / "LOCK").chmod(0o640)
+    (store / DIRECTORY / TURN).chmod(0o640)
     with opened(store) as memory:
         report = memory.verify()
         assert report.ok
         (note,) = report.notes
         assert f"{STORE_FILE} (0644)" in note
-        assert "LOCK (0640)" in note
+        assert f"{DIRECTORY}/{TURN} (0640)" in note
         assert "chmod -R go=" in note
-        assert "OWNER" not in note
-    kept = {"store": 0o755, f"store/{STORE_FILE}": 0o644, "store/LOCK": 0o640, ".": 0o755}
+        assert GATE not in note
+    kept = {"store": 0o755, f"store/{STORE_FILE}": 0o644, f"store/{DIRECTORY}/{TURN}": 0o640, ".": 0o755}
     found = modes(store.parent)
     assert {name: found[name][1] for name in kept} == kept
 
@@ -124,39 +132,29 @@ def test_a_store_without_files_cannot_be_shared_with_a_group(tmp_path):
         opened(tmp_path / "store")
 
 
-@pytest.mark.parametrize("name", ["OWNER", "LOCK"])
+@pytest.mark.parametrize("name", [GATE, TURN, f"{TURN}-next"])
 @pytest.mark.parametrize("there", [True, False], ids=["to a file", "to nothing"])
 def test_a_link_in_the_place_of_a_store_s_file_is_refused_and_its_target_untouched(tmp_path, name, there):
     store, target = tmp_path / "store", tmp_path / "precious"
     opened(store).close()
-    (store / name).unlink()
-    (store / name).symlink_to(target)
+    link = store / DIRECTORY / name
+    link.unlink()
+    link.symlink_to(target)
     if there:
         target.write_text("precious")
     with pytest.raises(ConfigurationError, match=f"{name} is a link"):
         opened(store)
     assert target.exists() is there
     assert not there or target.read_text() == "precious"
-    (store / name).unlink()
+    link.unlink()
     opened(store).close()
 
 
-def test_a_hard_link_in_the_place_of_the_owner_s_file_is_not_written_through(tmp_path):
-    store, target = tmp_path / "store", tmp_path / "precious"
-    opened(store).close()
-    target.write_text("precious")
-    (store / "OWNER").unlink()
-    (store / "OWNER").hardlink_to(target)
-    opened(store).close()
-    assert target.read_text() == "precious"
-    assert (store / "OWNER").read_text() == str(os.getpid())
-
-
-def test_a_pipe_in_the_place_of_the_owner_s_file_holds_nobody_up(tmp_path):
+def test_a_pipe_in_the_place_of_a_lock_holds_nobody_up(tmp_path):
     store = tmp_path / "store"
     opened(store).close()
-    (store / "OWNER").unlink()
-    os.mkfifo(store / "OWNER")
+    (store / DIRECTORY / GATE).unlink()
+    os.mkfifo(store / DIRECTORY / GATE)
     code = (
         "import sys\nfrom memory_retrievers import AgentMemory, ConfigurationError\n"
         "from memory_retrievers.testing import HashEmbedder\n"

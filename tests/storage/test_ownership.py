@@ -1,4 +1,4 @@
-"""One process writes a store; others may look; in one process all handles share it."""
+"""Any number of processes write a store; in one process all handles share it."""
 
 import gc
 import os
@@ -19,6 +19,9 @@ from memory_retrievers import (
     StoreLockedError,
     ValidationError,
 )
+from memory_retrievers.backends.files import Folder
+from memory_retrievers.backends.locks import FileLock
+from memory_retrievers.backends.processes import attached
 from memory_retrievers.models import EpisodicDraft
 from memory_retrievers.testing import FixedClock, HashEmbedder, inside
 
@@ -34,9 +37,18 @@ for line in sys.stdin:
     print("stored", flush=True)
 """
 
+FORGET = """
+import sys
+from memory_retrievers import AgentMemory
+from memory_retrievers.testing import HashEmbedder
+sys.stdin.readline()
+with AgentMemory.open(sys.argv[1], embedder=HashEmbedder()) as memory:
+    memory.forget("f1", scope="c1")
+"""
+
 FORK = """
 import os, sys
-from memory_retrievers import AgentMemory, ConfigurationError, StoreLockedError
+from memory_retrievers import AgentMemory, ConfigurationError
 from memory_retrievers.testing import HashEmbedder
 memory = AgentMemory.open(sys.argv[1], embedder=HashEmbedder())
 memory.remember_fact(scope="c1", fact="User lives in Lyon")
@@ -47,13 +59,15 @@ if child == 0:
     for call in (
         lambda: memory.retrieve("Lyon", scope="c1"),
         lambda: memory.remember_fact(scope="c1", fact="x"),
-        lambda: AgentMemory.open(sys.argv[1], embedder=HashEmbedder()),
     ):
         try:
             call()
-        except (ConfigurationError, StoreLockedError) as error:
+        except ConfigurationError as error:
             outcome.append(type(error).__name__)
     memory.close()
+    with AgentMemory.open(sys.argv[1], embedder=HashEmbedder()) as own:
+        own.remember_fact(scope="c1", fact="User has left Lyon")
+        outcome.append(str(len(own.retrieve("Lyon", scope="c1").semantic)))
     print(*outcome, flush=True)
     os._exit(0)
 os.waitpid(child, 0)
@@ -110,9 +124,44 @@ def opened(store, **given):
     return AgentMemory.open(store, embedder=HashEmbedder(), **given)
 
 
-def test_a_store_that_another_process_writes_is_refused_with_its_process_id(store, holder):
-    with pytest.raises(StoreLockedError, match=rf"process {holder.pid}.*read_only=True"):
-        opened(store)
+def test_a_store_that_another_process_writes_is_written_here_too_and_each_finds_what_the_other_wrote(store, holder):
+    with opened(store) as memory:
+        assert {process.pid for process in attached(store)} == {holder.pid, os.getpid()}
+        assert len(memory.retrieve("Lyon", scope="c1").semantic) == 1
+        for number in range(3):
+            memory.remember_fact(scope="c1", fact=f"User has seen Lyon {number} times")
+            holder.stdin.write(f"User likes Lyon, place {number}\n")
+            holder.stdin.flush()
+            assert holder.stdout.readline() == "stored\n"
+            assert len(memory.retrieve("Lyon", scope="c1", semantic_limit=20).semantic) == 3 + 2 * number
+    assert [process.pid for process in attached(store)] == [holder.pid]
+
+
+def test_what_another_process_forgets_leaves_the_memory_of_this_one(store):
+    with (
+        opened(store) as memory,
+        subprocess.Popen(
+            [sys.executable, "-c", FORGET, str(store)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as other,
+    ):
+        memory.remember_fact(scope="c1", fact="The code is zanzibar", id="f1")
+        memory.remember_fact(scope="c1", fact="The weather is fine", id="f2")
+        assert len(memory.retrieve("zanzibar weather", scope="c1").semantic) == 2
+        other.communicate("\n", timeout=2 * PATIENCE)
+        assert [hit.memory.id for hit in memory.retrieve("zanzibar weather", scope="c1").semantic] == ["f2"]
+        assert sum(len(snapshot) for snapshot in inside(memory).ledger.snapshots.kept()) == 1
+
+
+def test_a_store_that_an_older_version_has_open_is_refused_and_opens_once_it_is_closed(store):
+    opened(store).close()
+    (store / "OWNER").write_text("4711")
+    with Folder(store) as folder, FileLock(folder, "LOCK") as lock:
+        assert lock.try_acquire()
+        with pytest.raises(StoreLockedError, match=r"process 4711 of an older version.*end it.*read_only=True"):
+            opened(store)
+        opened(store, read_only=True).close()
+    opened(store).close()
+    assert {path.name for path in store.iterdir()} == {"memory.db", "memory.db-sum", "processes"}
 
 
 def test_a_store_whose_owner_was_killed_can_be_opened_and_holds_what_was_acknowledged(store, holder):
@@ -207,11 +256,11 @@ def test_a_store_that_cannot_be_opened_is_not_left_locked(store):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_handle_carried_over_a_fork_is_refused_and_the_parent_is_unharmed(store):
+def test_a_handle_carried_over_a_fork_is_refused_a_new_one_works_and_the_parent_is_unharmed(store):
     done = subprocess.run(
         [sys.executable, "-c", FORK, str(store)], capture_output=True, text=True, check=True, timeout=60
     )
-    assert done.stdout.splitlines() == ["ConfigurationError ConfigurationError StoreLockedError", "2"]
+    assert done.stdout.splitlines() == ["ConfigurationError ConfigurationError 2", "3"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

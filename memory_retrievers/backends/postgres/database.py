@@ -172,6 +172,15 @@ class Database:
             with _unlocked_after(connection, key):
                 yield connection
 
+    @property
+    def holder(self) -> str:
+        """See ``sql.connection.Database``: leases end by their time alone."""
+        return ""
+
+    def is_gone(self, holder: str) -> bool:  # noqa: ARG002
+        """See ``sql.connection.Database``: it is not known."""
+        return False
+
     def uncommitted(self, connection: sql.Connection, scope_ids: Sequence[int]) -> set[int] | None:  # noqa: ARG002
         """See ``sql.connection.Database``: it is not known."""
         return None

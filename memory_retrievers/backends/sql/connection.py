@@ -171,6 +171,15 @@ class Database(Protocol):
         ...
 
     @property
+    def holder(self) -> str:
+        """The id by which other processes know this handle while it is open; empty if there is none."""
+        ...
+
+    def is_gone(self, holder: str) -> bool:
+        """Return True if it is certain that the handle of this id is no longer open, in whatever process."""
+        ...
+
+    @property
     def changes(self) -> ChangeLog:
         """Which memories this process has changed."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
@@ -29,6 +30,14 @@ class SQLConversations:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    def new_lease(self) -> str:
+        """Make a token for a lease, which tells by whom it is held."""
+        return f"{self._database.holder}:{uuid.uuid4().hex}"
+
+    def _is_stale(self, lease: str | None) -> bool:
+        """True if a lease was left behind by a process that has ended."""
+        return lease is not None and self._database.is_gone(lease.rpartition(":")[0])
 
     def append(self, scope: str, messages: Sequence[QueuedMessage]) -> None:
         """Append messages to the queue."""
@@ -63,13 +72,13 @@ class SQLConversations:
                 connection, f"SELECT timestamp FROM queued_messages WHERE {_OF_SCOPE} ORDER BY row LIMIT 1", values
             )
             queue = connection.execute(
-                f"SELECT fenced_at, window_doubled, previous_summary FROM queues WHERE {_OF_SCOPE}", values
+                f"SELECT fence, fenced_at, window_doubled, previous_summary FROM queues WHERE {_OF_SCOPE}", values
             ).fetchone()
-        leased_at, doubled, previous_summary = queue or (None, 0, None)
+        lease, leased_at, doubled, previous_summary = queue or (None, None, 0, None)
         return QueueState(
             messages=count,
             first_at=None if first_at is None else moment(first_at),
-            leased_at=None if leased_at is None else moment(leased_at),
+            leased_at=None if leased_at is None or self._is_stale(lease) else moment(leased_at),
             window_doubled=bool(doubled),
             previous_summary=previous_summary,
         )
@@ -96,11 +105,11 @@ class SQLConversations:
             return [scope for (scope,) in rows]
 
     def claim(self, scope: str, *, lease: str, messages: int, at: datetime, expired: datetime) -> bool:
-        """Take a lease on the first messages of the queue, unless a newer lease is held.
+        """Take a lease on the first messages of the queue, unless a newer lease is held by one that still runs.
 
         Args:
             scope: Scope of the queue.
-            lease: Token that identifies it.
+            lease: Token of :meth:`new_lease`.
             messages: Number of messages the lease covers, from the head of the queue.
             at: Time at which the lease is taken.
             expired: A lease taken before this time is replaced.
@@ -109,12 +118,14 @@ class SQLConversations:
             True if the lease was taken.
         """
         with self._database.write(scope) as connection:
+            held = one(connection, f"SELECT fence FROM queues WHERE {_OF_SCOPE}", {"scope": scope})
             claimed = connection.execute(
                 f"""UPDATE queues SET fence = :lease, fenced_messages = :messages, fenced_at = :at
-                WHERE {_OF_SCOPE} AND (fence IS NULL OR fenced_at < :expired)""",
+                WHERE {_OF_SCOPE} AND (fence IS NULL OR :stale OR fenced_at < :expired)""",
                 {
                     "scope": scope,
                     "lease": lease,
+                    "stale": self._is_stale(held),
                     "messages": messages,
                     "at": encode_time(at),
                     "expired": encode_time(expired),
@@ -167,14 +178,6 @@ class SQLConversations:
                 {"scope": scope, "messages": messages},
             )
             return True
-
-    def release_stale_leases(self) -> None:
-        """End all leases, because their holders no longer run."""
-        with self._database.read() as connection:
-            if one(connection, "SELECT 1 FROM queues WHERE fence IS NOT NULL LIMIT 1") is None:
-                return
-        with self._database.write() as connection:
-            connection.execute(f"UPDATE queues SET {_FREE} WHERE fence IS NOT NULL")
 
     def take_reviews(self, scope: str, *, conversation: Sequence[Message], at: datetime) -> None:
         """Turn all pending reviews of the scope into one review job, if there are any.

@@ -172,6 +172,25 @@ _WATCH: Final = (
 """Triggers of one connection alone: they note what it changes, beside those in the file that raise versions."""
 
 
+def be_durable(connection: Connection) -> None:
+    """Let what is committed survive a power cut."""
+    connection.execute("PRAGMA synchronous = FULL")
+
+
+@contextmanager
+def joined(writer: Connection) -> Iterator[None]:
+    """A transaction within that of the same thread."""
+    writer.execute("SAVEPOINT joined")
+    try:
+        yield
+        writer.execute("RELEASE joined")
+    except BaseException:
+        if writer.in_transaction:
+            writer.execute("ROLLBACK TO joined")
+            writer.execute("RELEASE joined")
+        raise
+
+
 def watch(connection: Connection) -> None:
     """Let a connection note which memories its transactions change."""
     for statement in _WATCH:

@@ -1,4 +1,4 @@
-"""The SQLite file: one writer, a pool of readers, and transactions that are durable when they end."""
+"""The SQLite file: a connection that writes, a pool of readers, and transactions that are durable when they end."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import math
 import os
 import sqlite3
 import threading
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from memory_retrievers.backends.files import PRIVATE, Access, make_file, new_directory
+from memory_retrievers.backends import processes
+from memory_retrievers.backends.files import PRIVATE, Access, new_directory
 from memory_retrievers.backends.sql import connection as sql
 from memory_retrievers.backends.sql.changes import ChangeLog
 from memory_retrievers.backends.sql.connection import one
 from memory_retrievers.backends.sqlite import connection as connections
-from memory_retrievers.backends.sqlite import schema, seal
+from memory_retrievers.backends.sqlite import forks, schema, seal
+from memory_retrievers.backends.sqlite.attachment import AttachedFile, make
 from memory_retrievers.backends.sqlite.connection import (
     SQLITE_ERRORS,
     Connection,
@@ -28,25 +29,12 @@ from memory_retrievers.backends.sqlite.connection import (
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.errors import READ_ONLY, BackendError, ConfigurationError
 
-# SQLite fails rather than waits when two threads switch a new file to WAL at once.
-# Reentrant: a store that is garbage collected while another is being opened is closed right then.
-_opening = threading.RLock()
-if hasattr(os, "register_at_fork"):  # a child must not inherit it from a thread that it does not have
-    os.register_at_fork(before=_opening.acquire, after_in_parent=_opening.release, after_in_child=_opening.release)
-
-# How many of this process's databases are connected to a file.
-_connections: Counter[Path] = Counter()
-
-# How a write transaction begins, is committed and is undone.
-_OUTERMOST = ("BEGIN IMMEDIATE", "COMMIT", ("ROLLBACK",))
-_JOINED = ("SAVEPOINT joined", "RELEASE joined", ("ROLLBACK TO joined", "RELEASE joined"))
-
 
 class Database:
     """A SQLite database, safe to use from several threads.
 
-    On disk, every reader gets a connection of its own and sees only what is committed; in memory there is a single
-    connection, so readers and writers take turns.
+    On disk, every reader gets a connection of its own and sees only what is committed, and other processes may have the
+    file open too; in memory there is a single connection, so readers and writers take turns.
 
     Args:
         path: The file; None keeps everything in memory.
@@ -61,8 +49,9 @@ class Database:
         self._process = os.getpid()
         self._writing = threading.RLock()
         self._writer_thread: int | None = None
-        self._pool_lock = threading.Lock()
+        self._pool_lock = threading.Condition()
         self._idle: list[Connection] = []
+        self._in_use = 0
         self._local = threading.local()
         self._last_passage = 0
         self._feeding = threading.RLock()
@@ -70,65 +59,81 @@ class Database:
         self._unchanging: State | None = None
         self.changes = ChangeLog()
         self._seen_by_writer = -1
-        self._place = None if path is None else path.absolute()
-        self._sealed = False
-        with wrapped(path), _opening:
-            if path is not None:
-                self._check_or_make(path)
-            self._writer = self._connect(migrate=True)
-            if not read_only:
-                connections.watch(self._writer)
-            if self._place is not None:
-                _connections[self._place] += 1
+        self._file = None if path is None else AttachedFile(path, access=access, read_only=read_only)
+        with wrapped(path), nullcontext() if self._file is None else self._file.coming():
+            self._writer: Connection | None = self._connect(migrate=True, watch=not read_only)
+        if path is not None:
+            forks.register(self)
 
-    def _check_or_make(self, path: Path) -> None:
-        """Check the file as a whole before it is connected to; reading it later would lose SQLite's locks."""
-        if not self._read_only:
-            _made(path, self._access)
-        if self._place not in _connections and path.is_file():
-            _check_seal(path)
-        self._sealed = seal.is_there(path)
+    @property
+    def holder(self) -> str:
+        """See ``sql.connection.Database``."""
+        return "" if self._file is None else self._file.holder
+
+    def is_gone(self, holder: str) -> bool:
+        """See ``sql.connection.Database``."""
+        return self._file is not None and self._file.is_gone(holder)
 
     @contextmanager
-    def write(self, *scopes: str) -> Iterator[Connection]:  # noqa: ARG002 - there is one writer anyway
+    def write(self, *scopes: str) -> Iterator[Connection]:  # noqa: ARG002 - one writes at a time anyway
         """Open a write transaction: committed at the end, rolled back on any exception.
 
         One inside another joins it and is committed with it; if it fails, what it wrote is undone, even if the outer
-        one goes on.
+        one goes on. Other threads and processes wait for their turn.
+
+        Raises:
+            StoreLockedError: Another process has been writing for too long; nothing was written.
         """
         self._require_writable()
         with self._writing, wrapped(self._path):
-            self._require_open()
-            self._break_seal()
-            outer_thread = self._writer_thread
-            begin, commit, undo = _OUTERMOST if outer_thread is None else _JOINED
-            self._writer.execute(begin)
-            self._writer_thread = threading.get_ident()
-            is_logged = False
-            try:
-                if outer_thread is None:
-                    self._notice_others()
-                yield self._writer
-                if outer_thread is None:
-                    is_logged = True
-                    self.changes.add(connections.watched(self._writer))
-                self._writer.execute(commit)
-            except BaseException:
-                if self._writer.in_transaction:
-                    for statement in undo:
-                        self._writer.execute(statement)
-                if is_logged:  # what is in the log has not come to be
-                    self.changes.restart()
-                raise
-            finally:
-                self._writer_thread = outer_thread
-                begun: Connection | None = getattr(self._local, "reading", None)
-                if begun is not None and begun.versions is not None:
-                    begun.versions.clear()  # this thread's own write has changed them
+            writer = self._writing_connection()
+            if self._writer_thread is not None:
+                with connections.joined(writer):
+                    yield writer
+                return
+            with self._turn():
+                try:
+                    with self._begun(writer):
+                        yield writer
+                finally:
+                    begun: Connection | None = getattr(self._local, "reading", None)
+                    if begun is not None and begun.versions is not None:
+                        begun.versions.clear()  # this thread's own write has changed them
 
-    def _notice_others(self) -> None:
+    @contextmanager
+    def _begun(self, writer: Connection) -> Iterator[None]:
+        """The outermost transaction of this thread."""
+        writer.execute("BEGIN IMMEDIATE")
+        self._writer_thread = threading.get_ident()
+        is_logged = False
+        try:
+            self._notice_others(writer)
+            yield
+            is_logged = True
+            self.changes.add(connections.watched(writer))
+            writer.execute("COMMIT")
+        except BaseException:
+            if writer.in_transaction:
+                writer.execute("ROLLBACK")
+            if is_logged:  # what is in the log has not come to be
+                self.changes.restart()
+            raise
+        finally:
+            self._writer_thread = None
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Be the only one that writes, in whatever process, and have the file marked as changed."""
+        if self._file is None:
+            yield
+            return
+        with self._file.turn():
+            self._file.break_seal()
+            yield
+
+    def _notice_others(self, writer: Connection) -> None:
         """Begin the log of changes anew if another connection has written since this one's last transaction."""
-        seen = one(self._writer, "PRAGMA data_version")
+        seen = one(writer, "PRAGMA data_version")
         if seen != self._seen_by_writer:
             self._seen_by_writer = seen
             self.changes.restart()
@@ -147,8 +152,7 @@ class Database:
         self._require_own_process()
         if self._path is None or self._writer_thread == threading.get_ident():
             with self._writing, wrapped(self._path):
-                self._require_open()
-                yield self._writer
+                yield self._writing_connection()
             return
         begun: Connection | None = getattr(self._local, "reading", None)
         if begun is not None and not snapshot:
@@ -196,13 +200,27 @@ class Database:
 
     @contextmanager
     def feeding(self) -> Iterator[None]:
-        """Hold a lock among the threads of this process, the only one that writes the file."""
-        with self._feeding:
+        """See ``sql.connection.Database``."""
+        with self._feeding, self._lock("feeding", timeout=processes.PATIENCE) as is_alone:
+            if not is_alone:
+                raise BackendError("another process feeds the vector projection for too long: try again later")
             yield
 
-    def moving(self) -> AbstractContextManager[bool]:
-        """See ``sql.connection.Database``; only one process writes a file."""
-        return nullcontext(enter_result=True)
+    @contextmanager
+    def moving(self) -> Iterator[bool]:
+        """See ``sql.connection.Database``."""
+        with self._lock("moving", timeout=0) as is_alone:
+            yield is_alone
+
+    @contextmanager
+    def _lock(self, name: str, *, timeout: float) -> Iterator[bool]:
+        """Hold a lock that the processes of the store share; yields False if it cannot be had in time."""
+        self._require_writable()
+        if self._file is None:
+            yield True
+            return
+        with self._file.lock(name, timeout=timeout) as is_held:
+            yield is_held
 
     def next_passages(self, connection: sql.Connection, number: int) -> Sequence[int]:
         """Allocate ids for new passages, inside a write transaction."""
@@ -225,17 +243,18 @@ class Database:
 
         Raises:
             ConfigurationError: A transaction of this thread is still open.
+            StoreLockedError: Another process has been writing for too long.
             BackendError: Another reader kept the log from being emptied; a later call may.
         """
         self._require_writable()
         with self._writing, wrapped(self._path):
-            self._require_open()
+            writer = self._writing_connection()
             if self._writer_thread is not None:
                 raise ConfigurationError("a file cannot be compacted inside a transaction: end it first")
-            self._break_seal()
-            self._writer.execute("VACUUM")
-            if self._path is not None and one(self._writer, "PRAGMA wal_checkpoint(TRUNCATE)"):
-                raise BackendError(f"{self._path} is still being read, so its log could not be emptied: try again")
+            with self._turn():
+                writer.execute("VACUUM")
+                if self._path is not None and one(writer, "PRAGMA wal_checkpoint(TRUNCATE)"):
+                    raise BackendError(f"{self._path} is still being read, so its log could not be emptied: try again")
 
     def copy_to(self, file: Path) -> None:
         """Write all committed data to a file in a new directory, as of one point in time.
@@ -249,7 +268,7 @@ class Database:
             self.read() as source,
             wrapped(file),
         ):
-            _made(directory / file.name, self._access)
+            make(directory / file.name, self._access)
             with closing(sqlite3.connect(directory / file.name)) as target:
                 source.backup(target)
             seal.write(directory / file.name, self._access)
@@ -258,29 +277,53 @@ class Database:
         """Close every connection; does nothing if called again or in a forked child, which has none."""
         if self._process != os.getpid():
             return
-        with self._writing, self._pool_lock, _opening:
+        with self._writing, self._pool_lock:
             if self._closed:
                 return
             self._closed = True
-            for connection in (self._writer, *self._idle):
+            with nullcontext() if self._file is None else self._file.going():
+                self._disconnect()
+
+    def _disconnect(self) -> None:
+        for connection in (self._writer, *self._idle):
+            if connection is not None:
                 connection.close()
-            self._idle.clear()
-            if self._place is not None:
-                self._leave(self._place)
+        self._writer = None
+        self._idle.clear()
 
-    def _leave(self, place: Path) -> None:
-        _connections[place] -= 1
-        if not _connections[place]:
-            del _connections[place]
-            if not self._read_only and not self._sealed:
-                seal.write(place, self._access)
+    def _writing_connection(self) -> Connection:
+        """The connection that writes, which is made anew after a fork."""
+        self._require_open()
+        if self._writer is None:
+            self._writer, self._seen_by_writer = self._connect(watch=not self._read_only), -1
+        return self._writer
 
-    def _break_seal(self) -> None:
-        if self._sealed and self._path is not None:
-            seal.remove(self._path)
-            self._sealed = False
+    def part_before_fork(self) -> Callable[[], None] | None:
+        """See ``forks.Parting``."""
+        if not self._writing.acquire(timeout=forks.PAUSE):
+            return None
+        if not self._pool_lock.acquire(timeout=forks.PAUSE):
+            self._writing.release()
+            return None
 
-    def _connect(self, *, migrate: bool = False) -> Connection:
+        def go_on() -> None:
+            self._pool_lock.release()
+            self._writing.release()
+
+        is_idle = self._writer_thread is None and self._pool_lock.wait_for(lambda: not self._in_use, forks.PAUSE)
+        if not is_idle:
+            go_on()
+            return None
+        self._disconnect()
+        return go_on
+
+    @property
+    def place(self) -> Path:
+        """See ``forks.Parting``."""
+        assert self._file is not None  # noqa: S101 - only those on disk are asked
+        return self._file.place
+
+    def _connect(self, *, migrate: bool = False, watch: bool = False) -> Connection:
         if self._read_only and self._path is not None:
             connection, self._unchanging = connections.look_into(self._path)
         else:
@@ -291,6 +334,10 @@ class Database:
             connection.create_function("ln", 1, math.log, deterministic=True)  # not every SQLite is built with it
             if migrate:
                 self._bring_up_to_date(connection)
+            elif watch:
+                connections.be_durable(connection)
+            if watch:
+                connections.watch(connection)
         except BaseException:
             connection.close()
             raise
@@ -304,10 +351,10 @@ class Database:
         if self._path is None:
             schema.fill(connection)
             return
-        if schema.version_of(connection) != len(MIGRATIONS):
-            self._break_seal()
+        if self._file is not None and schema.version_of(connection) != len(MIGRATIONS):
+            self._file.break_seal()
         connections.switch_to_wal(connection)
-        connection.execute("PRAGMA synchronous = FULL")  # an acknowledged memory survives a power cut
+        connections.be_durable(connection)
         schema.migrate(connection)
 
     def _require_unchanged(self) -> None:
@@ -322,22 +369,34 @@ class Database:
     def _take(self) -> Connection:
         with self._pool_lock:
             self._require_open()
+            self._in_use += 1
             if self._idle:
                 return self._idle.pop()
-        with wrapped(self._path):
-            return self._connect()
+        try:
+            with wrapped(self._path):
+                return self._connect()
+        except BaseException:
+            self._no_longer_used(None)
+            raise
 
     def _give_back(self, connection: Connection) -> None:
         try:
             connection.rollback()  # a snapshot ends here
         except BaseException:
             connection.close()
+            self._no_longer_used(None)
             raise
+        self._no_longer_used(connection)
+
+    def _no_longer_used(self, connection: Connection | None) -> None:
         with self._pool_lock:
-            if not self._closed:
+            self._in_use -= 1
+            self._pool_lock.notify_all()
+            if connection is not None and not self._closed:
                 self._idle.append(connection)
                 return
-        connection.close()
+        if connection is not None:
+            connection.close()
 
     def _require_writable(self) -> None:
         self._require_own_process()
@@ -352,36 +411,3 @@ class Database:
     def _require_open(self) -> None:
         if self._closed:
             raise ConfigurationError("this memory is closed; open it again")
-
-
-def read_note(path: Path, name: str) -> str | None:
-    """Read a metadata value of a store of any version, also while another process writes it; None if there is none.
-
-    Raises:
-        ConfigurationError: A newer version of the package wrote the store.
-        BackendError: The file is not a SQLite database, or cannot be opened.
-    """
-    with wrapped(path), _opening, closing(connections.look_into(path)[0]) as connection:
-        schema.refuse_newer(connection, path)
-        if not schema.version_of(connection):  # nothing has been written yet
-            return None
-        note: str | None = one(connection, "SELECT value FROM notes WHERE name = ?", (name,))
-        return note
-
-
-def _made(path: Path, access: Access) -> None:
-    """Create the empty file with its mode, which SQLite copies to its log and the other files beside it."""
-    try:
-        make_file(path, access)
-    except OSError as error:
-        raise BackendError(f"unable to open {path}: {error.strerror}") from error
-
-
-def _check_seal(path: Path) -> None:
-    try:
-        seal.check(path)
-    except BackendError:
-        # a newer version of the package may note it in another way; looked at so, nothing is made beside it
-        with closing(connections.connect(connections.address_of(path, mode="ro&immutable=1"))) as connection:
-            schema.refuse_newer(connection, path)
-        raise

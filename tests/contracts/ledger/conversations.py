@@ -108,13 +108,6 @@ class ConversationsContract:
         assert ledger.conversations.drain(SCOPE, lease="later", messages=5, previous_summary=None)
         assert _ids(ledger) == []
 
-    def test_stale_leases_are_all_released(self, ledger: SQLLedger) -> None:
-        ledger.conversations.append(SCOPE, _messages(5))
-        _claim(ledger)
-        ledger.conversations.release_stale_leases()
-        assert ledger.conversations.state(SCOPE).leased_at is None
-        assert not ledger.conversations.drain(SCOPE, lease="mine", messages=5, previous_summary=None)
-
     def test_what_is_undone_waits_as_before(self, ledger: SQLLedger) -> None:
         ledger.conversations.append(SCOPE, _messages(5))
         _claim(ledger)

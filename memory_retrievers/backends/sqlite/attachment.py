@@ -1,0 +1,230 @@
+"""How a process comes to the file of a store beside others, and how it goes: one at a time, through a gate.
+
+The first that comes checks the file's checksum, and the last that goes writes it. In between nobody reads the file but
+through SQLite: closing a plain handle on it would take back the locks of all connections of the same process.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+from memory_retrievers.backends import processes
+from memory_retrievers.backends.files import Access, make_file
+from memory_retrievers.backends.processes import Attachment, named
+from memory_retrievers.backends.sql.connection import one
+from memory_retrievers.backends.sqlite import connection as connections
+from memory_retrievers.backends.sqlite import schema, seal
+from memory_retrievers.backends.sqlite.schema import MIGRATIONS
+from memory_retrievers.errors import BackendError, ConfigurationError, StoreLockedError
+
+OLDER_LEAVE_WITHIN: Final = 10.0
+"""Seconds that processes of an older version of the package get to end before a newer one changes the tables."""
+
+_LOOK_AGAIN: Final = 0.05  # seconds
+
+# How many of this process's databases are connected to a file.
+_connections: Counter[Path] = Counter()
+
+# Files that a parent was using at the fork, whose locks SQLite would take for those of this process.
+_used_by_parent: set[Path] = set()
+
+# SQLite fails rather than waits when two threads switch a new file to WAL at once.
+# Reentrant: a store that is garbage collected while another is being opened is closed right then.
+opening = threading.RLock()
+if hasattr(os, "register_at_fork"):  # a child must not inherit it from a thread that it does not have
+    os.register_at_fork(before=opening.acquire, after_in_parent=opening.release, after_in_child=opening.release)
+
+
+class AttachedFile:
+    """The file of a database, which other processes may have open too.
+
+    Args:
+        path: The file.
+        access: The modes of the files that are made.
+        read_only: It is only looked into: nobody notices.
+
+    Raises:
+        StoreLockedError: Nothing can be written there.
+        ConfigurationError: Something else stands in the place of a file or directory beside it.
+    """
+
+    def __init__(self, path: Path, *, access: Access, read_only: bool) -> None:
+        self._path = path
+        self.place = path.resolve()
+        self._access = access
+        self._is_sealed = False
+        self._attachment = None if read_only else Attachment(path.parent, schema=len(MIGRATIONS), access=access)
+
+    @property
+    def holder(self) -> str:
+        """The id by which others know this handle; empty if it only looks."""
+        return "" if self._attachment is None else self._attachment.id
+
+    def is_gone(self, holder: str) -> bool:
+        """Return True if the handle of this id is closed, or its process has ended."""
+        return self._attachment is not None and self._attachment.is_gone(holder)
+
+    @contextmanager
+    def coming(self) -> Iterator[None]:
+        """Make or check the file, and let the caller connect to it.
+
+        Raises:
+            StoreLockedError: Processes of an older version of the package do not end.
+            BackendError: The file is damaged, or cannot be made.
+        """
+        if self.place in _used_by_parent:
+            raise ConfigurationError(
+                f"{self._path} was being read or written when this process was forked, and cannot be opened in it: "
+                "fork when it is not in use, or start the process afresh (multiprocessing: the method spawn)"
+            )
+        attachment = self._attachment
+        if attachment is None:
+            with opening:
+                self._check(is_first=True)
+                yield
+                _connections[self.place] += 1
+            return
+        deadline = time.monotonic() + OLDER_LEAVE_WITHIN
+        try:
+            while True:
+                with attachment.gate(), opening:
+                    if not self._must_wait(attachment, deadline):
+                        attachment.sweep()
+                        make(self._path, self._access)
+                        self._check(is_first=not attachment.others())
+                        attachment.enter()
+                        yield
+                        _connections[self.place] += 1
+                        return
+                time.sleep(_LOOK_AGAIN)
+        except BaseException:
+            attachment.leave()
+            attachment.close()
+            raise
+
+    def _must_wait(self, attachment: Attachment, deadline: float) -> bool:
+        """True while a process of an older version has the file open, which its tables must not change under."""
+        older = [other for other in attachment.others() if other.schema < len(MIGRATIONS)]
+        if older and time.monotonic() > deadline:
+            raise StoreLockedError(
+                f"{self._path.parent} is open in {named(older)} of an older version of memory-retrievers "
+                f"({older[0].version}): end it, so that this version can bring the tables up to date"
+            )
+        return bool(older)
+
+    def _check(self, *, is_first: bool) -> None:
+        """Check the file as a whole before it is connected to; reading it later would lose SQLite's locks."""
+        if is_first and self.place not in _connections and self._path.is_file():
+            _check_seal(self._path)
+        self._is_sealed = seal.is_there(self._path)
+
+    @contextmanager
+    def going(self) -> Iterator[None]:
+        """Let the caller close its connections; who is the last to go leaves a checksum."""
+        attachment = self._attachment
+        if attachment is None:
+            with opening:
+                yield
+                self._disconnected()
+            return
+        try:
+            with attachment.gate(), opening:
+                yield
+                if self._disconnected() and not attachment.others() and not seal.is_there(self._path):
+                    seal.write(self._path, self._access)
+                attachment.leave()
+        finally:
+            attachment.close()
+
+    def _disconnected(self) -> bool:
+        """Count one database less; True if this process has no other on the file."""
+        _connections[self.place] -= 1
+        if _connections[self.place] > 0:
+            return False
+        del _connections[self.place]
+        return True
+
+    def break_seal(self) -> None:
+        """Remove the checksum, before anything is changed."""
+        if self._is_sealed:
+            seal.remove(self._path)
+            self._is_sealed = False
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Be the only process that writes the file.
+
+        Raises:
+            StoreLockedError: Another one does not get done.
+        """
+        attachment = self._required()
+        if not attachment.turn.acquire(processes.PATIENCE):
+            raise StoreLockedError(
+                f"{self._path.parent} is being written by {named(attachment.others())} for more than "
+                f"{processes.PATIENCE:.0f} s: wait until it is done, or look at it with `memory-retrievers doctor`; "
+                "nothing was written"
+            )
+        try:
+            yield
+        finally:
+            attachment.turn.release()
+
+    @contextmanager
+    def lock(self, name: str, *, timeout: float) -> Iterator[bool]:
+        """Hold another lock that the processes of the store share; yields False if it cannot be had in time."""
+        with self._required().lock(name) as lock:
+            yield lock.acquire(timeout)
+
+    def _required(self) -> Attachment:
+        assert self._attachment is not None  # noqa: S101 - who only looks writes nothing
+        return self._attachment
+
+
+def forget_parent(still_used: Sequence[Path]) -> None:
+    """Begin in a child, whose parent was using some files at the fork, without any connection."""
+    _connections.clear()
+    _used_by_parent.update(still_used)
+
+
+def read_note(path: Path, name: str) -> str | None:
+    """Read a metadata value of a store of any version, also while another process writes it; None if there is none.
+
+    Raises:
+        ConfigurationError: A newer version of the package wrote the store.
+        BackendError: The file is not a SQLite database, or cannot be opened.
+    """
+    with connections.wrapped(path), opening, closing(connections.look_into(path)[0]) as connection:
+        schema.refuse_newer(connection, path)
+        if not schema.version_of(connection):  # nothing has been written yet
+            return None
+        note: str | None = one(connection, "SELECT value FROM notes WHERE name = ?", (name,))
+        return note
+
+
+def make(path: Path, access: Access) -> None:
+    """Create the empty file with its mode, which SQLite copies to its log and the other files beside it.
+
+    Raises:
+        BackendError: It cannot be made.
+    """
+    try:
+        make_file(path, access)
+    except OSError as error:
+        raise BackendError(f"unable to open {path}: {error.strerror}") from error
+
+
+def _check_seal(path: Path) -> None:
+    try:
+        seal.check(path)
+    except BackendError:
+        # a newer version of the package may note it in another way; looked at so, nothing is made beside it
+        with closing(connections.connect(connections.address_of(path, mode="ro&immutable=1"))) as connection:
+            schema.refuse_newer(connection, path)
+        raise
