@@ -138,6 +138,8 @@ class Window(threading.Thread):
         }
         if request["do"] != "fact" or "fact" in request:  # the id of what a tool stores comes with the answer
             line["did"] = request["do"]
+        if request["do"] == "forget":
+            line.pop("text", None)  # there is to be none
         self.journal.append(line)
         answer = self._asked(request)
         if not answer["ok"]:
@@ -147,7 +149,7 @@ class Window(threading.Thread):
         line |= {name: answer[name] for name in ("fact", "episodes", "reviews") if answer.get(name) is not None}
         if request["do"] in {"fact", "update", "forget"}:
             self._account.checks.append(
-                Check(self, line["scope"], line["fact"], request["text"], what != "forget", time.monotonic())
+                Check(self, line["scope"], line["fact"], request["text"], request["do"] != "forget", time.monotonic())
             )
 
     def _next_check(self) -> Check | None:

@@ -16,7 +16,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import unquote, urlsplit
 
-from memory_retrievers.backends.file_systems import require_local
 from memory_retrievers.backends.files import make_directories
 from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError, StoreLockedError, ValidationError
 from memory_retrievers.memory import AgentMemory
@@ -30,6 +29,7 @@ from memory_retrievers.storage.opening import (
     kept_closed,
     noted_embedder,
     on_server,
+    require_local,
     share,
 )
 from memory_retrievers.storage.options import ResolvedOptions

@@ -11,8 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
 
-from memory_retrievers.backends.file_systems import refusal, require_local
-from memory_retrievers.backends.files import make_directories
+from memory_retrievers.backends.files import make_directories, refusal
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.memory.base import BaseMemory
 from memory_retrievers.memory.engine import Engine
@@ -44,7 +43,7 @@ from memory_retrievers.settings import POOL_SIZE, SCENE_BUDGET, SceneSettings
 from memory_retrievers.storage import export as transfer
 from memory_retrievers.storage import maintenance
 from memory_retrievers.storage.maintenance import Index
-from memory_retrievers.storage.opening import STORE_FILE, in_file, is_server, on_server, share
+from memory_retrievers.storage.opening import STORE_FILE, in_file, is_server, on_server, require_local, share
 from memory_retrievers.storage.options import KeywordEngine, ResolvedOptions, StoreOptions, chosen_embedder
 from memory_retrievers.storage.store import MemoryStore
 

@@ -27,9 +27,9 @@ def mounts(tmp_path):
         pytest.skip("this system does not let its users mount a file system")
 
 
-def opened(place, *options, mount="true", given=()):
+def opened(place, *options, mount="true", given=(), code=OPEN):
     """What a process says that opens a store where a shell has mounted something, as $1, $2 and so on, for it alone."""
-    python = [sys.executable, "-c", OPEN, str(place), *options]
+    python = [sys.executable, "-c", code, str(place), *options]
     script = f'{mount} && exec "${{@:{len(given) + 1}}}"'
     command = [*ROOT_OF_ITS_OWN, script, "bash", *map(str, given), *python]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
@@ -61,3 +61,15 @@ def test_a_store_on_a_read_only_file_system_is_refused_with_the_way_to_look_into
     assert opened(store, "read-only", **read_only) == "held 1"
     assert {path.name: path.read_bytes() for path in store.iterdir() if path.is_file()} == before
     assert opened(tmp_path / "new" / "store", **read_only).startswith("ConfigurationError ")
+
+
+@pytest.mark.parametrize("kilobytes", [4, 64, 128, 200])
+def test_a_store_that_is_made_on_a_full_disk_is_refused_and_made_when_there_is_room(tmp_path, kilobytes):
+    room = 4_096 - kilobytes
+    fill = f'mount -t tmpfs -o size=4m crash "$1" && head -c {room}k /dev/zero > "$1/ballast"'
+    relieve = f"{OPEN}\nimport os, pathlib\nos.remove(pathlib.Path(sys.argv[1]).parent / 'ballast')\n"
+    told = opened(tmp_path / "store", mount=fill, given=[tmp_path], code=f"{relieve}\n{OPEN}")
+    refused, then = told.splitlines()
+    assert refused.startswith("DiskFullError ")
+    assert "Make room" in refused
+    assert then == "held 1"

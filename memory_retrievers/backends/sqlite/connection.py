@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from memory_retrievers.backends import file_systems
 from memory_retrievers.backends.sql.connection import insertion
 from memory_retrievers.backends.sqlite import seal
 from memory_retrievers.errors import BackendError, DiskFullError, ValidationError
@@ -113,8 +113,21 @@ def _is_for_want_of_space(error: sqlite3.Error, path: Path) -> bool:
     """SQLite does not always say so: that there is no space for the file beside its log is an error of reading."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code == sqlite3.SQLITE_FULL or (
-        code in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN} and file_systems.is_full(path.absolute().parent)
+        code in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN} and _is_full(path.absolute().parent)
     )
+
+
+_PAGE: Final = 65_536
+"""Bytes below which there is no space for what is written beside a database: its index of the log takes 32 kB."""
+
+
+def _is_full(directory: Path) -> bool:
+    """Return True if there is no space left where a directory is; False also if that cannot be told."""
+    try:
+        seen = os.statvfs(directory)
+    except (AttributeError, OSError):  # not on Windows
+        return False
+    return seen.f_bavail * seen.f_frsize < _PAGE or (seen.f_files > 0 and seen.f_ffree == 0)
 
 
 PRAGMAS = (
