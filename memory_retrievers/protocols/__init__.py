@@ -306,6 +306,14 @@ class VectorProjection(Protocol):
         BackendError: It cannot be reached now.
     """
 
+    def hold(self) -> bool:
+        """Take the right to use what is stored, where one process at a time may; False if another has it."""
+        ...
+
+    def let_go(self) -> None:
+        """Give that right back, after :meth:`close`."""
+        ...
+
     def open(self, generation: str) -> bool:
         """Open the data stored under this name and check that it answers; False if there is none."""
         ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import shutil
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -17,6 +18,8 @@ import numpy as np
 
 from memory_retrievers.backends.chroma.clients import CHROMA_FILE, is_open_elsewhere, keep_to_this_machine, own_client
 from memory_retrievers.backends.files import PRIVATE, Access, Folder, make_directories, make_file, set_modes
+from memory_retrievers.backends.locks import FileLock
+from memory_retrievers.backends.processes import DIRECTORY as PROCESSES
 from memory_retrievers.errors import BackendError, IndexOutOfStepError, MemoryRetrieversError
 from memory_retrievers.models.selection import TURN, ProjectedPassage, Selection
 
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
 ChromaClient: TypeAlias = "ClientAPI"
 
 NAME: Final = "memories"
+LOCK: Final = "chroma"
+"""The lock of the process that uses the directory, among those of the store's processes."""
+
 NEVER: Final = 2**53
 """Stands for "does not expire": the largest moment that every JSON reader keeps exactly."""
 
@@ -61,6 +67,30 @@ class ChromaProjection:
         self._guard = _CrashGuard(directory.parent if directory else None, name="chroma", access=access)
         self._access = access
         self._found: frozenset[Path] = frozenset()
+        self._holding = threading.Lock()
+        self._lock: FileLock | None = None
+
+    def hold(self) -> bool:
+        """See ``protocols.VectorProjection``: Chroma's files bear one process, a server any number."""
+        if self._directory is None:
+            return True
+        with self._holding:
+            if self._lock is None:
+                # Not in Chroma's directory, which is thrown away with all that is in it.
+                with Folder(self._directory.parent) as store, store.below(PROCESSES, self._access) as folder:
+                    lock = FileLock(folder, LOCK, self._access)
+                if not lock.try_acquire():
+                    lock.close()
+                    return False
+                self._lock = lock
+            return True
+
+    def let_go(self) -> None:
+        """See ``protocols.VectorProjection``."""
+        with self._holding:
+            if self._lock is not None:
+                self._lock.close()
+                self._lock = None
 
     def open(self, generation: str) -> bool:
         """See ``protocols.VectorProjection``."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from memory_retrievers.errors import BackendError, IndexOutOfStepError
+from memory_retrievers.errors import BackendError, IndexOutOfStepError, StoreLockedError
 from memory_retrievers.protocols import VectorProjection
 
 if TYPE_CHECKING:
@@ -65,12 +65,14 @@ class Feeder:
         return not self._stop.is_set() and time.monotonic() >= self._next_attempt
 
     def catch_up(self) -> None:
-        """Open, feed and check the projection until the outbox is empty.
+        """Open, feed and check the projection until the outbox is empty; where another process holds it, do nothing.
 
         Raises:
             BackendError: It cannot be done now; the next attempt comes after a pause.
         """
         with self._feeding:
+            if not self._projection.hold():
+                return
             try:
                 if self._generation is None:
                     self._prepare()
@@ -84,9 +86,11 @@ class Feeder:
             self._failures = 0
 
     def start(self) -> None:
-        """Run :meth:`catch_up` in a thread, unless one is running or the last failure is too recent."""
+        """Run :meth:`catch_up` in a thread, unless one runs, another process does, or it has failed a moment ago."""
         with self._starting:
             if not self.may_try or (self._thread is not None and self._thread.is_alive()):
+                return
+            if not self._projection.hold():
                 return
             self._thread = threading.Thread(target=self._in_background, name="memory-retrievers-feeder", daemon=True)
             self._thread.start()
@@ -99,10 +103,14 @@ class Feeder:
         self._next_attempt = time.monotonic() + min(FIRST_PAUSE * 2 ** (self._failures - 1), LONGEST_PAUSE)
 
     @contextmanager
-    def waited_for(self) -> Iterator[None]:
-        """Keep background threads from opening, feeding or recreating the projection while this lasts."""
+    def waited_for(self) -> Iterator[bool]:
+        """Keep background threads from opening, feeding or recreating the projection while this lasts.
+
+        Yields:
+            False if another process holds it.
+        """
         with self._feeding:
-            yield
+            yield self._projection.hold()
 
     def make_anew(self) -> None:
         """Recreate the projection from scratch; there need not have been one.
@@ -111,6 +119,9 @@ class Feeder:
             BackendError: It cannot be done now.
         """
         with self._undisturbed():
+            if not self._projection.hold():
+                self._outbox.begin(None)  # by which the process that holds it finds that it has to do this
+                return
             self._generation, self._suspect = None, True
             self.catch_up()
 
@@ -118,9 +129,15 @@ class Feeder:
         """Delete the projection; the next :meth:`catch_up` starts from scratch.
 
         Raises:
+            StoreLockedError: Another process holds it.
             BackendError: It cannot be done now.
         """
         with self._undisturbed(), self._outbox.turn():
+            if not self._projection.hold():
+                raise StoreLockedError(
+                    "another process uses the vector projection of this store: call purge there, or end it first (see "
+                    "`memory-retrievers doctor`); no byte was erased"
+                )
             self._generation = None
             self._projection.destroy(self._outbox.state().generation, every_byte=True)
             self._outbox.begin(None)
@@ -138,6 +155,7 @@ class Feeder:
                 _logger.warning("the vector projection could not be fed on closing and will be later: %s", error)
             self._generation = None
             self._projection.close()
+            self._projection.let_go()
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:

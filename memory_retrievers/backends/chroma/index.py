@@ -98,15 +98,17 @@ class ProjectedVectorIndex:
 
     def verify(self) -> VerificationReport:
         """See ``protocols.VectorIndex``. Waiting changes may differ, and a missing projection is no problem."""
-        problems, passages = Problems(), 0
+        problems, passages, notes = Problems(), 0, list[str]()
         try:
-            with self._feeder.waited_for():
+            with self._feeder.waited_for() as is_ours:
                 generation = self._ledger.outbox.state().generation
-                if generation is not None and (self._feeder.ready or self._projection.open(generation)):
+                if generation is not None and not is_ours:
+                    notes.append("another process uses the vector projection: it was not looked at, call verify there")
+                elif generation is not None and (self._feeder.ready or self._projection.open(generation)):
                     passages = self._compare(problems)
         except BackendError as error:
             problems.add([f"the vector projection cannot be read ({error}): rebuild('dense') makes it anew"])
-        return VerificationReport(projected=passages, problems=problems.listed())
+        return VerificationReport(projected=passages, problems=problems.listed(), notes=tuple(notes))
 
     def _compare(self, problems: Problems) -> int:
         """Compare every passage on both sides; returns the expected number."""

@@ -10,7 +10,14 @@ import pytest
 from contracts.samples import NOW, SCOPE, add, fact, facts_in
 from patience import PATIENCE, until
 
-from memory_retrievers import AgentMemory, BackendError, IndexOutOfStepError, RetrievalSettings, SemanticMemory
+from memory_retrievers import (
+    AgentMemory,
+    BackendError,
+    IndexOutOfStepError,
+    RetrievalSettings,
+    SemanticMemory,
+    StoreLockedError,
+)
 from memory_retrievers.backends.chroma import feeder as feeding
 from memory_retrievers.backends.chroma import index as indexing
 from memory_retrievers.backends.chroma.collection import ChromaProjection
@@ -52,6 +59,18 @@ def ledger():
 @pytest.fixture
 def projection():
     return Recording()
+
+
+@pytest.fixture
+def both(tmp_path):
+    """Two indexes of one store in a directory, as two processes have them."""
+    ledgers = [SQLiteLedger(tmp_path / "memory.db") for _ in range(2)]
+    projections = [Recording(tmp_path / "chroma") for _ in range(2)]
+    indexes = [made(*each, at_once=True) for each in zip(ledgers, projections, strict=True)]
+    yield ledgers, projections, indexes
+    for index, ledger in zip(indexes, ledgers, strict=True):
+        index.close()
+        ledger.close()
 
 
 def made(ledger, projection, *, exact_limit=10, at_once=False):
@@ -467,3 +486,36 @@ def test_an_unknown_engine_is_refused(tmp_path, dense):
     with pytest.raises(ValueError, match="one of: auto, exact, chroma"):
         open_store(tmp_path / "new", dense=dense)
     assert not (tmp_path / "new").exists()
+
+
+def test_of_two_that_begin_one_feeds_and_the_other_answers_exactly_and_takes_over_when_it_ends(both):
+    ledgers, projections, (first, second) = both
+    store(ledgers[0], 30)
+    selection, vector = facts_in(), directions(1)[0]
+    expected = ExactVectorIndex(ledgers[0]).search(vector, selection, limit=5)
+    for index in (first, second):
+        assert index.search(vector, selection, limit=5) == expected
+    assert [each.created for each in projections] == [1, 0]
+    assert [each.searches > 0 for each in projections] == [True, False]
+    with pytest.raises(StoreLockedError, match="another process uses the vector projection"):
+        second.purge()
+    (note,) = second.verify().notes
+    assert "another process uses" in note
+    first.close()
+    assert second.search(vector, selection, limit=5) == expected
+    assert [each.created for each in projections] == [1, 0]  # it goes on with what is there
+    assert projections[1].searches > 0
+    second.purge()
+
+
+def test_a_projection_that_another_begins_anew_is_made_anew_by_the_one_that_holds_it(both):
+    ledgers, projections, (first, second) = both
+    store(ledgers[0], 30)
+    selection, vector = facts_in(), directions(1)[0]
+    expected = first.search(vector, selection, limit=5)
+    second.rebuild()
+    assert ledgers[0].outbox.state().generation is None
+    assert first.search(vector, selection, limit=5) == expected
+    first._feeder._next_attempt = 0.0  # the pause after what it takes for a failure
+    assert first.search(vector, selection, limit=5) == expected
+    assert [each.created for each in projections] == [2, 0]
