@@ -38,11 +38,13 @@ class Rate:
     Attributes:
         p50: Seconds of a write, the middle one.
         p95: Seconds that 19 of 20 writes took at most.
+        longest: Seconds of the longest write: who comes last where turns are not fair.
         per_second: Writes of all processes.
     """
 
     p50: float
     p95: float
+    longest: float
     per_second: float
 
 
@@ -131,7 +133,7 @@ def _rate(target: Path, source: Path, processes: int, seconds: float, directory:
         writer.close()
     times = sorted(seconds for answer in answers for seconds in answer["times"])
     took = max(answer["ended"] for answer in answers) - at
-    return Rate(part_of(times, 0.5), part_of(times, 0.95), len(times) / took)
+    return Rate(part_of(times, 0.5), part_of(times, 0.95), times[-1], len(times) / took)
 
 
 def main(arguments: Sequence[str]) -> None:

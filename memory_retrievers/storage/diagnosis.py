@@ -112,6 +112,7 @@ def diagnose_directory(directory: Path) -> Diagnosis:
         raise ConfigurationError(f"there is no memory store at {directory}")
     attached = [*_older(directory), *processes.attached(directory)]
     seen = state_of_file(file, is_used=any(process.is_alive for process in attached))
+    held = _locks_held(directory)
     leases = () if seen.tables is None else seen.tables.leases
     users = tuple(
         User(
@@ -119,7 +120,10 @@ def diagnose_directory(directory: Path) -> Diagnosis:
             program=process.program,
             version=process.version,
             since=process.since,
-            holds=tuple(f"the queue of {lease.scope}" for lease in leases if lease.holder == process.id),
+            holds=(
+                *held.get(process.pid, ()),
+                *(f"the queue of {lease.scope}" for lease in leases if lease.holder == process.id),
+            ),
             is_alive=process.is_alive,
         )
         for process in attached
@@ -212,6 +216,37 @@ def _older(directory: Path) -> Iterator[AttachedProcess]:
                 since=datetime.fromtimestamp((directory / OWNER_FILE).stat().st_mtime, UTC),
                 is_alive=True,
             )
+
+
+_LOCKS: Final = {
+    "turn": "the turn to write",
+    "moving": "the vectors, to make them anew",
+    "feeding": "what Chroma is to be told",
+    "chroma": "Chroma's directory",
+}
+"""What the processes of a store have to themselves, by the file with the lock on it."""
+
+
+def _locks_held(directory: Path) -> dict[int, list[str]]:
+    """What each process holds now, by its number: only looked up, since trying a lock might keep somebody from it.
+
+    Linux tells; elsewhere nothing is known.
+    """
+    held: dict[int, list[str]] = {}
+    with contextlib.suppress(OSError):
+        lines = [line.split() for line in Path("/proc/locks").read_text("ascii").splitlines()]
+        holders = {
+            fields[5]: int(fields[4])
+            for fields in lines
+            if len(fields) > 5 and fields[1] == "FLOCK" and fields[3] == "WRITE"
+        }  # noqa: PLR2004
+        for name, what in _LOCKS.items():
+            with contextlib.suppress(FileNotFoundError):
+                seen = (directory / processes.DIRECTORY / name).stat()
+                place = f"{os.major(seen.st_dev):02x}:{os.minor(seen.st_dev):02x}:{seen.st_ino}"
+                if place in holders:
+                    held.setdefault(holders[place], []).append(what)
+    return held
 
 
 def _of_place(directory: Path, size: dict[str, int]) -> Iterator[Finding]:

@@ -3,9 +3,11 @@
 import json
 import os
 import sqlite3
+import sys
 import uuid
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,8 @@ from memory_retrievers import AgentMemory, Message
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.storage.opening import STORE_FILE
 from memory_retrievers.testing import HashEmbedder, inside
+
+LOCKS_ARE_TOLD = sys.platform == "linux" and Path("/proc/locks").exists()
 
 
 @pytest.fixture
@@ -70,6 +74,9 @@ def test_who_has_a_store_open_is_told_and_what_it_holds(store, diagnosed):
         assert (user["pid"], user["is_alive"], user["holds"]) == (os.getpid(), True, ["the queue of c1"])
         assert datetime.fromisoformat(user["since"]) <= datetime.now(UTC)
         assert seen["tables"]["waiting_messages"] == 1
+        if LOCKS_ARE_TOLD:
+            with inside(memory).ledger.new_vectors.moving():
+                assert "the vectors, to make them anew" in diagnosed(store)[1]["users"][0]["holds"]
         memory.flush("c2")
     assert diagnosed(store)[1]["users"] == []
 
