@@ -235,11 +235,7 @@ def _locks_held(directory: Path) -> dict[int, list[str]]:
     held: dict[int, list[str]] = {}
     with contextlib.suppress(OSError):
         lines = [line.split() for line in Path("/proc/locks").read_text("ascii").splitlines()]
-        holders = {
-            fields[5]: int(fields[4])
-            for fields in lines
-            if len(fields) > 5 and fields[1] == "FLOCK" and fields[3] == "WRITE"
-        }  # noqa: PLR2004
+        holders = {fields[5]: int(fields[4]) for fields in lines if fields[1:4] == ["FLOCK", "ADVISORY", "WRITE"]}
         for name, what in _LOCKS.items():
             with contextlib.suppress(FileNotFoundError):
                 seen = (directory / processes.DIRECTORY / name).stat()
