@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,21 +48,24 @@ class Rate:
     per_second: float
 
 
-def measured(directory: Path, *, processes: int, seconds: float) -> tuple[Rate, Rate]:
+def measured(directory: Path, *, processes: int, seconds: float, pace: float = 0) -> tuple[Rate, Rate]:
     """Measure writes by the package, and then of the same rows by plain sqlite3.
 
     Args:
         directory: Gets both databases.
         processes: How many there are of each.
         seconds: How long they write at most.
+        pace: How many writes each begins in a second; 0 is one after the other.
     """
+    directory.mkdir()
     ours, plain = directory / "written", directory / "plain.db"
     with opened(ours) as memory:
         for scope in SCOPES:
             memory.remember_fact(scope=scope, fact="The first one.")
-    first = _rate(ours, ours, processes, seconds, directory)
+    orders = [_Orders(ours, ours, number, processes, seconds, pace) for number in range(processes)]
+    first = _rate(orders, directory)
     _made_empty(plain, like=ours / STORE_FILE)
-    return first, _rate(plain, ours, processes, seconds, directory)
+    return first, _rate([replace(each, target=plain) for each in orders], directory)
 
 
 def part_of(times: Sequence[float], part: float) -> float:
@@ -80,6 +83,7 @@ class _Orders:
         number: Which of the processes it is.
         of: How many there are.
         seconds: How long it writes at most.
+        pace: How many writes it begins in a second; 0 is one after the other.
     """
 
     target: Path
@@ -87,11 +91,12 @@ class _Orders:
     number: int
     of: int
     seconds: float
+    pace: float
 
     @classmethod
     def parse(cls, given: Sequence[str]) -> _Orders:
         """What the arguments of the process say."""
-        return cls(Path(given[0]), Path(given[1]), int(given[2]), int(given[3]), float(given[4]))
+        return cls(Path(given[0]), Path(given[1]), int(given[2]), int(given[3]), float(given[4]), float(given[5]))
 
 
 class _Writer(Process):
@@ -120,11 +125,8 @@ class _Writer(Process):
         self._hear()
 
 
-def _rate(target: Path, source: Path, processes: int, seconds: float, directory: Path) -> Rate:
-    writers = [
-        _Writer(_Orders(target, source, number, processes, seconds), log=directory / f"rate-{number}.log")
-        for number in range(processes)
-    ]
+def _rate(orders: Sequence[_Orders], directory: Path) -> Rate:
+    writers = [_Writer(each, log=directory / f"rate-{each.number}.log") for each in orders]
     at = time.time() + LEAD
     for writer in writers:
         writer.begin({"at": at})
@@ -143,14 +145,27 @@ def main(arguments: Sequence[str]) -> None:
     with by(orders) as step:
         print(json.dumps({"ready": True}), flush=True)
         at = json.loads(sys.stdin.readline())["at"]
-        time.sleep(max(0.0, at - time.time()))
-        times, end = [], at + orders.seconds
-        while time.time() < end:
+        times: list[float] = []
+        for moment in _moments(orders, at):
+            time.sleep(max(0.0, moment - time.time()))
             began = time.perf_counter()
             if not step():
                 break
             times.append(time.perf_counter() - began)
         print(json.dumps({"times": times, "ended": time.time()}), flush=True)
+
+
+def _moments(orders: _Orders, at: float) -> Iterator[float]:
+    """When to begin a write; those of all processes are spread evenly over the time between two of one."""
+    end = at + orders.seconds
+    if orders.pace:
+        yield from (
+            at + (each + orders.number / orders.of) / orders.pace for each in range(int(orders.seconds * orders.pace))
+        )
+        return
+    yield at
+    while time.time() < end:
+        yield at
 
 
 @contextmanager
