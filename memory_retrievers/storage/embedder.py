@@ -215,6 +215,11 @@ class StoreEmbedder:
         """Name of the embedder."""
         return self._embedder.id
 
+    @property
+    def is_probed(self) -> bool:
+        """Whether :meth:`current` embeds nothing."""
+        return self._known is not None
+
     def current(self) -> ProbedEmbedder:
         """Return the embedder, compared with the vectors the store holds now.
 

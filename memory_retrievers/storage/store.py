@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import uuid_utils
@@ -20,6 +21,7 @@ from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.selection import TURN, NewPassage, Passage
 from memory_retrievers.protocols import Clock, Embedder, KeywordIndex, VectorIndex
+from memory_retrievers.storage.attempts import Attempt, NotPrepared
 from memory_retrievers.storage.embedder import StoreEmbedder
 from memory_retrievers.storage.tracing import EMBED, span
 from memory_retrievers.text.passages import PassageText, Searched, passage_texts, with_vectors
@@ -44,12 +46,13 @@ _ERASED_TOGETHER: Final = 256
 
 
 class _Transaction(threading.local):
-    """The transaction of a thread: whether one is open, and the ids of the passages deleted in it."""
+    """The transaction of a thread: whether one is open, the passages deleted in it, and the attempt it is part of."""
 
     is_open = False
 
     def __init__(self) -> None:
         self.deleted: list[int] = []
+        self.attempt: Attempt | None = None
 
 
 class MemoryStore:
@@ -89,7 +92,9 @@ class MemoryStore:
         self._transaction = _Transaction()
 
     def now(self) -> datetime:
-        """Return the current time in UTC."""
+        """Return the current time in UTC; in all of an attempt, that of its beginning."""
+        if (attempt := self._transaction.attempt) is not None:
+            return attempt.now
         moment = self.clock.now()
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
@@ -100,9 +105,18 @@ class MemoryStore:
             ConfigurationError: ``before_store`` gave something that is no such record, or moved it to another scope.
             pydantic.ValidationError: A field of what it gave breaks a rule.
         """
+        (kept,) = self._all_admitted([record])
+        return kept
+
+    def _all_admitted(self, records: Sequence[RecordT]) -> list[RecordT | None]:
+        """What :meth:`admitted` makes of each of several records."""
         if self._before_store is None:
-            return record
-        kept = self._before_store(record)
+            return list(records)
+        prepared = self._prepared
+        kept = map(self._before_store, records) if prepared is None else prepared.admitted(records, self._before_store)
+        return [self._of_the_same_kind(record, each) for record, each in zip(records, kept, strict=True)]
+
+    def _of_the_same_kind(self, record: RecordT, kept: Any) -> RecordT | None:  # noqa: ANN401 - what the hook gave
         if kept is None:
             return None
         if not isinstance(kept, type(record)) or getattr(kept, "scope", None) != getattr(record, "scope", None):
@@ -153,11 +167,75 @@ class MemoryStore:
         try:
             with self.ledger.transaction(*within):
                 yield
+            if self._transaction.attempt is not None:
+                self._transaction.attempt.has_written = True
         finally:
             self._transaction.is_open = False
             deleted, self._transaction.deleted = self._transaction.deleted, []
             if deleted:
                 self.ledger.snapshots.forget(deleted)
+
+    def attempt(self, work: Callable[[], FoundT]) -> FoundT:
+        """Do work whose transactions wait for no embedder and no hook: what they need is prepared outside.
+
+        Args:
+            work: It may be begun again, after everything that it wrote was undone.
+        """
+        if self._transaction.is_open or self._transaction.attempt is not None:
+            return work()
+        attempt = self._transaction.attempt = Attempt(self.now())
+        try:
+            while True:
+                attempt.has_written = False
+                try:
+                    return work()
+                except NotPrepared as needed:
+                    needed.prepare()
+        finally:
+            self._transaction.attempt = None
+
+    def prepare(self, drafts: Sequence[Draft]) -> None:
+        """Prepare drafts that an attempt is going to store, so that it need not begin again for them.
+
+        Raises:
+            EmbeddingError: The embedder failed.
+        """
+        attempt = self._transaction.attempt
+        if attempt is None or self._transaction.is_open or not drafts:
+            return
+        if self._before_store is not None:
+            attempt.prepare_admitted(drafts, self._before_store)
+        attempt.prepare_documents(self.embedder.current(), [draft.embedding_text for draft in drafts])
+
+    @property
+    def _prepared(self) -> Attempt | None:
+        """What is prepared for the open transaction of this thread; None if all may be asked for."""
+        attempt = self._transaction.attempt
+        return attempt if attempt is not None and self._transaction.is_open and not attempt.has_written else None
+
+    def _current_embedder(self) -> ProbedEmbedder:
+        """The embedder, which is probed outside a transaction that is to be short."""
+        if self._prepared is not None and not self.embedder.is_probed:
+            raise NotPrepared(self.embedder.current)
+        return self.embedder.current()
+
+    def _embed_documents(self, embedder: ProbedEmbedder, texts: Sequence[str]) -> Vectors:
+        """Embed n texts as they are stored: shape (n, d)."""
+        prepared = self._prepared
+        return embedder.embed_documents(texts) if prepared is None else prepared.documents(embedder, texts)
+
+    def _embed_question(self, embedder: ProbedEmbedder, query: str) -> Vector:
+        prepared = self._prepared
+        return embedder.embed_query(query) if prepared is None else prepared.question(embedder, query)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Embed n texts as they are stored with the store's embedder: shape (n, d).
+
+        Raises:
+            EmbeddingError: The embedder failed.
+            EmbeddingMismatchError: The embedder is not the store's.
+        """
+        return self._embed_documents(self._current_embedder(), texts)
 
     def write(
         self,
@@ -182,8 +260,8 @@ class MemoryStore:
         """
         scopes_changed = set(within)
         while True:
-            embedder = self.embedder.current()
-            passages = with_vectors(texts, embedder.embed_documents)
+            embedder = self._current_embedder()
+            passages = with_vectors(texts, partial(self._embed_documents, embedder))
             with self.transaction(*scopes_changed):
                 if self.embedder.admits(embedder):  # else the store has just moved to another embedder
                     return change(passages)
@@ -251,7 +329,7 @@ class MemoryStore:
             EmbeddingError: The embedder failed.
             EmbeddingMismatchError: The embedder is not the store's.
         """
-        return self.embedder.current().embed_query(query)
+        return self._embed_question(self._current_embedder(), query)
 
     def search(self, query: str, find: Callable[[Vector], FoundT]) -> FoundT:
         """Embed a question and search with its vector, of shape (d,), against vectors of the same embedder.
@@ -264,15 +342,15 @@ class MemoryStore:
             EmbeddingError: The embedder failed.
             EmbeddingMismatchError: The embedder is not the store's, or no longer.
         """
-        return self._search(lambda embedder: embedder.embed_query(query), find)
+        return self._search(lambda embedder: self._embed_question(embedder, query), find)
 
     def search_texts(self, texts: Sequence[str], find: Callable[[Vectors], FoundT]) -> FoundT:
         """Like :meth:`search`, with the vectors of n texts as they would be stored, of shape (n, d)."""
-        return self._search(lambda embedder: embedder.embed_documents(texts), find)
+        return self._search(lambda embedder: self._embed_documents(embedder, texts), find)
 
     def _search(self, embed: Callable[[ProbedEmbedder], VectorT], find: Callable[[VectorT], FoundT]) -> FoundT:
         while True:
-            embedder = self.embedder.current()
+            embedder = self._current_embedder()
             try:
                 with span(EMBED):
                     embedded = embed(embedder)
@@ -315,7 +393,7 @@ class MemoryStore:
             EmbeddingMismatchError: The embedder is not the store's.
         """
         now = self.now()
-        admitted = [kept for draft in drafts if (kept := self.admitted(draft)) is not None]
+        admitted = [kept for kept in self._all_admitted(drafts) if kept is not None]
         memories = [complete(draft, now=now) for draft in admitted]
         if not memories:
             if together is not None:
@@ -478,7 +556,12 @@ class MemoryStore:
 
     def remove_expired(self) -> int:
         """Delete what has expired, and return the number of memories; :meth:`purge` also erases bytes."""
-        return self.remove(self.ledger.expired(self.now()))
+        expired, attempt = self.ledger.expired(self.now()), self._transaction.attempt
+        try:
+            self._transaction.attempt = None  # it may be done twice, and is no work that cannot begin again
+            return self.remove(expired)
+        finally:
+            self._transaction.attempt = attempt
 
     def remove(self, keys: Sequence[MemoryKey]) -> int:
         """Delete memories with every trace, in one transaction; returns how many existed."""

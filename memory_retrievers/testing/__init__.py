@@ -156,6 +156,11 @@ class Inside:
         return ledger
 
     @property
+    def is_writing(self) -> bool:
+        """Whether this thread is in a write transaction, for whose end all other writers wait."""
+        return self.ledger.database.is_writing
+
+    @property
     def keyword(self) -> KeywordIndex:
         """The keyword engine."""
         keyword: KeywordIndex = self._engine.store.keyword

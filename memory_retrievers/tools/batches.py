@@ -6,7 +6,7 @@ See specification §3.6.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -209,6 +209,8 @@ def memory_batch_store(context: ToolContext, arguments: MemoryBatchStoreArgument
         for index, (item, draft) in batch.each(arguments.items, lambda element: _read_item(context, element))
     ]
     # 2. store
+    with batch.kept(nullcontext()):
+        manager.prepare([each.draft for each in wanted])
     with batch.kept(manager.transaction(*{each.draft.scope for each in wanted})):
         _put(context, wanted, batch)
     # 3. answer

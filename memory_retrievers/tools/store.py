@@ -153,6 +153,7 @@ def memory_store(context: ToolContext, arguments: MemoryStoreArguments) -> ToolO
             a duplicate; nothing was stored.
     """
     draft = draft_of(context, arguments)
+    context.manager.prepare([draft])
     with context.manager.transaction(draft.scope):
         stored = store_one(context, arguments, draft)
     return _response(context, arguments, stored)

@@ -268,6 +268,8 @@ class Tool(Generic[ArgumentsT]):
             checked = offered.model_validate(given)
             if isinstance(context.memory, RunsTools) and issubclass(self.arguments, ManagementArguments):
                 return ToolOutput.of(context.run_there(context.memory, self.name, given))
+            if self.writes and issubclass(self.arguments, ManagementArguments):
+                return context.manager.attempt(lambda: self.function(context, checked))
             return self.function(context, checked)
         except pydantic.ValidationError as error:
             raise ValidationError.from_pydantic(error) from error

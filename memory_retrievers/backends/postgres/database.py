@@ -173,6 +173,11 @@ class Database:
                 yield connection
 
     @property
+    def is_writing(self) -> bool:
+        """See ``sql.connection.Database``."""
+        return getattr(self._local, "connection", None) is not None
+
+    @property
     def holder(self) -> str:
         """See ``sql.connection.Database``: leases end by their time alone."""
         return ""

@@ -171,6 +171,11 @@ class Database(Protocol):
         ...
 
     @property
+    def is_writing(self) -> bool:
+        """Whether this thread is in a write transaction, which others wait for."""
+        ...
+
+    @property
     def holder(self) -> str:
         """The id by which other processes know this handle while it is open; empty if there is none."""
         ...

@@ -66,6 +66,11 @@ class Database:
             forks.register(self)
 
     @property
+    def is_writing(self) -> bool:
+        """See ``sql.connection.Database``."""
+        return self._writer_thread == threading.get_ident()
+
+    @property
     def holder(self) -> str:
         """See ``sql.connection.Database``."""
         return "" if self._file is None else self._file.holder

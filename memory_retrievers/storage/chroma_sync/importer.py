@@ -143,6 +143,15 @@ class Intake:
 
     def take_in(self, page: Sequence[SourceRow]) -> None:
         """Store the new and changed rows of a page in one transaction."""
+        before = self._counts.copy()
+
+        def work() -> None:
+            self._counts = before.copy()
+            self._take_in(page)
+
+        self._store.attempt(work)
+
+    def _take_in(self, page: Sequence[SourceRow]) -> None:
         embedder = self._store.embedder.current()
         with self._store.transaction(), self._rows.quiet_transaction():
             if not self._store.embedder.admits(embedder):

@@ -75,7 +75,7 @@ def memory_of(row: SourceRow, adoption: Adoption, store: MemoryStore) -> StoredM
         return Skip.HELD_BACK
     memory = complete(admitted, now=store.now())
     if memory.search_text != draft.fact:
-        (vector,) = store.embedder.current().embed_documents([memory.embedding_text])
+        (vector,) = store.embed([memory.embedding_text])
     return StoredMemory(memory=memory, passages=(passage_of(memory, vector),))
 
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from memory_retrievers.errors import READ_ONLY, ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, SemanticDraft, SemanticMemory, Tier, scopes
@@ -21,6 +21,9 @@ from memory_retrievers.tools.manager.values import Change, FoundMemory, SearchRe
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import NewPassage, Vector, Vectors
+
+
+WorkT = TypeVar("WorkT")
 
 
 class MemoryManager:
@@ -219,6 +222,18 @@ class MemoryManager:
             ValidationError: The scope is malformed.
         """
         return self._ledger.associations(memory.key, within=scopes.parse(within), now=self.now(), limit=limit)
+
+    def attempt(self, work: Callable[[], WorkT]) -> WorkT:
+        """Do work whose transactions wait for no embedder and no hook, see ``MemoryStore.attempt``."""
+        return self._store.attempt(work)
+
+    def prepare(self, drafts: Sequence[SemanticDraft]) -> None:
+        """Embed drafts that an attempt is going to store, before its transaction.
+
+        Raises:
+            EmbeddingError: The embedder failed.
+        """
+        self._store.prepare([self._timed(draft) for draft in drafts])
 
     @contextmanager
     def transaction(self, *within: str) -> Iterator[None]:
