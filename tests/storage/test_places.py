@@ -1,4 +1,4 @@
-"""Which directories are refused since they lie on a network file system, by Linux's table of mounts."""
+"""Which directories are refused since they lie on a network file system, and how a full disk is told."""
 
 import sqlite3
 from pathlib import Path
@@ -75,3 +75,11 @@ def test_an_error_for_want_of_space_says_what_to_do_and_another_does_not(tmp_pat
     assert "Make room" in str(seen)
     assert "\n" not in str(seen)
     assert type(translated(other, tmp_path / "memory.db")) is BackendError
+
+
+def test_a_full_disk_of_a_server_is_the_same_error():
+    psycopg = pytest.importorskip("psycopg")
+    from memory_retrievers.backends.postgres.connection import wrapped
+
+    with pytest.raises(DiskFullError, match="could not extend file"), wrapped():
+        raise psycopg.errors.DiskFull("could not extend file")
