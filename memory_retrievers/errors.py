@@ -8,7 +8,7 @@
     ├── NotFoundError (LookupError)        no such memory in this scope
     ├── BatchOperationError                a batch failed as a whole; everything was rolled back
     ├── MissingExtraError (ImportError)    an optional dependency is not installed
-    ├── StoreLockedError                   the store cannot be written from here, only looked into
+    ├── StoreLockedError                   the store cannot be written from here, or not now
     ├── EmbeddingMismatchError             the embedder is not the one the store was filled with
     └── BackendError                       a third party failed underneath
         ├── DiskFullError                  there is no space left for what is written
@@ -114,7 +114,7 @@ class MissingExtraError(MemoryRetrieversError, ImportError):
 
 
 class StoreLockedError(MemoryRetrieversError):
-    """The store cannot be written from here; the message names what is in the way, and what to do."""
+    """The store cannot be written from here, or not now; the message names what is in the way, and what to do."""
 
 
 class EmbeddingMismatchError(MemoryRetrieversError):

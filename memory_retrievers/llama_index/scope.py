@@ -77,7 +77,7 @@ def reopened(path: str | None) -> AgentMemory:
     Raises:
         ConfigurationError: There is no path, the store was filled with another embedder, or is open in this process
             with other settings: only its owner can hand it over.
-        StoreLockedError: Another process writes the store.
+        StoreLockedError: Nothing can be written there, or a process of an older version has it open.
         EmbeddingMismatchError: The bundled embedder is not what it was.
         BackendError: The store cannot be read or written.
     """
