@@ -8,6 +8,7 @@ from memory_retrievers.errors import (
     BackendError,
     BatchOperationError,
     ConfigurationError,
+    DiskFullError,
     EmbeddingError,
     EmbeddingMismatchError,
     IndexOutOfStepError,
@@ -42,7 +43,7 @@ __all__ = [  # noqa: RUF022 - in sections
     "Category", "DetailLevel", "Rating",
     # errors
     "MemoryRetrieversError", "ConfigurationError", "ValidationError", "NotFoundError", "BatchOperationError",
-    "MissingExtraError", "StoreLockedError", "EmbeddingMismatchError", "BackendError", "IndexOutOfStepError",
-    "EmbeddingError", "LanguageModelError",
+    "MissingExtraError", "StoreLockedError", "EmbeddingMismatchError", "BackendError", "DiskFullError",
+    "IndexOutOfStepError", "EmbeddingError", "LanguageModelError",
 ]
 # fmt: on

@@ -11,6 +11,7 @@
     ├── StoreLockedError                   the store cannot be written from here, or not now
     ├── EmbeddingMismatchError             the embedder is not the one the store was filled with
     └── BackendError                       a third party failed underneath
+        ├── DiskFullError                  there is no space left for what is written
         ├── IndexOutOfStepError            an index does not match the records
         ├── EmbeddingError                 an embedder failed or gave unusable vectors
         └── LanguageModelError             a language model failed or gave an unusable answer
@@ -33,6 +34,7 @@ __all__ = [
     "BackendError",
     "BatchOperationError",
     "ConfigurationError",
+    "DiskFullError",
     "EmbeddingError",
     "EmbeddingMismatchError",
     "IndexOutOfStepError",
@@ -112,7 +114,7 @@ class MissingExtraError(MemoryRetrieversError, ImportError):
 
 
 class StoreLockedError(MemoryRetrieversError):
-    """The store cannot be written from here, or not now: another process holds it up, or its server is a standby."""
+    """The store cannot be written from here, or not now; the message names what is in the way, and what to do."""
 
 
 class EmbeddingMismatchError(MemoryRetrieversError):
@@ -121,6 +123,10 @@ class EmbeddingMismatchError(MemoryRetrieversError):
 
 class BackendError(MemoryRetrieversError):
     """A third-party library or service failed."""
+
+
+class DiskFullError(BackendError):
+    """There is no space left where the store is; what was to be written was not, and what is there can be read."""
 
 
 class IndexOutOfStepError(BackendError):

@@ -16,7 +16,7 @@ def loaded_after(statement):
 
 def test_the_public_names_are_these():
     assert sorted(memory_retrievers.__all__) == [
-        "AdoptionReport", "AgentMemory", "BackendError", "BatchOperationError", "Category", "CharacterState", "ConfigurationError", "DetailLevel", "EmbeddingError",
+        "AdoptionReport", "AgentMemory", "BackendError", "BatchOperationError", "Category", "CharacterState", "ConfigurationError", "DetailLevel", "DiskFullError", "EmbeddingError",
         "EmbeddingMismatchError", "EpisodicMemory", "Explanation", "IndexOutOfStepError", "IngestionSettings", "LanguageModelError",
         "MemoryRetrieversError", "Message", "MissingExtraError", "NotFoundError", "Page", "PendingReview", "Queued", "Rating", "RecentResult", "Report",
         "RetrievalResult", "RetrievalSettings", "RetrievedMemory", "ReviewSettings", "SceneDetails", "SceneEvent", "SceneSettings", "ScopeStatistics", "SemanticMemory", "StoreLockedError", "ToolSettings",
@@ -83,7 +83,7 @@ def test_every_error_derives_from_the_root():
         for name in memory_retrievers.__all__
         if name.endswith("Error") and (value := getattr(memory_retrievers, name))
     ]
-    assert len(errors) == 12
+    assert len(errors) == 13
     assert all(issubclass(error, memory_retrievers.MemoryRetrieversError) for error in errors)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from crash.writer import opened
-from memory_retrievers import AgentMemory, BackendError, MemoryRetrieversError
+from memory_retrievers import AgentMemory, MemoryRetrieversError
 
 BALLAST = 1_500_000
 ROOM = 500_000
@@ -39,7 +39,7 @@ def main() -> None:
             try:
                 _add(memory, saw["before"], count=100_000)
             except MemoryRetrieversError as error:
-                saw["errors"].append([isinstance(error, BackendError), str(error)])
+                saw["errors"].append([[kind.__name__ for kind in type(error).__mro__], str(error)])
         saw["found while full"] = _found(memory)
         relieve()
         _add(memory, saw["after"], count=20)

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
-from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.errors import ConfigurationError, DiskFullError
 
 _POSIX: Final = os.name == "posix"
 _NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
@@ -236,6 +236,15 @@ def make_directories(directory: Path, access: Access = PRIVATE) -> None:
     except FileExistsError:
         if not directory.is_dir():
             raise
+
+
+def refusal(place: Path, error: OSError) -> DiskFullError | ConfigurationError:
+    """What is raised where a file or directory of a store cannot be made; nothing is left of it."""
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return DiskFullError(
+            f"no space is left for {place}: {error.strerror}; nothing was written. Make room where it is, and try again"
+        )
+    return ConfigurationError(f"{place} cannot be used as a store directory: {error.strerror}")
 
 
 def make_file(path: Path, access: Access = PRIVATE) -> None:

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from memory_retrievers.backends.files import PRIVATE, Access, Folder
+from memory_retrievers.backends.files import PRIVATE, Access, Folder, refusal
 from memory_retrievers.backends.locks import FileLock, Turnstile, is_held
 from memory_retrievers.errors import BackendError, ConfigurationError, StoreLockedError
 
@@ -131,19 +131,24 @@ class Attachment:
             self._gate.release()
 
     def enter(self) -> None:
-        """Be there from now on; inside the gate."""
+        """Be there from now on; inside the gate.
+
+        Raises:
+            StoreLockedError: Nothing can be written there.
+        """
         beside = f".{self.id}.part"
-        try:
-            own = FileLock(self._folder, beside, self._access)
+        with _opening(self._folder.path.parent):
             try:
-                own.try_acquire()  # nobody knows of it yet
-                self._folder.overwrite(beside, self._note(), self._access)
-                self._folder.rename(beside, self.id)
-            except BaseException:
-                own.close()
-                raise
-        finally:
-            self._folder.remove(beside)
+                own = FileLock(self._folder, beside, self._access)
+                try:
+                    own.try_acquire()  # nobody knows of it yet
+                    self._folder.overwrite(beside, self._note(), self._access)
+                    self._folder.rename(beside, self.id)
+                except BaseException:
+                    own.close()
+                    raise
+            finally:
+                self._folder.remove(beside)
         self._own = own
 
     def others(self) -> list[AttachedProcess]:
@@ -253,4 +258,6 @@ def _opening(directory: Path) -> Iterator[None]:
             raise ConfigurationError(
                 f"{directory / DIRECTORY} is a link or no directory: look who has put it there, and remove it"
             ) from error
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise refusal(directory, error) from error
         raise BackendError(f"unable to open {directory}: {error.strerror}") from error

@@ -36,6 +36,7 @@ _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., None]]]] = {
         "forget-scope": write.forget_scope,
     },
     "Keep it whole": {
+        "doctor": maintain.doctor,
         "verify": maintain.verify,
         "rebuild": maintain.rebuild,
         "purge": maintain.purge,

@@ -9,9 +9,11 @@ from typing import Annotated, Any, Final, get_args
 
 import typer
 
-from memory_retrievers.cli.app import DEFAULT_STORE, PLACE, Embedder, EmbedderId, Store, Yes
+from memory_retrievers.cli.app import DEFAULT_STORE, PLACE, AsJson, Embedder, EmbedderId, Store, Yes
 from memory_retrievers.cli.output import (
+    in_json,
     print_adoption,
+    print_diagnosis,
     print_json,
     print_report,
     print_statistics,
@@ -138,6 +140,7 @@ def migrate(
 
 
 NOT_WHOLE: Final = 1  # the exit code
+NOT_WELL: Final = 1  # likewise
 
 
 def verify(store: Store = DEFAULT_STORE) -> None:
@@ -146,6 +149,25 @@ def verify(store: Store = DEFAULT_STORE) -> None:
     print_report(report)
     if not report.ok:
         raise typer.Exit(NOT_WHOLE)
+
+
+def doctor(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:
+    """Say what uses the store, how it is, and what to do about what is wrong; end with 1 if anything is.
+
+    It changes nothing, and works beside all who use the store and on stores of any version.
+    """
+    # imported here, so that the other commands start without it
+    from memory_retrievers.storage.diagnosis import diagnose_database, diagnose_directory
+
+    with store.without_its_secret():
+        at = store.address
+        seen = diagnose_directory(at) if isinstance(at, Path) else diagnose_database(at)
+    if as_json:
+        print_json({"store": str(store), **in_json(asdict(seen)), "ok": not seen.findings})
+    else:
+        print_diagnosis(str(store), seen)
+    if seen.findings:
+        raise typer.Exit(NOT_WELL)
 
 
 def rebuild(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -16,9 +18,13 @@ from memory_retrievers.retrieval.explanations import ExplainedMemory, ExplainedR
 from memory_retrievers.text import for_terminals, json_for_terminals, one_line
 from memory_retrievers.text.dates import iso
 
+if TYPE_CHECKING:
+    from memory_retrievers.storage.diagnosis import Diagnosis
+
 _MEMORY: Final = ("id", "kind", "created_at", "memory")
 _VERSION: Final = ("id", "valid_at", "invalid_at", "fact")
 _ADOPTION: Final = ("adopted", "updated", "forgotten", "unchanged")
+_USERS: Final = ("pid", "program", "version", "since", "holds")
 _COUNTS: Final = ("memories", "passages", "postings", "projected", "problems")
 _BEFORE_STAGES: Final = ("kind", "rank", "dense", "bm25")
 _STAGES: Final = ("kind", "rank", "stage", "place", "given", "memory")
@@ -99,6 +105,69 @@ def print_report(report: VerificationReport) -> None:
         print_line(problem)
     for note in report.notes:
         print_line(f"note: {note}")
+
+
+def print_diagnosis(store: str, seen: Diagnosis) -> None:
+    """Print how a store is, who uses it, and what to do, one finding a line."""
+    print_table(("what", "is"), [("store", store), *_rows(seen)])
+    if seen.users:
+        print_line("")
+        print_table(_USERS, [_user(each) for each in in_json(asdict(seen))["users"]])
+    print_line("")
+    for finding in seen.findings:
+        print_line(f"{finding.what}: {finding.remedy}")
+    if not seen.findings:
+        print_line("nothing to do")
+
+
+def _rows(seen: Diagnosis) -> list[tuple[str, str]]:
+    schema = f"{seen.schema}"
+    if 0 < seen.schema < seen.known_schema:
+        schema += f" (brought to {seen.known_schema} when it is opened)"
+    rows = [
+        ("backend", seen.backend),
+        ("schema", schema),
+        ("bytes", ", ".join(f"{part} {number:,}" for part, number in seen.bytes.items())),
+        ("check", "; ".join(seen.damage) or "ok"),
+    ]
+    if (tables := seen.tables) is None:
+        return rows
+    told = {
+        "memories": tables.memories,
+        "embedder": tables.embedder,
+        "dimension": tables.dimension,
+        "messages that wait": tables.waiting_messages,
+        "retrievals to be rated": tables.pending_reviews,
+        "reviews due": tables.review_jobs,
+        "vectors made anew so far": tables.reembedded,
+    }
+    rows += [(name, _shown(value)) for name, value in told.items() if value is not None]
+    if tables.projection is not None:
+        fed = "not fed" if not tables.projection else f"fed, {tables.unprojected:,} passages to go"
+        rows.append(("Chroma", fed))
+    return rows
+
+
+def _shown(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _user(user: dict[str, Any]) -> tuple[str, ...]:
+    holds = ", ".join(user["holds"]) if user["is_alive"] else "nothing: it was killed"
+    return str(user["pid"] or "?"), user["program"], user["version"], user["since"] or "?", holds
+
+
+def in_json(value: Any) -> Any:  # noqa: ANN401 - whatever the fields hold
+    """The fields of a dataclass as JSON."""
+    match value:
+        case datetime():
+            return iso(value)
+        case dict():
+            return {name: in_json(each) for name, each in value.items()}
+        case list() | tuple():
+            return [in_json(each) for each in value]
+        case _:
+            return value
 
 
 def print_adoption(report: AdoptionReport) -> None:

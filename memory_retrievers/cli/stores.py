@@ -29,6 +29,7 @@ from memory_retrievers.storage.opening import (
     kept_closed,
     noted_embedder,
     on_server,
+    require_local,
     share,
 )
 from memory_retrievers.storage.options import ResolvedOptions
@@ -347,6 +348,7 @@ def moved_into(place: Place, *, source: Place) -> Iterator[MemoryStore]:
         raise ValidationError("--from and --to are the same place")
     embedder_id = place.noted_embedder() or source.noted_embedder()
     if isinstance(place.address, Path):
+        require_local(place.address)
         make_directories(place.address)
     with _opened(place, embedder_id=embedder_id, read_only=False) as engine:
         yield engine.store

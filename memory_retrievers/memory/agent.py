@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
 
-from memory_retrievers.backends.files import make_directories
+from memory_retrievers.backends.files import make_directories, refusal
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.memory.base import BaseMemory, check_replacing
 from memory_retrievers.memory.engine import Engine
@@ -45,7 +45,7 @@ from memory_retrievers.settings import POOL_SIZE, SCENE_BUDGET, SceneSettings
 from memory_retrievers.storage import export as transfer
 from memory_retrievers.storage import maintenance
 from memory_retrievers.storage.maintenance import Index
-from memory_retrievers.storage.opening import STORE_FILE, in_file, is_server, on_server, share
+from memory_retrievers.storage.opening import STORE_FILE, in_file, is_server, on_server, require_local, share
 from memory_retrievers.storage.options import KeywordEngine, ResolvedOptions, StoreOptions, chosen_embedder
 from memory_retrievers.storage.store import MemoryStore
 
@@ -203,6 +203,7 @@ class AgentMemory(BaseMemory):
             EmbeddingMismatchError: The vectors are from another embedder.
         """
         parts = ResolvedOptions.chosen(options, keyword=keyword, shared_group=shared_group)
+        require_local(Path(into))
         transfer.import_(
             Path(path),
             into=Path(into),
@@ -997,10 +998,11 @@ class AgentMemory(BaseMemory):
             storage = on_server(parts, place)
             return cls(engine := Engine(parts, storage), release=engine.close)
         directory = Path(place)
+        require_local(directory)
         try:
             make_directories(directory, parts.access)
         except OSError as error:
-            raise ConfigurationError(f"{directory} cannot be used as a store directory: {error.strerror}") from error
+            raise refusal(directory, error) from error
         engine, release = share(
             directory,
             settings=parts.settings,

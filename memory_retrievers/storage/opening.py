@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
@@ -30,8 +31,8 @@ STORE_FILE: Final = "memory.db"
 CHROMA_DIRECTORY: Final = "chroma"
 """Beside it, what Chroma keeps: a projection of the file, which can be thrown away at any time."""
 
-_PSYCOPG: Final = Extra(package="psycopg", module="psycopg", name="postgres")
-_POOL: Final = Extra(package="psycopg-pool", module="psycopg_pool", name="postgres")
+PSYCOPG: Final = Extra(package="psycopg", module="psycopg", name="postgres")
+POOL: Final = Extra(package="psycopg-pool", module="psycopg_pool", name="postgres")
 _SERVERS: Final = ("postgresql://", "postgres://")
 
 
@@ -105,7 +106,7 @@ def on_server(
     """
     from memory_retrievers.backends.vectors import ExactVectorIndex
 
-    with required(_PSYCOPG, _POOL):
+    with required(PSYCOPG, POOL):
         from memory_retrievers.backends.postgres import PostgresLedger
         from memory_retrievers.backends.postgres.vectors import HNSWVectorIndex
 
@@ -141,7 +142,7 @@ def is_made(place: str | Path) -> bool:
         BackendError: The database cannot be reached.
     """
     if isinstance(place, str) and is_server(place):
-        with required(_PSYCOPG, _POOL):
+        with required(PSYCOPG, POOL):
             from memory_retrievers.backends.postgres import migrations
         return migrations.is_made(place)
     return (Path(place) / STORE_FILE).is_file()
@@ -160,12 +161,74 @@ def noted_embedder(place: str | Path) -> str | None:
         BackendError: The store cannot be read.
     """
     if isinstance(place, str) and is_server(place):
-        with required(_PSYCOPG, _POOL):
+        with required(PSYCOPG, POOL):
             from memory_retrievers.backends.postgres import migrations
         return migrations.read_note(place, "embedder_id")
     from memory_retrievers.backends.sqlite.attachment import read_note
 
     return read_note(Path(place) / STORE_FILE, "embedder_id")
+
+
+# Beside its log SQLite keeps an index of it in memory that all processes of one machine share; two machines do not, and
+# network file systems often have locks that do not work. All else serves: overlays of containers, `tmpfs`, encrypted
+# directories, and `9p` and `virtiofs`, on which virtual machines and sandboxes have their own disks.
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+
+_NETWORK: Final = frozenset({
+    "acfs", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "glusterfs", "gfs", "gfs2", "gpfs", "lustre", "ncpfs",
+    "nfs", "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb2", "smb3", "smbfs",
+})  # fmt: skip
+_NETWORK_BY_FUSE: Final = frozenset({
+    "afpfs", "blobfuse", "blobfuse2", "ceph", "ceph-fuse", "cephfs", "curlftpfs", "davfs", "davfs2", "gcsfuse",
+    "glusterfs", "goofys", "juicefs", "mfs", "moosefs", "mount-s3", "mountpoint-s3", "rclone", "s3fs", "s3ql",
+    "seaweedfs", "smbnetfs", "sshfs",
+})  # fmt: skip
+_ESCAPED: Final = re.compile(r"\\([0-7]{3})")
+
+
+def require_local(directory: Path) -> None:
+    """Refuse a directory on a network file system, before anything is made there.
+
+    Args:
+        directory: Where a store is or is to be; it need not exist.
+
+    Raises:
+        StoreLockedError: It lies on one.
+    """
+    with contextlib.suppress(OSError):  # no such table elsewhere, and then nothing can be told
+        kind = network_file_system(directory.resolve(), _MOUNTS.read_bytes().decode("utf-8", "surrogateescape"))
+        if kind is not None:
+            raise StoreLockedError(
+                f"{directory} is on a network file system ({kind}), where a store that is written can be damaged: keep "
+                "it on a disk of this machine (memory-retrievers backup copies it there), let other machines ask "
+                "memory-retrievers serve, or use PostgreSQL; it can be looked into with "
+                "AgentMemory.open(path, read_only=True)"
+            )
+
+
+def network_file_system(place: Path, mounts: str) -> str | None:
+    """Type of the network file system that a place is on; None for any other.
+
+    Args:
+        place: An absolute path without links; it need not exist.
+        mounts: Linux's table of mounts, as in ``/proc/self/mountinfo``.
+    """
+    found, longest = None, -1
+    for line in mounts.split("\n"):
+        mount, separator, system = line.partition(" - ")
+        fields, kinds = mount.split(" "), system.split(" ")
+        if not separator or len(fields) < 5:  # noqa: PLR2004 - the fifth is the place it is mounted at
+            continue
+        at = Path(_ESCAPED.sub(lambda octal: chr(int(octal[1], 8)), fields[4]))
+        # Of two mounts at one place the later one lies above the other.
+        if (at == place or at in place.parents) and len(at.parts) >= longest:
+            found, longest = kinds[0], len(at.parts)
+    return found if found is not None and _is_network(found) else None
+
+
+def _is_network(kind: str) -> bool:
+    outer, _, inner = kind.partition(".")
+    return kind in _NETWORK or (outer in {"fuse", "fuseblk"} and inner in _NETWORK_BY_FUSE)
 
 
 def _storage(ledger: SQLLedger, keyword: KeywordIndex, dense: VectorIndex) -> Storage:

@@ -51,6 +51,11 @@ def test_a_store_in_a_database_is_filled_looked_into_kept_whole_and_measured(
         "problems": "0",
     }
     assert run("rebuild") == run("purge") == ""
+    seen = json.loads(run("doctor", "--json"))
+    assert seen["backend"].startswith("PostgreSQL ")
+    assert seen["schema"] == seen["known_schema"]
+    assert (seen["tables"]["memories"], seen["findings"], seen["ok"]) == (2, [], True)
+    assert "nothing to do" in run("doctor")
     assert run("reindex", *NAMED) == "0\n"
     assert run("inspect", "--out", tmp_path / "page.html") == f"{tmp_path / 'page.html'}\n"
     (tmp_path / "pairs.jsonl").write_text(

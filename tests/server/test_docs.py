@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 PAGE = "docs/server.md"
 
@@ -43,15 +44,35 @@ def test_the_calls_with_curl_work(page, tmp_path):
     assert [found["content"] for found in json.loads(search)["results"]] == ["Alice likes cashews instead"]
 
 
-def test_the_configuration_for_mcp_clients_names_options_there_are(page):
-    (configuration,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
-    (server,) = json.loads(configuration)["mcpServers"].values()
-    options = [argument for argument in (*server["args"], "--read-only", "--http") if argument.startswith("--")]
+@pytest.mark.parametrize("place", range(4), ids=["Claude Desktop", "Claude Code", "Cursor", "VS Code"])
+def test_what_is_pasted_into_a_client_starts_a_server_on_one_store_for_all(pytestconfig, tmp_path, place):
+    page = (pytestconfig.rootpath / "docs/howto/mcp.md").read_text("utf-8")
+    entries = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    assert len(entries) == 4
+    ((key, servers),) = json.loads(entries[place]).items()
+    assert key == ("servers" if "## VS Code" in page.partition(entries[place])[0] else "mcpServers")
+    (server,) = servers.values()
+    assert Path(server["command"]).name == "memory-retrievers"
+    arguments = [argument.replace("/home/alice", str(tmp_path)) for argument in server["args"]]
+    asked = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    greeting = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": asked})
+    command = [str(Path(sys.executable).parent / "memory-retrievers"), *arguments]
+    done = subprocess.run(command, input=f"{greeting}\n", capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "memory-retrievers"
+    assert (tmp_path / "agent-memory").is_dir()
+
+
+def test_the_options_that_the_page_for_mcp_clients_names_are_there(pytestconfig):
+    page = (pytestconfig.rootpath / "docs/howto/mcp.md").read_text("utf-8")
+    told = page.partition("## What else can be said")[2]
     shown = subprocess.run(
-        [str(Path(sys.executable).parent / server["command"]), server["args"][0], "--help"],
+        [str(Path(sys.executable).parent / "memory-retrievers"), "mcp", "--help"],
         capture_output=True, text=True, check=True, env={"COLUMNS": "200", "PATH": "/usr/bin:/bin"},
     ).stdout  # fmt: skip
-    assert all(option in shown for option in options)
+    options = set(re.findall(r"--[a-z-]+", told))
+    assert len(options) > 4
+    assert {option for option in options if option not in shown} == set()
 
 
 def test_the_deployed_commands_name_options_there_are(pytestconfig):

@@ -254,6 +254,24 @@ async def test_read_only_offers_and_runs_no_tool_that_writes(store, over):
         assert memory.pending_reviews(ALICE) == []
 
 
+async def test_two_servers_on_one_store_find_at_once_what_the_other_has_stored_changed_and_forgotten(store):
+    directory, *_ = store
+    async with over_stdio(directory) as (one, _), over_stdio(directory) as (other, _):
+        sessions = [one, other]
+        for number in range(6):
+            writes, reads = sessions[number % 2], sessions[1 - number % 2]
+            text, later = f"The locker number is {4711 + number}", f"The locker number has become {8150 + number}"
+            stored = told(await writes.call_tool("memory_store", {"content": text, "allow_duplicates": True}))
+            id = {"id": stored["structuredContent"]["memory_id"]}
+            assert text in told(await reads.call_tool("retrieve_memory", {"query": text}))["content"][0]["text"]
+            assert not told(await reads.call_tool("memory_update", {**id, "content": later})).get("isError")
+            assert later in told(await writes.call_tool("retrieve_memory", {"query": later}))["content"][0]["text"]
+            assert not told(await writes.call_tool("memory_delete", id)).get("isError")
+            found = told(await reads.call_tool("retrieve_memory", {"query": later}))["content"][0]["text"]
+            assert later not in found
+            assert told(await reads.call_tool("memory_get", id))["isError"]
+
+
 @pytest.mark.enable_socket
 async def test_a_client_that_may_name_scopes_stays_within_the_root(store):
     directory, _, _, secret = store

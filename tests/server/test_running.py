@@ -1,5 +1,6 @@
 """A real server in a process of its own."""
 
+import json
 import os
 import re
 import signal
@@ -45,6 +46,41 @@ def test_a_server_serves_until_a_signal_and_leaves_a_store_that_opens(tmp_path, 
         assert memory.get("f1", scope="user/alice").fact == "User lives in Lyon"
         assert memory.stats("user/alice").queued_messages == 1
         assert memory.verify().problems == ()
+
+
+@pytest.mark.enable_socket
+def test_what_a_command_stores_or_forgets_beside_a_server_the_server_knows_at_once(tmp_path):
+    store, command = ["--store", str(tmp_path / "store")], COMMAND[0]
+    alice = {"conversation_id": "user/alice"}
+    with subprocess.Popen([*COMMAND, *HASHED, *store], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            address = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline()).group()
+            with httpx.Client(base_url=address, timeout=PATIENCE) as client:
+
+                def found(query):
+                    return client.post("/api/v0/retrieve_memory", json=alice | {"query": query}).text
+
+                def run(*arguments):
+                    return subprocess.run(
+                        [command, *arguments, *store], capture_output=True, text=True, check=True, timeout=PATIENCE
+                    ).stdout.strip()
+
+                assert "Lyon" not in found("Where does Alice live?")
+                fact = run("remember", "--scope", "user/alice", "--fact", "Alice lives in Lyon", *HASHED)
+                assert "Alice lives in Lyon" in found("Where does Alice live?")
+                body = alice | {"facts": [{"id": "f1", "fact": "Alice keeps bees"}]}
+                assert client.post("/api/v0/remember", json=body).status_code == 200
+                assert "Alice keeps bees" in run("retrieve", "bees", "--scope", "user/alice", *HASHED)
+                run("forget", fact, "--scope", "user/alice")
+                run("purge")
+                assert "Lyon" not in found("Where does Alice live?")
+                assert "Alice keeps bees" in found("bees")
+                (user,) = json.loads(run("doctor", "--json"))["users"]
+                assert (user["pid"], user["program"]) == (process.pid, "memory-retrievers")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()
 
 
 AT_ONCE = """

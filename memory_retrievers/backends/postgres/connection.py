@@ -18,7 +18,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumperUnknown, TextBinaryLoader
 
-from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
+from memory_retrievers.errors import BackendError, ConfigurationError, DiskFullError, ValidationError
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.connection import Cursor, Values
@@ -258,6 +258,10 @@ def _translated(error: Exception) -> ValidationError | BackendError | Configurat
         return ConfigurationError(f"the role of this connection may not do that: {told}; nothing was written")
     if isinstance(error, psycopg_pool.PoolClosed):
         return ConfigurationError("this memory is closed; open it again")
+    if isinstance(error, psycopg.errors.DiskFull):
+        return DiskFullError(
+            f"no space is left on the server: {told}; nothing was written. Make room there, and try again"
+        )
     return BackendError(f"PostgreSQL failed: {told}")
 
 

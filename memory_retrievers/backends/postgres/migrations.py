@@ -1,16 +1,19 @@
-"""Migrations of a PostgreSQL database, one process at a time."""
+"""Migrations of a PostgreSQL database, one process at a time; and what can be told of one of any version."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
 
 import psycopg
 
 from memory_retrievers.backends.postgres.connection import Connection, bounded, prepare, wrapped
 from memory_retrievers.backends.postgres.schema import MIGRATIONS
 from memory_retrievers.backends.sql.connection import one
+from memory_retrievers.backends.sql.verification import TableState, state_of_tables
 from memory_retrievers.errors import ConfigurationError, StoreLockedError
 
 _TURN: Final = "SELECT pg_advisory_xact_lock(hashtext('memory-retrievers/migrate'))"
@@ -162,3 +165,103 @@ def _require_server(connection: Connection) -> None:
         raise ConfigurationError(
             "the PostgreSQL server has no pgvector: install it there (https://github.com/pgvector/pgvector)"
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """Another connection to the database.
+
+    Attributes:
+        pid: Its process on the server.
+        user: Its role.
+        program: What it calls itself.
+        client: Where it comes from; empty for this machine's socket.
+        since: When it began.
+        state: What it does: ``active``, ``idle``, ``idle in transaction``; empty if this role may not see that.
+        transaction_since: When its open transaction began.
+        advisory_locks: How many of the locks it holds by which transactions take their turns.
+    """
+
+    pid: int
+    user: str
+    program: str
+    client: str
+    since: datetime | None
+    state: str
+    transaction_since: datetime | None
+    advisory_locks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseState:
+    """The state of a database.
+
+    Attributes:
+        server: Version of PostgreSQL.
+        pgvector: Version of the extension; None if it is not there.
+        is_standby: Whether it only takes reads.
+        schema: Version of the tables; 0 if there are none.
+        size: Bytes of the whole database.
+        sessions: Who else is connected to it.
+        tables: What the tables tell.
+        now: The time there.
+    """
+
+    server: str
+    pgvector: str | None
+    is_standby: bool
+    schema: int
+    size: int
+    sessions: tuple[Session, ...]
+    tables: TableState
+    now: datetime
+
+
+_SESSIONS = """
+    SELECT a.pid, coalesce(a.usename, ''), coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''),
+        a.backend_start, coalesce(a.state, ''), a.xact_start,
+        (SELECT count(*) FROM pg_locks l WHERE l.pid = a.pid AND l.locktype = 'advisory' AND l.granted)
+    FROM pg_stat_activity a
+    WHERE a.datname = current_database() AND a.pid != pg_backend_pid() AND a.backend_type = 'client backend'
+    ORDER BY a.backend_start, a.pid
+"""
+
+
+def state_of_database(url: str) -> DatabaseState:
+    """Look at a database and its server.
+
+    Raises:
+        BackendError: It cannot be reached.
+    """
+    with _looking(url) as connection:
+        return DatabaseState(
+            server=one(connection, "SHOW server_version"),
+            pgvector=one(connection, "SELECT extversion FROM pg_extension WHERE extname = 'vector'"),
+            is_standby=one(connection, "SELECT pg_is_in_recovery()"),
+            schema=version_of(connection),
+            size=one(connection, "SELECT pg_database_size(current_database())"),
+            sessions=tuple(_session(row) for row in connection.execute(_SESSIONS)),
+            tables=state_of_tables(lambda statement: _rows(connection, statement)),
+            now=one(connection, "SELECT now()"),
+        )
+
+
+def _session(row: Sequence[Any]) -> Session:
+    pid, user, program, client, since, state, transaction_since, locks = row
+    return Session(
+        pid=pid,
+        user=user,
+        program=program,
+        client=client,
+        since=since,
+        state=state,
+        transaction_since=transaction_since,
+        advisory_locks=locks,
+    )
+
+
+def _rows(connection: Connection, statement: str) -> Sequence[Sequence[Any]] | None:
+    try:
+        return connection.execute(statement).fetchall()
+    except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.InsufficientPrivilege):
+        return None

@@ -1,12 +1,14 @@
-"""Checks a whole store: memories, passages, vectors and postings."""
+"""Checks a whole store, memories, passages, vectors and postings; and what its tables say of its state at a glance."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -213,3 +215,107 @@ def _vector_problems(passage: RawPassage, dimension: int | None, dialect: Dialec
         yield "has NaN or infinity in it"
     elif abs(length - 1) > MAX_LENGTH_ERROR:
         yield f"has the length {length:.4f} instead of 1"
+
+
+Ask: TypeAlias = Callable[[str], Sequence[Sequence[Any]] | None]
+"""Gives the rows of a statement; None where a table or column is not there, as in another version of the schema."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """Who makes episodes of a scope's messages.
+
+    Attributes:
+        scope: The scope.
+        holder: Id of the handle that holds it; empty if an older version took it.
+        since: When it was taken.
+    """
+
+    scope: str
+    holder: str
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableState:
+    """The state of a store as its tables tell it; None stands for what they do not tell.
+
+    Attributes:
+        embedder: Id of the embedder that filled it.
+        dimension: Length of its vectors.
+        memories: How many it holds.
+        projection: Whether Chroma is fed from it.
+        unprojected: How many passages Chroma has yet to be told of.
+        reembedded: How many passages have a vector of another embedder, beside the one that serves.
+        waiting_messages: How many messages wait to become episodes.
+        waiting_since: The time of the oldest of them.
+        leases: Who is making episodes.
+        pending_reviews: How many retrievals wait for a conversation to be rated by.
+        review_jobs: How many conversations wait to be worked on for that.
+        unwritten: How many changes an adopted collection has yet to be told of.
+    """
+
+    embedder: str | None
+    dimension: int | None
+    memories: int | None
+    projection: bool | None
+    unprojected: int | None
+    reembedded: int | None
+    waiting_messages: int | None
+    waiting_since: datetime | None
+    leases: tuple[Lease, ...]
+    pending_reviews: int | None
+    review_jobs: int | None
+    unwritten: int | None
+
+
+def state_of_tables(ask: Ask) -> TableState:
+    """Read the state of a store.
+
+    Args:
+        ask: Runs a statement that reads.
+    """
+    noted = ask("SELECT name, value FROM notes WHERE name IN ('embedder_id', 'dimension', 'reembedding')") or ()
+    notes: dict[str, str] = {name: value for name, value in noted}  # noqa: C416 - rows, which dict takes for sequences
+    generation, mark = (ask("SELECT generation, mark FROM projection") or [(None, None)])[0]
+    is_projected = None if mark is None else generation is not None
+    dimension = str(notes.get("dimension", ""))
+    waiting = ask("SELECT count(*), min(timestamp) FROM queued_messages") or [(None, None)]
+    leased = (
+        ask("SELECT s.scope, q.fence, q.fenced_at FROM queues q JOIN scopes s ON s.id = q.scope_id ORDER BY 1") or ()
+    )
+    return TableState(
+        embedder=notes.get("embedder_id"),
+        dimension=int(dimension) if dimension.isdecimal() else None,
+        memories=_count(ask, "memories"),
+        projection=is_projected,
+        unprojected=_unprojected(ask, int(mark)) if is_projected else None,
+        reembedded=_count(ask, "new_vectors") if "reembedding" in notes else None,
+        waiting_messages=waiting[0][0],
+        waiting_since=_time(waiting[0][1]),
+        leases=tuple(
+            Lease(scope=scope, holder=fence.rpartition(":")[0], since=_time(since))
+            for scope, fence, since in leased
+            if fence is not None
+        ),
+        pending_reviews=_count(ask, "pending_reviews"),
+        review_jobs=_count(ask, "review_jobs"),
+        unwritten=_count(ask, "unwritten"),
+    )
+
+
+def _unprojected(ask: Ask, mark: int) -> int:
+    beyond = ask(f"SELECT count(*) FROM passages WHERE id > {mark}")
+    return (beyond[0][0] if beyond else 0) + (_count(ask, "outbox") or 0)
+
+
+def _count(ask: Ask, table: str) -> int | None:
+    counted = ask(f"SELECT count(*) FROM {table}")
+    return None if counted is None else int(counted[0][0])
+
+
+def _time(value: object) -> datetime | None:
+    try:
+        return moment(value) if isinstance(value, int) else None
+    except OverflowError:  # a damaged or made-up number
+        return None

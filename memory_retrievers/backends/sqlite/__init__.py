@@ -1,15 +1,26 @@
-"""The ledger in one SQLite file: connections, schema, checksum and the ledger itself."""
+"""The ledger in one SQLite file: connections, schema, checksum, the ledger itself, and its state at a glance."""
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from memory_retrievers.backends.files import PRIVATE, Access, wider
 from memory_retrievers.backends.sql.ledger import SQLLedger
+from memory_retrievers.backends.sql.verification import TableState, state_of_tables
+from memory_retrievers.backends.sqlite import connection as connections
+from memory_retrievers.backends.sqlite import schema, seal
+from memory_retrievers.backends.sqlite.connection import Connection, wrapped
 from memory_retrievers.backends.sqlite.database import Database
+from memory_retrievers.errors import BackendError
 from memory_retrievers.models.contents import VerificationReport
 
-__all__ = ["Database", "SQLiteLedger"]
+__all__ = ["Database", "FileState", "SQLiteLedger", "state_of_file"]
 
 
 class SQLiteLedger(SQLLedger):
@@ -34,3 +45,86 @@ class SQLiteLedger(SQLLedger):
         """See ``SQLLedger``; it also notes files that more users than need be may come at."""
         notes = () if self._path is None else tuple(wider(self._path.absolute().parent, self._access))
         return super().verify().joined(VerificationReport(notes=notes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileState:
+    """The state of a file.
+
+    Attributes:
+        schema: Version of its tables; 0 if there are none.
+        free_bytes: Bytes of it that hold nothing any more.
+        log_bytes: Bytes of the log beside it.
+        damage: What SQLite's quick check finds, or why the file cannot be read.
+        tables: What its tables tell; None if it cannot be read.
+    """
+
+    schema: int
+    free_bytes: int
+    log_bytes: int
+    damage: tuple[str, ...]
+    tables: TableState | None
+
+
+def state_of_file(path: Path, *, is_used: bool) -> FileState:
+    """Look into the file of a store.
+
+    Args:
+        path: The file, to which this process must not be connected unless it is in use.
+        is_used: Whether some process has it open; a closed one is compared with its checksum.
+    """
+    try:
+        if not is_used:
+            seal.check(path)
+            if (seen := _state_at_rest(path)) is not None:
+                return seen
+        with wrapped(path):  # SQLite makes a file beside one with a log, to share it with writers
+            return _seen(path, connections.look_into(path)[0])
+    except BackendError as error:
+        return FileState(schema=0, free_bytes=0, log_bytes=_log_of(path), damage=(str(error),), tables=None)
+
+
+def _state_at_rest(path: Path) -> FileState | None:
+    """The state of a file that nobody has open, beside which nothing is made; None if somebody writes it after all."""
+    before = connections.state_of(path)
+    if seal.has_log(path):
+        return None
+    try:
+        with wrapped(path):
+            seen = _seen(path, connections.connect(connections.address_of(path, mode="ro&immutable=1")))
+    except BackendError:
+        if connections.state_of(path) == before:
+            raise
+        return None
+    return seen if connections.state_of(path) == before else None
+
+
+def _seen(path: Path, opened: Connection) -> FileState:
+    with closing(opened) as connection:
+        connection.execute("PRAGMA busy_timeout = 10000")
+        return FileState(
+            schema=schema.version_of(connection),
+            free_bytes=_pragma(connection, "freelist_count") * _pragma(connection, "page_size"),
+            log_bytes=_log_of(path),
+            damage=tuple(found for (found,) in connection.execute("PRAGMA quick_check(20)") if found != "ok"),
+            tables=state_of_tables(lambda statement: _rows(connection, statement)),
+        )
+
+
+def _log_of(path: Path) -> int:
+    with contextlib.suppress(FileNotFoundError):
+        return path.with_name(f"{path.name}-wal").stat().st_size
+    return 0
+
+
+def _rows(connection: Connection, statement: str) -> Sequence[Sequence[Any]] | None:
+    try:
+        return connection.execute(statement).fetchall()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:  # no such table or column
+            return None
+        raise
+
+
+def _pragma(connection: Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])

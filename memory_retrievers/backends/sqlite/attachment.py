@@ -6,6 +6,7 @@ through SQLite: closing a plain handle on it would take back the locks of all co
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from memory_retrievers.backends import processes
-from memory_retrievers.backends.files import Access, make_file
+from memory_retrievers.backends.files import Access, make_file, refusal
 from memory_retrievers.backends.processes import Attachment, named
 from memory_retrievers.backends.sql.connection import one
 from memory_retrievers.backends.sqlite import connection as connections
@@ -217,6 +218,8 @@ def make(path: Path, access: Access) -> None:
     try:
         make_file(path, access)
     except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise refusal(path, error) from error
         raise BackendError(f"unable to open {path}: {error.strerror}") from error
 
 

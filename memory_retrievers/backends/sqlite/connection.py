@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ import numpy as np
 
 from memory_retrievers.backends.sql.connection import insertion
 from memory_retrievers.backends.sqlite import seal
-from memory_retrievers.errors import BackendError, ValidationError
+from memory_retrievers.errors import BackendError, DiskFullError, ValidationError
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql import connection as sql
@@ -111,7 +112,33 @@ def translated(error: Exception, path: Path | None) -> ValidationError | Backend
         return ValidationError(f"the store refused the change: {error}; nothing was written")
     if not isinstance(error, sqlite3.Error):
         return ValidationError(f"SQLite cannot hold a value: {error}; nothing was written")
+    if path is not None and _is_for_want_of_space(error, path):
+        return DiskFullError(
+            f"no space is left for {path}: {error}; nothing was written. Make room where it is, and try again; "
+            "memory-retrievers purge makes a store smaller, and needs as much space again while it does"
+        )
     return BackendError(f"SQLite failed on {path or 'the in-memory store'}: {error}")
+
+
+def _is_for_want_of_space(error: sqlite3.Error, path: Path) -> bool:
+    """SQLite does not always say so: that there is no space for the file beside its log is an error of reading."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code == sqlite3.SQLITE_FULL or (
+        code in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN} and _is_full(path.absolute().parent)
+    )
+
+
+_PAGE: Final = 65_536
+"""Bytes below which there is no space for what is written beside a database: its index of the log takes 32 kB."""
+
+
+def _is_full(directory: Path) -> bool:
+    """Return True if there is no space left where a directory is; False also if that cannot be told."""
+    try:
+        seen = os.statvfs(directory)
+    except (AttributeError, OSError):  # not on Windows
+        return False
+    return seen.f_bavail * seen.f_frsize < _PAGE or (seen.f_files > 0 and seen.f_ffree == 0)
 
 
 PRAGMAS = (

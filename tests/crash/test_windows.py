@@ -1,0 +1,39 @@
+"""Applications and MCP servers on one directory, some of which are killed, lose, double and refuse nothing."""
+
+import pytest
+import windows
+from fleet_process import RATED_EPISODES
+
+from memory_retrievers import AgentMemory
+from memory_retrievers.testing import HashEmbedder
+
+
+@pytest.mark.parametrize("beside", [(), ("reembed", "take in", "purge")], ids=["alone", "beside upkeep"])
+def test_processes_on_one_directory_lose_double_and_refuse_nothing_when_some_are_killed(tmp_path, beside):
+    asked = windows.Asked(seconds=4, processes=4, kill_every=1.5, beside=beside)
+    outcome = windows.run(tmp_path, asked)
+    assert outcome.problems == []
+    assert int(outcome.figures["kills"]) >= 1
+    assert int(outcome.figures["facts"].replace(",", "")) > 0
+    assert int(outcome.figures["writes that another process looked for"].replace(",", "")) > 0
+    with windows.opened(tmp_path / "store") as memory:
+        assert memory.stats().episodes >= RATED_EPISODES
+        assert memory.verify().ok
+
+
+def test_an_import_that_is_there_in_part_and_a_fact_that_is_there_twice_are_noticed():
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        for text in ("a", "a", "b"):
+            memory.remember_fact(scope="c1", fact=text)
+        taken = {"did": "take in", "ok": False, "texts": ["b", "c"]}
+        journal = [taken, taken | {"texts": ["x", "y"]}, taken | {"texts": ["b"], "ok": True}]
+        assert windows._doubled(memory, [journal]) == [
+            "'a' is there 2 times",
+            "of 2 memories taken in at once, 1 are there",
+        ]
+
+
+def test_plain_sqlite_writes_the_rows_that_the_store_has_written(tmp_path):
+    outcome = windows.rates(tmp_path, processes=2, seconds=1)
+    assert float(outcome.figures["writes a second"].replace(",", "")) > 0
+    assert float(outcome.figures["plain sqlite3, writes a second"].replace(",", "")) > 0
