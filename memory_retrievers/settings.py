@@ -67,6 +67,7 @@ class RetrievalSettings(BaseModel):
             PostgreSQL the index answers from 20,000 passages on, unless another number is given.
         snapshot_bytes: Bytes of memory that the scopes searched last may take: their vectors and terms, about 2 kB a
             passage. A scope that does not fit is read from the database with every search.
+        open_episodes: What is still queued is found as well, as turns of an open episode; ``relative_score`` only.
         query_characters: A longer query is refused, so that nobody can keep a search busy with words: 8,000 characters
             are four pages. Where a framework gives a user's message for the query, its beginning and end of together
             so many characters are asked.
@@ -96,8 +97,14 @@ class RetrievalSettings(BaseModel):
     bm25_b: Annotated[float, Field(ge=0, le=1)] = 0.4
     exact_limit: Annotated[int, Field(ge=0)] = 150_000
     snapshot_bytes: Annotated[int, Field(ge=0)] = SNAPSHOT_BYTES
+    open_episodes: bool = True
     query_characters: Annotated[int, Field(ge=1, le=1_000_000)] = QUERY_CHARACTERS
     fact_display_length: Annotated[int, Field(ge=2)] | None = 280
+
+    @property
+    def searches_open(self) -> bool:
+        """True if searches find what is still queued."""
+        return self.open_episodes and self.fusion == "relative_score"
 
     @classmethod
     def light(cls) -> Self:
@@ -115,6 +122,7 @@ class RetrievalSettings(BaseModel):
             whole_days=True,
             bm25_k1=1.2,
             bm25_b=0.75,
+            open_episodes=False,
             fact_display_length=None,
         )
 

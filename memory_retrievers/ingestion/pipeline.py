@@ -6,7 +6,7 @@ import itertools
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -36,7 +36,7 @@ from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text import one_line
 
 if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vectors
+    from memory_retrievers.models.selection import Vector, Vectors
     from memory_retrievers.protocols import LanguageModel
     from memory_retrievers.retrieval.retriever import HybridRetriever
 
@@ -164,6 +164,15 @@ class IngestionPipeline:
             raise failure
         return report
 
+    def embed_heard(self) -> None:
+        """Embed what is queued and has no vector yet, so that searches need not; where messages are searched.
+
+        Raises:
+            EmbeddingError: The embedder failed.
+        """
+        if self._store.searched == "turns":
+            self._store.heard.embed_rest()
+
     def review(self, id: str, *, scope: str, rating: Rating | str) -> EpisodicMemory:
         """Rate one episode now.
 
@@ -240,8 +249,11 @@ class IngestionPipeline:
                 raise _LeaseLostError
             self._conversations.take_reviews(scope, conversation=messages, at=self._store.now())
 
+        def known() -> Mapping[str, Vector]:
+            return self._store.heard.vectors([(each.id, each.message) for each in claim.messages], scope=scope)
+
         try:
-            stored = self._store.put(drafts, together=drain)
+            stored = self._store.put(drafts, together=drain, known=known)
         except _LeaseLostError:  # it has grown old, or the scope was forgotten: whoever came after has the say
             return ()
         except BaseException as error:

@@ -87,8 +87,9 @@ class Worker:
                 return
             with _noting(failures):
                 self._pipeline.process(scope)
-        with _noting(failures):
-            self._pipeline.erase_old_messages()
+        for work in (self._pipeline.embed_heard, self._pipeline.erase_old_messages):
+            with _noting(failures):
+                work()
 
     def _pause(self) -> float:
         """Seconds until the next queue is due by its age or silence."""

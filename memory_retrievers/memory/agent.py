@@ -374,7 +374,8 @@ class AgentMemory(BaseMemory):
         """Remove a memory for good, with every trace of it; :meth:`invalidate` is the soft form.
 
         Its text, vector and index entries go, and its id leaves the memories, characters and reviews that name it.
-        What was made of it stays: facts, and what characters feel. :meth:`purge` clears the bytes that are left in the
+        What was made of it stays: facts, and what characters feel. Of an open episode the queued messages are removed,
+        also if an episode is just being made of them. :meth:`purge` clears the bytes that are left in the
         files.
 
         Raises:
@@ -439,13 +440,16 @@ class AgentMemory(BaseMemory):
         return self._retriever.recent(scope, limit=limit, days_limit=days_limit)
 
     def get(self, id: str, *, scope: str) -> AnyMemory:
-        """The memory of this id in this scope, invalidated facts included.
+        """The memory of this id in this scope, invalidated facts and open episodes included.
 
         Raises:
             NotFoundError: There is none; what other scopes hold makes no difference.
             ValidationError: The scope is malformed.
         """
-        return self._store.get(id, scope=scope)
+        try:
+            return self._store.get(id, scope=scope)
+        except NotFoundError:
+            return self._store.heard.get(id, scope=scopes.parse(scope))
 
     def list(
         self,
@@ -460,6 +464,8 @@ class AgentMemory(BaseMemory):
         until: datetime | str | None = None,
     ) -> Page:
         """The memories of a scope, newest first, page by page; invalidated facts are among them.
+
+        What is still queued is listed by :meth:`waiting`.
 
         Args:
             scope: Whose memories.
@@ -537,8 +543,8 @@ class AgentMemory(BaseMemory):
     def add_messages(self, scope: str, messages: Iterable[MessageLike], *, conversation: str | None = None) -> Queued:
         """Queue messages of a conversation; cheap, since no model is called and nothing is embedded.
 
-        They are kept from here on, and become part of an episode when :meth:`process_due` finds a border behind them,
-        or with :meth:`flush`.
+        They are kept from here on, and found by every search as turns of an open episode. They become part of one when
+        :meth:`process_due` finds a border behind them, or with :meth:`flush`.
 
         Args:
             scope: Whose conversation.

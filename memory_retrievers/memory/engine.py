@@ -44,6 +44,7 @@ class Engine:
                 clock=parts.clock,
                 before_store=parts.before_store,
                 searched=parts.retrieval.passages,
+                read_only=read_only,
             )
             if storage.sole_writer:
                 storage.ledger.conversations.release_stale_leases()

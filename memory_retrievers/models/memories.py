@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, StrEnum
-from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar
 
 import pydantic
 from pydantic import BeforeValidator, Field
@@ -260,16 +260,28 @@ class _Stored(MemoryDraft):
 
 
 class EpisodicMemory(_Stored, EpisodicDraft):
-    """A stored episode: every id, time and forgetting state is set."""
+    """A stored episode: every id, time and forgetting state is set.
+
+    Attributes:
+        is_open: Whether the conversation is still queued: no summary yet, and another id when there is one.
+    """
 
     new: ClassVar[type[EpisodicDraft]] = EpisodicDraft
 
     messages: tuple[Message, ...] = ()  # roles as they are kept
+    summary: Text
+    is_open: bool = False
     start_at: UTCDateTime
     end_at: UTCDateTime
     stability: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     difficulty: Annotated[float, Field(ge=1, le=10, allow_inf_nan=False)]
     last_reviewed_at: UTCDateTime
+
+    @pydantic.model_validator(mode="after")
+    def _check_summary(self) -> Self:
+        if not self.summary.strip() and not self.is_open:
+            raise ValueError("summary must not be blank")
+        return self
 
     @property
     def is_key_moment(self) -> bool:

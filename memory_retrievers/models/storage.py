@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
 
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.selection import ProjectedPassage
+
+if TYPE_CHECKING:  # importing the package loads no numpy
+    from memory_retrievers.models.selection import Vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +25,43 @@ class QueuedMessage:
 
     id: str
     message: Message
+
+
+class HeardPlace(NamedTuple):
+    """A queued message by its number, without what it says.
+
+    Attributes:
+        row: Its number.
+        scope: Its scope.
+        conversation: Its conversation; None is the one without a name.
+        is_embedded: Whether its vector is stored.
+    """
+
+    row: int
+    scope: str
+    conversation: str | None
+    is_embedded: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeardMessage:
+    """A queued message as a search reads it.
+
+    Attributes:
+        row: Its number.
+        scope: Its scope.
+        conversation: Its conversation; None is the one without a name.
+        id: Its id.
+        message: The message, with its time.
+        vector: Its unit vector, shape (d,); None if nobody has embedded it yet.
+    """
+
+    row: int
+    scope: str
+    conversation: str | None
+    id: str
+    message: Message
+    vector: Vector | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,7 @@ class Memory(Protocol):
         since: datetime | str | None = None,
         until: datetime | str | None = None,
         exclude_conversation: str | None = None,
+        in_prompt: Iterable[MessageLike] = (),
     ) -> Retrieved:
         """Search episodes and facts for the memories that answer a query.
 
@@ -52,6 +53,7 @@ class Memory(Protocol):
             since: Return only facts made, and episodes begun, at this time or later.
             until: Return only facts made, and episodes begun, at this time or earlier.
             exclude_conversation: Return no episode of this conversation; None leaves out none.
+            in_prompt: Messages that the model has before it already; open episodes do not show them.
         """
         ...
 

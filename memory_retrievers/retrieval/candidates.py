@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from memory_retrievers.backends.snapshot import ScopeSnapshot
     from memory_retrievers.models import Kind
     from memory_retrievers.models.selection import Vector
+    from memory_retrievers.retrieval.open_episodes import OpenEpisode
     from memory_retrievers.retrieval.request import Question, RetrievalPlan
     from memory_retrievers.settings import RetrievalSettings
     from memory_retrievers.storage.store import MemoryStore
@@ -46,6 +47,7 @@ class Candidates:
         lengths: How many terms each passage has.
         statistics: What the terms are weighed by.
         is_whole: Whether these are all passages that may be found.
+        open: The episodes among them that are still open, by row.
     """
 
     layout: Layout
@@ -55,6 +57,7 @@ class Candidates:
     lengths: Floats
     statistics: TermStatistics
     is_whole: bool
+    open: Mapping[int, OpenEpisode] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.layout.passages)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,12 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memory_retrievers.errors import NotFoundError
-from memory_retrievers.models import AnyMemory, Kind, SemanticMemory, scopes
-from memory_retrievers.retrieval.candidates import Candidates, candidates_of, read_candidates
+from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, SemanticMemory, scopes
+from memory_retrievers.retrieval.candidates import Candidates, candidates_of
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedMemory, ExplainedRetrieval, Outcome
+from memory_retrievers.retrieval.open_episodes import load, open_episodes, prepare, read_all
 from memory_retrievers.retrieval.ranking import Ranking, rank
 from memory_retrievers.retrieval.request import RetrievalPlan, RetrievalRequest, holds, is_visible
 from memory_retrievers.settings import RetrievalSettings
+from memory_retrievers.storage.heard import open_id
 from memory_retrievers.text.dates import iso
 
 if TYPE_CHECKING:
@@ -41,11 +44,13 @@ class Trace(NamedTuple):
         plan: The search plan.
         rankings: The ranking of each kind, every candidate weighed by its retrievability.
         evidence: Match with the query, by row, of the memories to explain.
+        memories: What is returned, by row.
     """
 
     plan: RetrievalPlan
     rankings: Mapping[Kind, Ranking]
     evidence: Mapping[int, Evidence]
+    memories: Mapping[int, AnyMemory]
 
     def returned(self, kind: Kind) -> list[int]:
         """Memories of a kind that are returned, as rows of the ledger, best first."""
@@ -63,6 +68,7 @@ class Trace(NamedTuple):
             id=memory.id,
             scope=memory.scope,
             kind=memory.kind.value,
+            is_open=isinstance(memory, EpisodicMemory) and memory.is_open,
             text=memory.fact if isinstance(memory, SemanticMemory) else memory.title or memory.summary,
             cosine=evidence.cosine,
             words=evidence.words,
@@ -124,15 +130,24 @@ def before_search(memory: AnyMemory, request: RetrievalRequest, *, now: datetime
     obstacle = request.filters.obstacle(memory)
     if obstacle is not None:
         return ExplainedOutcome(Outcome.FILTERED, f"It does not pass the filter by {obstacle}.")
+    left_out = request.exclude_conversation
+    if left_out is not None and isinstance(memory, EpisodicMemory) and memory.conversation_id == left_out:
+        return ExplainedOutcome(
+            Outcome.OTHER_CONVERSATION, f"It is of the conversation {left_out}, which is to be left out."
+        )
     is_fact = memory.kind is Kind.SEMANTIC
-    if not (request.semantic_limit if is_fact else request.episodic_limit):
-        unwanted = "No facts were asked for" if is_fact else "No episodes were asked for"
-        return ExplainedOutcome(Outcome.NOT_ASKED_FOR, f"{unwanted}: the limit is 0.")
-    return None
+    unwanted = "No facts were asked for" if is_fact else "No episodes were asked for"
+    is_wanted = request.semantic_limit if is_fact else request.episodic_limit
+    return None if is_wanted else ExplainedOutcome(Outcome.NOT_ASKED_FOR, f"{unwanted}: the limit is 0.")
 
 
 def unindexed(memory: AnyMemory) -> ExplainedOutcome:
     """Explain that a memory has no passages to be found by."""
+    if isinstance(memory, EpisodicMemory) and memory.is_open:
+        return ExplainedOutcome(
+            Outcome.STILL_OPEN,
+            "It is still open: these settings search finished episodes alone, or all of it is in the prompt already.",
+        )
     if memory.is_searchable:
         return ExplainedOutcome(
             Outcome.NOT_INDEXED, "It has no searchable text in the store; verify() tells what is wrong."
@@ -211,7 +226,7 @@ class Explainer:
         """Explain every stage of what a request returns."""
         now = self._store.now()
         trace = self._trace(RetrievalPlan.of(request, store=self._store, now=now, settings=self._settings))
-        memories = self._store.ledger.load([row for kind in trace.rankings for row in trace.returned(kind)])
+        memories = trace.memories
         visible = {row: memory for row, memory in memories.items() if is_visible(memory, request, now=now)}
         explained = {
             kind: tuple(
@@ -267,10 +282,12 @@ class Explainer:
         store, settings = self._store, self._settings
 
         def find(vector: Vector) -> Trace:
-            candidates = read_candidates(store, plan, vector=vector, settings=settings)
+            candidates = read_all(store, plan, vector=vector, settings=settings)
             states = store.ledger.forgetting_states
             rankings = rank(candidates, plan, states=states, settings=settings, is_traced=True)
-            trace = Trace(plan, rankings, {})
+            trace = Trace(plan, rankings, {}, {})
+            rows = [row for kind in rankings for row in trace.returned(kind)]
+            trace = trace._replace(memories=load(store, candidates, rows))
             evidence: dict[int, Evidence] = {}
             for kind, known in candidates.items():
                 rows = [*trace.returned(kind), *([about[1]] if about is not None and about[0] is kind else [])]
@@ -284,6 +301,7 @@ class Explainer:
                     evidence |= evidence_of(named, plan, rows)
             return trace._replace(evidence=evidence)
 
+        prepare(store, plan, settings=settings)
         return store.search(plan.embedded, find)
 
     def _found(self, id: str, request: RetrievalRequest) -> AnyMemory:
@@ -296,10 +314,21 @@ class Explainer:
             memory = self._store.ledger.get(scope=scope, id=id)
             if memory is not None:
                 return memory
+        for scope in dict.fromkeys([request.scope, *self._waiting(request)]):
+            with suppress(NotFoundError):
+                return self._store.heard.get(id, scope=scope)
         raise NotFoundError(f"Memory not found: {id}")
+
+    def _waiting(self, request: RetrievalRequest) -> list[str]:
+        """The scopes with open episodes that are searched."""
+        places = self._store.ledger.heard.places(request.scope, include_child_scopes=request.include_child_scopes)
+        return [place.scope for place in places]
 
     def _row(self, memory: AnyMemory, plan: RetrievalPlan) -> int | None:
         """The row of a memory in the ledger; None if it has no passage that the plan lets through."""
+        if isinstance(memory, EpisodicMemory) and memory.is_open:
+            known = open_episodes(self._store, plan.request) if self._settings.searches_open else {}
+            return next((row for row, each in known.items() if open_id(memory.scope, each.first) == memory.id), None)
         layout = self._store.ledger.layout(replace(plan.selections[memory.kind], ids=(memory.id,)))
         namesakes = self._store.ledger.load(np.unique(layout.memories).tolist())
         return next((row for row, namesake in namesakes.items() if namesake.scope == memory.scope), None)

@@ -21,6 +21,8 @@ class Outcome(StrEnum):
     OTHER_CATEGORY = "other_category"
     FILTERED = "filtered"
     NOT_ASKED_FOR = "not_asked_for"
+    OTHER_CONVERSATION = "other_conversation"
+    STILL_OPEN = "still_open"
     NOT_INDEXED = "not_indexed"
     NOT_A_CANDIDATE = "not_a_candidate"
     RANKED_TOO_LOW = "ranked_too_low"
@@ -64,6 +66,7 @@ class ExplainedMemory:
         retrievability: How well it is remembered, 0 to 1; 1 for facts.
         rank: Its place among its kind in the end, from 1, also where no more than the first few were asked for.
         score: Its final score, in (0, 1].
+        is_open: Whether it is an episode that is still open, which nothing is forgotten of.
     """
 
     id: str
@@ -81,6 +84,7 @@ class ExplainedMemory:
     retrievability: float
     rank: int
     score: float
+    is_open: bool = False
 
     def to_dict(self) -> JsonObject:
         """All of it as a JSON-ready object."""
@@ -88,7 +92,8 @@ class ExplainedMemory:
 
     def to_text(self) -> str:
         """Its stages in the order in which they happen, one a line under its name."""
-        return "\n".join((f"{one_line(self.text)} ({self.kind} {one_line(self.id)})", *self._lines()))
+        still_open = ", still open" if self.is_open else ""
+        return "\n".join((f"{one_line(self.text)} ({self.kind} {one_line(self.id)}{still_open})", *self._lines()))
 
     def _lines(self) -> Iterator[str]:
         near = "not among the candidates" if self.dense_rank is None else f"place {self.dense_rank}"

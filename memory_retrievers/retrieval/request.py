@@ -12,7 +12,7 @@ from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, SemanticMemory, scopes
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.filters import EVERYTHING, FilterOptions, Filters, parse_moment
-from memory_retrievers.models.messages import parse_conversation
+from memory_retrievers.models.messages import Message, MessageLike, messages_of, parse_conversation
 from memory_retrievers.models.selection import Selection, TermStatistics
 from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
 
@@ -152,6 +152,8 @@ class SearchOptions(FilterOptions, total=False):
         as_of: Answer with what held at that moment: facts that were valid then, also those that have been replaced
             since, and episodes that had begun. A datetime with a time zone, or ISO 8601 text. Default: now.
         exclude_conversation: No episode of this conversation, for example of the one that is going on. Default: all.
+        in_prompt: Messages that the model has before it already, as ``Message`` or ``{"role": …, "content": …}``: of
+            what is still queued these are left out, by role and content. Default: none.
     """
 
     episodic_limit: int
@@ -161,6 +163,7 @@ class SearchOptions(FilterOptions, total=False):
     limit: int | None
     as_of: datetime | str | None
     exclude_conversation: str | None
+    in_prompt: Iterable[MessageLike]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +181,7 @@ class RetrievalRequest:
         as_of: What held at that moment, in UTC; None is what holds now.
         filters: Tags, metadata and times that a memory must have.
         exclude_conversation: No episode of this conversation; None leaves out none.
+        in_prompt: Messages that open episodes are not to show.
     """
 
     query: str
@@ -190,6 +194,7 @@ class RetrievalRequest:
     as_of: datetime | None = None
     filters: Filters = EVERYTHING
     exclude_conversation: str | None = None
+    in_prompt: tuple[Message, ...] = ()
 
     @classmethod
     def parse(
@@ -206,7 +211,7 @@ class RetrievalRequest:
         Raises:
             TypeError: There is no option of such a name.
             ValidationError: The query is blank or too long, the scope malformed, a limit negative or not an integer,
-                the category unknown, as_of no moment, the conversation malformed, or a filter cannot be used.
+                the category unknown, as_of no moment, the conversation malformed, or a message or filter is none.
         """
         if unknown := sorted(options.keys() - SearchOptions.__optional_keys__):
             raise TypeError(
@@ -231,6 +236,7 @@ class RetrievalRequest:
             as_of=parse_moment("as_of", options.get("as_of")),
             filters=Filters.parse(options),
             exclude_conversation=parse_conversation(options.get("exclude_conversation")),
+            in_prompt=messages_of(options.get("in_prompt", ())),
         )
 
 
@@ -332,6 +338,7 @@ class RetrievalPlan(NamedTuple):
     """Search plan of a request.
 
     Attributes:
+        request: The request.
         question: The parsed query.
         selections: Selection of passages for each kind that is asked for, facts first.
         limits: Number of memories that are asked for, of each of these kinds.
@@ -340,6 +347,7 @@ class RetrievalPlan(NamedTuple):
         embedded: Text to embed: the query without the words that nearly every passage in the scope has.
     """
 
+    request: RetrievalRequest
     question: Question
     selections: dict[Kind, Selection]
     limits: dict[Kind, int]
@@ -364,14 +372,14 @@ class RetrievalPlan(NamedTuple):
         limits = {kind: limit for kind, limit in asked.items() if limit}
         selections = {kind: _selection_of(request, kind, now=now, settings=settings) for kind in limits}
         if settings.fusion == "rrf" and settings.common_share >= 1:
-            return cls(question, selections, limits, request.limit, {}, question.text)
+            return cls(request, question, selections, limits, request.limit, {}, question.text)
         terms = list(dict.fromkeys(question.terms))
         with store.ledger.reading():
             known = {kind: store.keyword.statistics(terms, selection) for kind, selection in selections.items()}
         frequencies = {term: sum(each.frequencies[term] for each in known.values()) for term in terms}
         passages = sum(each.passages for each in known.values())
         embedded = question.without_common(frequencies, passages=passages, share=settings.common_share)
-        return cls(question, selections, limits, request.limit, known, embedded)
+        return cls(request, question, selections, limits, request.limit, known, embedded)
 
 
 def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -> bool:

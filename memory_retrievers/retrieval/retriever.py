@@ -111,18 +111,20 @@ class HybridRetriever:
 
     def retrieve(self, request: RetrievalRequest, *, record: bool) -> RetrievalResult:
         """Answer a question. Forgetting state never changes here; with ``record`` a review is filed for later."""
-        from memory_retrievers.retrieval.candidates import read_candidates  # numpy, which the package loads late
+        from memory_retrievers.retrieval.open_episodes import load, prepare, read_all  # numpy, which is loaded late
         from memory_retrievers.retrieval.ranking import rank
 
         store, settings, now = self._store, self._settings, self._store.now()
         plan = RetrievalPlan.of(request, store=store, now=now, settings=settings)
 
         def find(vector: Vector) -> tuple[dict[Kind, Ranking], dict[int, AnyMemory]]:
-            candidates = read_candidates(store, plan, vector=vector, settings=settings)
+            candidates = read_all(store, plan, vector=vector, settings=settings)
             rankings = rank(candidates, plan, states=store.ledger.forgetting_states, settings=settings)
             with span(HYDRATE):
-                return rankings, store.ledger.load([hit.row for each in rankings.values() for hit in each.returned])
+                rows = [hit.row for each in rankings.values() for hit in each.returned]
+                return rankings, load(store, candidates, rows)
 
+        prepare(store, plan, settings=settings)
         rankings, memories = store.search(plan.embedded, find)
         visible = {row: memory for row, memory in memories.items() if is_visible(memory, request, now=now)}
         result = RetrievalResult(
@@ -133,8 +135,8 @@ class HybridRetriever:
             episodic=_hydrated(rankings.get(Kind.EPISODIC), visible, EpisodicMemory),
             fact_display_length=settings.fact_display_length,
         )
-        if record and result.episodic:
-            self._pending.add(_pending_review(result))
+        if record and (review := _pending_review(result)).memories:
+            self._pending.add(review)
         return result
 
     def explainer(self) -> Explainer:
@@ -213,7 +215,7 @@ def _pending_review(result: RetrievalResult) -> PendingReview:
     return PendingReview(
         scope=result.scope,
         query=result.query,
-        memories=tuple(hit.memory.key for hit in result.episodic),
+        memories=tuple(hit.memory.key for hit in result.episodic if not hit.memory.is_open),
         created_at=result.now,
     )
 

@@ -79,6 +79,19 @@ class Body(BaseModel):
         return {name: value for name, value in given.items() if value is not None and name not in cls.ignored}
 
 
+class MessageBody(Body):
+    """One turn of a conversation."""
+
+    role: ShortText
+    content: NonBlankText
+    timestamp: Annotated[Moment | None, Field(description="Now if left out.")] = None
+
+    def message(self) -> Message:
+        """The message it describes."""
+        (message,) = messages_of([{"role": self.role, "content": self.content, "timestamp": self.timestamp}])
+        return message
+
+
 class RetrieveBody(Body):
     """What to look for, and where."""
 
@@ -105,6 +118,9 @@ class RetrieveBody(Body):
     exclude_conversation: Annotated[
         ShortText | None, Field(description="No episode of this conversation, for example of the one that is going on.")
     ] = None
+    in_prompt: Annotated[
+        list[MessageBody], FailFast(), Field(description="Messages in the prompt, which open episodes do not repeat.")
+    ] = []
     joint_limit: Annotated[Limit | None, Field(description="Memories of both kinds together at most.")] = None
 
     @model_validator(mode="after")
@@ -141,19 +157,6 @@ class RecentBody(Body):
     days_limit: Annotated[float | None, Field(gt=0, allow_inf_nan=False, description="Only those of so many days.")] = (
         None
     )
-
-
-class MessageBody(Body):
-    """One turn of a conversation."""
-
-    role: ShortText
-    content: NonBlankText
-    timestamp: Annotated[Moment | None, Field(description="Now if left out.")] = None
-
-    def message(self) -> Message:
-        """The message it describes."""
-        (message,) = messages_of([{"role": self.role, "content": self.content, "timestamp": self.timestamp}])
-        return message
 
 
 class AddMessageBody(Body):

@@ -118,6 +118,7 @@ class RemoteMemory(BaseMemory):
             "since": _written(request.filters.since),
             "until": _written(request.filters.until),
             "exclude_conversation": request.exclude_conversation,
+            "in_prompt": [{"role": each.role, "content": each.content} for each in request.in_prompt],
         }
         # read again, the same is filed for review once: a minute long the server takes it for one retrieval
         answer = self._transport.read("/retrieve_memory/raw", body, parameters=_EXPLAINED)

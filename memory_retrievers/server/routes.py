@@ -105,6 +105,7 @@ async def _retrieved(body: RetrieveBody, request: RequestContext) -> RetrievalRe
         since=body.since,
         until=body.until,
         exclude_conversation=body.exclude_conversation,
+        in_prompt=[each.message() for each in body.in_prompt],
     )
     return await request.run(work)
 

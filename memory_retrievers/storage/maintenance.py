@@ -106,6 +106,7 @@ def _take_over(store: MemoryStore, new: ProbedEmbedder, *, most: int) -> bool:
         return False
     _embed_missing(store, new, None)
     store.ledger.new_vectors.take_over()
+    store.ledger.heard.forget_vectors()
     store.ledger.outbox.begin(None)  # an index outside the ledger has to be fed anew
     return True
 

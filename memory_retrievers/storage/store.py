@@ -21,6 +21,7 @@ from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.selection import TURN, NewPassage, Passage
 from memory_retrievers.protocols import Clock, Embedder, KeywordIndex, VectorIndex
 from memory_retrievers.storage.embedder import StoreEmbedder
+from memory_retrievers.storage.heard import HeardMessages
 from memory_retrievers.storage.tracing import EMBED, span
 from memory_retrievers.text.passages import PassageText, Searched, passage_texts, with_vectors
 
@@ -63,6 +64,7 @@ class MemoryStore:
         clock: Source of the current time.
         before_store: Hook that receives every record before it is stored, and returns it, changed or not, or None.
         searched: Which texts of an episode are searchable, and so stored as its passages.
+        read_only: Searches store nothing.
 
     Raises:
         EmbeddingMismatchError: The store was filled with an embedder of another id.
@@ -78,6 +80,7 @@ class MemoryStore:
         clock: Clock,
         before_store: Callable[[Any], Any] | None = None,
         searched: Searched = "turns",
+        read_only: bool = False,
     ) -> None:
         self.ledger = ledger
         self.keyword = keyword
@@ -86,6 +89,7 @@ class MemoryStore:
         self.searched: Final = searched
         self._before_store = before_store
         self.embedder = StoreEmbedder(ledger, embedder, forget_vectors=lambda: ledger.snapshots.forget(None))
+        self.heard = HeardMessages(ledger, self.embedder, read_only=read_only)
         self._transaction = _Transaction()
 
     def now(self) -> datetime:
@@ -158,6 +162,7 @@ class MemoryStore:
             deleted, self._transaction.deleted = self._transaction.deleted, []
             if deleted:
                 self.ledger.snapshots.forget(deleted)
+                self.heard.clear()
 
     def write(
         self,
@@ -165,6 +170,7 @@ class MemoryStore:
         change: Callable[[list[list[NewPassage]]], FoundT],
         *,
         within: Iterable[str],
+        known: Callable[[], Mapping[str, Vector]] | None = None,
     ) -> FoundT:
         """Embed texts, and change the store in a transaction in which its vectors are still of that embedder.
 
@@ -172,6 +178,7 @@ class MemoryStore:
             texts: The texts of each memory.
             change: Called with the passages of each memory, inside the transaction, and again if it was undone.
             within: The scopes that are changed, as for :meth:`transaction`.
+            known: Reads vectors that the store has of some of the texts.
 
         Returns:
             What ``change`` gave.
@@ -183,7 +190,7 @@ class MemoryStore:
         scopes_changed = set(within)
         while True:
             embedder = self.embedder.current()
-            passages = with_vectors(texts, embedder.embed_documents)
+            passages = with_vectors(texts, embedder.embed_documents, known=None if known is None else known())
             with self.transaction(*scopes_changed):
                 if self.embedder.admits(embedder):  # else the store has just moved to another embedder
                     return change(passages)
@@ -297,6 +304,7 @@ class MemoryStore:
         *,
         replace: bool = False,
         together: Callable[[list[AnyMemory], list[list[NewPassage]]], None] | None = None,
+        known: Callable[[], Mapping[str, Vector]] | None = None,
     ) -> list[AnyMemory]:
         """Embed drafts in batches and store them in one transaction.
 
@@ -305,6 +313,7 @@ class MemoryStore:
             replace: Forget the memories whose scope and id the drafts have, in the same transaction.
             together: Called with the stored memories and the passages of each inside the transaction, to write what
                 belongs with them: kept and undone with them. It may be called again, after what it wrote was undone.
+            known: Reads vectors that the store has of some of the texts, as for :meth:`write`.
 
         Returns:
             The stored memories, complete, in the order given; what ``before_store`` has held back is not among them.
@@ -332,7 +341,8 @@ class MemoryStore:
             return memories
 
         texts = [passage_texts(memory, searched=self.searched) for memory in memories]
-        return self.write(texts, change, within=affected_scopes((memory.scope, replace) for memory in memories))
+        within = affected_scopes((memory.scope, replace) for memory in memories)
+        return self.write(texts, change, within=within, known=known)
 
     def invalidate(self, id: str, *, scope: str) -> SemanticMemory:
         """Mark a fact as no longer true; it is kept but no longer found.
@@ -433,7 +443,7 @@ class MemoryStore:
         """
         with self.transaction(*scopes.lineage(scopes.parse(scope))):
             if not self._remove(scope, id):
-                raise NotFoundError(f"Memory not found: {id}")
+                self.heard.forget(id, scope=scope)
 
     def _remove(self, scope: str, id: str) -> bool:
         self._unindexed(self.ledger.passages_of(scope, id=id))
@@ -448,7 +458,9 @@ class MemoryStore:
         scopes.parse(scope)
         with self.transaction():
             self._unindexed(self.ledger.passages_of(scope, include_child_scopes=include_child_scopes))
-            return self.ledger.remove_scope(scope, include_child_scopes=include_child_scopes)
+            removed = self.ledger.remove_scope(scope, include_child_scopes=include_child_scopes)
+        self.heard.clear()
+        return removed
 
     def erase_messages(self, *, before: datetime) -> int:
         """Delete the messages of episodes that ended before a time, and their passages.
@@ -555,6 +567,7 @@ def _episode_defaults(draft: EpisodicDraft, created_at: datetime) -> dict[str, o
         "difficulty": draft.difficulty or state.difficulty,
         "last_reviewed_at": draft.last_reviewed_at or created_at,
         "scene": None if draft.scene is None else draft.scene.completed(),
+        "is_open": False,
         # what happens in a story is no fact about anybody
         "consolidated_at": draft.consolidated_at or (None if draft.scene is None else created_at),
     }

@@ -6,8 +6,9 @@ question than with the date before it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from memory_retrievers.models import AnyMemory, EpisodicMemory
@@ -73,13 +74,24 @@ def turn_text(episode: EpisodicMemory, place: int) -> PassageText | None:
         episode: The episode of the message.
         place: Index of the message, from 0.
     """
-    message = episode.messages[place]
-    if not indexed_line(message.content):
+    return message_passage(episode.messages[place], place=place, otherwise=episode.start_at)
+
+
+def message_passage(message: Message, *, place: int = 0, otherwise: datetime | None = None) -> PassageText | None:
+    """Build the passage of a message; None if it has no visible text.
+
+    Args:
+        message: The message.
+        place: Its index in its episode, from 0.
+        otherwise: When it was said, if it has no time of its own.
+    """
+    moment = message.timestamp or otherwise
+    if moment is None or not indexed_line(message.content):
         return None
-    said = _said(message)
+    said = said_text(message)
     return PassageText(
         part=f"{_PREFIX}{place}",
-        text=f"{long_date(message.timestamp or episode.start_at)} {said}",
+        text=f"{long_date(moment)} {said}",
         embedded=said,
         speaker=message.role,
         tells_time=tells_time(message.content),
@@ -94,22 +106,31 @@ def turn_place(part: str) -> int | None:
 
 
 def with_vectors(
-    texts: Sequence[Sequence[PassageText]], embed: Callable[[list[str]], Vectors]
+    texts: Sequence[Sequence[PassageText]],
+    embed: Callable[[list[str]], Vectors],
+    *,
+    known: Mapping[str, Vector] | None = None,
 ) -> list[list[NewPassage]]:
     """Embed the passages of several memories in one call.
 
     Args:
         texts: Passages of each memory; the results are in the same order.
         embed: Returns the unit vectors of n texts, shape (n, d); not called without texts.
+        known: Vectors of shape (d,) by the text they were made of, which is not embedded again.
     """
-    wanted = [text.embedded for its_texts in texts for text in its_texts]
+    given = known or {}
+    wanted = [text.embedded for its_texts in texts for text in its_texts if text.embedded not in given]
     vectors = iter(embed(wanted) if wanted else ())
-    return [[_with_vector(text, next(vectors)) for text in its_texts] for its_texts in texts]
+    return [
+        [_with_vector(text, given[text.embedded] if text.embedded in given else next(vectors)) for text in its_texts]
+        for its_texts in texts
+    ]
 
 
 def _with_vector(text: PassageText, vector: Vector) -> NewPassage:
     return NewPassage(part=text.part, text=text.text, vector=vector, speaker=text.speaker, tells_time=text.tells_time)
 
 
-def _said(message: Message) -> str:
+def said_text(message: Message) -> str:
+    """The text that the vector of a message is made of: who says what, without the day."""
     return f"{message.role}: {indexed_line(message.content)}"

@@ -15,6 +15,7 @@ from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.characters import SQLCharacters
 from memory_retrievers.backends.sql.connection import Connection, Database, one
 from memory_retrievers.backends.sql.conversations import SQLConversations
+from memory_retrievers.backends.sql.heard import SQLHeard
 from memory_retrievers.backends.sql.management import SQLManagement
 from memory_retrievers.backends.sql.memories import (
     ADD_NOTE,
@@ -55,6 +56,7 @@ class SQLLedger(StoredRecords, StoredPassages):
         super().__init__(database)
         self.outbox = SQLOutbox(self.database)
         self.conversations = SQLConversations(self.database)
+        self.heard = SQLHeard(self.database)
         self.characters = SQLCharacters(self.database)
         self.management = SQLManagement(self.database)
         self.new_vectors = sync.SQLNewVectors(self.database)

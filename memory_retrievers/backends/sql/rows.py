@@ -158,7 +158,7 @@ def decode(row: tuple[Any, ...]) -> AnyMemory:
     kind, content, scope, messages = row[-4:]
     if kind == Kind.EPISODIC:
         values = _decode_fields(row, _EPISODIC_PLAN)
-        values.update(scope=scope, summary=content, messages=decode_messages(messages))
+        values.update(scope=scope, summary=content, messages=decode_messages(messages), is_open=False)
         return EpisodicMemory.trusted(values)
     values = _decode_fields(row, _SEMANTIC_PLAN)
     values.update(scope=scope, fact=content)

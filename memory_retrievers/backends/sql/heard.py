@@ -1,0 +1,102 @@
+"""Queued messages as what a search reads of them, and their vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from memory_retrievers.backends.sql.connection import Database
+from memory_retrievers.backends.sql.removal import SCOPE_AND_CHILDREN, forget_empty_scopes, scope_values
+from memory_retrievers.models.fields import moment
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.storage import HeardMessage, HeardPlace
+
+if TYPE_CHECKING:
+    from memory_retrievers.models.selection import Vector
+
+_OF_QUEUE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND conversation = :conversation"
+
+
+class SQLHeard:
+    """Queued messages, by the number of their row, which is never used again.
+
+    Args:
+        database: Where they are.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def places(self, scope: str, *, include_child_scopes: bool = False) -> list[HeardPlace]:
+        """List what is queued in a scope, conversation by conversation, in the order it came."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                f"""SELECT m.row, s.scope, m.conversation, m.vector IS NOT NULL
+                FROM scopes s JOIN queued_messages m ON m.scope_id = s.id
+                WHERE {SCOPE_AND_CHILDREN} ORDER BY s.scope, m.conversation, m.row""",
+                scope_values(scope, include_child_scopes=include_child_scopes),
+            ).fetchall()
+        return [
+            HeardPlace(row, its_scope, conversation or None, bool(embedded))
+            for row, its_scope, conversation, embedded in rows
+        ]
+
+    def scopes(self) -> list[str]:
+        """List the scopes in which a message has no vector yet, sorted."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                """SELECT scope FROM scopes s WHERE EXISTS
+                (SELECT 1 FROM queued_messages m WHERE m.scope_id = s.id AND m.vector IS NULL) ORDER BY scope"""
+            )
+            return [scope for (scope,) in rows]
+
+    def read(self, rows: Sequence[int]) -> list[HeardMessage]:
+        """Read messages by their rows, ascending; those that are queued no more are left out."""
+        if not rows:
+            return []
+        with self._database.read() as connection:
+            dialect = connection.dialect
+            found = connection.execute(
+                f"""SELECT m.row, s.scope, m.conversation, m.id, m.role, m.content, m.timestamp, m.vector
+                FROM queued_messages m JOIN scopes s ON s.id = m.scope_id
+                WHERE {dialect.among("m.row", ":ids")} ORDER BY m.row""",
+                {"ids": dialect.listed(rows)},
+            ).fetchall()
+            return [
+                HeardMessage(
+                    row=row,
+                    scope=scope,
+                    conversation=conversation or None,
+                    id=its_id,
+                    message=Message(role=role, content=content, timestamp=moment(timestamp)),
+                    vector=None if vector is None else dialect.stacked([vector])[0],
+                )
+                for row, scope, conversation, its_id, role, content, timestamp, vector in found
+            ]
+
+    def keep_vectors(self, scopes: Sequence[str], vectors: Mapping[int, Vector]) -> None:
+        """Store the vectors of messages by row; of those that are queued no more nothing is stored.
+
+        Args:
+            scopes: Scopes of the messages.
+            vectors: Unit vectors of shape (d,).
+        """
+        with self._database.write(*scopes) as connection:
+            dialect = connection.dialect
+            connection.executemany(
+                f"UPDATE queued_messages SET vector = {dialect.vector_value} WHERE row = ?",
+                [(dialect.vector(vector), row) for row, vector in vectors.items()],
+            )
+
+    def forget_vectors(self) -> None:
+        """Delete all vectors, because another embedder takes over."""
+        with self._database.write() as connection:
+            connection.execute("UPDATE queued_messages SET vector = NULL WHERE vector IS NOT NULL")
+
+    def forget(self, scope: str, conversation: str | None) -> None:
+        """Delete the queued messages of a conversation, and the lease of whoever works on them."""
+        key = {"scope": scope, "conversation": conversation or ""}
+        with self._database.write(scope) as connection:
+            for table in ("queued_messages", "queues"):
+                connection.execute(f"DELETE FROM {table} WHERE {_OF_QUEUE}", key)
+            forget_empty_scopes(connection, scope)

@@ -1,0 +1,185 @@
+"""Open episodes among the candidates of a search: what was said and still waits to become an episode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memory_retrievers.backends.snapshot import rounded, similarities
+from memory_retrievers.models import Kind
+from memory_retrievers.models.fields import microseconds
+from memory_retrievers.models.selection import Layout, TermStatistics
+from memory_retrievers.retrieval.candidates import Candidates, RankedLists, read_candidates
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memory_retrievers.models import AnyMemory
+    from memory_retrievers.models.selection import Vector
+    from memory_retrievers.retrieval.request import Question, RetrievalPlan, RetrievalRequest
+    from memory_retrievers.settings import RetrievalSettings
+    from memory_retrievers.storage.heard import HeardTurn
+    from memory_retrievers.storage.store import MemoryStore
+
+
+@dataclass(frozen=True, slots=True)
+class OpenEpisode:
+    """What a request may see of a conversation that is still queued.
+
+    Attributes:
+        first: Id of the first message that is queued in it.
+        turns: The messages that the request may see, at least one, in order.
+    """
+
+    first: str
+    turns: tuple[HeardTurn, ...]
+
+    @property
+    def row(self) -> int:
+        """What stands for it among the rows of the ledger, which are above 0."""
+        return -self.turns[0].row
+
+
+def open_episodes(store: MemoryStore, request: RetrievalRequest) -> dict[int, OpenEpisode]:
+    """Read the open episodes that a request may see, by row."""
+    turns = store.heard.turns(request.scope, include_child_scopes=request.include_child_scopes)
+    in_prompt = {hash((message.role, message.content)) for message in request.in_prompt}
+    found: dict[int, OpenEpisode] = {}
+    for (_, conversation), queued in groupby(turns, key=lambda turn: (turn.scope, turn.conversation)):
+        first, *others = queued
+        if conversation is not None and conversation == request.exclude_conversation:
+            continue
+        seen = tuple(
+            turn
+            for turn in (first, *others)
+            if turn.said not in in_prompt and (request.as_of is None or turn.timestamp <= request.as_of)
+        )
+        if any(turn.terms is not None for turn in seen):
+            episode = OpenEpisode(first.id, seen)
+            found[episode.row] = episode
+    return found
+
+
+def prepare(store: MemoryStore, plan: RetrievalPlan, *, settings: RetrievalSettings) -> None:
+    """Embed what a search is about to find among the open episodes; outside any transaction."""
+    if settings.searches_open and Kind.EPISODIC in plan.selections:
+        request = plan.request
+        store.heard.prepare(request.scope, include_child_scopes=request.include_child_scopes)
+
+
+def read_all(
+    store: MemoryStore, plan: RetrievalPlan, *, vector: Vector, settings: RetrievalSettings
+) -> dict[Kind, Candidates | RankedLists]:
+    """Read the candidates of each kind that is searched, open episodes included where the settings say so.
+
+    Args:
+        store: Store to search.
+        plan: The search plan.
+        vector: Embedding of the query, shape (d,).
+        settings: As for ``read_candidates``.
+    """
+    candidates = read_candidates(store, plan, vector=vector, settings=settings)
+    closed = candidates.get(Kind.EPISODIC)
+    if settings.searches_open and isinstance(closed, Candidates):
+        episodes = open_episodes(store, plan.request)
+        candidates[Kind.EPISODIC] = with_open(closed, episodes, plan.question, vector=vector)
+    return candidates
+
+
+def load(
+    store: MemoryStore, candidates: Mapping[Kind, Candidates | RankedLists], rows: Sequence[int]
+) -> dict[int, AnyMemory]:
+    """Read the memories of some rows of the candidates; those that are gone meanwhile are left out."""
+    known = candidates.get(Kind.EPISODIC)
+    episodes = known.open if isinstance(known, Candidates) else {}
+    wanted = [row for row in rows if row in episodes]
+    memories = store.ledger.load([row for row in rows if row not in episodes])
+    if not wanted:
+        return memories
+    made = store.heard.episodes([episodes[row].turns for row in wanted], firsts=[episodes[row].first for row in wanted])
+    return memories | {row: memory for row, memory in zip(wanted, made, strict=True) if memory is not None}
+
+
+def with_open(
+    closed: Candidates, episodes: Mapping[int, OpenEpisode], question: Question, *, vector: Vector
+) -> Candidates:
+    """Let open episodes compete with those that are stored.
+
+    Args:
+        closed: The candidates among the stored episodes.
+        episodes: The open ones, by row.
+        question: The parsed query.
+        vector: Embedding of the query, shape (d,).
+    """
+    if not episodes:
+        return closed
+    passages = [
+        (row, place, turn)
+        for row, episode in episodes.items()
+        for place, turn in enumerate(episode.turns)
+        if turn.terms is not None
+    ]
+    turns = [turn for *_, turn in passages]
+    terms = list(dict.fromkeys(question.terms))
+    known = [dict(turn.terms or {}) for turn in turns]
+    lengths = np.array([sum(each.values()) for each in known], np.float64)
+    counts = np.array([[each.get(term, 0) for each in known] for term in terms], np.float64)
+    return Candidates(
+        layout=_layout(closed.layout, passages, began={row: each.turns[0] for row, each in episodes.items()}),
+        similarities=_cosines(closed.similarities, turns, vector),
+        repeats=closed.repeats,
+        counts=np.concatenate((closed.counts, counts.reshape(len(terms), len(turns))), axis=1),
+        lengths=np.concatenate((closed.lengths, lengths)),
+        statistics=_statistics(closed.statistics, terms, known, lengths),
+        is_whole=closed.is_whole,
+        open=episodes,
+    )
+
+
+def _layout(
+    closed: Layout, passages: Sequence[tuple[int, int, HeardTurn]], *, began: Mapping[int, HeardTurn]
+) -> Layout:
+    """Lay out the passages behind those that are stored; each is named by its row, below 0."""
+    names = {name: code for code, name in enumerate(closed.names)}
+    speakers = [names.setdefault(turn.role, len(names)) for *_, turn in passages]
+
+    def behind(array: NDArray[np.int64], values: Sequence[int]) -> NDArray[np.int64]:
+        return np.concatenate((array, np.array(values, np.int64)))
+
+    return replace(
+        closed,
+        passages=behind(closed.passages, [-turn.row for *_, turn in passages]),
+        memories=behind(closed.memories, [row for row, *_ in passages]),
+        places=behind(closed.places, [place for _, place, _ in passages]),
+        speakers=behind(closed.speakers, speakers),
+        tells_time=np.concatenate((closed.tells_time, np.array([turn.tells_time for *_, turn in passages], np.bool_))),
+        began=behind(closed.began, [microseconds(began[row].timestamp) for row, *_ in passages]),
+        names=tuple(names),
+    )
+
+
+def _cosines(closed: NDArray[np.float64], turns: Sequence[HeardTurn], vector: Vector) -> NDArray[np.float64]:
+    """Cosines of all passages, shape (n,); what has no vector yet is as far as the farthest that has one."""
+    vectors = [turn.vector for turn in turns if turn.vector is not None]
+    near = rounded(similarities(np.stack(vectors), vector)).astype(np.float64) if vectors else np.empty(0)
+    measured = np.concatenate((closed, near))
+    cosines = np.full(len(turns), measured.min() if len(measured) else 0.0)
+    cosines[[turn.vector is not None for turn in turns]] = near
+    return np.concatenate((closed, cosines))
+
+
+def _statistics(
+    closed: TermStatistics, terms: Sequence[str], known: Sequence[Mapping[str, int]], lengths: NDArray[np.float64]
+) -> TermStatistics:
+    """Statistics of the stored passages and the open ones together."""
+    passages = closed.passages + len(known)
+    length = closed.passages * closed.average_length + float(lengths.sum())
+    return TermStatistics(
+        passages,
+        max(length, 1.0) / max(passages, 1),
+        {term: closed.frequencies.get(term, 0) + sum(term in each for each in known) for term in terms},
+    )

@@ -1,0 +1,313 @@
+"""Open episodes: what was said in a conversation and still waits to become an episode, as searches see it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from memory_retrievers import fsrs
+from memory_retrievers.errors import EmbeddingError, NotFoundError
+from memory_retrievers.models import EpisodicMemory, Origin, SummaryBy
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.storage import HeardMessage
+from memory_retrievers.text import analyze, one_line
+from memory_retrievers.text.passages import message_passage, said_text
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from memory_retrievers.backends.sql.ledger import SQLLedger
+    from memory_retrievers.models.selection import Vector
+    from memory_retrievers.storage.embedder import ProbedEmbedder, StoreEmbedder
+
+EMBEDDED_BY_SEARCH: Final = 64
+"""So many messages, the newest without a vector, are embedded by a search; the worker embeds the rest."""
+
+MOST_TURNS: Final = 4_096
+"""Turns that are kept in memory, of the scopes searched last: about 5 kB each."""
+
+TITLE_LENGTH: Final = 60
+"""Characters of the title that the first words of the user make."""
+
+_NAMESPACE: Final = uuid.UUID("b0b3ef2c-7b8d-5d6e-8e6e-6a2d7f1c9a54")
+
+_logger = logging.getLogger("memory_retrievers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeardTurn:
+    """A queued message as the ranking sees it.
+
+    Attributes:
+        row: Number of the message.
+        scope: Its scope.
+        conversation: Its conversation.
+        id: Its id.
+        said: Hash of role and content, by which it is known again.
+        role: Who speaks.
+        timestamp: When.
+        terms: How often each term stands in it; None if it has no visible text.
+        tells_time: Whether it tells when something happens.
+        vector: Its unit vector, shape (d,); None if nobody has embedded it yet.
+    """
+
+    row: int
+    scope: str
+    conversation: str | None
+    id: str
+    said: int
+    role: str
+    timestamp: datetime
+    terms: Mapping[str, int] | None
+    tells_time: bool
+    vector: Vector | None
+
+
+class _Searched(NamedTuple):
+    """The scopes that a search reads together."""
+
+    scope: str
+    include_child_scopes: bool
+
+
+class HeardMessages:
+    """Messages that are queued, found by searches before they are part of an episode.
+
+    The queue is what they are read from: a message is in it or in an episode, and one transaction moves it. Nothing
+    is written for a search but vectors, which go on to the episode.
+
+    Args:
+        ledger: Where the queue is.
+        embedder: Embeds what has no vector.
+        read_only: Keep the vectors in memory.
+    """
+
+    def __init__(self, ledger: SQLLedger, embedder: StoreEmbedder, *, read_only: bool) -> None:
+        self._ledger = ledger
+        self._embedder = embedder
+        self._read_only = read_only
+        self._lock = threading.Lock()
+        self._turns: OrderedDict[_Searched, dict[int, HeardTurn]] = OrderedDict()
+        self._unstored: dict[int, Vector] = {}
+        self._state: object = None
+        self._cleared = 0
+
+    def prepare(self, scope: str, *, include_child_scopes: bool) -> None:
+        """Embed the newest messages that have no vector, as far as a search does; those that fail are left to words.
+
+        Called before a search, outside any transaction.
+        """
+        places = self._ledger.heard.places(scope, include_child_scopes=include_child_scopes)
+        missing = sorted(each.row for each in places if not each.is_embedded and each.row not in self._unstored)
+        if not missing:
+            return
+        try:
+            self._embed(missing[-EMBEDDED_BY_SEARCH:])
+        except EmbeddingError as error:
+            _logger.warning("what was said could not be embedded and is found by words: %s", type(error).__name__)
+
+    def embed_rest(self) -> None:
+        """Embed all messages that have no vector.
+
+        Raises:
+            EmbeddingError: The embedder failed.
+        """
+        for scope in self._ledger.heard.scopes():
+            places = self._ledger.heard.places(scope)
+            missing = [each.row for each in places if not each.is_embedded]
+            for start in range(0, len(missing), EMBEDDED_BY_SEARCH):
+                self._embed(missing[start : start + EMBEDDED_BY_SEARCH])
+
+    def turns(self, scope: str, *, include_child_scopes: bool) -> list[HeardTurn]:
+        """What is queued now, conversation by conversation, in the order it came."""
+        cleared = self._cleared
+        places = self._ledger.heard.places(scope, include_child_scopes=include_child_scopes)
+        searched = _Searched(scope, include_child_scopes)
+        if not places:
+            with self._lock:
+                self._turns.pop(searched, None)
+            return []
+        known = self._known(searched, self._embedder.current())
+        wanted = [
+            each.row
+            for each in places
+            if (turn := known.get(each.row)) is None or (each.is_embedded and turn.vector is None)
+        ]
+        known |= {each.row: _turn(each, self._unstored.get(each.row)) for each in self._ledger.heard.read(wanted)}
+        turns = {each.row: known[each.row] for each in places if each.row in known}
+        with self._lock:
+            if cleared == self._cleared:
+                self._keep(searched, turns)
+        return list(turns.values())
+
+    def episodes(self, turns: Sequence[Sequence[HeardTurn]], *, firsts: Sequence[str]) -> list[EpisodicMemory | None]:
+        """Open episodes of some turns, each with their messages; None where all of them are queued no more.
+
+        Args:
+            turns: The turns of each.
+            firsts: Id of the first message that is queued in the conversation of each.
+        """
+        rows = [turn.row for each in turns for turn in each]
+        messages = {each.row: each for each in self._ledger.heard.read(rows)}
+        return [
+            episode_of([messages[turn.row] for turn in each if turn.row in messages], first=first)
+            for each, first in zip(turns, firsts, strict=True)
+        ]
+
+    def vectors(self, messages: Sequence[tuple[str, Message]], *, scope: str) -> dict[str, Vector]:
+        """Vectors of queued messages, by the text that was embedded.
+
+        Args:
+            messages: Ids and messages.
+            scope: Their scope.
+        """
+        ids = {its_id for its_id, _ in messages}
+        rows = [place.row for place in self._ledger.heard.places(scope) if place.is_embedded]
+        known = {each.id: each.vector for each in self._ledger.heard.read(rows) if each.id in ids}
+        return {said_text(message): vector for its_id, message in messages if (vector := known.get(its_id)) is not None}
+
+    def get(self, id: str, *, scope: str) -> EpisodicMemory:
+        """The open episode of this id.
+
+        Raises:
+            NotFoundError: There is none in this scope.
+        """
+        return episode_whole(self._conversation(id, scope=scope))
+
+    def forget(self, id: str, *, scope: str) -> None:
+        """Delete the queued messages of an open episode; whoever is about to make an episode of them stores nothing.
+
+        Raises:
+            NotFoundError: There is none in this scope.
+        """
+        with self._ledger.transaction(scope):
+            first = self._conversation(id, scope=scope)[0]
+            self._ledger.heard.forget(scope, first.conversation)
+        self.clear()
+
+    def clear(self) -> None:
+        """Leave nothing of any message in memory, also not of what is being read now."""
+        with self._lock:
+            self._cleared += 1
+            self._turns.clear()
+            self._unstored.clear()
+
+    def _conversation(self, id: str, *, scope: str) -> list[HeardMessage]:
+        places = self._ledger.heard.places(scope)
+        firsts = [next(queued).row for _, queued in groupby(places, key=lambda place: place.conversation)]
+        for first in self._ledger.heard.read(firsts):
+            if open_id(scope, first.id) == id:
+                return self._ledger.heard.read([p.row for p in places if p.conversation == first.conversation])
+        raise NotFoundError(f"Memory not found: {id}")
+
+    def _embed(self, rows: Sequence[int]) -> None:
+        """Embed messages outside any transaction, and keep the vectors if they are still of the store's embedder."""
+        while True:
+            embedder = self._embedder.current()
+            messages = [each for each in self._ledger.heard.read(rows) if message_passage(each.message) is not None]
+            if not messages:
+                return
+            vectors = embedder.embed_documents([said_text(each.message) for each in messages])
+            made = {each.row: vector for each, vector in zip(messages, vectors, strict=True)}
+            if self._read_only:
+                with self._lock:
+                    self._follow(embedder)
+                    self._unstored = dict(list((self._unstored | made).items())[-MOST_TURNS:])
+                return
+            scopes = sorted({each.scope for each in messages})
+            with self._ledger.transaction(*scopes):
+                if self._embedder.admits(embedder):
+                    self._ledger.heard.keep_vectors(scopes, made)
+                    return
+
+    def _known(self, searched: _Searched, embedder: ProbedEmbedder) -> dict[int, HeardTurn]:
+        with self._lock:
+            self._follow(embedder)
+            return dict(self._turns.get(searched, {}))
+
+    def _follow(self, embedder: ProbedEmbedder) -> None:
+        """Drop the vectors of another embedder."""
+        if self._state != embedder.state:
+            self._state = embedder.state
+            self._turns.clear()
+            self._unstored.clear()
+
+    def _keep(self, searched: _Searched, turns: dict[int, HeardTurn]) -> None:
+        newest = dict(list(turns.items())[-MOST_TURNS:])
+        self._turns[searched] = newest
+        self._turns.move_to_end(searched)
+        while sum(map(len, self._turns.values())) > MOST_TURNS:
+            self._turns.popitem(last=False)
+
+
+def open_id(scope: str, first: str) -> str:
+    """Id of an open episode, from its scope and the id of the first message that is queued."""
+    return str(uuid.uuid5(_NAMESPACE, f"{scope}\n{first}"))
+
+
+def episode_whole(messages: Sequence[HeardMessage]) -> EpisodicMemory:
+    """The open episode of all queued messages of a conversation, at least one."""
+    episode = episode_of(messages, first=messages[0].id)
+    assert episode is not None  # noqa: S101 - there is a message
+    return episode
+
+
+def episode_of(messages: Sequence[HeardMessage], *, first: str) -> EpisodicMemory | None:
+    """An open episode: a title from the first words of the user, no summary, and no forgetting.
+
+    Args:
+        messages: The messages it shows, in order; without any there is no episode.
+        first: Id of the first message that is queued in its conversation.
+    """
+    if not messages:
+        return None
+    shown = tuple(each.message for each in messages)
+    times = [message.timestamp for message in shown if message.timestamp is not None]
+    state = fsrs.initial_state(surprise=0.0)
+    return EpisodicMemory(
+        scope=messages[0].scope,
+        id=open_id(messages[0].scope, first),
+        title=_title(shown),
+        summary="",
+        messages=shown,
+        conversation_id=messages[0].conversation,
+        summary_by=SummaryBy.RULES,
+        is_open=True,
+        origin=Origin.CONVERSATION,
+        created_at=times[0],
+        updated_at=times[-1],
+        start_at=min(times),
+        end_at=max(times),
+        stability=state.stability,
+        difficulty=state.difficulty,
+        last_reviewed_at=times[-1],
+    )
+
+
+def _title(messages: Sequence[Message]) -> str:
+    said = next((message for message in messages if message.role.casefold() == "user"), messages[0])
+    line = one_line(said.content)
+    return line if len(line) <= TITLE_LENGTH else f"{line[: TITLE_LENGTH - 1].rstrip()}…"
+
+
+def _turn(heard: HeardMessage, unstored: Vector | None) -> HeardTurn:
+    passage = message_passage(heard.message)
+    assert heard.message.timestamp is not None  # noqa: S101 - given on arrival
+    return HeardTurn(
+        row=heard.row,
+        scope=heard.scope,
+        conversation=heard.conversation,
+        id=heard.id,
+        said=hash((heard.message.role, heard.message.content)),
+        role=heard.message.role,
+        timestamp=heard.message.timestamp,
+        terms=None if passage is None else Counter(analyze(passage.text)),
+        tells_time=passage is not None and passage.tells_time,
+        vector=unstored if heard.vector is None else heard.vector,
+    )

@@ -1,0 +1,309 @@
+"""What is said is known at once: queued messages are found as turns of an open episode, and once."""
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from memory_retrievers import AgentMemory, EmbeddingError, Message, NotFoundError, RetrievalSettings, ValidationError
+from memory_retrievers.settings import IngestionSettings
+from memory_retrievers.testing import HashEmbedder, ScriptedLanguageModel, inside
+
+NANTES = "I moved to Nantes."
+
+
+class Counting(HashEmbedder):
+    """Remembers what it has embedded for the store."""
+
+    def __init__(self):
+        super().__init__()
+        self.texts = []
+
+    def embed_documents(self, texts):
+        self.texts += texts
+        return super().embed_documents(texts)
+
+
+def said(*texts, role="user"):
+    return [Message(role=role, content=text) for text in texts]
+
+
+def episodes(memory, query, scope="c", **options):
+    return [hit.memory for hit in memory.retrieve(query, scope=scope, **options).episodic]
+
+
+def told(memory, query, scope="c", **options):
+    """Every message that a search shows."""
+    return [message.content for each in episodes(memory, query, scope, **options) for message in each.messages]
+
+
+@pytest.fixture
+def embedder():
+    return Counting()
+
+
+@pytest.fixture
+def memory(embedder, clock):
+    settings = IngestionSettings(idle_after=None)
+    with AgentMemory.in_memory(embedder=embedder, clock=clock, ingestion=settings) as memory:
+        yield memory
+
+
+def test_what_was_said_is_found_at_once_in_another_conversation(memory):
+    memory.add_messages("c", said(NANTES), conversation="one")
+    memory.add_messages("c", said("Where do I live?"), conversation="two")
+    (found, _) = episodes(memory, "moved to Nantes")
+    assert (found.title, found.summary, found.is_open, found.conversation_id) == (NANTES, "", True, "one")
+    assert memory.get(found.id, scope="c") == found
+    assert [message.content for message in found.messages] == [NANTES]
+    assert memory.list("c").memories == ()
+    assert memory.stats("c").episodes == 0
+
+
+def test_an_open_episode_shows_its_turns_at_every_level(memory):
+    memory.add_messages("c", said(NANTES))
+    result = memory.retrieve("Nantes", scope="c")
+    for detail in ("auto", "none", "low", "high", "excerpts"):
+        for most in (None, 60):
+            block = result.to_markdown(detail, max_tokens=most)
+            assert NANTES in block.split("\n", 3)[-1]
+            assert "Summary" not in block
+    assert result.to_dict()["episodic"][0]["is_open"]
+    assert result.to_markdown(max_tokens=5) == ""
+
+
+def test_it_is_found_once_before_and_after_it_is_finished(memory):
+    memory.add_messages("c", said(NANTES, "It is by a river."))
+    assert told(memory, "Nantes") == [NANTES, "It is by a river."]
+    memory.flush("c")
+    (finished,) = episodes(memory, "Nantes")
+    assert not finished.is_open
+    assert [message.content for message in finished.messages] == [NANTES, "It is by a river."]
+
+
+def test_a_search_embeds_the_newest_and_words_find_the_others(memory, embedder):
+    memory.add_messages("c", said(*(f"message number {number}" for number in range(100))))
+    assert embedder.texts == []
+    assert "message number 3" in told(memory, "number 3")
+    assert embedder.texts == [f"user: message number {number}" for number in range(36, 100)]
+    told(memory, "number 3")
+    assert embedder.texts[64:] == [f"user: message number {number}" for number in range(36)]
+    told(memory, "something else")
+    assert len(embedder.texts) == 100
+
+
+def test_a_finished_episode_keeps_the_vectors_and_its_summary_alone_is_embedded(embedder, clock):
+    segment = {"num_messages": 20, "title": "Numbers", "summary": "They counted.", "surprise_level": "low"}
+    model = ScriptedLanguageModel([{"segments": [segment]}])
+    with AgentMemory.in_memory(embedder=embedder, clock=clock, language_model=model) as memory:
+        memory.add_messages("c", said(*(f"message number {number}" for number in range(20))))
+        memory.retrieve("number 3", scope="c")
+        assert len(embedder.texts) == 20
+        embedder.texts.clear()
+        (episode,) = memory.flush("c").episodes
+        assert episode.summary == "They counted."
+        assert embedder.texts == ["They counted."]
+        assert memory.verify().ok
+        before = inside(memory).ledger
+        ids = [passage.id for passage in before.passages_of("c") if passage.part == "turn 7"]
+        _, vectors = before.vectors(ids)
+        assert vectors[0].tolist() == pytest.approx(HashEmbedder().embed_query("user: message number 7"), abs=1e-6)
+
+
+def test_the_part_that_goes_on_keeps_its_vectors_too(embedder, clock):
+    segment = {"title": "t", "summary": "s", "surprise_level": "low"}
+    model = ScriptedLanguageModel([{"segments": [segment | {"num_messages": 15}, segment | {"num_messages": 5}]}])
+    with AgentMemory.in_memory(embedder=embedder, clock=clock, language_model=model) as memory:
+        memory.add_messages("c", said(*(f"message number {number}" for number in range(20))))
+        memory.retrieve("number", scope="c")
+        assert len(memory.process_due("c").episodes) == 1
+        assert Counter(told(memory, "number")) == Counter(f"message number {number}" for number in range(20))
+        assert len(embedder.texts) == 21
+        assert {each.is_open for each in episodes(memory, "number")} == {True, False}
+
+
+def test_nothing_is_embedded_or_stored_for_whoever_only_looks(tmp_path, clock, embedder):
+    with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder(), clock=clock) as memory:
+        memory.add_messages("c", said(NANTES))
+        with AgentMemory.open(
+            tmp_path / "store", embedder=embedder, embedder_id="HashEmbedder", clock=clock, read_only=True
+        ) as looking:
+            for _ in range(2):
+                assert told(looking, "Nantes") == [NANTES]
+            assert embedder.texts == [f"user: {NANTES}"]
+            memory.add_messages("c", said("And to Rennes."))
+            assert told(looking, "Rennes") == [NANTES, "And to Rennes."]
+        assert not any(place.is_embedded for place in inside(memory).ledger.heard.places("c"))
+
+
+def test_an_open_episode_is_never_reviewed_and_nothing_of_it_is_forgotten(memory, clock):
+    memory.add_messages("c", said(NANTES))
+    memory.remember_episode(scope="c", summary="The user likes tea.")
+    clock.advance(days=300)
+    hits = memory.retrieve("Nantes", scope="c").episodic
+    assert [hit.explanation.retrievability == 1 for hit in hits] == [True, False]
+    (review,) = memory.pending_reviews("c")
+    assert [key.id for key in review.memories] == [hits[1].memory.id]
+    with pytest.raises(NotFoundError):
+        memory.review(hits[0].memory.id, scope="c", rating="good")
+
+
+def test_the_specified_ranking_knows_nothing_of_open_episodes(clock):
+    reference = RetrievalSettings.reference()
+    with (
+        AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, retrieval=reference) as with_more,
+        AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, retrieval=reference) as without,
+    ):
+        for memory in (with_more, without):
+            for number in range(3):
+                memory.remember_episode(scope="c", id=str(number), summary=f"The user moved {number} times.")
+        with_more.add_messages("c", said("How often have I moved?", "moved moved moved"))
+        answers = [each.retrieve("moved 2 times", scope="c").to_dict(explain=True) for each in (with_more, without)]
+        assert answers[0] == answers[1]
+        assert inside(with_more).ledger.heard.places("c")[0].is_embedded is False
+
+
+def test_scopes_and_conversations_are_kept_apart(memory):
+    for scope in ("c", "c/below", "cc", "other"):
+        memory.add_messages(scope, said(f"Minka of {scope}"), conversation="t")
+    assert told(memory, "Minka") == ["Minka of c"]
+    assert sorted(told(memory, "Minka", include_child_scopes=True)) == ["Minka of c", "Minka of c/below"]
+    assert told(memory, "Minka", scope="nobody") == []
+    (found,) = episodes(memory, "Minka", scope="other")
+    with pytest.raises(NotFoundError):
+        memory.get(found.id, scope="c")
+    with pytest.raises(NotFoundError):
+        memory.forget(found.id, scope="c")
+
+
+def test_what_is_in_the_prompt_is_not_recalled_and_what_was_trimmed_is(memory):
+    turns = said("My cat is Minka.", "My dog is Rex.", "Who is my cat?")
+    memory.add_messages("c", turns, conversation="running")
+    in_prompt = [turns[2], {"role": "user", "content": "My dog is Rex."}]
+    assert told(memory, "my cat", in_prompt=in_prompt) == ["My cat is Minka."]
+    assert told(memory, "my cat", in_prompt=turns) == []
+    assert told(memory, "my cat", exclude_conversation="running") == []
+    assert len(told(memory, "my cat", exclude_conversation="another")) == 3
+
+
+@pytest.mark.parametrize("messages", ["Minka", {"role": "user"}, [{"role": "user"}], [7], 7, None])
+def test_what_is_in_the_prompt_are_messages(memory, messages):
+    with pytest.raises(ValidationError):
+        memory.retrieve("Minka", scope="c", in_prompt=messages)
+
+
+def test_a_moment_of_the_past_knows_only_what_was_said_then(memory, clock):
+    memory.add_messages("c", said("First."))
+    clock.advance(hours=1)
+    memory.add_messages("c", said("Second."))
+    assert told(memory, "second", as_of=clock.now() - timedelta(minutes=1)) == ["First."]
+    assert told(memory, "second", as_of=clock.now() - timedelta(days=1)) == []
+
+
+def test_an_open_episode_is_forgotten_with_the_episode_that_is_being_made_of_it(memory, monkeypatch):
+    memory.add_messages("c", said(NANTES), conversation="one")
+    memory.add_messages("c", said("Something else."), conversation="two")
+    (found, _) = episodes(memory, "Nantes")
+    pipeline = inside(memory).pipeline
+    segmenter = pipeline._segmenter
+
+    class Forgets:
+        def segment(self, messages, context):
+            monkeypatch.setattr(pipeline, "_segmenter", segmenter)
+            memory.forget(found.id, scope="c")
+            memory.add_messages("c", said("A new beginning."), conversation="one")
+            return segmenter.segment(messages, context)
+
+    monkeypatch.setattr(pipeline, "_segmenter", Forgets())
+    memory.flush("c")
+    assert sorted(told(memory, "Nantes")) == ["A new beginning.", "Something else."]
+    assert not any(NANTES in each.summary for each in episodes(memory, "Nantes"))
+    with pytest.raises(NotFoundError):
+        memory.forget(found.id, scope="c")
+
+
+def test_a_scope_is_forgotten_with_what_is_queued_there(memory):
+    memory.add_messages("c", said(NANTES))
+    assert told(memory, "Nantes") == [NANTES]
+    memory.forget_scope("c")
+    assert told(memory, "Nantes") == []
+    assert inside(memory).store.heard._turns == {}
+
+
+def test_explanations_say_that_an_episode_is_still_open(memory, clock):
+    memory.add_messages("c", said(NANTES), conversation="one")
+    memory.remember_episode(scope="c", summary="The user moved.", id="e1", conversation_id="one")
+    (found, _) = episodes(memory, "Nantes")
+    explained = memory.explain("Nantes", scope="c")
+    assert [each.is_open for each in explained.episodic] == [True, False]
+    assert "still open" in explained.to_text()
+    assert memory.explain_missing(found.id, query="Nantes", scope="c").outcome == "returned"
+    for its_id in (found.id, "e1"):
+        absence = memory.explain_missing(its_id, query="Nantes", scope="c", exclude_conversation="one")
+        assert absence.outcome == "other_conversation"
+    in_prompt = said(NANTES)
+    assert memory.explain_missing(found.id, query="Nantes", scope="c", in_prompt=in_prompt).outcome == "still_open"
+
+
+def test_a_new_embedder_makes_these_vectors_anew(memory):
+    memory.add_messages("c", said(NANTES))
+    assert told(memory, "Nantes") == [NANTES]
+    memory.reembed(HashEmbedder(64), embedder_id="smaller")
+    assert told(memory, "Nantes") == [NANTES]
+    (heard,) = inside(memory).ledger.heard.read([inside(memory).ledger.heard.places("c")[0].row])
+    assert heard.vector.shape == (64,)
+    memory.flush("c")
+    assert memory.verify().ok
+
+
+def test_an_export_keeps_a_conversation_open(memory, tmp_path, clock):
+    memory.add_messages("c", said(NANTES), conversation="one")
+    (found,) = episodes(memory, "Nantes")
+    memory.export(tmp_path / "export.jsonl")
+    with AgentMemory.import_(
+        tmp_path / "export.jsonl", into=tmp_path / "copy", embedder=Counting(), clock=clock
+    ) as copy:
+        assert episodes(copy, "Nantes") == [found]
+
+
+def test_what_cannot_be_embedded_is_found_by_its_words(memory, embedder, monkeypatch):
+    memory.add_messages("c", said(NANTES))
+
+    def fails(texts):
+        raise EmbeddingError("out of order")
+
+    memory.remember_fact(scope="c", fact="The user lives somewhere")
+    monkeypatch.setattr(embedder, "embed_documents", fails)
+    assert told(memory, "Nantes") == [NANTES]
+
+
+def test_a_message_without_visible_text_is_kept_and_found_by_nothing(memory):
+    memory.add_messages("c", said("\x07", NANTES))
+    assert told(memory, "Nantes") == ["\x07", NANTES]
+    memory.add_messages("d", said("\x07"))
+    assert told(memory, "Nantes", scope="d") == []
+
+
+def test_where_candidates_are_chosen_by_indexes_open_episodes_are_all_among_them(embedder, clock):
+    retrieval = RetrievalSettings(exact_limit=1, candidate_depth=1)
+    with AgentMemory.in_memory(embedder=embedder, clock=clock, retrieval=retrieval) as memory:
+        for number in range(5):
+            memory.remember_episode(scope="c", summary=f"The user moved {number} times.")
+        memory.add_messages("c", said(NANTES, "It is by a river."))
+        assert NANTES in told(memory, "Nantes")
+        assert "It is by a river." in told(memory, "river")
+
+
+def test_what_before_store_holds_back_or_changes_is_seen_by_nobody(clock):
+    def without_secrets(each):
+        if not isinstance(each, Message):
+            return each
+        if "secret" in each.content:
+            return None
+        return each.model_copy(update={"content": each.content.replace("Nantes", "#")})
+
+    with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, before_store=without_secrets) as memory:
+        memory.add_messages("c", said(NANTES, "The secret is 4711."))
+        (found,) = episodes(memory, "Nantes secret")
+        assert found.title == "I moved to #."
+        assert [message.content for message in found.messages] == ["I moved to #."]
