@@ -279,9 +279,9 @@ class EpisodicMemory(_Stored, EpisodicDraft):
 
     new: ClassVar[type[EpisodicDraft]] = EpisodicDraft
 
+    messages: tuple[Message, ...] = ()  # roles as they are kept
     summary: Text
     is_open: bool = False
-    messages: tuple[Message, ...] = ()  # roles as they are kept
     start_at: UTCDateTime
     end_at: UTCDateTime
     stability: Annotated[float, Field(gt=0, allow_inf_nan=False)]

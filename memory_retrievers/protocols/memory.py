@@ -34,7 +34,7 @@ class Memory(Protocol):
         since: datetime | str | None = None,
         until: datetime | str | None = None,
         exclude_conversation: str | None = None,
-        in_prompt: Sequence[MessageLike] = (),
+        in_prompt: Iterable[MessageLike] = (),
     ) -> Retrieved:
         """Search episodes and facts for the memories that answer a query.
 

@@ -12,7 +12,7 @@ from memory_retrievers.models import DetailLevel, EpisodicMemory, JsonObject, Se
 from memory_retrievers.models.results import Explanation, RetrievedMemory
 from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.excerpts import best_excerpts, excerpt_line, matched_turns
-from memory_retrievers.retrieval.markdown import message_line, plan_of_level
+from memory_retrievers.retrieval.markdown import is_told_by_turns, message_line, plan_of_level
 from memory_retrievers.retrieval.request import SearchOptions
 from memory_retrievers.text import one_line
 from memory_retrievers.text.dates import iso
@@ -58,8 +58,9 @@ def documents(
         plan = best_excerpts(facts, episodes, turns=matched_turns(episodes))
     else:
         plan = plan_of_level(facts, episodes, detail=detail)
+    by_turns = (is_told_by_turns(episode, detail=detail) for episode in episodes)
     lines = (_message_lines(episode, plan.episodes[place], excerpts=excerpts) for place, episode in enumerate(episodes))
-    both = [*map(_fact, facts), *map(_episode, episodes, lines)]
+    both = [*map(_fact, facts), *map(_episode, episodes, lines, by_turns)]
     return sorted(both, key=lambda document: -document.score)
 
 
@@ -74,9 +75,9 @@ def _message_lines(episode: RetrievedMemory[EpisodicMemory], places: frozenset[i
     return [line(message) for place, message in enumerate(episode.memory.messages) if place in places]
 
 
-def _episode(episode: RetrievedMemory[EpisodicMemory], messages: Sequence[str]) -> MemoryDocument:
+def _episode(episode: RetrievedMemory[EpisodicMemory], messages: Sequence[str], by_turns: bool) -> MemoryDocument:
     memory = episode.memory
-    lines = [one_line(memory.title), one_line(memory.summary), *messages]
+    lines = [one_line(memory.title), *([] if by_turns and messages else [one_line(memory.summary)]), *messages]
     described = {
         "title": memory.title or None,
         "created_at": iso(memory.created_at),

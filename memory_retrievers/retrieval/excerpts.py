@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 from memory_retrievers.models import EpisodicMemory, SemanticMemory
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import RetrievedMemory
-from memory_retrievers.retrieval.markdown import RenderPlan, fact_lines, speaker, two_sections
+from memory_retrievers.retrieval.markdown import RenderPlan, days, fact_lines, speaker, two_sections
 from memory_retrievers.text import one_line
-from memory_retrievers.text.dates import long_date
 
 REPETITION: Final = 0.985
 """Discount of each further turn of an episode: evidence for one query is often scattered over episodes."""
@@ -131,11 +129,6 @@ def _excerpts(memory: EpisodicMemory, places: frozenset[int]) -> str:
         memory.end_at,
     ]
     title = one_line(memory.title)
-    heading = f"### {_days(times)}" + (f": {title}" if 0 < len(title) <= MOST_TITLE else "")
+    heading = f"### {days(times)}" + (f": {title}" if 0 < len(title) <= MOST_TITLE else "")
     lines = map(excerpt_line, shown) if shown else (f"Summary: {one_line(memory.summary)}",)
     return "\n".join((heading, *lines))
-
-
-def _days(times: Sequence[datetime]) -> str:
-    first, last = long_date(min(times)), long_date(max(times))
-    return first if first == last else f"{first} to {last}"

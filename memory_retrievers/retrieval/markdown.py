@@ -9,10 +9,11 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
-from memory_retrievers.models import DetailLevel, EpisodicMemory, SemanticMemory
+from memory_retrievers.models import DetailLevel, EpisodicMemory, SemanticMemory, SummaryBy
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import RetrievedMemory
 from memory_retrievers.text import one_line, quote, without_closing_tags, without_hidden, without_remark
+from memory_retrievers.text.dates import long_date
 from memory_retrievers.text.duplicates import contradictory
 
 Style: TypeAlias = Literal["default", "humanize"]
@@ -129,21 +130,43 @@ def detailed_messages(episode: RetrievedMemory[EpisodicMemory], *, detail: Detai
     """Positions of the messages that a level renders of an episode: all or none, and of an open one its excerpts."""
     if episode.memory.is_open:
         return matching_messages(episode)
+    if is_told_by_turns(episode, detail=detail):
+        return matching_messages(episode)
     detailed = tells_details(detail, rank=episode.rank, key_moment=episode.memory.is_key_moment)
     return frozenset(range(len(episode.memory.messages))) if detailed else frozenset()
 
 
+def is_told_by_turns(episode: RetrievedMemory[EpisodicMemory], *, detail: DetailLevel) -> bool:
+    """True if matching messages stand in place of the summary: at ``auto``, of one that was made by rules.
+
+    A key moment that the level renders whole keeps its summary, and so does an episode of which no message matched.
+    """
+    memory = episode.memory
+    if memory.summary_by is not SummaryBy.RULES or detail is not DetailLevel.AUTO:
+        return False
+    return bool(matching_messages(episode)) and not tells_details(
+        detail, rank=episode.rank, key_moment=memory.is_key_moment
+    )
+
+
+def told_by_turns(episodes: Sequence[RetrievedMemory[EpisodicMemory]], *, detail: DetailLevel) -> frozenset[int]:
+    """Positions of the episodes that are told by their matching messages, in place of a summary."""
+    return frozenset(place for place, each in enumerate(episodes) if is_told_by_turns(each, detail=detail))
+
+
 MOST_EXCERPTS: Final = 10
-"""Number of messages that are rendered of an open episode."""
+"""Number of messages that are rendered in place of a summary."""
 
 _LEAST_SHARE: Final = 0.5
 """Least score of such a message relative to the best one."""
 
 
 def matching_messages(episode: RetrievedMemory[EpisodicMemory]) -> frozenset[int]:
-    """Positions of the messages of an episode that match best; they stand for the summary that it does not have."""
+    """Positions of the messages of an episode that match best; they stand in place of a summary."""
     least = _LEAST_SHARE * max((match.score for match in episode.matches), default=0.0)
-    best = [place for match in episode.matches if match.score >= least for place in match.messages]
+    there = range(len(episode.memory.messages))
+    matching = (match for match in episode.matches if match.score >= least)
+    best = [place for match in matching for place in match.messages if place in there]
     return frozenset(best[:MOST_EXCERPTS])
 
 
@@ -175,6 +198,7 @@ def markdown_block(
     *,
     now: datetime,
     fact_display_length: int | None = None,
+    by_turns: frozenset[int] = frozenset(),
 ) -> str:
     """Render a plan in the form of specification §2.6: facts first, then each episode with its summary and messages.
 
@@ -187,9 +211,10 @@ def markdown_block(
         now: The moment from which "2 days ago" is counted.
         fact_display_length: Longer facts are cut to this many characters, the last being ``…``; None renders facts as
             specified: whole, and with the number of their sources even if that is 0.
+        by_turns: Positions of the episodes whose messages stand in place of their summary, dated.
     """
     stories = [
-        _story(episode, now=now, messages=plan.episodes[place])
+        _story(episode, now=now, messages=plan.episodes[place], by_turns=place in by_turns)
         for place, episode in enumerate(episodes)
         if place in plan.episodes
     ]
@@ -298,7 +323,7 @@ def _shortened(text: str, length: int | None) -> str:
     return text if length is None or len(text) <= length else f"{text[: length - 1]}…"
 
 
-def _story(episode: RetrievedMemory[EpisodicMemory], *, now: datetime, messages: frozenset[int]) -> str:
+def _story(episode: RetrievedMemory[EpisodicMemory], *, now: datetime, messages: frozenset[int], by_turns: bool) -> str:
     memory, rank = episode.memory, episode.rank
     title = one_line(memory.title) or f"Memory {rank}"
     key_moment = ", key moment" if memory.is_key_moment else ""
@@ -306,7 +331,13 @@ def _story(episode: RetrievedMemory[EpisodicMemory], *, now: datetime, messages:
         heading = f"### {title} [rank: {rank}, score: {episode.score:.2f}]"
         when = f"**When:** {relative_time(memory.end_at, now=now)}"
         return "\n".join([heading, when, *(message_line(memory.messages[place]) for place in sorted(messages))])
-    lines = [f"### {title} [rank: {rank}, score: {episode.score:.2f}{key_moment}]", *_gist(memory, now=now)]
+    heading = f"### {title} [rank: {rank}, score: {episode.score:.2f}{key_moment}]"
+    if by_turns and messages:
+        shown = [memory.messages[place] for place in sorted(messages)]
+        times = [each.timestamp for each in shown if each.timestamp is not None] or [memory.start_at, memory.end_at]
+        when = f"**When:** {relative_time(memory.end_at, now=now)} ({days(times)})"
+        return "\n".join([heading, when, *map(message_line, shown)])
+    lines = [heading, *_gist(memory, now=now)]
     return "\n".join(lines + _details([memory.messages[place] for place in sorted(messages)]))
 
 
@@ -323,6 +354,12 @@ def _details(messages: Sequence[Message]) -> list[str]:
 
 def _gist(memory: EpisodicMemory, *, now: datetime) -> tuple[str, str]:
     return f"**When:** {relative_time(memory.end_at, now=now)}", f"**Summary:** {one_line(memory.summary)}"
+
+
+def days(times: Sequence[datetime]) -> str:
+    """The day of some moments, or the first and the last of their days."""
+    first, last = long_date(min(times)), long_date(max(times))
+    return first if first == last else f"{first} to {last}"
 
 
 def message_line(message: Message) -> str:

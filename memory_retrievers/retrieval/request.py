@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple, Unpack
@@ -12,8 +12,7 @@ from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, SemanticMemory, scopes
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.filters import EVERYTHING, FilterOptions, Filters, parse_moment
-from memory_retrievers.models.memories import in_our_words
-from memory_retrievers.models.messages import Message, parse_conversation
+from memory_retrievers.models.messages import Message, MessageLike, messages_of, parse_conversation
 from memory_retrievers.models.selection import Selection, TermStatistics
 from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
 
@@ -186,7 +185,7 @@ class SearchOptions(FilterOptions, total=False):
     as_of: datetime | str | None
     min_relevance: float | None
     exclude_conversation: str | None
-    in_prompt: Sequence[Message | Mapping[str, object]]
+    in_prompt: Iterable[MessageLike]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,7 +262,7 @@ class RetrievalRequest:
             min_relevance=_parse_share("min_relevance", options.get("min_relevance", 0.0)),
             filters=Filters.parse(options),
             exclude_conversation=parse_conversation(options.get("exclude_conversation")),
-            in_prompt=_parse_messages("in_prompt", options.get("in_prompt", ())),
+            in_prompt=messages_of(options.get("in_prompt", ())),
         )
 
     def least_relevance(self, floor: float) -> float:
@@ -290,13 +289,6 @@ def _parse_share(name: str, value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise ValidationError(f"{name} must be a number from 0 to 1, or None, not {value!r}")
     return float(value)
-
-
-def _parse_messages(name: str, messages: object) -> tuple[Message, ...]:
-    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
-        raise ValidationError(f"{name} must be a list of messages, not {type(messages).__name__}")
-    with in_our_words():
-        return tuple(each if isinstance(each, Message) else Message.model_validate(each) for each in messages)
 
 
 def check_length(query: str, *, most: int) -> None:

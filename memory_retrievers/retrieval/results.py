@@ -13,7 +13,14 @@ from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import RetrievedMemory
 from memory_retrievers.retrieval.budget import fitted, parse_budget, steps
 from memory_retrievers.retrieval.excerpts import best_excerpts, excerpt_block, matched_turns
-from memory_retrievers.retrieval.markdown import ArrangedFacts, RenderPlan, markdown_block, plan_of_level, recent_block
+from memory_retrievers.retrieval.markdown import (
+    ArrangedFacts,
+    RenderPlan,
+    markdown_block,
+    plan_of_level,
+    recent_block,
+    told_by_turns,
+)
 from memory_retrievers.text.analysis import estimate_tokens
 from memory_retrievers.text.dates import iso
 
@@ -50,7 +57,8 @@ class RetrievalResult:
 
         Args:
             detail: ``auto`` renders the messages of the first two episodes if they were surprising, ``low`` of the
-                first, ``high`` of all, ``none`` of none. ``excerpts`` renders in place of summaries the turns that
+                first, ``high`` of all, ``none`` of none. Of an episode whose summary was made by rules ``auto`` renders
+                in its place the turns that match, dated. ``excerpts`` renders in place of summaries the turns that
                 answer the question, dated, under their episode; without a budget at most about 30 of them. Where an
                 episode has no such turn, since only summaries were searched, it renders the summary.
             max_tokens: Render no more than this, at any level: of facts, summaries and messages those that are expected
@@ -161,15 +169,20 @@ def retrieved_block(
     """
     facts = facts if fact_display_length is None else ArrangedFacts(facts)
     if max_tokens is None and detail is not DetailLevel.EXCERPTS:
-        plan = plan_of_level(facts, episodes, detail=detail)
-        return markdown_block(facts, episodes, plan, now=now, fact_display_length=fact_display_length)
+        plan, by_turns = plan_of_level(facts, episodes, detail=detail), told_by_turns(episodes, detail=detail)
+        return markdown_block(
+            facts, episodes, plan, now=now, fact_display_length=fact_display_length, by_turns=by_turns
+        )
     # 1. the layout
     turns = matched_turns(episodes)
     block: Callable[[RenderPlan], str]
     if detail is DetailLevel.EXCERPTS:
         block = partial(excerpt_block, facts, episodes, turns=turns, fact_display_length=fact_display_length)
     else:
-        block = partial(markdown_block, facts, episodes, now=now, fact_display_length=fact_display_length)
+        by_turns = told_by_turns(episodes, detail=detail)
+        block = partial(
+            markdown_block, facts, episodes, now=now, fact_display_length=fact_display_length, by_turns=by_turns
+        )
     # 2. as much as fits
     if max_tokens is not None:
         every = steps(facts, episodes, detail=detail, turns=turns)
