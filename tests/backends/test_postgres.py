@@ -160,6 +160,21 @@ def test_the_statistics_of_words_are_looked_through_after_everything_is_forgotte
         assert memory.verify().problems == ()
 
 
+def test_what_another_process_forgets_leaves_the_snapshots_of_one_that_searches_no_more(postgres_url):
+    with (
+        AgentMemory.connect(postgres_url, embedder=HashEmbedder()) as memory,
+        AgentMemory.connect(postgres_url, embedder=HashEmbedder()) as other,  # as of a process
+    ):
+        memory.remember_fact(scope="c1", fact="The code is zanzibar", id="f1")
+        memory.remember_fact(scope="c2", fact="The weather is fine")
+        for scope in ("c1", "c2"):
+            memory.retrieve("zanzibar weather", scope=scope)
+        other.forget("f1", scope="c1")
+        assert "zanzibar" in inside(memory).cached_terms()
+        inside(memory).ledger.snapshots.let_go_of_forgotten(idle=0)
+        assert inside(memory).cached_terms() == {"weather", "fine"}
+
+
 def test_only_one_process_moves_a_store_to_another_embedder(postgres_url):
     with (
         AgentMemory.connect(postgres_url, embedder=HashEmbedder(), embedder_id="old") as memory,

@@ -37,7 +37,7 @@ def test_a_scope_is_forgotten_with_those_below_it_when_yes_is_said(store, run, r
 def test_nothing_of_what_was_forgotten_is_left_after_a_purge(store, run):
     run("forget-scope", "user", "--yes", "--store", store)
     assert run("purge", "--store", store) == ""
-    assert not any(b"xyzzy" in file.read_bytes() for file in store.iterdir())
+    assert not any(b"xyzzy" in file.read_bytes() for file in store.rglob("*") if file.is_file())
 
 
 def test_a_backup_can_be_looked_into_and_is_never_overwritten(store, run, refused, tmp_path):

@@ -157,7 +157,9 @@ def test_forgetting_and_purging_change_no_answer(memory, embedder):
 
 def test_no_question_is_written_to_the_store(memory, tmp_path):
     memory.retrieve("unmistakable", scope="elsewhere")
-    assert not [file for file in (tmp_path / "store").iterdir() if b"unmistakable" in file.read_bytes()]
+    assert not [
+        file for file in (tmp_path / "store").rglob("*") if file.is_file() and b"unmistakable" in file.read_bytes()
+    ]
 
 
 def test_a_closed_store_remembers_none(memory, embedder):

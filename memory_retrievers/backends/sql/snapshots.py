@@ -51,9 +51,11 @@ _TERM_BYTES: Final = 16
 class _Entry:
     """A snapshot with the state of the tables that it shows; the lock is held by who brings it up to date."""
 
-    __slots__ = ("epoch", "lock", "size", "snapshot", "used", "versions")
+    __slots__ = ("epoch", "lock", "looked", "selection", "size", "snapshot", "used", "versions")
 
-    def __init__(self) -> None:
+    def __init__(self, selection: Selection) -> None:
+        self.selection = selection
+        self.looked: _Versions | None = None
         self.lock = threading.Lock()
         self.snapshot = NOTHING
         self.versions: _Versions | None = None
@@ -114,7 +116,7 @@ class Snapshots:
             if entry is None:
                 if not at_any_size and self._is_too_large(selection, wide=wide):
                     return None
-                entry = _Entry()
+                entry = _Entry(selection)
             elif not wide and self._is_wide(len(entry.snapshot)):
                 return None
             if _is_behind(versions, entry.versions) and not is_open:
@@ -171,28 +173,37 @@ class Snapshots:
                 else:  # its key would stay, and cost nothing by the count
                     self._drop(key)
 
-    def let_go_of_outdated(self, *, idle: float) -> None:
-        """Drop the snapshots that others have changed and nobody has searched for so many seconds.
+    def let_go_of_forgotten(self, *, idle: float) -> None:
+        """Leave nothing of what others have deleted in the snapshots that nobody has searched for so many seconds.
 
-        What was forgotten elsewhere would otherwise stay in them until their next search.
+        The next search of each lets them catch up with all the rest.
         """
         now = time.monotonic()
         with self._lock:
             entries = {key: entry for key, entry in self._entries.items() if now - entry.used >= idle}
         if not entries:
             return
-        database = self._passages.database
-        with database.read() as connection:
-            ids = sorted({scope for entry in entries.values() for scope in entry.versions or ()})
+        ids = sorted({scope for entry in entries.values() for scope in entry.versions or ()})
+        with self._passages.database.read() as connection:
             dialect = connection.dialect
             asked = f"SELECT id, version FROM scopes WHERE {dialect.among('id', ':ids')}"
             versions = dict(connection.execute(asked, {"ids": dialect.listed(ids)}).fetchall())
+        for key, entry in entries.items():
+            known = entry.versions or {}
+            current = {scope: versions.get(scope, -1) for scope in known}
+            if current not in (known, entry.looked):
+                self._let_go_of_deleted(key, entry, current)
+
+    def _let_go_of_deleted(self, key: _Key, entry: _Entry, current: _Versions) -> None:
+        seen, entry.looked = entry.snapshot.ids, current
+        there = self._passages.columns(entry.selection).columns["ids"]
+        gone = np.setdiff1d(seen, there, assume_unique=True)
         with self._lock:
-            for key, entry in entries.items():
-                known = entry.versions or {}
-                current = {scope: versions.get(scope, -1) for scope in known}
-                is_ours = current == known or database.changes.since(known, current, epoch=entry.epoch) is not None
-                if not is_ours and self._entries.get(key) is entry:
+            if len(gone) and self._entries.get(key) is entry:
+                entry.snapshot = entry.snapshot.without(gone)
+                if len(entry.snapshot):
+                    self._measure(key, entry)
+                else:
                     self._drop(key)
 
     def close(self) -> None:
@@ -202,7 +213,7 @@ class Snapshots:
             self._watcher.join()
 
     def _watch(self) -> None:
-        """Have a thread let go of outdated snapshots, from the first that is kept."""
+        """Have a thread let go of what others delete, from the first snapshot that is kept."""
         if self._watcher is None and not self._closing.is_set():
             arguments = (weakref.ref(self), self._closing)
             self._watcher = threading.Thread(
@@ -260,7 +271,7 @@ class Snapshots:
         if not is_open:
             with self._lock:
                 if evictions == self._evictions:
-                    entry.snapshot, entry.versions, entry.epoch = snapshot, versions, epoch
+                    entry.snapshot, entry.versions, entry.epoch, entry.looked = snapshot, versions, epoch, None
                     self._keep(_key(selection), entry)
                 elif self._entries.get(_key(selection)) is entry:
                     # What was forgotten while this was read may stand in its arrays, behind what they show.
@@ -364,7 +375,7 @@ def _let_go_now_and_then(snapshots: weakref.ref[Snapshots], closing: threading.E
     """Run until the snapshots are closed, or nobody has them any more."""
     while not closing.wait(LOOK_AFTER) and (watched := snapshots()) is not None:
         with contextlib.suppress(MemoryRetrieversError):  # it is being closed, or cannot be read now
-            watched.let_go_of_outdated(idle=LOOK_AFTER)
+            watched.let_go_of_forgotten(idle=LOOK_AFTER)
         del watched
 
 

@@ -163,4 +163,4 @@ def test_forgetting_and_purging_leave_no_trace_of_an_adopted_row(collection, ado
     memory.purge()
     assert inside(memory).adopted.known(["r0", "r2"]).keys() == {"r0"}
     memory.close()
-    assert all(b"allergic" not in file.read_bytes() for file in (tmp_path / "store").iterdir())
+    assert all(b"allergic" not in file.read_bytes() for file in (tmp_path / "store").rglob("*") if file.is_file())
