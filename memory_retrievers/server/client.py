@@ -18,6 +18,7 @@ from memory_retrievers.models import (
     SemanticMemory,
     scopes,
 )
+from memory_retrievers.models.memories import ANSWER_FIELDS
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Queued, Report
 from memory_retrievers.retrieval.request import RetrievalRequest, SearchOptions
@@ -219,7 +220,7 @@ class RemoteMemory(BaseMemory):
 
 
 def _sent(draft: Draft, replaces: str | None) -> JsonObject:
-    fields = draft.model_dump(mode="json", exclude={"scope"}, exclude_none=True)
+    fields = draft.model_dump(mode="json", exclude={"scope", *ANSWER_FIELDS}, exclude_none=True)
     return fields if replaces is None else {**fields, "replaces": replaces}
 
 
