@@ -19,7 +19,7 @@ from memory_retrievers.models import (
     SemanticMemory,
     scopes,
 )
-from memory_retrievers.models.memories import draft_of
+from memory_retrievers.models.memories import ANSWER_FIELDS, draft_of
 from memory_retrievers.models.messages import MessageLike, messages_of, parse_conversation
 from memory_retrievers.models.results import Queued, Report
 from memory_retrievers.retrieval.profile import Profile
@@ -254,7 +254,7 @@ def _written(moment: datetime | None) -> str | None:
 
 
 def _sent(draft: Draft, replaces: str | None) -> JsonObject:
-    fields = draft.model_dump(mode="json", exclude={"scope"}, exclude_none=True)
+    fields = draft.model_dump(mode="json", exclude={"scope", *ANSWER_FIELDS}, exclude_none=True)
     return fields if replaces is None else {**fields, "replaces": replaces}
 
 

@@ -6,7 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from memory_retrievers import AgentMemory, NotFoundError, RetrievalSettings, SemanticMemory, ValidationError
+from memory_retrievers.storage import migrate
 from memory_retrievers.testing import HashEmbedder, inside
+from memory_retrievers.tools.registry import LocalToolbox
+from memory_retrievers.tools.tool import ToolContext
 
 DAYS = [datetime(2026, 3, day, tzinfo=UTC) for day in (5, 15, 25)]
 QUESTION = "Where does the user live?"
@@ -144,6 +147,39 @@ def test_an_export_carries_versions(moved, memory, tmp_path, clock):
         assert copy.verify().ok
         copy.export(tmp_path / "again")
     assert (tmp_path / "file").read_bytes() == (tmp_path / "again").read_bytes()
+
+
+def test_a_store_that_is_moved_takes_its_versions_along(moved, memory, clock):
+    with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock) as target:
+        migrate.move(inside(memory).ledger, inside(target).store)
+        assert migrate.check(inside(memory).ledger, inside(target).store).ok
+        assert target.history(moved.id, scope="c1") == memory.history(moved.id, scope="c1")
+
+
+def test_damage_of_a_version_is_found(moved, memory):
+    with inside(memory).ledger.database.write() as connection:
+        connection.execute("UPDATE fact_versions SET invalid_at = valid_at - 1, keywords = '{'")
+    assert len([problem for problem in memory.verify().problems if "a former version of memory" in problem]) == 2
+
+
+def test_nothing_is_embedded_while_others_wait_to_write(clock):
+    class Watching(HashEmbedder):
+        database = None
+
+        def embed_documents(self, texts):
+            if self.database is not None:
+                with self.database.read() as connection:
+                    assert not connection.in_transaction
+            return super().embed_documents(texts)
+
+    embedder = Watching()
+    with AgentMemory.in_memory(embedder=embedder, embedder_id="watching", clock=clock) as memory:
+        fact = memory.remember_fact(scope="c1", fact="User lives in Porto")
+        embedder.database = inside(memory).ledger.database
+        memory.update(fact.id, scope="c1", fact="User lives in Braga")
+        tools = LocalToolbox(ToolContext(memory=memory, root="c1"))
+        for content in ("User lives in Faro", "User lives in Faro", "The user lives in Faro"):
+            assert tools.call("memory_store", {"content": content}).artifact["success"]
 
 
 def test_a_fact_that_is_told_again_is_known(memory, clock):
