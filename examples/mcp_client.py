@@ -30,7 +30,7 @@ async def main() -> None:
             note = {"content": "Alice is allergic to peanuts", "category": "identity", "response_level": "minimal"}
             await call(session, "memory_store", note)
             print(await call(session, "retrieve_memory", {"query": "What must I not cook for her?"}))
-            print(await call(session, "memory_get", {"id": "m9"}))
+            print(await call(session, "memory_update", {"id": "m9", "tags": ["home"]}))
 
 
 async def call(session: ClientSession, name: str, arguments: Mapping[str, object]) -> str:

@@ -103,8 +103,8 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
     ``SummarizationMiddleware`` are not recorded. Where a thread begins with messages of earlier turns, as without a
     checkpointer, only those after the last answer are new.
 
-    What other middleware trims from the prompt or summarises away is recalled as well where this one stands behind it
-    in the list.
+    What stands in the prompt already is not recalled. What other middleware has trimmed from it or summarised away is,
+    where this one stands behind the other in the list.
 
     An agent has one of these. A memory that fails does not fail the agent, which answers without what could not be
     recalled; messages that could not be queued are queued after the next run of the thread; a warning without any
@@ -259,7 +259,8 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         asked = None if run.asked is None else run.asked.id
         if self._scene_prompt is None:
             profile, known = self._turn.framed_profile(scope=run.scope)
-            return Recalled(profile, self._turn.framed(query, scope=run.scope, known=known), asked)
+            in_prompt = self._turn.said(messages)
+            return Recalled(profile, self._turn.framed(query, scope=run.scope, known=known, in_prompt=in_prompt), asked)
         with going_on("nothing was recalled"):
             told = self._scene_prompt.render(messages, scope=run.scope, query=query)
             return Recalled("", f"{NOTES}\n\n{told}", asked)

@@ -65,7 +65,9 @@ class TurnMemory(ScopedByConfig):
     process: Process = "background"
     include_tools: bool = False
 
-    def recalled(self, query: str, *, scope: str, known: Collection[str] = ()) -> str:
+    def recalled(
+        self, query: str, *, scope: str, known: Collection[str] = (), in_prompt: Sequence[Message] = ()
+    ) -> str:
         """The markdown block that answers a question; empty where there is none.
 
         Of a longer message than a query may be, beginning and end are asked.
@@ -74,6 +76,7 @@ class TurnMemory(ScopedByConfig):
             query: What the user said.
             scope: Whose memory.
             known: The ids of facts that the model is told anyway.
+            in_prompt: The messages that it has before it.
 
         Raises:
             MemoryRetrieversError: The memory failed.
@@ -86,22 +89,27 @@ class TurnMemory(ScopedByConfig):
             found = self.memory.context(query, scope=scope, semantic_limit=self.semantic_limit)
         else:
             found = self.memory.retrieve(
-                query, scope=scope, episodic_limit=self.episodic_limit, semantic_limit=self.semantic_limit
+                query,
+                scope=scope,
+                episodic_limit=self.episodic_limit,
+                semantic_limit=self.semantic_limit,
+                in_prompt=in_prompt,
             )
         if known and isinstance(found, RetrievalResult):
             found = replace(found, semantic=tuple(hit for hit in found.semantic if hit.memory.id not in known))
         return found.to_markdown(self.detail, max_tokens=self.max_tokens, token_counter=self.token_counter)
 
-    def framed(self, query: str, *, scope: str, known: Collection[str] = ()) -> str:
+    def framed(self, query: str, *, scope: str, known: Collection[str] = (), in_prompt: Sequence[Message] = ()) -> str:
         """The same between ``<memory>`` and ``</memory>``, marked as data; empty where the memory failed.
 
         Args:
             query: As for :meth:`recalled`.
             scope: As for :meth:`recalled`.
             known: As for :meth:`recalled`.
+            in_prompt: As for :meth:`recalled`.
         """
         with going_on("nothing was recalled"):
-            return _between_tags(TAG, self.recalled(query, scope=scope, known=known))
+            return _between_tags(TAG, self.recalled(query, scope=scope, known=known, in_prompt=in_prompt))
         return ""
 
     def framed_profile(self, *, scope: str) -> tuple[str, frozenset[str]]:

@@ -18,9 +18,18 @@ from llama_index.core.storage.chat_store.base_db import MessageStatus
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SkipValidation, model_validator
 
 from memory_retrievers.errors import ConfigurationError
-from memory_retrievers.llama_index.scope import Process, Scope, going_on, process_queue, queue_messages, scope_getter
+from memory_retrievers.llama_index.scope import (
+    Process,
+    Scope,
+    going_on,
+    process_queue,
+    queue_messages,
+    scope_getter,
+    spoken,
+)
 from memory_retrievers.llama_index.turns import Latest, TurnRecall, last_turn, size_of
 from memory_retrievers.models import DetailLevel
+from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Report
 from memory_retrievers.protocols import Memory, Retrieved
 from memory_retrievers.retrieval.markdown import notes
@@ -189,9 +198,10 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
             content = render() if turn is None else self._scenes((scope, session_id), turn, lambda _: render())
             shorter = partial(self._shortened_scene, render, content)
         elif turn is not None:
-            found = self._recall((scope, session_id), turn, lambda query: self._retrieved(query, scope))
+            retrieved = partial(self._retrieved, scope=scope, in_prompt=spoken(messages))
+            found = self._recall((scope, session_id), turn, retrieved)
             content = notes(found.to_markdown(self.detail), tag=self.name)
-            shorter, size = partial(self._shortened, found, turn.query, scope), size_of(found)
+            shorter, size = partial(self._shortened, found, partial(retrieved, turn.query)), size_of(found)
         else:
             return ""
         if content:
@@ -208,12 +218,12 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
         kept = self._shorter.get((scope_getter(self.scope)(), content))  # two scopes may be told the same
         return kept[0](room) if kept is not None and room > 0 else None
 
-    def _shortened(self, shown: Retrieved, query: str, scope: str, room: int) -> str | None:
+    def _shortened(self, shown: Retrieved, retrieved: Callable[..., Retrieved], room: int) -> str | None:
         def render(found: Retrieved) -> str:
             return notes(found.to_markdown(DetailLevel.NONE), tag=self.name)
 
         def best(count: int) -> str:
-            return render(self._retrieved(query, scope, limit=count, record=False))
+            return render(retrieved(limit=count, record=False))
 
         # 1. less detail
         text = render(shown)
@@ -242,7 +252,9 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
             budget = budget * room // tokens
         return None
 
-    def _retrieved(self, query: str, scope: str, *, limit: int | None = None, record: bool = True) -> Retrieved:
+    def _retrieved(
+        self, query: str, *, scope: str, in_prompt: Sequence[Message], limit: int | None = None, record: bool = True
+    ) -> Retrieved:
         return self.memory.retrieve(
             asked_by(self.memory, query),
             scope=scope,
@@ -250,4 +262,5 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
             semantic_limit=self.semantic_limit,
             limit=limit,
             record=record,
+            in_prompt=in_prompt,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
@@ -13,12 +14,12 @@ from llama_index.core.memory import BaseMemory
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SkipValidation, field_serializer
 
 from memory_retrievers.errors import ConfigurationError
-from memory_retrievers.llama_index.scope import Process, going_on, process_queue, queue_messages, reopened
+from memory_retrievers.llama_index.scope import Process, going_on, process_queue, queue_messages, reopened, spoken
 from memory_retrievers.llama_index.turns import Turn, TurnRecall, last_turn, recent_turns, size_of
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import DetailLevel, JsonObject, scopes
 from memory_retrievers.models.memories import in_our_words
-from memory_retrievers.models.messages import parse_conversation, read_llama_index
+from memory_retrievers.models.messages import Message, parse_conversation, read_llama_index
 from memory_retrievers.models.results import Report
 from memory_retrievers.protocols import Memory, Retrieved
 from memory_retrievers.retrieval.markdown import notes
@@ -237,7 +238,7 @@ class ConversationMemory(BaseMemory):
             known = frozenset(fact.id for fact in shown.facts)
         block = ""
         with going_on("nothing was recalled"):
-            found = self._recall(self.scope, asked, self._retrieved)
+            found = self._recall(self.scope, asked, partial(self._retrieved, in_prompt=spoken(recent)))
             block = _between_tags(TAG, _without(found, known).to_markdown(self.detail))
         place = _place_of(asked, recent) if self.placement == "tail" else None
         told = [*recent]
@@ -246,13 +247,14 @@ class ConversationMemory(BaseMemory):
         in_system = "\n\n".join(filter(None, (profile, "" if place is not None else block)))
         return [ChatMessage(role=MessageRole.SYSTEM, content=in_system), *told] if in_system else told
 
-    def _retrieved(self, query: str) -> Retrieved:
+    def _retrieved(self, query: str, *, in_prompt: Sequence[Message]) -> Retrieved:
         memory = self._long_term()
         return memory.retrieve(
             asked_by(memory, query),
             scope=self.scope,
             episodic_limit=self.episodic_limit,
             semantic_limit=self.semantic_limit,
+            in_prompt=in_prompt,
         )
 
     def _long_term(self) -> Memory:

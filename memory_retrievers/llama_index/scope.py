@@ -28,6 +28,12 @@ message makes them due, which holds up the chat; or when other code asks for it.
 _logger = logging.getLogger("memory_retrievers")
 
 
+def spoken(messages: Sequence[ChatMessage]) -> list[Message]:
+    """What was said, without tool messages, instructions and what is empty."""
+    converted = (_message_of(message) for message in messages if message.role not in INSTRUCTIONS)
+    return [message for message in converted if message is not None]
+
+
 def queue_messages(
     memory: Memory, scope: str, messages: Sequence[ChatMessage], *, conversation: str | None
 ) -> Queued | None:
@@ -42,8 +48,7 @@ def queue_messages(
     Returns:
         What the queue holds now; None if there was nothing to queue.
     """
-    converted = (_message_of(message) for message in messages if message.role not in INSTRUCTIONS)
-    said = [message for message in converted if message is not None]
+    said = spoken(messages)
     return memory.add_messages(scope, said, conversation=conversation) if said else None
 
 

@@ -199,5 +199,7 @@ class McpOffer:
         except NotFoundError as error:
             refused = self._read_only and name in REGISTRY and REGISTRY[name].writes
             failure = NotFoundError(f"{name} changes memories, and this server is read-only") if refused else error
+            if name in REGISTRY and not refused:
+                failure = NotFoundError(f"{name} is not offered here. Offered tools: {', '.join(self._tools)}")
             return ToolOutput.of(error_object(failure), is_error=True)
         return run_tool(spec, self._context, arguments)

@@ -36,7 +36,7 @@ def test_a_server_answers_a_token_about_its_own_scope_alone(run_example):
 @pytest.mark.enable_socket
 def test_an_mcp_client_lists_the_tools_stores_and_looks_up(run_example):
     listed, *rest = run_example("mcp_client.py").splitlines()
-    assert listed.endswith(" tools, among them retrieve_memory, context_pre_retrieve, recent_memory, memory_store")
+    assert listed.endswith(" tools, among them retrieve_memory, memory_store, memory_update, memory_delete")
     assert rest == [
         "## Semantic Memory",
         "- [identity] Alice is allergic to peanuts",

@@ -339,6 +339,36 @@ def test_two_threads_of_a_user_are_two_conversations_of_one_memory(memory, sayin
     }
 
 
+def test_what_stands_in_the_prompt_is_not_recalled(memory, saying):
+    model = saying("A fine name.", "Gustave.")
+    agent = agent_of(model, memory)
+    agent.invoke(asking("My sourdough starter is called Gustave."), ALICE)
+    agent.invoke(asking("What is my sourdough starter called?"), ALICE)
+    assert "Gustave" not in tail_text(model.heard[1])
+
+
+def test_what_was_said_in_one_thread_is_recalled_in_another_at_once(memory, saying):
+    model = saying("A fine name.", "Gustave.")
+    agent = agent_of(model, memory)
+    agent.invoke(asking("My sourdough starter is called Gustave."), ALICE)
+    other = {"configurable": {"user_id": "user/alice", "thread_id": "t2"}}
+    agent.invoke(asking("What is my sourdough starter called?"), other)
+    assert "My sourdough starter is called Gustave." in tail_text(model.heard[1])
+
+
+def test_what_was_summarised_away_is_recalled_in_the_running_conversation(memory, saying):
+    summarizing = SummarizationMiddleware(saying("They talked."), trigger=("messages", 3), keep=("messages", 1))
+    model = saying("A fine name.", "Gustave.")
+    agent = create_agent(
+        model, middleware=[summarizing, AgentMemoryMiddleware(memory=memory)], checkpointer=InMemorySaver()
+    )
+    agent.invoke(asking("My sourdough starter is called Gustave."), ALICE)
+    agent.invoke(asking("What is my sourdough starter called?"), ALICE)
+    before = [message.text.partition("<memory>")[0] for message in model.heard[1]]
+    assert not [text for text in before if "called Gustave" in text]
+    assert "My sourdough starter is called Gustave." in tail_text(model.heard[1])
+
+
 def test_a_run_without_a_thread_is_recorded_into_the_conversation_without_a_name(memory, saying):
     agent = agent_of(saying("One."), memory, saver=False, scope="user/alice")
     agent.invoke(asking("First?"))

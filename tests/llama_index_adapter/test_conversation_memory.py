@@ -92,6 +92,16 @@ def test_from_turn_to_turn_only_the_end_of_the_prompt_changes(chat):
     assert len(prompts[1][1].blocks) == 1
 
 
+def test_what_stands_in_the_prompt_is_not_recalled_and_what_was_trimmed_is(memory):
+    for limit, recalled in ((20_000, False), (20, True)):
+        chat = ConversationMemory.from_defaults(memory, scope=f"user/{limit}", token_limit=limit)
+        chat.put_messages([user("My sourdough starter is called Gustave."), assistant("A fine name.")])
+        chat.put(user("What is my sourdough starter called?" + " Tell me, please." * 2))
+        prompt = chat.get()
+        assert ("My sourdough starter is called Gustave." in said(prompt)) is not recalled
+        assert ("My sourdough starter is called Gustave." in told(prompt)) is recalled
+
+
 def test_a_chat_with_a_name_is_a_conversation(memory):
     for session in ("monday", "tuesday"):
         chat = ConversationMemory.from_defaults(memory, scope="user/alice", session_id=session)

@@ -168,7 +168,10 @@ def test_a_model_with_the_essential_tools_is_told_of_no_other():
     with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
         offer = McpOffer(memory, scope=ALICE)
         told = json.dumps(offer.tools()) + offer.guide
-    offered = {tool["name"] for tool in offer.tools()["tools"]}
+        offered = {tool["name"] for tool in offer.tools()["tools"]}
+        refused = offer.call("memory_get", {"id": "m9"})
+    assert refused["isError"]
+    assert refused["structuredContent"]["message"].startswith("memory_get is not offered here. Offered tools: retrieve")
     assert offered == {"retrieve_memory", "memory_store", "memory_update", "memory_delete"}
     assert not [name for name in REGISTRY if name not in offered and name in told]
     assert all(name in offer.guide for name in offered)
