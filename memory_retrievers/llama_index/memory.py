@@ -12,7 +12,14 @@ from llama_index.core.memory import BaseMemory
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SkipValidation, field_serializer
 
 from memory_retrievers.errors import ConfigurationError
-from memory_retrievers.llama_index.scope import Process, going_on, process_queue, queue_messages, reopened
+from memory_retrievers.llama_index.scope import (
+    Process,
+    going_on,
+    process_queue,
+    queue_messages,
+    reopened,
+    what_was_said,
+)
 from memory_retrievers.llama_index.turns import TurnRecall, last_turn, recent_turns, size_of
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import DetailLevel, JsonObject, scopes
@@ -152,13 +159,14 @@ class ConversationMemory(BaseMemory):
         """
         with self._lock:
             chat = _copies(self.messages)
-        recalled = self._recalled([*chat, ChatMessage(role=MessageRole.USER, content=input)] if input else chat)
         recent = recent_turns(
             chat,
             token_limit=self.token_limit - initial_token_count,
             message_limit=self.message_limit,
             count_tokens=self.token_counter,
         )
+        asked = [ChatMessage(role=MessageRole.USER, content=input)] if input else []
+        recalled = self._recalled([*chat, *asked], in_prompt=[*recent, *asked])
         return [*recalled, *recent]
 
     def get_all(self) -> list[ChatMessage]:
@@ -211,22 +219,24 @@ class ConversationMemory(BaseMemory):
                 self._own.close()
                 self._own = None
 
-    def _recalled(self, chat: Sequence[ChatMessage]) -> list[ChatMessage]:
+    def _recalled(self, chat: Sequence[ChatMessage], *, in_prompt: Sequence[ChatMessage]) -> list[ChatMessage]:
         turn = last_turn(chat)
         if turn is None:
             return []
         block = ""
         with going_on("nothing was recalled"):
-            block = notes(self._recall(self.scope, turn, self._retrieved).to_markdown(self.detail), tag=TAG)
+            found = self._recall(self.scope, turn, lambda query: self._retrieved(query, in_prompt))
+            block = notes(found.to_markdown(self.detail), tag=TAG)
         return [ChatMessage(role=MessageRole.SYSTEM, content=f"<{TAG}>\n{block}\n</{TAG}>")] if block else []
 
-    def _retrieved(self, query: str) -> Retrieved:
+    def _retrieved(self, query: str, in_prompt: Sequence[ChatMessage]) -> Retrieved:
         memory = self._long_term()
         return memory.retrieve(
             asked_by(memory, query),
             scope=self.scope,
             episodic_limit=self.episodic_limit,
             semantic_limit=self.semantic_limit,
+            in_prompt=what_was_said(in_prompt),
         )
 
     def _long_term(self) -> Memory:

@@ -37,9 +37,14 @@ def queue_messages(memory: Memory, scope: str, messages: Sequence[ChatMessage]) 
     Returns:
         True if the queue of the scope is due; False also if there was nothing to queue.
     """
-    converted = (_message_of(message) for message in messages if message.role not in INSTRUCTIONS)
-    said = [message for message in converted if message is not None]
+    said = what_was_said(messages)
     return bool(said) and memory.add_messages(scope, said).due
+
+
+def what_was_said(messages: Sequence[ChatMessage]) -> list[Message]:
+    """The messages as they are queued, without tool messages, instructions and what is empty."""
+    converted = (_message_of(message) for message in messages if message.role not in INSTRUCTIONS)
+    return [message for message in converted if message is not None]
 
 
 def process_queue(memory: Memory, scope: str) -> None:
