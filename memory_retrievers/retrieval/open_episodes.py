@@ -65,7 +65,13 @@ def open_episodes(store: MemoryStore, request: RetrievalRequest) -> dict[int, Op
 
 
 def prepare(store: MemoryStore, plan: RetrievalPlan, *, settings: RetrievalSettings) -> None:
-    """Embed what a search is about to find among the open episodes; outside any transaction."""
+    """Embed what a search is about to find among the open episodes; outside any transaction.
+
+    Args:
+        store: Store to search.
+        plan: The search plan.
+        settings: Whether open episodes are searched.
+    """
     if settings.searches_open and Kind.EPISODIC in plan.selections:
         request = plan.request
         store.heard.prepare(request.scope, include_child_scopes=request.include_child_scopes)
@@ -93,7 +99,13 @@ def read_all(
 def load(
     store: MemoryStore, candidates: Mapping[Kind, Candidates | RankedLists], rows: Sequence[int]
 ) -> dict[int, AnyMemory]:
-    """Read the memories of some rows of the candidates; those that are gone meanwhile are left out."""
+    """Read the memories of some rows of the candidates; those that are gone meanwhile are left out.
+
+    Args:
+        store: Store to read from.
+        candidates: The candidates of each kind.
+        rows: Rows of the ledger, or of open episodes.
+    """
     known = candidates.get(Kind.EPISODIC)
     episodes = known.open if isinstance(known, Candidates) else {}
     wanted = [row for row in rows if row in episodes]

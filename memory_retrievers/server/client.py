@@ -170,7 +170,13 @@ class RemoteMemory(BaseMemory):
         return read_recent(self._transport.read("/recent_memory/raw", body, parameters=_EXPLAINED))
 
     def add_messages(self, scope: str, messages: Sequence[Message], *, conversation: str | None = None) -> Queued:
-        """Queue messages of a conversation; see ``AgentMemory.add_messages``."""
+        """Queue messages of a conversation; see ``AgentMemory.add_messages``.
+
+        Args:
+            scope: The scope of the conversation.
+            messages: What was said, in order.
+            conversation: The conversation, if the scope has several.
+        """
         sent = [message.model_dump(mode="json", exclude_none=True) for message in messages]
         body = {
             "conversation_id": scopes.parse(scope),
