@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from memory_retrievers.models.fields import microseconds
 from memory_retrievers.models.selection import Layout, TermStatistics
 from memory_retrievers.retrieval.candidates import Candidates, RankedLists
 from memory_retrievers.retrieval.past import read_candidates_then
+from memory_retrievers.storage.heard import OpenEpisode
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -27,24 +28,6 @@ if TYPE_CHECKING:
     from memory_retrievers.settings import RetrievalSettings
     from memory_retrievers.storage.heard import HeardTurn
     from memory_retrievers.storage.store import MemoryStore
-
-
-@dataclass(frozen=True, slots=True)
-class OpenEpisode:
-    """What a request may see of a conversation that is still queued.
-
-    Attributes:
-        first: Id of the first message that is queued in it.
-        turns: The messages that the request may see, at least one, in order.
-    """
-
-    first: str
-    turns: tuple[HeardTurn, ...]
-
-    @property
-    def row(self) -> int:
-        """What stands for it among the rows of the ledger, which are above 0."""
-        return -self.turns[0].row
 
 
 def open_episodes(store: MemoryStore, request: RetrievalRequest) -> dict[int, OpenEpisode]:
@@ -68,7 +51,13 @@ def open_episodes(store: MemoryStore, request: RetrievalRequest) -> dict[int, Op
 
 
 def prepare(store: MemoryStore, plan: RetrievalPlan, *, settings: RetrievalSettings) -> None:
-    """Embed what a search is about to find among the open episodes; outside any transaction."""
+    """Embed what a search is about to find among the open episodes; outside any transaction.
+
+    Args:
+        store: Store to search.
+        plan: The search plan.
+        settings: Whether open episodes are searched.
+    """
     if settings.searches_open and Kind.EPISODIC in plan.selections:
         request = plan.request
         store.heard.prepare(request.scope, include_child_scopes=request.include_child_scopes)
@@ -114,7 +103,7 @@ def load(
     memories = store.load([row for row in rows if row not in episodes], as_of=as_of)
     if not wanted:
         return memories
-    made = store.heard.episodes([episodes[row].turns for row in wanted], firsts=[episodes[row].first for row in wanted])
+    made = store.heard.memories([episodes[row] for row in wanted])
     return memories | {row: memory for row, memory in zip(wanted, made, strict=True) if memory is not None}
 
 
