@@ -20,6 +20,7 @@ from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.langchain.scope import ScopeSource, conversation_of
 from memory_retrievers.langchain.turns import Process, Recall, TurnMemory, going_on
 from memory_retrievers.models import DetailLevel
+from memory_retrievers.models.results import MinRelevance
 from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.markdown import NOTES
 from memory_retrievers.retrieval.results import parse_detail
@@ -120,6 +121,8 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         episodic_limit: At most this many episodes.
         semantic_limit: At most this many facts.
         detail: Which episodes bring their messages along, as for ``to_markdown``.
+        min_relevance: Recall nothing of less relevance, 0 to 1; by default what is fitted for the embedder, so that a
+            greeting recalls nothing.
         max_tokens: At most this many tokens are recalled for a turn; None sets no limit. The profile has at most 300.
         token_counter: How long a text is; by default a token is estimated as four characters.
         placement: Where that stands: ``tail``, behind the user's last message, or ``system``, last in the system
@@ -155,6 +158,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         episodic_limit: int = 5,
         semantic_limit: int = 20,
         detail: DetailLevel | str = DetailLevel.AUTO,
+        min_relevance: MinRelevance = "auto",
         max_tokens: int | None = MAX_TOKENS,
         token_counter: Callable[[str], int] = estimate_tokens,
         placement: Placement = "tail",
@@ -194,6 +198,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
                 episodic_limit=episodic_limit,
                 semantic_limit=semantic_limit,
                 detail=parse_detail(detail),
+                min_relevance=min_relevance,
                 max_tokens=max_tokens,
                 token_counter=token_counter,
                 process=process,

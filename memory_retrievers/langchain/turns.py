@@ -16,6 +16,7 @@ from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError
 from memory_retrievers.langchain.scope import ScopedByConfig
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.messages import Message
+from memory_retrievers.models.results import MinRelevance
 from memory_retrievers.protocols import Memory, Retrieved
 from memory_retrievers.retrieval.markdown import notes
 from memory_retrievers.retrieval.request import asked_by
@@ -46,6 +47,8 @@ class TurnMemory(ScopedByConfig):
         episodic_limit: At most this many episodes.
         semantic_limit: At most this many facts.
         detail: Which episodes bring their messages along (specification §2.6).
+        min_relevance: Recall nothing of less relevance, 0 to 1; by default what is fitted for the embedder, so that a
+            greeting recalls nothing.
         max_tokens: At most this many tokens of what is recalled; None sets no limit.
         token_counter: How long a text is; by default a token is four characters.
         process: When queued messages become memories. ``background`` holds up nothing; ``due`` holds up the end of the
@@ -60,6 +63,7 @@ class TurnMemory(ScopedByConfig):
     episodic_limit: int = Field(default=5, ge=0)
     semantic_limit: int = Field(default=20, ge=0)
     detail: Annotated[DetailLevel, BeforeValidator(parse_detail)] = DetailLevel.AUTO
+    min_relevance: MinRelevance = "auto"
     max_tokens: int | None = Field(default=None, ge=0)
     token_counter: Callable[[str], int] = Field(default=estimate_tokens, exclude=True, repr=False)
     process: Process = "background"
@@ -86,7 +90,9 @@ class TurnMemory(ScopedByConfig):
         query = asked_by(self.memory, query)
         found: Retrieved
         if self.recall == "facts":
-            found = self.memory.context(query, scope=scope, semantic_limit=self.semantic_limit)
+            found = self.memory.context(
+                query, scope=scope, semantic_limit=self.semantic_limit, min_relevance=self.min_relevance
+            )
         else:
             found = self.memory.retrieve(
                 query,
@@ -94,6 +100,7 @@ class TurnMemory(ScopedByConfig):
                 episodic_limit=self.episodic_limit,
                 semantic_limit=self.semantic_limit,
                 in_prompt=in_prompt,
+                min_relevance=self.min_relevance,
             )
         if known and isinstance(found, RetrievalResult):
             found = replace(found, semantic=tuple(hit for hit in found.semantic if hit.memory.id not in known))

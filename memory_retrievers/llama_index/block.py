@@ -30,7 +30,7 @@ from memory_retrievers.llama_index.scope import (
 from memory_retrievers.llama_index.turns import Latest, TurnRecall, last_turn, size_of
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.messages import Message
-from memory_retrievers.models.results import Report
+from memory_retrievers.models.results import MinRelevance, Report
 from memory_retrievers.protocols import Memory, Retrieved
 from memory_retrievers.retrieval.markdown import notes
 from memory_retrievers.retrieval.request import asked_by
@@ -86,6 +86,8 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
         episodic_limit: At most this many episodes.
         semantic_limit: At most this many facts.
         detail: Which episodes bring their messages along (specification §2.6).
+        min_relevance: Recall nothing of less relevance, 0 to 1; by default what is fitted for the embedder, so that a
+            greeting recalls nothing.
         priority: LlamaIndex's own.
         process: When queued messages become memories: ``background`` has the memory's worker do it, ``due`` holds up
             the chat for as long as it takes, ``never`` leaves it to the caller of ``process_due``.
@@ -111,6 +113,7 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
     episodic_limit: Annotated[int, Field(ge=0)] = 5
     semantic_limit: Annotated[int, Field(ge=0)] = 20
     detail: Annotated[DetailLevel, BeforeValidator(parse_detail)] = DetailLevel.AUTO
+    min_relevance: MinRelevance = "auto"
     process: Process = "background"
     format: PromptFormat = "block"
     scene: SceneSettings | None = None
@@ -263,4 +266,5 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
             limit=limit,
             record=record,
             in_prompt=in_prompt,
+            min_relevance=self.min_relevance,
         )

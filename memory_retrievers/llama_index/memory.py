@@ -20,7 +20,7 @@ from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import DetailLevel, JsonObject, scopes
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.messages import Message, parse_conversation, read_llama_index
-from memory_retrievers.models.results import Report
+from memory_retrievers.models.results import MinRelevance, Report
 from memory_retrievers.protocols import Memory, Retrieved
 from memory_retrievers.retrieval.markdown import notes
 from memory_retrievers.retrieval.request import asked_by
@@ -61,6 +61,8 @@ class ConversationMemory(BaseMemory):
         episodic_limit: At most this many episodes.
         semantic_limit: At most this many facts.
         detail: Which episodes bring their messages along (specification §2.6).
+        min_relevance: Recall nothing of less relevance, 0 to 1; by default what is fitted for the embedder, so that a
+            greeting recalls nothing.
         token_limit: The recent turns have at most so many tokens; the memories are not counted.
         message_limit: The recent turns have at most so many messages; None sets no limit.
         process: When queued messages become memories: ``background`` has the memory's worker do it, ``due`` holds up
@@ -80,6 +82,7 @@ class ConversationMemory(BaseMemory):
     episodic_limit: Annotated[int, Field(ge=0)] = 5
     semantic_limit: Annotated[int, Field(ge=0)] = 20
     detail: Annotated[DetailLevel, BeforeValidator(parse_detail)] = DetailLevel.AUTO
+    min_relevance: MinRelevance = "auto"
     token_limit: Annotated[int, Field(ge=1)] = DEFAULT_TOKEN_LIMIT
     message_limit: Annotated[int, Field(ge=1)] | None = None
     process: Process = "background"
@@ -108,6 +111,7 @@ class ConversationMemory(BaseMemory):
         episodic_limit: int = 5,
         semantic_limit: int = 20,
         detail: DetailLevel | str = DetailLevel.AUTO,
+        min_relevance: MinRelevance = "auto",
         token_limit: int = DEFAULT_TOKEN_LIMIT,
         message_limit: int | None = None,
         process: Process = "background",
@@ -125,6 +129,7 @@ class ConversationMemory(BaseMemory):
             episodic_limit: As the attribute.
             semantic_limit: As the attribute.
             detail: As the attribute.
+            min_relevance: As the attribute.
             token_limit: As the attribute.
             message_limit: As the attribute.
             process: As the attribute.
@@ -146,6 +151,7 @@ class ConversationMemory(BaseMemory):
                 episodic_limit=episodic_limit,
                 semantic_limit=semantic_limit,
                 detail=detail,
+                min_relevance=min_relevance,
                 token_limit=token_limit,
                 message_limit=message_limit,
                 process=process,
@@ -258,6 +264,7 @@ class ConversationMemory(BaseMemory):
             episodic_limit=self.episodic_limit,
             semantic_limit=self.semantic_limit,
             in_prompt=in_prompt,
+            min_relevance=self.min_relevance,
         )
 
     def _long_term(self) -> Memory:

@@ -13,6 +13,7 @@ from memory_retrievers.models import AnyMemory, Category, Draft, EpisodicMemory,
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.messages import MessageLike, messages_of
+from memory_retrievers.models.results import MinRelevance
 from memory_retrievers.retrieval.request import SearchOptions
 from memory_retrievers.retrieval.results import RetrievalResult
 
@@ -179,6 +180,7 @@ class BaseMemory(ABC):
         semantic_limit: int = 20,
         category: Category | str | None = None,
         include_child_scopes: bool = False,
+        min_relevance: MinRelevance = "auto",
     ) -> RetrievalResult:
         """The facts that answer a question, for the system prompt before a model is called; no side effects.
 
@@ -188,6 +190,8 @@ class BaseMemory(ABC):
             semantic_limit: The most facts to return, 0 to 1,000.
             category: Only facts of this category; None means all.
             include_child_scopes: Also search every scope below ``scope``.
+            min_relevance: No fact of less relevance; by default what is fitted for the embedder, so that a greeting
+                brings nothing.
 
         Raises:
             ValidationError: An argument breaks a rule.
@@ -200,6 +204,7 @@ class BaseMemory(ABC):
             semantic_limit=semantic_limit,
             category=category,
             include_child_scopes=include_child_scopes,
+            min_relevance=min_relevance,
             record=False,
         )
 

@@ -9,7 +9,7 @@ from typing import Protocol, cast
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.models import Category, DetailLevel, EpisodicMemory, JsonObject, SemanticMemory
 from memory_retrievers.models.messages import MessageLike
-from memory_retrievers.models.results import Queued, Report, RetrievedMemory
+from memory_retrievers.models.results import MinRelevance, Queued, Report, RetrievedMemory
 from memory_retrievers.models.scenes import CharacterState
 from memory_retrievers.settings import SceneSettings
 
@@ -35,6 +35,7 @@ class Memory(Protocol):
         until: datetime | str | None = None,
         exclude_conversation: str | None = None,
         in_prompt: Iterable[MessageLike] = (),
+        min_relevance: MinRelevance = 0.0,
     ) -> Retrieved:
         """Search episodes and facts for the memories that answer a query.
 
@@ -54,6 +55,7 @@ class Memory(Protocol):
             until: Return only facts made, and episodes begun, at this time or earlier.
             exclude_conversation: Return no episode of this conversation; None leaves out none.
             in_prompt: Messages that the model has before it already; open episodes do not show them.
+            min_relevance: Return no hit of less relevance, 0 to 1; ``auto`` is what is fitted for the embedder.
         """
         ...
 
@@ -65,6 +67,7 @@ class Memory(Protocol):
         semantic_limit: int = 20,
         category: Category | str | None = None,
         include_child_scopes: bool = False,
+        min_relevance: MinRelevance = "auto",
     ) -> Retrieved:
         """Search the facts that answer a query, without side effects.
 
@@ -74,6 +77,7 @@ class Memory(Protocol):
             semantic_limit: Maximum number of facts.
             category: Return only facts of this category; None returns all.
             include_child_scopes: Also search the scopes below ``scope``.
+            min_relevance: Return no fact of less relevance, as for :meth:`retrieve`.
         """
         ...
 

@@ -13,6 +13,7 @@ from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, 
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.filters import EVERYTHING, FilterOptions, Filters, parse_moment
 from memory_retrievers.models.messages import Message, MessageLike, messages_of, parse_conversation
+from memory_retrievers.models.results import MinRelevance
 from memory_retrievers.models.selection import Selection, TermStatistics
 from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
 
@@ -169,8 +170,8 @@ class SearchOptions(FilterOptions, total=False):
         limit: At most this many of both kinds together. Default: as the two limits say.
         as_of: Answer with what held at that moment: facts that were valid then, also those that have been replaced
             since, and episodes that had begun. A datetime with a time zone, or ISO 8601 text. Default: now.
-        min_relevance: Leave out hits of less relevance, 0 to 1; None takes what is fitted for the embedder, so that
-            greetings and questions about something else bring nothing. It does not concern guidelines and pinned
+        min_relevance: Leave out hits of less relevance, 0 to 1; ``auto`` takes what is fitted for the embedder, so
+            that greetings and questions about something else bring nothing. It does not concern guidelines and pinned
             memories, searches by ``category``, and rank fusion. Default: 0.
         exclude_conversation: No episode of this conversation, for example of the one that is going on. Default: all.
         in_prompt: Messages that the model has before it already, as ``Message`` or ``{"role": …, "content": …}``: of
@@ -183,7 +184,7 @@ class SearchOptions(FilterOptions, total=False):
     include_child_scopes: bool
     limit: int | None
     as_of: datetime | str | None
-    min_relevance: float | None
+    min_relevance: MinRelevance
     exclude_conversation: str | None
     in_prompt: Iterable[MessageLike]
 
@@ -201,7 +202,7 @@ class RetrievalRequest:
         include_child_scopes: Also search every scope below.
         limit: The most results over both kinds; None leaves it to the two limits.
         as_of: What held at that moment, in UTC; None is what holds now.
-        min_relevance: The least relevance of a hit, 0 to 1; None is the embedder's.
+        min_relevance: The least relevance of a hit, 0 to 1; ``auto`` is the embedder's.
         filters: Tags, metadata and times that a memory must have.
         exclude_conversation: No episode of this conversation; None leaves out none.
         in_prompt: Messages that open episodes are not to show.
@@ -215,7 +216,7 @@ class RetrievalRequest:
     include_child_scopes: bool = False
     limit: int | None = None
     as_of: datetime | None = None
-    min_relevance: float | None = 0.0
+    min_relevance: MinRelevance = 0.0
     filters: Filters = EVERYTHING
     exclude_conversation: str | None = None
     in_prompt: tuple[Message, ...] = ()
@@ -259,7 +260,7 @@ class RetrievalRequest:
             include_child_scopes=bool(options.get("include_child_scopes", False)),
             limit=joint,
             as_of=parse_moment("as_of", options.get("as_of")),
-            min_relevance=_parse_share("min_relevance", options.get("min_relevance", 0.0)),
+            min_relevance=_parse_relevance(options.get("min_relevance", 0.0)),
             filters=Filters.parse(options),
             exclude_conversation=parse_conversation(options.get("exclude_conversation")),
             in_prompt=messages_of(options.get("in_prompt", ())),
@@ -267,7 +268,7 @@ class RetrievalRequest:
 
     def least_relevance(self, floor: float) -> float:
         """The least relevance of a hit, where that of the embedder is ``floor``."""
-        return floor if self.min_relevance is None else self.min_relevance
+        return floor if self.min_relevance == "auto" else self.min_relevance
 
 
 def parse_limit(name: str, value: object) -> int:
@@ -283,11 +284,11 @@ def parse_limit(name: str, value: object) -> int:
     return value
 
 
-def _parse_share(name: str, value: object) -> float | None:
-    if value is None:
-        return None
+def _parse_relevance(value: object) -> MinRelevance:
+    if value == "auto":
+        return "auto"
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ValidationError(f"{name} must be a number from 0 to 1, or None, not {value!r}")
+        raise ValidationError(f"min_relevance must be a number from 0 to 1, or 'auto', not {str(value)[:_ECHOED]!r}")
     return float(value)
 
 

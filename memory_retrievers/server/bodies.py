@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar, get_origin
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -121,6 +121,10 @@ class RetrieveBody(Body):
     in_prompt: Annotated[
         list[MessageBody], FailFast(), Field(description="Messages in the prompt, which open episodes do not repeat.")
     ] = []
+    min_relevance: Annotated[
+        Annotated[float, Field(ge=0, le=1)] | Literal["auto"],
+        Field(description="No hit of less relevance; auto is what is fitted for the embedder."),
+    ] = 0.0
     joint_limit: Annotated[Limit | None, Field(description="Memories of both kinds together at most.")] = None
 
     @model_validator(mode="after")

@@ -121,6 +121,7 @@ class RemoteMemory(BaseMemory):
             "until": _written(request.filters.until),
             "exclude_conversation": request.exclude_conversation,
             "in_prompt": [{"role": each.role, "content": each.content} for each in request.in_prompt],
+            "min_relevance": request.min_relevance,
         }
         # read again, the same is filed for review once: a minute long the server takes it for one retrieval
         answer = self._transport.read("/retrieve_memory/raw", body, parameters=_EXPLAINED)

@@ -106,6 +106,7 @@ async def _retrieved(body: RetrieveBody, request: RequestContext) -> RetrievalRe
         until=body.until,
         exclude_conversation=body.exclude_conversation,
         in_prompt=[each.message() for each in body.in_prompt],
+        min_relevance=body.min_relevance,
     )
     return await request.run(work)
 

@@ -48,15 +48,15 @@ def found(memory, query, **options):
 
 @pytest.mark.parametrize("greeting", re.split(r"[|\n]", GREETINGS))
 def test_a_greeting_recalls_nothing_by_the_floor_of_the_embedder(memory, greeting):
-    assert found(memory, greeting, min_relevance=None) == ([], [])
+    assert found(memory, greeting, min_relevance="auto") == ([], [])
     assert found(memory, greeting)[0]
 
 
 def test_a_question_recalls_what_answers_it_and_one_about_something_else_nothing(memory):
-    assert FACTS[0] in found(memory, "Where does Alice live?", min_relevance=None)[0]
-    assert FACTS[2] in found(memory, "What is Bruno allergic to?", min_relevance=None)[0]
-    assert "A boat trip" in found(memory, "Who repaired the rudder of the boat?", min_relevance=None)[1]
-    assert found(memory, "What is the gross domestic product of Paraguay?", min_relevance=None) == ([], [])
+    assert FACTS[0] in found(memory, "Where does Alice live?", min_relevance="auto")[0]
+    assert FACTS[2] in found(memory, "What is Bruno allergic to?", min_relevance="auto")[0]
+    assert "A boat trip" in found(memory, "Who repaired the rudder of the boat?", min_relevance="auto")[1]
+    assert found(memory, "What is the gross domestic product of Paraguay?", min_relevance="auto") == ([], [])
 
 
 def test_a_floor_leaves_out_what_is_less_relevant_and_ranks_run_on(memory):
@@ -72,7 +72,7 @@ def test_a_floor_leaves_out_what_is_less_relevant_and_ranks_run_on(memory):
 def test_what_is_left_out_is_not_filed_for_review():
     with AgentMemory.in_memory() as memory:
         memory.remember_many([EpisodicMemory.new(scope=SCOPE, title="A boat trip", summary="They sailed")])
-        memory.retrieve("good morning", scope=SCOPE, min_relevance=None)
+        memory.retrieve("good morning", scope=SCOPE, min_relevance="auto")
         assert memory.pending_reviews(SCOPE) == []
         memory.retrieve("good morning", scope=SCOPE)
         assert len(memory.pending_reviews(SCOPE)) == 1
@@ -84,19 +84,22 @@ def test_guidelines_pinned_memories_and_searches_by_category_are_never_silenced(
         pinned = SemanticMemory.new(scope=SCOPE, fact="Bruno is allergic", importance=1.0, importance_pinned=True)
         other = SemanticMemory.new(scope=SCOPE, fact="Bruno has a boat", category=Category.NOTE)
         memory.remember_many([kept, pinned, other])
-        assert sorted(found(memory, "hello", min_relevance=None)[0]) == ["Bruno is allergic", "Never suggest hazelnuts"]
+        assert sorted(found(memory, "hello", min_relevance="auto")[0]) == [
+            "Bruno is allergic",
+            "Never suggest hazelnuts",
+        ]
         assert "Bruno has a boat" in found(memory, "hello", min_relevance=0.9, category="note")[0]
 
 
 def test_under_the_reference_relevance_is_the_score_and_nothing_is_silenced():
     with AgentMemory.in_memory(retrieval=RetrievalSettings.reference()) as memory:
         memory.remember_many([SemanticMemory.new(scope=SCOPE, fact=fact) for fact in FACTS])
-        hits = memory.retrieve("hello", scope=SCOPE, min_relevance=None, record=False).semantic
+        hits = memory.retrieve("hello", scope=SCOPE, min_relevance="auto", record=False).semantic
         assert len(hits) == len(FACTS)
         assert [hit.relevance for hit in hits] == [hit.score for hit in hits]
 
 
-@pytest.mark.parametrize("least", [-0.1, 1.1, "0.5", True, float("nan")])
+@pytest.mark.parametrize("least", [-0.1, 1.1, "0.5", True, None, float("nan")])
 def test_a_floor_is_a_number_from_0_to_1(memory, least):
     with pytest.raises(ValidationError, match="min_relevance must be a number from 0 to 1"):
         memory.retrieve("Alice", scope=SCOPE, min_relevance=least)
