@@ -143,7 +143,7 @@ class Attachment:
                 try:
                     own.try_acquire()  # nobody knows of it yet
                     self._folder.overwrite(beside, self._note(), self._access)
-                    self._folder.rename(beside, self.id)
+                    self._folder.replace(beside, self.id)
                 except BaseException:
                     own.close()
                     raise
