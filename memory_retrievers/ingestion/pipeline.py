@@ -82,6 +82,11 @@ class IngestionPipeline:
     def push(self, scope: str, messages: Sequence[Message], *, conversation: str | None = None) -> Queued:
         """Queue messages of a conversation, leaving out those that the store does not admit.
 
+        Args:
+            scope: Scope of the conversation.
+            messages: What was said, in order.
+            conversation: Name of the conversation; None is the one without a name.
+
         Raises:
             ValidationError: One of them is no ``Message``; nothing was queued.
         """

@@ -63,7 +63,13 @@ class MessageQueue:
         return conversation if self._settings.by_conversation else None
 
     def push(self, scope: str, messages: Sequence[Message], *, conversation: str | None = None) -> Queued:
-        """Let messages of a conversation wait; those without a time get the current one."""
+        """Let messages of a conversation wait; those without a time get the current one.
+
+        Args:
+            scope: Scope of the conversation.
+            messages: What was said, in order.
+            conversation: The conversation, as :meth:`named` gives it.
+        """
         now = self._clock.now()
         queued = [
             QueuedMessage(

@@ -167,14 +167,15 @@ class ConversationMemory(BaseMemory):
         """
         with self._lock:
             chat = _copies(self.messages)
-        asked = last_turn([*chat, ChatMessage(role=MessageRole.USER, content=input)] if input else chat)
+        question = [ChatMessage(role=MessageRole.USER, content=input)] if input else []
+        asked = last_turn([*chat, *question])
         recent = recent_turns(
             chat,
             token_limit=self.token_limit - initial_token_count,
             message_limit=self.message_limit,
             count_tokens=self.token_counter,
         )
-        return self._informed(recent, asked)
+        return self._informed(recent, asked, in_prompt=spoken([*recent, *question]))
 
     def get_all(self) -> list[ChatMessage]:
         """The whole chat, without memories."""
@@ -227,7 +228,9 @@ class ConversationMemory(BaseMemory):
                 self._own.close()
                 self._own = None
 
-    def _informed(self, recent: Sequence[ChatMessage], asked: Turn | None) -> list[ChatMessage]:
+    def _informed(
+        self, recent: Sequence[ChatMessage], asked: Turn | None, *, in_prompt: Sequence[Message]
+    ) -> list[ChatMessage]:
         """The recent turns, with what the memory has to say of them."""
         if asked is None:
             return [*recent]
@@ -238,7 +241,7 @@ class ConversationMemory(BaseMemory):
             known = frozenset(fact.id for fact in shown.facts)
         block = ""
         with going_on("nothing was recalled"):
-            found = self._recall(self.scope, asked, partial(self._retrieved, in_prompt=spoken(recent)))
+            found = self._recall(self.scope, asked, partial(self._retrieved, in_prompt=in_prompt))
             block = _between_tags(TAG, _without(found, known).to_markdown(self.detail))
         place = _place_of(asked, recent) if self.placement == "tail" else None
         told = [*recent]

@@ -70,7 +70,13 @@ class Memory(Protocol):
         ...
 
     def add_messages(self, scope: str, messages: Sequence[Message], *, conversation: str | None = None) -> Queued:
-        """Queue messages of a conversation of the scope. Fast: no model is called."""
+        """Queue messages of a conversation. Fast: no model is called.
+
+        Args:
+            scope: Path of the scope.
+            messages: What was said, in order.
+            conversation: Name of the conversation within the scope; None is the one without a name.
+        """
         ...
 
     def start_worker(self) -> None:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from memory_retrievers.backends.snapshot import ScopeSnapshot
     from memory_retrievers.models import Kind
     from memory_retrievers.models.selection import Vector
-    from memory_retrievers.retrieval.open_episodes import OpenEpisode
     from memory_retrievers.retrieval.request import Question, RetrievalPlan
     from memory_retrievers.settings import RetrievalSettings
+    from memory_retrievers.storage.heard import OpenEpisode
     from memory_retrievers.storage.store import MemoryStore
 
     Floats = NDArray[np.float64]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from memory_retrievers.models import Kind
 from memory_retrievers.models.fields import microseconds
 from memory_retrievers.models.selection import Layout, TermStatistics
 from memory_retrievers.retrieval.candidates import Candidates, RankedLists, read_candidates
+from memory_retrievers.storage.heard import OpenEpisode
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,24 +25,6 @@ if TYPE_CHECKING:
     from memory_retrievers.settings import RetrievalSettings
     from memory_retrievers.storage.heard import HeardTurn
     from memory_retrievers.storage.store import MemoryStore
-
-
-@dataclass(frozen=True, slots=True)
-class OpenEpisode:
-    """What a request may see of a conversation that is still queued.
-
-    Attributes:
-        first: Id of the first message that is queued in it.
-        turns: The messages that the request may see, at least one, in order.
-    """
-
-    first: str
-    turns: tuple[HeardTurn, ...]
-
-    @property
-    def row(self) -> int:
-        """What stands for it among the rows of the ledger, which are above 0."""
-        return -self.turns[0].row
 
 
 def open_episodes(store: MemoryStore, request: RetrievalRequest) -> dict[int, OpenEpisode]:
@@ -65,7 +48,13 @@ def open_episodes(store: MemoryStore, request: RetrievalRequest) -> dict[int, Op
 
 
 def prepare(store: MemoryStore, plan: RetrievalPlan, *, settings: RetrievalSettings) -> None:
-    """Embed what a search is about to find among the open episodes; outside any transaction."""
+    """Embed what a search is about to find among the open episodes; outside any transaction.
+
+    Args:
+        store: Store to search.
+        plan: The search plan.
+        settings: Whether open episodes are searched.
+    """
     if settings.searches_open and Kind.EPISODIC in plan.selections:
         request = plan.request
         store.heard.prepare(request.scope, include_child_scopes=request.include_child_scopes)
@@ -93,14 +82,20 @@ def read_all(
 def load(
     store: MemoryStore, candidates: Mapping[Kind, Candidates | RankedLists], rows: Sequence[int]
 ) -> dict[int, AnyMemory]:
-    """Read the memories of some rows of the candidates; those that are gone meanwhile are left out."""
+    """Read the memories of some rows of the candidates; those that are gone meanwhile are left out.
+
+    Args:
+        store: Store to read from.
+        candidates: The candidates of each kind.
+        rows: Rows of the ledger, or of open episodes.
+    """
     known = candidates.get(Kind.EPISODIC)
     episodes = known.open if isinstance(known, Candidates) else {}
     wanted = [row for row in rows if row in episodes]
     memories = store.ledger.load([row for row in rows if row not in episodes])
     if not wanted:
         return memories
-    made = store.heard.episodes([episodes[row].turns for row in wanted], firsts=[episodes[row].first for row in wanted])
+    made = store.heard.memories([episodes[row] for row in wanted])
     return memories | {row: memory for row, memory in zip(wanted, made, strict=True) if memory is not None}
 
 

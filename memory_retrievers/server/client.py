@@ -180,7 +180,13 @@ class RemoteMemory(BaseMemory):
         return read_profile(self._transport.get("/profile/raw", {"conversation_id": parsed}), scope=parsed)
 
     def add_messages(self, scope: str, messages: Sequence[Message], *, conversation: str | None = None) -> Queued:
-        """Queue messages of a conversation; see ``AgentMemory.add_messages``."""
+        """Queue messages of a conversation; see ``AgentMemory.add_messages``.
+
+        Args:
+            scope: The scope of the conversation.
+            messages: What was said, in order.
+            conversation: The conversation, if the scope has several.
+        """
         sent = [message.model_dump(mode="json", exclude_none=True) for message in messages]
         body = {
             "conversation_id": scopes.parse(scope),

@@ -69,6 +69,24 @@ class HeardTurn:
     vector: Vector | None
 
 
+@dataclass(frozen=True, slots=True)
+class OpenEpisode:
+    """What a request may see of a conversation that is still queued.
+
+    Attributes:
+        first: Id of the first message that is queued in it.
+        turns: The messages that the request may see, at least one, in order.
+    """
+
+    first: str
+    turns: tuple[HeardTurn, ...]
+
+    @property
+    def row(self) -> int:
+        """What stands for it among the rows of the ledger, which are above 0."""
+        return -self.turns[0].row
+
+
 class _Searched(NamedTuple):
     """The scopes that a search reads together."""
 
@@ -146,18 +164,13 @@ class HeardMessages:
                 self._keep(searched, turns)
         return list(turns.values())
 
-    def episodes(self, turns: Sequence[Sequence[HeardTurn]], *, firsts: Sequence[str]) -> list[EpisodicMemory | None]:
-        """Open episodes of some turns, each with their messages; None where all of them are queued no more.
-
-        Args:
-            turns: The turns of each.
-            firsts: Id of the first message that is queued in the conversation of each.
-        """
-        rows = [turn.row for each in turns for turn in each]
+    def memories(self, episodes: Sequence[OpenEpisode]) -> list[EpisodicMemory | None]:
+        """Open episodes as memories, in the order given; None where all that is seen of one is queued no more."""
+        rows = [turn.row for each in episodes for turn in each.turns]
         messages = {each.row: each for each in self._ledger.heard.read(rows)}
         return [
-            episode_of([messages[turn.row] for turn in each if turn.row in messages], first=first)
-            for each, first in zip(turns, firsts, strict=True)
+            episode_of([messages[turn.row] for turn in each.turns if turn.row in messages], first=each.first)
+            for each in episodes
         ]
 
     def vectors(self, messages: Sequence[tuple[str, Message]], *, scope: str) -> dict[str, Vector]:

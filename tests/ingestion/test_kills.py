@@ -1,5 +1,7 @@
 """A process that dies anywhere in the write path: every acknowledged message is in one episode, or still waits."""
 
+from collections import Counter
+
 import pytest
 from crash.process import execute
 
@@ -70,6 +72,9 @@ def contents(path):
         waiting = inside(memory).ledger.conversations.head("c", limit=1000)
         told = [message.content for episode in episodes for message in episode.messages]
         assert all(episode.summary for episode in episodes)
+        found = memory.retrieve("message", scope="c", episodic_limit=100, record=False).episodic
+        by_search = Counter(message.content for hit in found for message in hit.memory.messages)
+        assert by_search == Counter([*told, *(each.message.content for each in waiting)])
         return told + [each.message.content for each in waiting]
 
 

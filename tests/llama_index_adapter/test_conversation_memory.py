@@ -102,6 +102,15 @@ def test_what_stands_in_the_prompt_is_not_recalled_and_what_was_trimmed_is(memor
         assert ("My sourdough starter is called Gustave." in told(prompt)) is recalled
 
 
+def test_what_a_limit_has_trimmed_from_the_chat_is_recalled_and_the_rest_is_not_told_twice(memory):
+    chat = ConversationMemory.from_defaults(memory, scope="user/bo", message_limit=2)
+    chat.put_messages([user("My boat is called Minka."), assistant("A good name.")])
+    chat.put(user("What is my boat called?"))
+    (question,) = chat.get()
+    assert "My boat is called Minka." in told([question])
+    assert told([question]).count("What is my boat called?") == 1
+
+
 def test_a_chat_with_a_name_is_a_conversation(memory):
     for session in ("monday", "tuesday"):
         chat = ConversationMemory.from_defaults(memory, scope="user/alice", session_id=session)

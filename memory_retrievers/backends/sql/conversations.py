@@ -118,7 +118,13 @@ class SQLConversations:
         return {key: state for key, state in states.items() if state.messages}
 
     def head(self, scope: str, *, conversation: str | None = None, limit: int) -> list[QueuedMessage]:
-        """Return the first messages of a conversation's queue, in order of arrival."""
+        """Return the first messages of a queue, in order of arrival.
+
+        Args:
+            scope: Scope of the queue.
+            conversation: Conversation of the queue.
+            limit: Maximum number of messages.
+        """
         with self._database.read() as connection:
             rows = connection.execute(
                 f"SELECT id, role, content, timestamp FROM queued_messages WHERE {_OF_QUEUE} ORDER BY row LIMIT :limit",

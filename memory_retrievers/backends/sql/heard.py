@@ -68,7 +68,7 @@ class SQLHeard:
                     scope=scope,
                     conversation=conversation or None,
                     id=its_id,
-                    message=Message(role=role, content=content, timestamp=moment(timestamp)),
+                    message=Message.trusted({"role": role, "content": content, "timestamp": moment(timestamp)}),
                     vector=None if vector is None else dialect.stacked([vector])[0],
                 )
                 for row, scope, conversation, its_id, role, content, timestamp, vector in found

@@ -52,6 +52,18 @@ def test_the_conversations_of_a_scope_are_kept_apart_on_the_server(memory, remot
         remote.flush("c1", " ")
 
 
+def test_an_open_episode_is_found_on_the_server_as_it_is_here(memory, remote):
+    said = [Message(role="user", content="Lyon is rainy."), Message(role="user", content="I leave Lyon.")]
+    remote.add_messages("c1", said, conversation="a")
+    asked = {"scope": "c1", "record": False, "in_prompt": said[1:]}
+    here, there = remote.retrieve("Lyon", **asked), memory.retrieve("Lyon", **asked)
+    (found,) = here.episodic
+    assert found.memory.is_open
+    assert [message.content for message in found.memory.messages] == ["Lyon is rainy."]
+    assert here.to_markdown() == there.to_markdown()
+    assert here.to_dict(explain=True) == there.to_dict(explain=True)
+
+
 def test_context_and_recent_are_those_of_the_server(memory, remote):
     assert remote.context("Lyon", scope=ALICE).to_dict() == memory.context("Lyon", scope=ALICE).to_dict()
     assert remote.context("Lyon", scope=ALICE).to_markdown() == memory.context("Lyon", scope=ALICE).to_markdown()
