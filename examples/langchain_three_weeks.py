@@ -70,7 +70,9 @@ def main() -> None:
         TemporaryDirectory() as directory,
         AgentMemory.open(directory, clock=clock, language_model=language_model, ingestion=at_once) as memory,
     ):
-        agent = create_agent(model, middleware=[AgentMemoryMiddleware(memory=memory)], checkpointer=InMemorySaver())
+        # What does not bear on a question is not recalled; here it is, to show how what is of no use fades.
+        middleware = AgentMemoryMiddleware(memory=memory, min_relevance=0)
+        agent = create_agent(model, middleware=[middleware], checkpointer=InMemorySaver())
         for week, (question, _) in enumerate(CONVERSATIONS, start=1):
             print(f"\n== Week {week}, {clock.now():%d %B %Y}")
             talk(agent, question, thread=f"week-{week}")

@@ -36,11 +36,13 @@ class Evidence:
         cosine: Cosine of the query and the memory's nearest passage.
         coverage: Share of the query's terms, weighed by their rarity in the scope, that its best passage has; 0 to 1.
         margin: The cosine above that of the middle passage of the scope.
+        passages: Number of passages of its kind in the scope.
     """
 
     cosine: float
     coverage: float
     margin: float
+    passages: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

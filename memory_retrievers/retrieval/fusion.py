@@ -110,6 +110,7 @@ class Scored:
             cosine=cosine,
             coverage=float(self._best_coverage[memory]),
             margin=cosine - self._background,
+            passages=self.candidates.statistics.passages,
         )
 
     @cached_property

@@ -24,28 +24,44 @@ if TYPE_CHECKING:
 FEW_PASSAGES: Final = 20
 """Below so many passages the middle cosine of a scope says little, and :data:`BACKGROUND` stands for it."""
 
+FEWEST_PASSAGES: Final = 5
+"""From here down a scope is not taken to be smaller."""
+
 FURTHER: Final = 10.0
 """Weight that every query is taken to have beside its terms; a rare word weighs 5 to 7."""
 
-KNOWN_PASSAGES: Final = 600
-"""Passages that a smaller scope is taken to have: among five of them every word would be a common one."""
+KNOWN_PASSAGES: Final = 400
+"""Passages of the smallest scopes that the weights are fitted on. A smaller one is taken to have as many where words
+are counted: among five passages every word would be a common one."""
 
 BACKGROUND: Final = 0.1
 """Middle cosine of a query and unrelated passages, by the bundled embedder."""
 
 
 class Weights(NamedTuple):
-    """Weights of the evidence for one kind; see :class:`~memory_retrievers.models.results.Evidence`."""
+    """Weights of the evidence for one kind; see :class:`~memory_retrievers.models.results.Evidence`.
+
+    Attributes:
+        bias: Added to all.
+        cosine: Weight of the cosine.
+        coverage: Weight of the coverage.
+        margin: Weight of the margin.
+        fewer: How much it tells for a memory that its scope has few: 1 if some memory had to answer, 0 if none need.
+            Chosen, not fitted: the scopes of the data are all large.
+    """
 
     bias: float
     cosine: float
     coverage: float
     margin: float
+    fewer: float = 0.0
 
     def relevance(self, evidence: Evidence) -> float:
         """Probability that the memory bears on the query, 0 to 1."""
+        fewer = math.log(KNOWN_PASSAGES / min(max(evidence.passages, FEWEST_PASSAGES), KNOWN_PASSAGES))
         total = (
             self.bias
+            + self.fewer * fewer
             + self.cosine * evidence.cosine
             + self.coverage * evidence.coverage
             + self.margin * evidence.margin
@@ -66,8 +82,8 @@ class Calibration(NamedTuple):
 
 
 _BUNDLED: Final = {
-    Kind.EPISODIC: Calibration(Weights(bias=-7.0, cosine=2.7, coverage=9.6, margin=4.5), floor=0.03),
-    Kind.SEMANTIC: Calibration(Weights(bias=-5.0, cosine=1.8, coverage=5.3, margin=5.5), floor=0.05),
+    Kind.EPISODIC: Calibration(Weights(bias=-7.0, cosine=2.7, coverage=9.6, margin=4.5, fewer=0.5), floor=0.03),
+    Kind.SEMANTIC: Calibration(Weights(bias=-5.0, cosine=1.8, coverage=5.3, margin=5.5, fewer=0.3), floor=0.05),
 }
 _OTHERS: Final = {kind: each._replace(floor=0.0) for kind, each in _BUNDLED.items()}
 _FITTED: Final = {"all-MiniLM-L6-v2-int8": _BUNDLED}
