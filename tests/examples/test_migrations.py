@@ -36,7 +36,8 @@ def test_the_memories_of_mem0_are_found_by_whose_they_are(run_example):
     lines = run_example("migrate_from_mem0.py").splitlines()
     assert lines[0] == "5 memories in agent/support, user/alice, user/bo"
     assert [line for line in lines if line.startswith("- [note] Eats")] == [lines[-1]]
-    assert sum(line.startswith("- [note] ") for line in lines) == 4  # the badge has expired
+    # the badge has expired, and how support answers bears on nobody's address
+    assert sum(line.startswith("- [note] ") for line in lines) == 3
     assert "guest badge" not in "".join(lines)
 
 
@@ -66,9 +67,8 @@ def test_the_items_of_langmem_are_found_in_their_namespaces(run_example):
     lines = run_example("migrate_from_langmem.py").splitlines()
     assert lines[0] == "4 memories in memories/alice, memories/bo"
     found = [line for line in lines if line.startswith("- [note] ")]
-    assert len(found) == 4
-    assert '- [note] {"name": "Alice", "language": "French"}' in found[:3]
-    assert found[3] == "- [note] Bo eats no meat"
+    assert "- [note] Alice has moved from Lyon to Nantes" in found[:2]
+    assert found[2:] == ["- [note] Bo eats no meat"]  # her language bears on neither question
 
 
 def test_the_sample_of_langmem_is_what_a_store_gives(langmem):
