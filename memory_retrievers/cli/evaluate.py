@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -190,6 +191,55 @@ def synthetic(
     print_text(f"\n{report.counted(tokens)}\n")
     measures = ("any@1", "any@5", "MRR")
     print_table(report.headings(lives, measures=measures), report.rows(lives, measures=measures))
+
+
+@app.command("silence")
+@mistakes_in_one_line()
+def silence(
+    *,
+    path: Annotated[
+        Path, typer.Argument(envvar="LOCOMO_PATH", help="LoCoMo's file, for example locomo10.json.", show_default=False)
+    ],
+    profile: Annotated[str, typer.Option(help=f"The profile to measure: {PROFILE_NAMES}.")] = "default",
+    vectors: Vectors = None,
+    as_json: AsJson = False,
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Measure whether relevance tells questions from those of another conversation, asked with the names exchanged.
+    \f
+
+    Args:
+        path: LoCoMo's file.
+        profile: Name of the profile to measure.
+        vectors: File that keeps vectors between runs, as arrays of shape (texts, d); None keeps none.
+        as_json: Print JSON.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+    """  # noqa: D205, D301, D415
+    from memory_retrievers.evaluation import locomo as reading
+    from memory_retrievers.evaluation.silence import ask, measured
+    from memory_retrievers.evaluation.stores import FilledStores
+
+    conversations = _chosen(reading.load(path), [])
+    if len(conversations) < 2:  # noqa: PLR2004
+        raise ValidationError("silence is measured between conversations: the file has one alone")
+    remembered = _remembered(embedder, embedder_id=embedder_id, file=vectors)
+    with FilledStores(conversations, embedder=remembered) as stores, progress_bar("silence") as progress:
+        figures = measured(ask(stores, profile_named(profile), progress=progress))
+    remembered.save()
+    if as_json:
+        print_json(asdict(figures))
+        return
+    rows = [
+        ["questions", f"{figures.questions:,}"],
+        ["questions of another conversation", f"{figures.foreign:,}"],
+        ["AUC of the best hit", f"{figures.auc:.3f}"],
+        ["silenced where 2 % of the answers are lost", f"{figures.silenced:.1%}"],
+        ["the floor that does it", f"{figures.floor:.3f}"],
+        ["calibration error", f"{figures.calibration_error:.3f}"],
+    ]
+    print_table(["measure", "figure"], rows)
 
 
 def _measured(
