@@ -165,3 +165,13 @@ def test_the_synthetic_set_shows_conversations_and_forgetting(run, table):
     assert {row["category"] for row in table(told)} == {"all", "single", "context", "temporal", "multi"}
     assert {row["category"] for row in table(forgetting)} == {"all", "changed", "used", "kept", "ageless"}
     assert len({row["profile"] for row in table(forgetting)}) == 6
+
+
+def test_silence_is_measured_between_conversations(run, refused, locomo_file):
+    assert "between conversations" in refused("eval", "silence", locomo_file, *HASHED)
+    (one,) = json.loads(locomo_file.read_text(encoding="utf-8"))
+    locomo_file.write_text(json.dumps([one, {**one, "sample_id": "two"}]), encoding="utf-8")
+    figures = json.loads(run("eval", "silence", locomo_file, *HASHED, "--json"))
+    assert figures["questions"] == figures["foreign"] == 12
+    assert figures["auc"] == 0.5  # the other conversation is the same one
+    assert "AUC of the best hit" in run("eval", "silence", locomo_file, *HASHED)
