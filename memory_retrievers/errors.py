@@ -75,12 +75,20 @@ class ValidationError(MemoryRetrieversError, ValueError):
     """An argument or a record breaks a rule; nothing was changed."""
 
     @classmethod
-    def from_pydantic(cls, error: pydantic.ValidationError) -> Self:
+    def from_pydantic(cls, error: pydantic.ValidationError, *, within: str | None = None) -> Self:
         """Convert an error of pydantic to one line: each field with its problem, never the value.
 
         What one of our own errors says is a whole sentence already, and stands as it is.
+
+        Args:
+            error: What is wrong.
+            within: The argument that was checked, if it was checked alone: the path of every field begins with it.
         """
-        return cls.of_complaints(error.errors(include_url=False))
+        complaints = error.errors(include_url=False)
+        if within is not None:
+            for complaint in complaints:
+                complaint["loc"] = (within, *complaint["loc"])
+        return cls.of_complaints(complaints)
 
     @classmethod
     def of_complaints(cls, complaints: Iterable[ErrorDetails], *, without: str | None = None) -> Self:

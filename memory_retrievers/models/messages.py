@@ -220,17 +220,21 @@ def plain_message(given: object) -> object:
 _MESSAGES: Final = pydantic.TypeAdapter(tuple[Annotated[Message, pydantic.BeforeValidator(plain_message)], ...])
 
 
-def messages_of(given: Iterable[MessageLike]) -> tuple[Message, ...]:
+def messages_of(given: Iterable[MessageLike], *, name: str = "messages") -> tuple[Message, ...]:
     """Check messages that may be given as mappings.
+
+    Args:
+        given: The messages.
+        name: Of the argument that they were given as, which a complaint begins with.
 
     Raises:
         ValidationError: One is neither a message nor a mapping with role and content, or a field breaks a rule.
     """
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise ValidationError(
-            f'messages must be a list of messages or of {{"role": ..., "content": ...}}, not {type(given).__name__}'
+            f'{name} must be a list of messages or of {{"role": ..., "content": ...}}, not {type(given).__name__}'
         )
     try:
         return _MESSAGES.validate_python(tuple(given))
     except pydantic.ValidationError as error:
-        raise ValidationError.from_pydantic(error) from error
+        raise ValidationError.from_pydantic(error, within=name) from error

@@ -263,7 +263,7 @@ class RetrievalRequest:
             min_relevance=_parse_relevance(options.get("min_relevance", 0.0)),
             filters=Filters.parse(options),
             exclude_conversation=parse_conversation(options.get("exclude_conversation")),
-            in_prompt=messages_of(options.get("in_prompt", ())),
+            in_prompt=messages_of(options.get("in_prompt", ()), name="in_prompt"),
         )
 
     def least_relevance(self, floor: float) -> float:

@@ -471,9 +471,16 @@ def test_what_held_at_a_moment_is_found_as_of_it(memory, clock):
         memory.retrieve("tea", scope="c", as_of="yesterday")
 
 
-@pytest.mark.parametrize("messages", ["hello", [{"role": "user", "content": "hello"}], [None]])
-def test_what_is_no_message_is_refused_and_nothing_is_queued(plain, messages):
-    with pytest.raises(ValidationError, match="Message"):
+@pytest.mark.parametrize(
+    ("messages", "complaint"),
+    [
+        ("hello", "^messages must be a list of messages"),
+        ([{"role": "user"}], r"^messages\.0\.content: Field required"),
+        ([None], r"^messages\.0: Input should be .*Message"),
+    ],
+)
+def test_what_is_no_message_is_refused_and_nothing_is_queued(plain, messages, complaint):
+    with pytest.raises(ValidationError, match=complaint):
         plain.add_messages("c", messages)
     assert plain.stats().queued_messages == 0
 

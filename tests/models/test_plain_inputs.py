@@ -55,11 +55,11 @@ def test_what_is_stored_under_another_name_of_a_role_is_read_as_it_is():
     [
         ("Hello", "messages must be a list of messages or of"),
         ({"role": "user", "content": "Hello"}, "messages must be a list"),
-        ([*SAID, {"role": "user"}], "2.content: Field required"),
-        ([{"role": "user", "content": "Hello", "name": "Al"}], "0.name: Extra inputs are not permitted"),
-        ([{"role": "user", "content": " "}], "0.content"),
-        (["Hello"], "0: Input should be"),
-        ([None], "0: Input should be"),
+        ([*SAID, {"role": "user"}], r"^messages\.2\.content: Field required"),
+        ([{"role": "user", "content": "Hello", "name": "Al"}], r"^messages\.0\.name: Extra inputs are not permitted"),
+        ([{"role": "user", "content": " "}], r"^messages\.0\.content"),
+        (["Hello"], r"^messages\.0: Input should be"),
+        ([None], r"^messages\.0: Input should be"),
     ],
 )
 def test_what_is_no_message_is_named_and_nothing_is_queued(memory, messages, complaint):
@@ -70,6 +70,13 @@ def test_what_is_no_message_is_named_and_nothing_is_queued(memory, messages, com
         with pytest.raises(ValidationError, match=complaint):
             give()
     assert memory.stats().queued_messages == memory.stats().episodes == 0
+
+
+def test_a_mistake_names_the_argument_that_it_is_in(memory):
+    with pytest.raises(ValidationError, match=r"^in_prompt\.1\.content: Field required"):
+        memory.retrieve("Nantes", scope="user/alice", in_prompt=[SAID[0], {"role": "user"}])
+    with pytest.raises(ValidationError, match=r"^in_prompt must be a list of messages"):
+        memory.retrieve("Nantes", scope="user/alice", in_prompt="Hello")
 
 
 def test_many_memories_may_be_mappings(memory):
