@@ -32,7 +32,7 @@ def main() -> None:
 
 def ask(memory: AgentMemory, question: str, *, thread: str, answer: str) -> None:
     """One turn in a thread, and what the model read behind the question."""
-    model = ScriptedChatModel.saying(answer)  # or init_chat_model("openai:gpt-5-mini")
+    model = ScriptedChatModel.saying(answer)
     agent = create_agent(model, middleware=[AgentMemoryMiddleware(memory=memory)], checkpointer=InMemorySaver())
     config: RunnableConfig = {"configurable": {"user_id": "user/alice", "thread_id": thread}}
     state = agent.invoke({"messages": [{"role": "user", "content": question}]}, config)

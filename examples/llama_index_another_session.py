@@ -34,7 +34,7 @@ async def main() -> None:
 async def ask(memory: AgentMemory, question: str, *, session: str, answer: str) -> None:
     """One turn in a session, and what the model read behind the question."""
     prompts: list[list[ChatMessage]] = []
-    agent = FunctionAgent(llm=scripted_llm([answer], prompts=prompts))  # or OpenAI(model="gpt-5-mini")
+    agent = FunctionAgent(llm=scripted_llm([answer], prompts=prompts))
     chat = ConversationMemory.from_defaults(memory, scope="user/alice", session_id=session)
     said = await agent.run(question, memory=chat)
     print(f"\n== {session}")

@@ -24,7 +24,7 @@ TURNS = (
 
 def main() -> None:
     """Talk in two threads by turns, ask in a third, and look at the episodes."""
-    model = ScriptedChatModel.saying(*(answer for *_, answer in TURNS))  # or init_chat_model("openai:gpt-5-mini")
+    model = ScriptedChatModel.saying(*(answer for *_, answer in TURNS))
     with AgentMemory.in_memory() as memory:
         agent = create_agent(model, middleware=[AgentMemoryMiddleware(memory=memory)], checkpointer=InMemorySaver())
         for thread, said, _ in TURNS:

@@ -459,7 +459,14 @@ class AgentMemory(BaseMemory):
     async def aretrieve(
         self, query: str, *, scope: str, record: bool = True, **options: Unpack[SearchOptions]
     ) -> RetrievalResult:
-        """:meth:`retrieve` in a thread, so that an event loop is not held up."""
+        """:meth:`retrieve` in a thread, so that an event loop is not held up.
+
+        Args:
+            query: As for :meth:`retrieve`.
+            scope: As for :meth:`retrieve`.
+            record: As for :meth:`retrieve`.
+            **options: See ``SearchOptions``.
+        """
         return await asyncio.to_thread(self.retrieve, query, scope=scope, record=record, **options)
 
     def recent(

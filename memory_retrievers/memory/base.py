@@ -29,13 +29,26 @@ class BaseMemory(ABC):
         allow_duplicates: bool = False,
         replacing: Sequence[str | None] = (),
     ) -> list[AnyMemory]:
-        """Store drafts, and give the memories; what is held back is not among them."""
+        """Store drafts, and give the memories; what is held back is not among them.
+
+        Args:
+            drafts: From ``EpisodicMemory.new(...)`` and ``SemanticMemory.new(...)``, or mappings of their fields.
+            allow_duplicates: Also store facts that are known.
+            replacing: For each draft the id of the fact that it holds instead of, or None.
+        """
 
     @abstractmethod
     def retrieve(
         self, query: str, *, scope: str, record: bool = True, **options: Unpack[SearchOptions]
     ) -> RetrievalResult:
-        """The memories that answer a question, facts and episodes, best first."""
+        """The memories that answer a question, facts and episodes, best first.
+
+        Args:
+            query: The question, in plain words.
+            scope: The scope to search.
+            record: File the returned episodes for review.
+            **options: See ``SearchOptions``.
+        """
 
     @abstractmethod
     def close(self) -> None:

@@ -106,6 +106,11 @@ def as_told(draft: SemanticDraft) -> SemanticDraft:
 def confirmed(known: SemanticMemory, draft: SemanticDraft, *, now: datetime) -> SemanticMemory:
     """Return a known fact as it is once it was told again: with all tags, metadata and sources, and the time of it.
 
+    Args:
+        known: The known fact.
+        draft: What was told.
+        now: When.
+
     Raises:
         ValidationError: Its metadata would break a rule.
     """

@@ -247,6 +247,11 @@ def store_one(context: ToolContext, item: StoreItem, draft: SemanticDraft) -> St
 def replaced_id(context: ToolContext, given: str, draft: SemanticDraft) -> str:
     """The id of the memory that a draft is to replace, as the store knows it.
 
+    Args:
+        context: The memory, and the scope of the call.
+        given: The id, as a model has named it.
+        draft: What is to take its place.
+
     Raises:
         NotFoundError: There is none.
         ValidationError: It is in another scope.
@@ -272,6 +277,11 @@ def check_known(context: ToolContext, memories: Sequence[SemanticMemory]) -> Non
 
 def check_limits_of_both(context: ToolContext, known: SemanticMemory, draft: SemanticDraft) -> None:
     """Refuse to add to a known memory what it has no room for.
+
+    Args:
+        context: The memory, whose settings set the limits.
+        known: The known memory.
+        draft: What is to be added.
 
     Raises:
         ValidationError: Its tags or its metadata would break a limit.

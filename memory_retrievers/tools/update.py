@@ -73,6 +73,11 @@ def memory_update(context: ToolContext, arguments: MemoryUpdateArguments) -> Too
 def change_of(context: ToolContext, item: UpdateItem, memory: AnyMemory) -> Change:
     """The change that an item asks for.
 
+    Args:
+        context: The memory, and the scope of the call.
+        item: The arguments.
+        memory: What is to be changed.
+
     Raises:
         ValidationError: A field breaks a limit, or an episode's content is to be changed.
     """

@@ -140,7 +140,7 @@ def test_two_openers_never_give_the_same_passage_id(path, on_disk):
 
 def test_a_lease_is_its_holder_s_while_that_is_there_and_anybody_s_afterwards(path, on_disk):
     on_disk.conversations.append(
-        SCOPE, [QueuedMessage(id="m1", message=Message(role="user", content="Hi", timestamp=NOW))]
+        SCOPE, [QueuedMessage(id="m1", message=Message(role="user", content="Hi", timestamp=NOW))], at=NOW
     )
     holder, third = SQLiteLedger(path), SQLiteLedger(path)
     times = {"messages": 1, "at": NOW, "expired": NOW - timedelta(hours=2)}
@@ -153,7 +153,7 @@ def test_a_lease_is_its_holder_s_while_that_is_there_and_anybody_s_afterwards(pa
     holder.close()
     assert on_disk.conversations.state(SCOPE).leased_at is None
     assert on_disk.conversations.claim(SCOPE, lease=on_disk.conversations.new_lease(), **times)
-    assert not on_disk.conversations.drain(SCOPE, lease=lease, messages=1, previous_summary=None)
+    assert not on_disk.conversations.drain(SCOPE, lease=lease, messages=["m1"], previous_summary=None)
 
 
 def test_the_last_to_leave_writes_the_checksum_and_nobody_before(path, on_disk):

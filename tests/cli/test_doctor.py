@@ -155,7 +155,10 @@ def test_nothing_in_a_store_can_pose_as_what_the_doctor_says(store, ended):
     (store / "processes" / uuid.uuid4().hex).write_text(json.dumps({"pid": 1, "program": evil, "version": evil}))
     changed(store, "UPDATE notes SET value = ? WHERE name = 'embedder_id'", (evil,))
     changed(store, "UPDATE scopes SET scope = ?", (evil,))
-    changed(store, "INSERT INTO queues (scope_id, fence, fenced_at) SELECT id, ?, 1 FROM scopes", (f"{evil}:x",))
+    leased = (
+        "INSERT INTO queues (scope_id, conversation, fence, fenced_at, heard_at) SELECT id, '', ?, 1, 1 FROM scopes"
+    )
+    changed(store, leased, (f"{evil}:x",))
     code, printed, _ = ended("doctor", "--store", store)
     assert code == 1
     assert "\x1b" not in printed

@@ -33,7 +33,7 @@ def test_the_same_key_twice_is_one_write_and_one_answer(client, memory, route):
 
 def test_without_a_key_it_is_written_twice(client, memory):
     for _ in range(2):
-        client.post("/api/v0/remember", json=of_alice(**WRITES["remember"]))
+        client.post("/api/v0/remember", json=of_alice(**WRITES["remember"], allow_duplicates=True))
     assert memory.stats("user/alice").facts == 3
 
 
@@ -55,7 +55,7 @@ def test_a_failure_may_be_tried_again_under_its_key(client, memory):
 
 def test_each_sender_has_keys_of_its_own(guarded, memory):
     for token, scope in ((ALICE, "user/alice"), (BOB, "user/bob"), (OPERATOR, "user/alice")):
-        body = {"conversation_id": scope, **WRITES["remember"]}
+        body = {"conversation_id": scope, **WRITES["remember"], "allow_duplicates": True}
         assert guarded.post("/api/v0/remember", json=body, headers=by(token) | KEY).status_code == 200
     assert memory.stats().facts == 5
 

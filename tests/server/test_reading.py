@@ -1,5 +1,6 @@
 """What the reading routes answer."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 import pytest
@@ -42,7 +43,9 @@ def test_explained_raw_adds_the_explanation_scope_metadata_and_tags_of_each_and_
         "retrievability": 1.0,
         "score": hit.score,
         "stages": dict(hit.explanation.stages),
+        "evidence": asdict(hit.explanation.evidence),
     }
+    assert episode["relevance"] == hit.relevance
     assert explained["now"] == "2026-03-01T09:00:00Z"
     assert {key: fact[key] for key in plain["semantic"][0]} == plain["semantic"][0]
 
