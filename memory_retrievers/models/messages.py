@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Final, Protocol, Self, TypeAlias
 
 import pydantic
@@ -156,14 +156,15 @@ def _times(*sources: Mapping[str, object]) -> list[datetime]:
 
 
 def _time(value: object) -> datetime | None:
-    if isinstance(value, datetime):
-        return value
-    if not isinstance(value, str):
+    """Read a time of a framework; one without a zone is in UTC, since its message must not be lost for it."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            return None
+    if not isinstance(value, datetime):
         return None
-    try:
-        return datetime.fromisoformat(value)
-    except ValueError:
-        return None
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value
 
 
 class Message(Value):

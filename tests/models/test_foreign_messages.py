@@ -158,3 +158,10 @@ def test_text_comes_through_as_any_message_would_hold_it(text):
 def test_reading_messages_loads_no_framework():
     code = "import sys, memory_retrievers.models.messages as _; assert not {'langchain_core', 'llama_index'} & set(sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize("value", ["2026-03-01T09:00:00", datetime(2026, 3, 1, 9)])  # noqa: DTZ001 - that is the case
+def test_a_time_of_a_framework_without_a_zone_is_in_utc(value):
+    nine = datetime(2026, 3, 1, 9, tzinfo=UTC)
+    assert Message.from_langchain(HumanMessage("hello", additional_kwargs={"timestamp": value})).timestamp == nine
+    assert Message.from_llama_index(LlamaMessage("hello", additional_kwargs={"timestamp": value})).timestamp == nine
