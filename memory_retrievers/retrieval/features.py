@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from memory_retrievers.retrieval.candidates import Candidates
-from memory_retrievers.retrieval.request import AskedDate, Question
+from memory_retrievers.retrieval.question import AskedDate, Question
 from memory_retrievers.settings import RetrievalSettings
 
 if TYPE_CHECKING:

@@ -1,14 +1,11 @@
-"""Fusion of the candidates of one kind: by the sum of scaled features and boosts, or by reciprocal ranks.
-
-Rank fusion is that of Cormack, Clarke and Büttcher (SIGIR 2009).
-"""
+"""Fusion of the candidates of one kind by the sum of scaled features and boosts, and the scale between kinds."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -16,11 +13,12 @@ from memory_retrievers.models import Kind
 from memory_retrievers.models.results import Evidence, Explanation, Match
 from memory_retrievers.models.selection import TURN
 from memory_retrievers.retrieval import features
-from memory_retrievers.retrieval.candidates import Candidates, RankedLists
+from memory_retrievers.retrieval.candidates import Candidates
 from memory_retrievers.retrieval.explanations import StageScore
 from memory_retrievers.retrieval.features import NamedBoost, min_max
+from memory_retrievers.retrieval.question import Question
+from memory_retrievers.retrieval.rank_fusion import Ranked, RankingByRank
 from memory_retrievers.retrieval.relevance import Weights, background, coverages, falling
-from memory_retrievers.retrieval.request import Question
 from memory_retrievers.settings import RetrievalSettings
 
 if TYPE_CHECKING:
@@ -28,24 +26,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-Item = TypeVar("Item", bound=Hashable)
-
 _LEAST_KIND_WEIGHT: Final = 0.05
 """Least score of the best memory of a kind, however far it is from the query."""
-
-
-class Ranked(NamedTuple):
-    """A memory, as a row of the ledger, with its final score.
-
-    Attributes:
-        row: The memory.
-        score: The score after forgetting, above 0 and at most 1.
-        retrievability: How well the memory is remembered, 0 to 1; 1 for facts.
-    """
-
-    row: int
-    score: float
-    retrievability: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -301,84 +283,6 @@ class RankingByScore:
         return {row: memory for memory, row in enumerate(self.scored.rows.tolist())}
 
 
-@dataclass(frozen=True)
-class RankingByRank:
-    """Ranking by reciprocal rank fusion, to the last digit as the specification has it (§2.3) where weights are equal.
-
-    ``fused`` names memories in the order in which the lists do, the dense list first, and sorting keeps that order
-    among equals. No tie is left for the further keys of the specification (newer, lower id): within a list every
-    place is taken once, so two memories with equal sums and equal places by vector are one and the same.
-
-    Attributes:
-        lists: The two lists.
-        settings: What each weighs, and how many memories are taken.
-    """
-
-    lists: RankedLists
-    settings: RetrievalSettings
-
-    @cached_property
-    def rows(self) -> list[int]:
-        """The memories, as rows of the ledger, best first."""
-        fused = self._fused
-        named = [row for row in fused if fused[row] > 0]
-        return sorted(named, key=fused.__getitem__, reverse=True)[: self.settings.candidate_depth]
-
-    @cached_property
-    def scores(self) -> dict[int, float]:
-        """Score of each, above 0 and at most 1."""
-        most = best_possible(self._weights, k=self.settings.rrf_k)
-        return {row: self._fused[row] / most for row in self.rows}
-
-    def leading(self, limit: int, *, share: float) -> dict[int, float]:
-        """Score of each memory that has at least a share of the score of the last of the best; best first.
-
-        Args:
-            limit: Number of the best, 0 or more.
-            share: 0 to 1.
-        """
-        if not 0 < limit < len(self.rows):
-            return self.scores
-        least = self.scores[self.rows[limit - 1]] * share
-        return {row: score for row, score in self.scores.items() if score >= least}
-
-    def explanation(self, ranked: Ranked) -> Explanation:
-        """Explain the final score of a candidate."""
-        return Explanation(
-            dense_rank=_position(ranked.row, self.lists.dense),
-            bm25_rank=_position(ranked.row, self.lists.bm25),
-            fused_score=self._fused[ranked.row],
-            retrievability=ranked.retrievability,
-            score=ranked.score,
-        )
-
-    def relevances(self, ranked: Sequence[Ranked], *, weights: Weights | None) -> list[float]:  # noqa: ARG002
-        """The scores: ranks are no evidence of relevance."""
-        return [each.score for each in ranked]
-
-    def matches(self, row: int) -> tuple[Match, ...]:  # noqa: ARG002
-        """No messages: ranks are of memories."""
-        return ()
-
-    def stages(self, row: int) -> tuple[StageScore, ...]:
-        """Contribution of each list to a candidate, with its rank in that list."""
-        lists = (("dense", self.lists.dense), ("bm25", self.lists.bm25))
-        return tuple(
-            StageScore(name=name, rank=rank, score=weight / (self.settings.rrf_k + rank) if rank else 0.0)
-            for (name, ranked), weight in zip(lists, self._weights, strict=True)
-            for rank in [_position(row, ranked)]
-        )
-
-    @cached_property
-    def _fused(self) -> dict[int, float]:
-        lists = (self.lists.dense, self.lists.bm25)
-        return reciprocal_rank_fusion(lists, k=self.settings.rrf_k, weights=self._weights)
-
-    @property
-    def _weights(self) -> tuple[float, float]:
-        return 2 * self.settings.dense_weight, 2 * (1 - self.settings.dense_weight)
-
-
 FusedRanking: TypeAlias = RankingByScore | RankingByRank
 """The candidates of one kind with their scores before forgetting, and what each stage gave them."""
 
@@ -415,33 +319,3 @@ def _ranks(values: Floats) -> list[int]:
     ranks = np.empty(len(values), np.int64)
     ranks[np.argsort(-values, kind="stable")] = np.arange(1, len(values) + 1)
     return ranks.tolist()
-
-
-def _position(row: int, ranked: list[int]) -> int | None:
-    return ranked.index(row) + 1 if row in ranked else None
-
-
-def reciprocal_rank_fusion(
-    lists: Sequence[Sequence[Item]], *, k: int, weights: Sequence[float] | None = None
-) -> dict[Item, float]:
-    """Give each item the sum of ``weight / (k + rank)`` over the lists that hold it, ranks counted from 1.
-
-    Args:
-        lists: Ranked lists, best first; each names an item at most once.
-        k: Rank offset, 0 or more; the larger, the less the first ranks stand out.
-        weights: A weight per list; None weighs each 1.
-
-    >>> fused = reciprocal_rank_fusion([["a", "b"], ["b"]], k=60)
-    >>> round(fused["a"], 6), round(fused["b"], 6)
-    (0.016393, 0.032522)
-    """
-    fused: dict[Item, float] = {}
-    for items, weight in zip(lists, weights or [1.0] * len(lists), strict=True):
-        for rank, item in enumerate(items, start=1):
-            fused[item] = fused.get(item, 0.0) + weight / (k + rank)
-    return fused
-
-
-def best_possible(weights: Sequence[float], *, k: int) -> float:
-    """Score of an item that is first in every list: the upper bound that scores are shown relative to."""
-    return sum(weights) / (k + 1)

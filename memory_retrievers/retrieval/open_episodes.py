@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from memory_retrievers.models import AnyMemory
     from memory_retrievers.models.selection import Vector
-    from memory_retrievers.retrieval.request import Question, RetrievalPlan, RetrievalRequest
+    from memory_retrievers.retrieval.question import Question
+    from memory_retrievers.retrieval.request import RetrievalPlan, RetrievalRequest
     from memory_retrievers.settings import RetrievalSettings
     from memory_retrievers.storage.heard import HeardTurn
     from memory_retrievers.storage.store import MemoryStore

@@ -19,7 +19,8 @@ from memory_retrievers.text import analyze
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.facts import PastPassages
     from memory_retrievers.models.selection import Vector
-    from memory_retrievers.retrieval.request import Question, RetrievalPlan
+    from memory_retrievers.retrieval.question import Question
+    from memory_retrievers.retrieval.request import RetrievalPlan
     from memory_retrievers.settings import RetrievalSettings
     from memory_retrievers.storage.store import MemoryStore
 

@@ -13,14 +13,8 @@ from memory_retrievers.models.fields import microseconds
 from memory_retrievers.models.selection import ForgettingState
 from memory_retrievers.retrieval.candidates import Candidates, RankedLists
 from memory_retrievers.retrieval.features import BOOSTS
-from memory_retrievers.retrieval.fusion import (
-    FusedRanking,
-    Ranked,
-    RankingByRank,
-    RankingByScore,
-    normalise_across_kinds,
-    score,
-)
+from memory_retrievers.retrieval.fusion import FusedRanking, RankingByScore, normalise_across_kinds, score
+from memory_retrievers.retrieval.rank_fusion import Ranked, RankingByRank
 from memory_retrievers.retrieval.request import RetrievalPlan
 from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.tracing import RANK, span

@@ -7,7 +7,7 @@ from memory_retrievers import RetrievalSettings
 from memory_retrievers.models.selection import WHOLE
 from memory_retrievers.retrieval import features
 from memory_retrievers.retrieval.features import BOOSTS
-from memory_retrievers.retrieval.request import Question
+from memory_retrievers.retrieval.question import Question
 
 FUSED = np.array([0.1, 0.5, 0.2, 0.9, 0.3, 0.4, 0.6, 0.7])
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_retrievers.retrieval.features import min_max
-from memory_retrievers.retrieval.fusion import best_possible, reciprocal_rank_fusion
+from memory_retrievers.retrieval.rank_fusion import best_possible, reciprocal_rank_fusion
 
 rankings = st.lists(st.lists(st.integers(0, 30), unique=True, max_size=20), min_size=1, max_size=4)
 values = st.lists(st.floats(0, 1e6), min_size=1, max_size=50).map(np.array)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_retrievers.retrieval.request import AskedDate, Question
+from memory_retrievers.retrieval.question import AskedDate, Question
 from memory_retrievers.text import analyze
 
 MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November"]

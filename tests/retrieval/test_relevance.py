@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from memory_retrievers import AgentMemory, EpisodicMemory, RetrievalSettings, SemanticMemory, ValidationError
 from memory_retrievers.models import Category
+from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.relevance import calibration_of, falling
-from memory_retrievers.retrieval.request import Question
 
 SCOPE = "user/ines"
 FACTS = (

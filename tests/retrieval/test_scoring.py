@@ -12,8 +12,9 @@ from memory_retrievers import RetrievalSettings
 from memory_retrievers.models import Kind
 from memory_retrievers.models.selection import WHOLE
 from memory_retrievers.retrieval.features import BOOSTS
-from memory_retrievers.retrieval.fusion import Ranked, RankingByScore, normalise_across_kinds, score
-from memory_retrievers.retrieval.request import Question
+from memory_retrievers.retrieval.fusion import RankingByScore, normalise_across_kinds, score
+from memory_retrievers.retrieval.question import Question
+from memory_retrievers.retrieval.rank_fusion import Ranked
 
 LISTS = {"dense": 0.25, "window_dense": 0.25, "bm25": 0.25, "window_bm25": 0.25}
 SETTINGS = RetrievalSettings()
