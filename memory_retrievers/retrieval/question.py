@@ -105,11 +105,38 @@ class Question:
         return re.search(rf"(?<!\w){re.escape(speaker.casefold())}(?!\w)", self.text.casefold()) is not None
 
 
+_PARTS: Final = re.compile(r"[,.;:!?…\n]+")
+_QUESTION_WORDS: Final = frozenset(
+    ["how", "what", "what's", "when", "where", "which", "who", "who's", "whom", "whose", "why"]
+)
+_SMALL_QUESTIONS: Final = frozenset(
+    {
+        *(
+            "how are you",
+            "how are you doing",
+            "how are you today",
+            "how do you do",
+            "how's it going",
+            "how is it going",
+        ),
+        *("what's up", "who are you", "what can you do", "how can you help", "how can you help me"),
+    }
+)
+"""Questions about nothing that was ever told; any other question is one."""
+
+
 def _is_small_talk(text: str) -> bool:
     if len(text) > _SMALL_TALK_CHARACTERS:
         return False
-    words = (_CONTRACTED.sub("", re.sub(r"^\W+|\W+$", "", word)) for word in text.casefold().split())
-    return all(not word or word in SMALL_TALK or word in STOP_WORDS for word in words)
+    parts = (" ".join(part.casefold().replace("’", "'").split()) for part in _PARTS.split(text))
+    return all(part in _SMALL_QUESTIONS or _is_filler(part.split()) for part in parts)
+
+
+def _is_filler(words: list[str]) -> bool:
+    bare = [_CONTRACTED.sub("", re.sub(r"^\W+|\W+$", "", word)) for word in words]
+    if not _QUESTION_WORDS.isdisjoint(words):
+        return False
+    return all(not word or word in SMALL_TALK or word in STOP_WORDS for word in bare)
 
 
 def _is_common(word: str, frequencies: Mapping[str, int], most: float) -> bool:

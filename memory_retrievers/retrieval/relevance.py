@@ -82,7 +82,7 @@ class Calibration(NamedTuple):
 
 
 _BUNDLED: Final = {
-    Kind.EPISODIC: Calibration(Weights(bias=-7.0, cosine=2.7, coverage=9.6, margin=4.5, fewer=0.5), floor=0.03),
+    Kind.EPISODIC: Calibration(Weights(bias=-7.0, cosine=2.7, coverage=9.6, margin=4.5, fewer=0.75), floor=0.03),
     Kind.SEMANTIC: Calibration(Weights(bias=-5.0, cosine=1.8, coverage=5.3, margin=5.5, fewer=0.4), floor=0.05),
 }
 _OTHERS: Final = {kind: each._replace(floor=0.0) for kind, each in _BUNDLED.items()}

@@ -40,7 +40,7 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 _SMALL_TALK = """
 afternoon alright awesome back bonjour bye care ciao christmas cool danke evening fine glad go going good goodbye got
 gracias grazie great greetings guten haha hallo happy hej hello help hey hi hmm hola joke later let lol lot luck maybe
-meet merci merry moin morgen morning much new nice night ok okay perfect please salut see soon sorry sounds start sure
+merci merry moin morgen morning much new nice night ok okay perfect please salut see soon sorry sounds start sure
 take talk tell thank thanks today tomorrow tonight tschüss wait welcome well wow yeah year yep yes 你好 谢谢 再见
 こんにちは ありがとう
 """

@@ -285,8 +285,24 @@ async def test_a_recall_that_fails_ends_no_chat(memory, block, monkeypatch, capl
 
 @pytest.fixture
 def crowded(memory):
-    for number in range(12):
-        memory.remember_fact(scope="user/carol", fact=f"Carol keeps {number} bees in hive {number}")
+    # texts that differ in their numbers alone would be told with their dates
+    for number, verb in enumerate(
+        [
+            "feeds",
+            "counts",
+            "paints",
+            "sells",
+            "films",
+            "hears",
+            "visits",
+            "washes",
+            "moves",
+            "draws",
+            "weighs",
+            "warms",
+        ]
+    ):
+        memory.remember_fact(scope="user/carol", fact=f"Carol {verb} her bees behind the old barn")
         memory.remember_fact(scope="user/carol", fact=f"Shelf {number} of the cellar is empty")
     memory.remember_episode(
         scope="user/carol",

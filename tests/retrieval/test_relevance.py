@@ -137,7 +137,13 @@ def test_the_running_maximum_lowers_nothing_and_falls(relevances):
     assert all(after >= before for before, after in zip(relevances, fallen, strict=True))
 
 
-@pytest.mark.parametrize("query", ["Where is the key?", "hello Alice", "thanks for the cello", "help me find my keys"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("Where is the key?", "hello Alice", "thanks for the cello", "help me find my keys", "When do we meet?"),
+        *("Good morning, where is it?", "what is on tomorrow?", "who was there tonight?", "yes, but when?", "how so?"),
+    ],
+)
 def test_a_question_is_no_small_talk(query):
     assert not Question.parse(query).is_small_talk
 
@@ -153,3 +159,20 @@ def test_a_hit_is_compared_by_its_relevance_across_scopes():
         )
         assert right.score < 3 * wrong.score
         assert right.relevance > 5 * wrong.relevance
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("I moved to Nice.", "Where do I live?"),
+        ("I moved to Nantes.", "Where do I live?"),
+        ("She can't eat nuts.", "Any allergies?"),
+        ("My sister had a baby.", "Am I an uncle?"),
+        ("The meeting is at four.", "When do we meet?"),
+    ],
+)
+def test_what_was_said_in_other_words_is_recalled_from_a_small_scope(said, asked):
+    with AgentMemory.in_memory() as memory:
+        memory.add_messages(SCOPE, [{"role": "user", "content": said}])
+        assert found(memory, asked, min_relevance="auto")[1] == [said]
+        assert found(memory, "Which planet is the largest?", min_relevance="auto")[1] == []
