@@ -132,7 +132,8 @@ def test_a_large_remember_is_embedded_in_batches_between_which_questions_are_ans
     with AgentMemory.in_memory(embedder=embedder, clock=clock) as memory, serving(memory) as client:
         memory.remember_fact(scope="user/alice", fact="An otter swims")
         embedder.memory = memory
-        answer = client.post("/api/v0/remember", json=of_alice(facts=[{"fact": "o" * size}] * count))
+        facts = [{"fact": chr(0x4E00 + number) + "o" * (size - 1)} for number in range(count)]  # none is told twice
+        answer = client.post("/api/v0/remember", json=of_alice(facts=facts))
         embedder.memory = None
         kept = memory.stats().facts
     sizes = [size for batch in embedder.batches for size in batch]

@@ -259,7 +259,8 @@ async def test_read_only_offers_and_runs_no_tool_that_writes(store, over):
 
 async def test_two_servers_on_one_store_find_at_once_what_the_other_has_stored_changed_and_forgotten(store):
     directory, *_ = store
-    async with over_stdio(directory) as (one, _), over_stdio(directory) as (other, _):
+    every = ("--tools", "all")
+    async with over_stdio(directory, *every) as (one, _), over_stdio(directory, *every) as (other, _):
         sessions = [one, other]
         for number in range(6):
             writes, reads = sessions[number % 2], sessions[1 - number % 2]

@@ -29,6 +29,13 @@ def remember(port, number):
     return httpx.post(f"http://127.0.0.1:{port}/api/v0/remember", json=body, timeout=PATIENCE).status_code
 
 
+def answers(port):
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=PATIENCE).is_success
+    except httpx.TransportError:  # nobody listens yet
+        return False
+
+
 @pytest.mark.enable_socket
 def test_two_workers_serve_one_store_beside_a_process_that_has_it_open(tmp_path):
     (tmp_path / "application.py").write_text(APPLICATION)
@@ -40,7 +47,7 @@ def test_two_workers_serve_one_store_beside_a_process_that_has_it_open(tmp_path)
         env={"STORE": str(store), "PYTHONPATH": str(tmp_path)},
     ) as server:
         try:
-            until(lambda: len(attached(store)) == 2 if store.exists() else server.poll(), "the start of both workers")
+            until(lambda: server.poll() is not None or (answers(port) and len(attached(store)) == 2), "both workers")
             with AgentMemory.open(store, embedder=HashEmbedder()) as memory:
                 assert [remember(port, number) for number in range(30)] == [200] * 30
                 assert memory.stats().facts == 30
