@@ -73,7 +73,7 @@ LANGCHAIN = """
 from memory_retrievers.langchain import AgentMemoryMiddleware, MemoryRetriever, MemoryToolkit
 assert MemoryRetriever(memory=memory, scope="user/alice").invoke("peanuts")[0].page_content
 AgentMemoryMiddleware(memory=memory)
-tools = {tool.name: tool for tool in MemoryToolkit(memory, scope="user/alice").get_tools()}
+tools = {tool.name: tool for tool in MemoryToolkit(memory, scope="user/alice", tools="all").get_tools()}
 tools["memory_store"].invoke({"content": "The door code is 4711"})
 assert "4711" in tools["memory_search"].invoke({"query": "the code of the door", "response_level": "full"})
 """
@@ -101,7 +101,7 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 async def ask():
-    arguments = ["mcp", "--store", "../store", "--scope", "user/alice"]
+    arguments = ["mcp", "--store", "../store", "--scope", "user/alice", "--tools", "all"]
     started = StdioServerParameters(command={str(COMMAND)!r}, args=arguments, env=dict(os.environ))
     async with stdio_client(started) as streams, ClientSession(*streams) as session:
         await session.initialize()

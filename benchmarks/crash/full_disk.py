@@ -7,6 +7,7 @@ the size of files that the system enforces.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import resource
 import subprocess
@@ -52,9 +53,12 @@ def main() -> None:
     print(json.dumps(saw))
 
 
+_numbers = itertools.count()
+
+
 def _add(memory: AgentMemory, acknowledged: list[str], *, count: int) -> None:
     for _ in range(count):
-        text = f"User likes tea {len(acknowledged)} {'x' * 3000}"
+        text = f"User likes tea {next(_numbers)} {'x' * 3000}"  # what is told twice is stored once
         acknowledged.append(memory.remember_fact(scope="c1", fact=text).id)
 
 

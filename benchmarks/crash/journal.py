@@ -10,11 +10,19 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from memory_retrievers.models import AnyMemory
+from memory_retrievers.models.memories import ANSWER_FIELDS
+
 Key: TypeAlias = tuple[str, str]
 """The scope and id of a memory."""
 
 Record: TypeAlias = dict[str, Any]
 """A memory as JSON, all fields."""
+
+
+def record_of(memory: AnyMemory) -> Record:
+    """A memory as JSON, without what only the answer to a write tells of it."""
+    return memory.model_dump(mode="json", exclude=set(ANSWER_FIELDS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
+from crash.journal import record_of
 from memory_retrievers import AgentMemory, EpisodicMemory, SemanticMemory
 from memory_retrievers.models import AnyMemory, Draft
 from memory_retrievers.testing import FixedClock
@@ -88,7 +89,7 @@ class Operations:
         """Give a memory another text, which replaces its passage."""
         if (memory := self._any()) is not None:
             field = "fact" if isinstance(memory, SemanticMemory) else "summary"
-            self._change("rewrite", memory, {field: self._text()})
+            self._change("rewrite", memory, {field: self._text()}, also=self._version_of(memory))
 
     def retouch(self) -> None:
         """Change what stands beside the text: what a vector index outside may keep, and what it does not."""
@@ -143,8 +144,16 @@ class Operations:
         self._announce(name, {(each["scope"], each["id"]): each for each in given})
         self._done(self._memory.remember_many(drafts))
 
-    def _change(self, name: str, memory: AnyMemory, fields: dict[str, Any]) -> None:
-        expected = fields | {"updated_at": _json(self._clock.now())}
+    def _version_of(self, memory: AnyMemory) -> dict[str, Any]:
+        """What another text changes beside it: a fact that holds gets a new version, which holds from now on."""
+        if not isinstance(memory, SemanticMemory) or memory.invalid_at is not None:
+            return {}
+        return {"valid_at": _json(self._clock.now()), "last_confirmed_at": None}
+
+    def _change(
+        self, name: str, memory: AnyMemory, fields: dict[str, Any], *, also: Mapping[str, Any] | None = None
+    ) -> None:
+        expected = fields | {"updated_at": _json(self._clock.now())} | dict(also or {})
         self._announce(name, {(memory.scope, memory.id): expected})
         self._done([self._memory.update(memory.id, scope=memory.scope, **fields)])
 
@@ -153,7 +162,7 @@ class Operations:
 
     def _done(self, memories: Sequence[AnyMemory]) -> None:
         self._known |= {(each.scope, each.id): each for each in memories}
-        self._say({"done": True, "memories": [each.model_dump(mode="json") for each in memories]})
+        self._say({"done": True, "memories": [record_of(each) for each in memories]})
 
     def _any(self) -> AnyMemory | None:
         return self._random.choice(list(self._known.values())) if self._known else None

@@ -18,6 +18,7 @@ from typing import Any
 
 from crash import report
 from crash.faults import KillAt
+from crash.journal import record_of
 from crash.operations import Operations, Say
 from memory_retrievers import AgentMemory, RetrievalSettings
 from memory_retrievers.models import AnyMemory
@@ -81,7 +82,7 @@ def _run(asked: argparse.Namespace, say: Say) -> None:
 
 def _report(memory: AgentMemory, asked: argparse.Namespace, say: Say) -> list[AnyMemory]:
     held = report.contents(memory)
-    say({"found": [each.model_dump(mode="json") for each in held]})
+    say({"found": [record_of(each) for each in held]})
     # Searched first, as a caller would: what a crash left over has to be made good by the search itself.
     say({"unfound": report.unfound(memory, held, searches=asked.searches, seed=asked.seed)})
     say({"problems": report.disagreements(memory, held)})

@@ -39,7 +39,7 @@ def test_any_command_runs_beside_a_process_that_writes(tmp_path, run):
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "ready\n"
         for command in (
-            ["remember", "--scope", "c1", "--fact", "User lives in Rome"],
+            ["remember", "--scope", "c1", "--fact", "The cello stands in Rome"],
             ["rebuild"],
             ["reindex"],
             ["forget", first, "--scope", "c1"],
@@ -50,7 +50,7 @@ def test_any_command_runs_beside_a_process_that_writes(tmp_path, run):
         assert "Rome" in run("retrieve", "Rome", "--scope", "c1", "--store", store)
         holder.stdin.write("\n")
         holder.stdin.flush()
-        assert holder.stdout.readline() == "1 ['User lives in Rome']\n"
+        assert holder.stdout.readline() == "1 ['The cello stands in Rome']\n"
         holder.communicate(timeout=PATIENCE)
 
 

@@ -5,7 +5,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from crash.journal import Journal
+from crash.journal import Journal, record_of
 from crash.process import run
 from crash.report import contents
 from crash.writer import DIMENSION, opened
@@ -22,7 +22,7 @@ FILLED = ("--steps", 120)
 
 
 def records(memory):
-    return {(each.scope, each.id): each.model_dump(mode="json") for each in contents(memory)}
+    return {(each.scope, each.id): record_of(each) for each in contents(memory)}
 
 
 @pytest.mark.parametrize("point", ["within:backup:1", "within:backup:9", "before:rename:1", "after:rename:1"])

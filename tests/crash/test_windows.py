@@ -24,7 +24,7 @@ def test_processes_on_one_directory_lose_double_and_refuse_nothing_when_some_are
 def test_an_import_that_is_there_in_part_and_a_fact_that_is_there_twice_are_noticed():
     with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
         for text in ("a", "a", "b"):
-            memory.remember_fact(scope="c1", fact=text)
+            memory.remember_fact(scope="c1", fact=text, allow_duplicates=True)
         taken = {"did": "take in", "ok": False, "texts": ["b", "c"]}
         journal = [taken, taken | {"texts": ["x", "y"]}, taken | {"texts": ["b"], "ok": True}]
         assert windows._doubled(memory, [journal]) == [
