@@ -159,6 +159,8 @@ class Snapshots:
         with self._lock:
             self._evictions += 1
             if passages is None:
+                for entry in self._entries.values():  # whoever is about to bring one up to date begins anew
+                    entry.snapshot, entry.versions = NOTHING, None
                 self._entries.clear()
                 self._size = self._vector_bytes = 0
                 return
