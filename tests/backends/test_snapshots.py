@@ -396,6 +396,30 @@ def test_what_was_read_before_something_was_forgotten_is_not_kept(ledger, monkey
     assert ledger.snapshots.held() == {}
 
 
+@pytest.mark.parametrize("most", [10**9, 0], ids=["kept", "evicted"])
+def test_what_was_forgotten_between_finding_a_snapshot_and_catching_up_does_not_come_back(ledger, monkeypatch, most):
+    (stored,) = add(ledger, [fact("f1", "tea")])
+    ledger.snapshots.of(facts_in())
+    add(ledger, [fact("f2", "milk")])
+    current, moves = Snapshots._current, [np.full((2, 4), 0.5, np.float32)]
+
+    def move_and_go_on(self, *given, **named):
+        if moves:
+            self.most = most
+            self._evict()
+            ledger.new_vectors.begin("new")
+            ledger.new_vectors.keep([stored.id, stored.id + 1], moves.pop())
+            ledger.new_vectors.take_over()
+            self.forget(None)
+            self.most = 10**9
+        return current(self, *given, **named)
+
+    monkeypatch.setattr(Snapshots, "_current", move_and_go_on)
+    ledger.snapshots.of(facts_in())
+    assert not moves
+    assert shown(ledger.snapshots.of(facts_in())) == shown(Snapshots(ledger).of(facts_in()))
+
+
 def test_unknown_scopes_take_no_room(ledger):
     for n in range(5):
         assert len(ledger.snapshots.of(facts_in(f"nobody/{n}"))) == 0

@@ -23,6 +23,7 @@ from memory_retrievers import (
     SemanticMemory,
 )
 from memory_retrievers.backends.snapshot import ScopeSnapshot
+from memory_retrievers.backends.sql.snapshots import Snapshots
 from memory_retrievers.storage.maintenance import PASSAGES_AT_ONCE
 from memory_retrievers.testing import HashEmbedder, inside
 
@@ -405,6 +406,30 @@ def test_a_question_embedded_before_the_change_is_embedded_again_after_it(store,
         memory.reembed(new, embedder_id="new")
         gated.go.set()
         assert answer.result() == "f7"
+
+
+@pytest.mark.parametrize("new", [HashEmbedder(64), Mirrored(256)], ids=["other dimension", "same dimension"])
+def test_a_search_that_found_its_snapshot_before_the_change_does_not_bring_old_vectors_back(store, new, monkeypatch):
+    come, go, current = threading.Event(), threading.Event(), Snapshots._current
+
+    def wait_once(self, *given, **named):
+        if not come.is_set():
+            come.set()
+            assert go.wait(PATIENCE)
+        return current(self, *given, **named)
+
+    with opened(store) as memory, ThreadPoolExecutor(1) as executor:
+        fill(memory)
+        asked = distinct(20, HashEmbedder(256), new)
+        assert nearest(memory, text(asked[0])) == f"f{asked[0]}"
+        memory.remember_fact(scope="c1", fact="so that the snapshot has to catch up")
+        monkeypatch.setattr(Snapshots, "_current", wait_once)
+        answer = executor.submit(nearest, memory, text(asked[0]))
+        assert come.wait(PATIENCE)
+        memory.reembed(new, embedder_id="new")
+        go.set()
+        assert answer.result() == f"f{asked[0]}"
+        assert [nearest(memory, text(number)) for number in asked] == [f"f{number}" for number in asked]
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ _TERM_BYTES: Final = 16
 class _Entry:
     """A snapshot with the state of the tables that it shows; the lock is held by who brings it up to date."""
 
-    __slots__ = ("epoch", "lock", "looked", "selection", "size", "snapshot", "used", "versions")
+    __slots__ = ("epoch", "evictions", "lock", "looked", "selection", "size", "snapshot", "used", "versions")
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
@@ -59,7 +59,7 @@ class _Entry:
         self.lock = threading.Lock()
         self.snapshot = NOTHING
         self.versions: _Versions | None = None
-        self.epoch = 0
+        self.epoch = self.evictions = 0
         self.size = 0
         self.used = time.monotonic()
 
@@ -159,8 +159,6 @@ class Snapshots:
         with self._lock:
             self._evictions += 1
             if passages is None:
-                for entry in self._entries.values():  # whoever is about to bring one up to date begins anew
-                    entry.snapshot, entry.versions = NOTHING, None
                 self._entries.clear()
                 self._size = self._vector_bytes = 0
                 return
@@ -256,8 +254,11 @@ class Snapshots:
         is_open: bool,
     ) -> ScopeSnapshot:
         """Bring a snapshot up to date, and keep it unless a transaction that may be undone is open."""
-        evictions = self._evictions  # before the snapshot: what is forgotten from here on is in it
-        known, snapshot = entry.versions, entry.snapshot
+        with self._lock:
+            evictions = self._evictions  # before the snapshot: what is forgotten from here on is in it
+            known, snapshot = entry.versions, entry.snapshot
+            if evictions != entry.evictions and self._entries.get(_key(selection)) is not entry:
+                known = None  # what was forgotten since, such as all vectors of another embedder, may be in it
         if _is_behind(versions, known) and not is_open:
             return snapshot  # another thread has just done it
         if known is None:
@@ -274,6 +275,7 @@ class Snapshots:
             with self._lock:
                 if evictions == self._evictions:
                     entry.snapshot, entry.versions, entry.epoch, entry.looked = snapshot, versions, epoch, None
+                    entry.evictions = evictions
                     self._keep(_key(selection), entry)
                 elif self._entries.get(_key(selection)) is entry:
                     # What was forgotten while this was read may stand in its arrays, behind what they show.
