@@ -95,7 +95,10 @@ class KnownFacts:
         return next((fact for fact in known if self._holds_for(fact, draft)), None)
 
     def _holds_for(self, fact: SemanticMemory, draft: SemanticDraft) -> bool:
-        return fact.valid_at <= self._now if draft.valid_at is None else fact.valid_at == draft.valid_at
+        if draft.valid_at is not None:
+            return fact.valid_at == draft.valid_at
+        # what somebody else has told since this telling began holds since then
+        return fact.valid_at <= max(self._now, fact.updated_at)
 
 
 def as_told(draft: SemanticDraft) -> SemanticDraft:

@@ -248,6 +248,28 @@ def test_many_threads_that_tell_the_same_store_it_once(memory):
     assert len(set(ids)) == memory.stats("c1").facts == 1
 
 
+def test_what_somebody_else_tells_after_a_telling_has_begun_is_known_to_it(clock):
+    class Interrupted(HashEmbedder):
+        """While a text is embedded, somebody else tells the same, a second later."""
+
+        told = None
+
+        def embed_documents(self, texts):
+            tell, self.told = self.told, None
+            if tell is not None:
+                clock.advance(seconds=1)
+                tell()
+            return super().embed_documents(texts)
+
+    embedder = Interrupted()
+    with AgentMemory.in_memory(embedder=embedder, clock=clock) as memory:
+        memory.remember_fact(scope="c1", fact="The otter swims")
+        other = []
+        embedder.told = lambda: other.append(memory.remember_fact(scope="c1", fact="Ada keeps bees").id)
+        assert memory.remember_fact(scope="c1", fact="Ada keeps bees").duplicate_of == other[0]
+        assert memory.stats("c1").facts == 2
+
+
 def test_facts_of_an_older_store_are_known_too(memory):
     first = memory.remember_fact(scope="c1", fact="User lives in Lyon")
     with inside(memory).ledger.database.write() as connection:
