@@ -67,7 +67,8 @@ LEFT_TESTS = {
     "storage/test_files.py::test_a_store_on_a_read_only_*": "a mount in a process of its own",
     "storage/test_files.py::test_a_store_that_is_written_elsewhere_*": "a mount in a process of its own",
     "storage/test_reembedding.py::test_a_search_never_mixes_*": "threads that write and search for seconds",
-    "storage/test_embedder.py::test_*[[]postgres]": "a PostgreSQL server",
+    "storage/test_embedder.py::test_*[[]postgres*": "a PostgreSQL server",
+    "storage/chroma_sync/test_sources.py::test_*[[]http*": "a Chroma server",
     "tools/test_sync_bounds.py::test_the_largest_document_*": "a document of many megabytes, measured",
     "tools/test_isolation_of_tools.py::test_an_id_of_another_root_*-minimal]": "the longer answers say as much",
     "tools/test_isolation_of_tools.py::test_an_id_of_another_root_*-standard]": "the longer answers say as much",
@@ -106,6 +107,7 @@ def keep_quick(config, items):
     items[:] = [item for item in items if item not in left]
     for item in items:
         cap_examples(getattr(item, "function", None))
+        _cap_machine(getattr(item, "cls", None))
 
 
 def cap_examples(test):
@@ -113,6 +115,13 @@ def cap_examples(test):
     inner = getattr(test, "_hypothesis_internal_use_settings", None)
     if inner is not None and inner.max_examples > EXAMPLES:
         test._hypothesis_internal_use_settings = settings(inner, max_examples=EXAMPLES)
+
+
+def _cap_machine(case):
+    """The same for a machine of hypothesis, whose settings belong to its class."""
+    given = getattr(case, "settings", None)
+    if isinstance(given, settings) and given.max_examples > EXAMPLES:
+        case.settings = settings(given, max_examples=EXAMPLES)
 
 
 def _left_out(path):

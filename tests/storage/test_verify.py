@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory_retrievers import AgentMemory, BackendError, ValidationError, VerificationReport
+from memory_retrievers import AgentMemory, BackendError, SemanticMemory, ValidationError, VerificationReport
 from memory_retrievers.models.contents import MAX_PROBLEMS, Problems
 from memory_retrievers.testing import HashEmbedder, inside
 
@@ -172,8 +172,7 @@ def test_what_sqlite_finds_wrong_is_in_the_report(memory, damage):
 @pytest.mark.embedded("it tears the file of the store")
 def test_a_file_that_is_torn_ends_in_a_report(tmp_path, clock):
     with AgentMemory.open(tmp_path, embedder=HashEmbedder(), clock=clock) as memory:
-        for number in range(300):
-            memory.remember_fact(scope="c1", fact=f"fact number {number} " * 20)
+        memory.remember_many([SemanticMemory.new(scope="c1", fact=f"fact number {n} " * 20) for n in range(300)])
     file = tmp_path / "memory.db"
     content = bytearray(file.read_bytes())
     pages = len(content) // 4096
@@ -190,8 +189,6 @@ def test_a_file_that_is_torn_ends_in_a_report(tmp_path, clock):
 
 
 def test_several_pages_are_verified_and_rebuilt(clock):
-    from memory_retrievers import SemanticMemory
-
     with AgentMemory.in_memory(embedder=HashEmbedder(16), clock=clock, keyword="sqlite_bm25") as memory:
         memory.remember_many([SemanticMemory.new(scope=f"u/{n % 5}", fact=f"number {n}") for n in range(600)])
         assert (memory.verify().memories, memory.verify().ok) == (600, True)
