@@ -25,6 +25,7 @@ _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., None]]]] = {
         "list": query.list_memories,
         "get": query.get,
         "history": query.history,
+        "diff": query.diff,
         "scopes": query.scopes,
         "stats": query.stats,
         "inspect": query.inspect,

@@ -13,6 +13,7 @@ import typer
 
 from memory_retrievers.models import AnyMemory, JsonObject, ScopeStatistics, SemanticMemory
 from memory_retrievers.models.contents import AdoptionReport, Progress, VerificationReport
+from memory_retrievers.models.differences import MemoryDiff
 from memory_retrievers.models.memories import ANSWER_FIELDS
 from memory_retrievers.retrieval.explanations import ExplainedMemory, ExplainedRetrieval
 from memory_retrievers.text import for_terminals, json_for_terminals, one_line
@@ -81,6 +82,19 @@ def print_memories(memories: Sequence[AnyMemory]) -> None:
     """Print each memory in one line."""
     rows = [(memory.id, memory.kind, iso(memory.created_at), _headline(memory)) for memory in memories]
     print_table(_MEMORY, rows)
+
+
+def print_diff(diff: MemoryDiff) -> None:
+    """Print a line for each memory: ``+`` for what is new, ``-`` for what was, both for what changed."""
+    for memory in diff.added:
+        print_line(f"+ {_headline(memory)}")
+    for before, after in diff.changed:
+        print_line(f"- {_headline(before)}")
+        print_line(f"+ {_headline(after)}")
+    for fact in diff.ended:
+        print_line(f"- {_headline(fact)}")
+    if not diff.is_complete:
+        print_line("More has changed; ask for a shorter time.", err=True)
 
 
 def print_versions(versions: Sequence[SemanticMemory]) -> None:

@@ -29,6 +29,7 @@ from memory_retrievers.cli.app import (
     Where,
 )
 from memory_retrievers.cli.output import (
+    print_diff,
     print_explained,
     print_json,
     print_memories,
@@ -310,6 +311,36 @@ def history(
     with to_look_into(store) as memory:
         versions = memory.history(id, scope=scope)
     print_versions(versions)
+
+
+def diff(
+    scope: Scope,
+    since: Annotated[str, typer.Option(help="The earlier moment, as ISO 8601; UTC where it names no zone.")],
+    store: Store = DEFAULT_STORE,
+    *,
+    until: Annotated[str | None, typer.Option(help="The later moment; now if left out.")] = None,
+    include_child_scopes: ChildScopes = False,
+    limit: Annotated[int, typer.Option(help="At most this many memories, 1 to 1000.")] = 1000,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a scope knows at one moment and did not know, or knew otherwise, at another.
+    \f
+
+    Args:
+        scope: Scope of the memories.
+        since: The earlier moment.
+        store: Place of the store.
+        until: The later moment; None is now.
+        include_child_scopes: The scopes below as well.
+        limit: Largest number of memories.
+        as_json: Print JSON, with all of each memory.
+    """  # noqa: D205, D301, D415
+    with to_look_into(store) as memory:
+        found = memory.diff(scope, since=since, until=until, include_child_scopes=include_child_scopes, limit=limit)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        print_diff(found)
 
 
 def scopes(

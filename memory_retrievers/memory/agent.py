@@ -28,11 +28,13 @@ from memory_retrievers.models import (
     scopes,
 )
 from memory_retrievers.models.contents import AdoptionReport, Progress, VerificationReport
+from memory_retrievers.models.differences import MemoryDiff
 from memory_retrievers.models.filters import Filters
 from memory_retrievers.models.memories import NOT_GIVEN, NotGiven, draft_of
 from memory_retrievers.models.messages import Message, MessageLike, messages_of, parse_conversation
-from memory_retrievers.models.results import Page, PendingReview, Queued, Report
+from memory_retrievers.models.results import Page, PendingReview, Queued, Report, parse_page_size
 from memory_retrievers.models.scenes import CharacterState, SceneEvent
+from memory_retrievers.models.selection import Selection
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedRetrieval
 from memory_retrievers.retrieval.profile import Profile
 from memory_retrievers.retrieval.request import RetrievalRequest, SearchOptions, check_length, parse_limit
@@ -707,6 +709,36 @@ class AgentMemory(BaseMemory):
         if fact_id not in {version.id for version in versions}:
             raise NotFoundError(f"Memory not found: {fact_id}")
         return tuple(versions)
+
+    def diff(
+        self,
+        scope: str,
+        *,
+        since: datetime | str,
+        until: datetime | str | None = None,
+        include_child_scopes: bool = False,
+        limit: int = 1000,
+    ) -> MemoryDiff:
+        """What a scope knows at one moment and did not know, or knew otherwise, at another.
+
+        Args:
+            scope: Whose memories.
+            since: The earlier moment.
+            until: The later one; None is now.
+            include_child_scopes: The scopes below as well.
+            limit: At most this many memories, 1 to 1000, those first that changed first.
+
+        Raises:
+            ValidationError: An argument breaks a rule, or ``until`` is before ``since``.
+        """
+        now = self._store.now()
+        moments = Filters.parse({"since": since, "until": now if until is None else until})
+        selection = Selection(
+            scope=scopes.parse(scope), kind=Kind.SEMANTIC, now=now, include_child_scopes=include_child_scopes
+        )
+        return self._store.ledger.facts.between(
+            selection, since=moments.since or now, until=moments.until or now, limit=parse_page_size(limit)
+        )
 
     def waiting(self, scope: str, *, limit: int = 100) -> builtins.list[Message]:
         """The queued messages of a scope that no episode has been made of yet, in the order they came.

@@ -95,6 +95,12 @@ def test_a_changed_fact_keeps_its_past_unless_it_is_corrected(tmp_path, run, ref
     run("update", its_id, *where, "--fact", "Ruth keeps goats", "--correct")
     versions = [line.split("\t")[3] for line in run("history", its_id, *where).splitlines()]
     assert versions == ["fact", "Ruth keeps bees", "Ruth keeps goats"]
+    assert run("diff", "--since", "2020-01-01", *where).splitlines() == ["+ Ruth keeps goats"]
+    then = run("history", its_id, *where).splitlines()[1].split("\t")[1]
+    assert run("diff", "--since", then, *where).splitlines() == ["- Ruth keeps bees", "+ Ruth keeps goats"]
+    shown = json.loads(run("diff", "--since", then, *where, "--json"))
+    assert [change["after"]["fact"] for change in shown["changed"]] == ["Ruth keeps goats"]
+    assert "since must be" in refused("diff", "--since", "yesterday", *where)
     assert "Memory not found: nobody" in refused("update", "nobody", *where, "--fact", "Ruth keeps ducks")
     assert "Memory not found: nobody" in refused("history", "nobody", *where)
     refusal = refused("remember", *where, "--fact", "Ruth keeps ducks", "--replaces", "nobody")

@@ -17,8 +17,9 @@ from memory_retrievers.backends.sql.connection import Connection, Database, one
 from memory_retrievers.backends.sql.memories import memory_query
 from memory_retrievers.backends.sql.rows import encode_json, encode_time, memory_of, readable
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import AnyMemory, Category, Kind, SemanticDraft, SemanticMemory
+from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, SemanticDraft, SemanticMemory
 from memory_retrievers.models.contents import FactVersion
+from memory_retrievers.models.differences import MemoryDiff, difference, held
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.models.storage import UnembeddedVersion
@@ -130,6 +131,49 @@ class SQLFacts:
         versions = [_version_of(facts[its_id], fields) for its_id, *fields in former if its_id in facts]
         return sorted((*facts.values(), *versions), key=_validity)
 
+    def between(self, selection: Selection, *, since: datetime, until: datetime, limit: int) -> MemoryDiff:
+        """Compare what held at two moments.
+
+        Args:
+            selection: Scope and now; of either kind, and what has expired is left out.
+            since: The earlier moment.
+            until: The later one.
+            limit: Largest number of memories that are read, those first that changed first.
+        """
+        with self._database.read(snapshot=True) as connection:
+            dialect = connection.dialect
+            moments = {"since": encode_time(since), "until": encode_time(until), "limit": limit + 1}
+            asked = where.parameters(dialect, selection) | moments
+            visible = f"m.scope_id {where.scope_condition(selection)} AND {where.NOT_EXPIRED}"
+            found = connection.execute(
+                f"""WITH turns (row, at) AS (
+                    SELECT m.row, coalesce(m.start_at, m.valid_at) FROM memories m WHERE {visible}
+                    UNION ALL SELECT m.row, m.invalid_at FROM memories m WHERE {visible} AND m.invalid_at IS NOT NULL
+                    UNION ALL SELECT m.row, v.valid_at FROM memories m JOIN fact_versions v ON v.memory = m.row
+                    {dialect.beside("v", "m")} WHERE {visible})
+                SELECT row FROM turns WHERE at > :since AND at <= :until GROUP BY row ORDER BY min(at), row
+                LIMIT :limit""",
+                asked,
+            ).fetchall()
+            rows = [row for (row,) in found[:limit]]
+            listed = {"rows": dialect.listed(rows)}
+            stored = connection.execute(
+                f"{memory_query(dialect, first='m.row, ')} WHERE {dialect.among('m.row', ':rows')}", listed
+            ).fetchall()
+            former = connection.execute(
+                f"SELECT v.memory, {_FIELDS} FROM fact_versions v WHERE {dialect.among('v.memory', ':rows')}", listed
+            ).fetchall()
+        memories = {row: memory_of(tuple(fields)) for row, *fields in stored}
+        facts = {row: memory for row, memory in memories.items() if isinstance(memory, SemanticMemory)}
+        versions = (_version_of(facts[row], fields) for row, *fields in former if row in facts)
+        return difference(
+            [*versions, *facts.values()],
+            [memory for memory in memories.values() if isinstance(memory, EpisodicMemory)],
+            since=since,
+            until=until,
+            is_complete=len(found) <= limit,
+        )
+
     def then(self, memories: Mapping[int, AnyMemory], *, as_of: datetime) -> dict[int, AnyMemory]:
         """Give memories, by row, as they were at a moment: a fact that was changed since says what it said then."""
         later = [row for row, fact in memories.items() if isinstance(fact, SemanticMemory) and fact.valid_at > as_of]
@@ -152,7 +196,7 @@ class SQLFacts:
     def then_of(self, memory: AnyMemory, *, as_of: datetime) -> AnyMemory:
         """Give one memory as it was at a moment, or as it is if it said nothing then."""
         versions = self.history(scope=memory.scope, id=memory.id) if isinstance(memory, SemanticMemory) else []
-        held = (each for each in versions if each.id == memory.id and _held(each, as_of))
+        held = (each for each in versions if each.id == memory.id and held(each, as_of))
         return next(held, memory)
 
     def searched_then(self, selection: Selection) -> Iterator[PastPassages]:
@@ -273,10 +317,6 @@ def _version_of(memory: SemanticMemory, row: Sequence[Any]) -> SemanticMemory:
         "last_confirmed_at": None,
     }
     return SemanticMemory.trusted({**dict(memory), **fields})
-
-
-def _held(fact: SemanticMemory, as_of: datetime) -> bool:
-    return fact.valid_at <= as_of and (fact.invalid_at is None or fact.invalid_at > as_of)
 
 
 def _validity(fact: SemanticMemory) -> tuple[datetime, float, datetime, str]:
