@@ -40,7 +40,7 @@ def main() -> None:
         show("EnsembleRetriever", ensemble)
         # 2. what takes its place: words and vectors in one store, read once from the collection, with its embedder
         with AgentMemory.from_chroma(vectors, path=f"{directory}/memory", scope="notes") as memory:
-            retriever = MemoryRetriever(memory=memory, scope="notes", k=2)
+            retriever = MemoryRetriever(memory=memory, scope="notes", k=2, with_scores=True)
             show("MemoryRetriever", retriever)
             memory.remember_fact(scope="notes", fact="TEAL-7 is mixed without green.")  # and is found at once
             show("with a new note", retriever)

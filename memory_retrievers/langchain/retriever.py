@@ -23,16 +23,23 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
     """Retrieves the memories that answer a question, facts and episodes together, best first.
 
     A document's ``page_content`` is the fact, or an episode's title and summary with the messages that ``detail``
-    lets through; its ``id`` is the memory's id; its metadata hold kind, scope, times, scores and ranks. Whose memory
-    is searched is the retriever's ``scope`` or, where it has none, what the configuration says: ``scope``,
-    ``user_id``, ``langgraph_user_id`` or ``conversation_id`` under ``configurable``.
+    lets through; its ``id`` is the memory's id; its metadata hold kind, scope, times and ``source``. A memory is the
+    same document whatever question found it (but for ``low``, ``excerpts``, ``with_scores`` and what is still being
+    talked about), so that retrievers that ask several questions know it again.
+
+    Whose memory is searched is the retriever's ``scope`` or, where it has none, what the configuration says:
+    ``scope``, ``user_id``, ``langgraph_user_id`` or ``conversation_id`` under ``configurable``, or else in LangGraph's
+    context or in ``metadata``, see ``resolve_scope``.
 
     ``k`` can be given for one call: ``retriever.invoke("where does she live?", k=2)``.
 
     Attributes:
         memory: An AgentMemory, or anything of that shape.
         k: How many documents to return at most.
-        detail: Which episodes bring their messages along (specification §2.6).
+        detail: Which episodes bring their messages along: at ``auto`` key moments, and those without a summary of a
+            language model.
+        with_scores: Tell in the metadata why a memory was found: ``relevance_score``, ``fused_score``,
+            ``retrievability``, ``dense_rank`` and ``bm25_rank``.
         category: Only facts of this category; episodes are not affected.
         include_child_scopes: Also search the scopes below.
         memory_tags: Only memories that have all of these tags; ``tags`` is LangChain's own.
@@ -46,6 +53,7 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
     memory: Annotated[Memory, SkipValidation] = Field(exclude=True, repr=False)
     k: Annotated[int, Field(ge=1)] = 4
     detail: Annotated[DetailLevel, BeforeValidator(parse_detail)] = DetailLevel.AUTO
+    with_scores: bool = False
     category: Category | None = None
     include_child_scopes: bool = False
     memory_tags: tuple[str, ...] = ()
@@ -92,13 +100,14 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
         k: int | None = None,
         scope: str | None = None,
     ) -> list[Document]:
-        del run_manager  # nothing below LangChain reports to it
         found = find_documents(
             self.memory,
             query,
-            scope=self.scope_of(None) if scope is None else scope,
+            # some wrappers call this method, and not invoke
+            scope=self.scope_of({"metadata": run_manager.metadata}) if scope is None else scope,
             k=self.k if k is None else k,
             detail=self.detail,
+            with_scores=self.with_scores,
             category=self.category,
             include_child_scopes=self.include_child_scopes,
             tags=self.memory_tags,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Annotated, Literal, Self, TypeAlias
 
+from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.runnables import RunnableConfig, ensure_config
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
@@ -16,7 +17,8 @@ ScopeSource: TypeAlias = Callable[[RunnableConfig], str] | Literal["thread"]
 """Replacement of the chain: a function of the configuration, or ``"thread"`` for one memory per ``thread_id``."""
 
 CONFIGURABLE_KEYS = ("scope", "user_id", "langgraph_user_id", "conversation_id")
-"""Keys of ``config["configurable"]`` that may hold a scope, in order of precedence; None counts as absent."""
+"""Keys of ``config["configurable"]``, or else of ``config["metadata"]``, that may hold a scope, in order of precedence;
+None counts as absent."""
 
 CONTEXT_KEYS = ("scope", "user_id")
 """Fields of LangGraph's ``runtime.context`` that may hold a scope where no key of the configuration does."""
@@ -68,36 +70,52 @@ def conversation_of(config: RunnableConfig | None = None) -> str | None:
 
 
 def resolve_scope(config: RunnableConfig | None, *, scope_from: ScopeSource | None = None) -> str:
-    """The scope that a configuration names, or else the context of the LangGraph run that it belongs to.
+    """The scope that a configuration names: the first of these places that names one decides.
 
-    The context may be a mapping, a dataclass or a pydantic model.
+    1. ``configurable`` of the configuration, and of the run that the call happens in where the configuration says
+       nothing (:data:`CONFIGURABLE_KEYS`).
+    2. The context of the LangGraph run that it belongs to (:data:`CONTEXT_KEYS`): a mapping, a dataclass or a pydantic
+       model.
+    3. ``metadata`` of the configuration or of the run it happens in, and what its callbacks have of the runs around it:
+       the same keys. A retriever that is invoked and calls another hands on these alone.
+
+    Args:
+        config: The configuration of the call; None takes that of the run it happens in.
+        scope_from: Replaces this chain.
 
     Raises:
-        ConfigurationError: It names none.
+        ConfigurationError: It names none; the message names every place.
         ValidationError: The scope it names is malformed.
     """
     complete = ensure_config(config)
     if callable(scope_from):
         return scopes.parse(scope_from(complete))
-    configurable = complete.get("configurable", {})
     keys = _THREAD_KEYS if scope_from == "thread" else CONFIGURABLE_KEYS
-    for key in keys:
-        if (value := configurable.get(key)) is not None:
-            return scopes.parse(value)
-    if scope_from is None and (value := _in_context(configurable)) is not None:
+    configurable = complete.get("configurable", {})
+    callbacks = complete.get("callbacks")
+    places: list[Mapping[str, object]] = [
+        configurable,
+        {} if scope_from == "thread" else _context(configurable),
+        complete.get("metadata", {}),
+        callbacks.metadata if isinstance(callbacks, BaseCallbackManager) else {},
+    ]
+    named = (value for place in places for key in keys if (value := place.get(key)) is not None)
+    for value in named:
         return scopes.parse(value)
-    beside = f"; {' and '.join(CONTEXT_KEYS)} of LangGraph's context="
+    key = keys[-1] if scope_from == "thread" else "user_id"
+    beside = "" if scope_from == "thread" else f"{' and '.join(CONTEXT_KEYS)} of LangGraph's context=, "
     raise ConfigurationError(
         "whose memory is this? Give the object a scope (scope='user/alice'), or invoke it with "
-        f"config={{'configurable': {{'{keys[-1] if scope_from == 'thread' else 'user_id'}': ...}}}} "
-        f"(looked for: {', '.join(keys)}{'' if scope_from else beside}). thread_id is used only with "
-        "scope_from='thread': "
+        f"config={{'configurable': {{'{key}': ...}}}} (looked for: {', '.join(keys)} in 'configurable' of the call and "
+        f"of the run around it, {beside}and the same keys in 'metadata' of the call, of the run around it and of its "
+        f"callbacks). Retrievers that call this one hand on metadata alone: invoke them in a chain, or with "
+        f"config={{'metadata': {{'{key}': ...}}}}. thread_id is used only with scope_from='thread': "
         "a memory that is new in every thread remembers nobody."
     )
 
 
-def _in_context(configurable: Mapping[str, object]) -> object:
+def _context(configurable: Mapping[str, object]) -> dict[str, object]:
     context: object = getattr(configurable.get(_RUNTIME_KEY), "context", None)
-    fields = context if isinstance(context, Mapping) else None
-    found = (getattr(context, key, None) if fields is None else fields.get(key) for key in CONTEXT_KEYS)
-    return next((value for value in found if value is not None), None)
+    if isinstance(context, Mapping):
+        return {key: context.get(key) for key in CONTEXT_KEYS}
+    return {key: getattr(context, key, None) for key in CONTEXT_KEYS}

@@ -86,6 +86,7 @@ class MemoryRetriever(BaseRetriever):
             scope=self._scope(),
             k=self._k,
             detail=self._detail,
+            with_scores=True,
             **self._options,
         )
         return [_node(document) for document in found]

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Unpack
+from urllib.parse import quote
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import DetailLevel, EpisodicMemory, JsonObject, SemanticMemory
+from memory_retrievers.models import AnyMemory, DetailLevel, EpisodicMemory, JsonObject, SemanticMemory, SummaryBy
+from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Explanation, RetrievedMemory
 from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.excerpts import best_excerpts, excerpt_line, matched_turns
-from memory_retrievers.retrieval.markdown import is_told_by_turns, message_line, plan_of_level
+from memory_retrievers.retrieval.markdown import detailed_messages, is_told_by_turns, message_line
 from memory_retrievers.retrieval.request import SearchOptions
 from memory_retrievers.text import one_line
 from memory_retrievers.text.dates import iso
 
 SCORE_KEYS: Final = ("relevance_score", "fused_score", "retrievability", "dense_rank", "bm25_rank")
-"""Metadata keys of the explanation of a rank."""
+"""Metadata keys of the explanation of a rank: what is of the query, and not of the memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +30,9 @@ class MemoryDocument:
     Attributes:
         id: The memory's id.
         text: A fact as it is; an episode's title and summary, each on a line, and the messages of the level of detail.
-        metadata: The memory's own metadata under ours: kind, scope, category, title, created_at, start_at, end_at
-            and :data:`SCORE_KEYS`, what does not apply left out. A fresh copy.
+        metadata: The memory's own metadata under ours: kind, scope, category, title, created_at, start_at, end_at,
+            and :data:`SCORE_KEYS` where they were asked for, what does not apply left out; ``source`` is the memory's
+            own, or else its address. A fresh copy.
         score: The final score, in (0, 1].
     """
 
@@ -44,23 +47,32 @@ def documents(
     episodes: Sequence[RetrievedMemory[EpisodicMemory]],
     *,
     detail: DetailLevel = DetailLevel.AUTO,
+    with_scores: bool = False,
 ) -> list[MemoryDocument]:
     """Merge both kinds into one list by descending score; at equal scores facts come first.
+
+    Whatever question found a memory, its document is the same, so that documents that several questions found can be
+    joined by their content. Only ``low`` and ``excerpts``, open episodes and scores depend on the question.
 
     Args:
         facts: In rank order.
         episodes: In rank order.
-        detail: Which episodes bring their messages along (specification §2.6); with ``excerpts``, each those that
-            match.
+        detail: Which episodes bring their messages along. ``auto``: key moments, and episodes whose summary was made by
+            rules, in place of it; ``low`` and ``high`` as in specification §2.6; ``excerpts``: each those that match.
+        with_scores: Add :data:`SCORE_KEYS` to the metadata.
     """
-    excerpts = detail is DetailLevel.EXCERPTS
-    if excerpts:
+    if detail is DetailLevel.EXCERPTS:
         plan = best_excerpts(facts, episodes, turns=matched_turns(episodes))
+        told = [
+            _Told([excerpt_line(message) for message in _at(episode, plan.episodes[place])])
+            for place, episode in enumerate(episodes)
+        ]
     else:
-        plan = plan_of_level(facts, episodes, detail=detail)
-    by_turns = (is_told_by_turns(episode, detail=detail) for episode in episodes)
-    lines = (_message_lines(episode, plan.episodes[place], excerpts=excerpts) for place, episode in enumerate(episodes))
-    both = [*map(_fact, facts), *map(_episode, episodes, lines, by_turns)]
+        told = [_told(episode, detail=detail) for episode in episodes]
+    both = [*map(_fact, facts), *map(_episode, episodes, told)]
+    if with_scores:
+        why = [hit.explanation for hit in facts] + [hit.explanation for hit in episodes]
+        both = [replace(one, metadata=one.metadata | _scores(each)) for one, each in zip(both, why, strict=True)]
     return sorted(both, key=lambda document: -document.score)
 
 
@@ -70,14 +82,31 @@ def _fact(fact: RetrievedMemory[SemanticMemory]) -> MemoryDocument:
     return _document(fact, text=memory.fact, described=described)
 
 
-def _message_lines(episode: RetrievedMemory[EpisodicMemory], places: frozenset[int], *, excerpts: bool) -> list[str]:
-    line = excerpt_line if excerpts else message_line
-    return [line(message) for place, message in enumerate(episode.memory.messages) if place in places]
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """The messages that a document of an episode has, and whether they stand in place of its summary."""
+
+    lines: Sequence[str]
+    in_place_of_summary: bool = False
 
 
-def _episode(episode: RetrievedMemory[EpisodicMemory], messages: Sequence[str], by_turns: bool) -> MemoryDocument:
+def _told(episode: RetrievedMemory[EpisodicMemory], *, detail: DetailLevel) -> _Told:
     memory = episode.memory
-    lines = [one_line(memory.title), *([] if by_turns and messages else [one_line(memory.summary)]), *messages]
+    if detail is not DetailLevel.AUTO or memory.is_open:
+        shown = _at(episode, detailed_messages(episode, detail=detail))
+        return _Told([*map(message_line, shown)], is_told_by_turns(episode, detail=detail))
+    by_rules = memory.summary_by is SummaryBy.RULES
+    return _Told([*map(message_line, memory.messages)] if by_rules or memory.is_key_moment else [], by_rules)
+
+
+def _at(episode: RetrievedMemory[EpisodicMemory], places: frozenset[int]) -> list[Message]:
+    return [message for place, message in enumerate(episode.memory.messages) if place in places]
+
+
+def _episode(episode: RetrievedMemory[EpisodicMemory], told: _Told) -> MemoryDocument:
+    memory = episode.memory
+    summary = [] if told.in_place_of_summary and told.lines else [one_line(memory.summary)]
+    lines = [one_line(memory.title), *summary, *told.lines]
     described = {
         "title": memory.title or None,
         "created_at": iso(memory.created_at),
@@ -94,24 +123,30 @@ def _document(
     described: Mapping[str, str | None],
 ) -> MemoryDocument:
     memory = retrieved.memory
-    ours = {"kind": memory.kind.value, "scope": memory.scope, **described, **_scores(retrieved.explanation)}
+    ours = {"kind": memory.kind.value, "scope": memory.scope, **described}
     present = {key: value for key, value in ours.items() if value is not None}
     return MemoryDocument(
         id=memory.id,
         text=text,
-        metadata=copy.deepcopy(memory.metadata) | present,
+        metadata={"source": _address(memory)} | copy.deepcopy(memory.metadata) | present,
         score=retrieved.score,
     )
 
 
-def _scores(explanation: Explanation) -> dict[str, float | None]:
-    return {
-        "relevance_score": explanation.score,
-        "fused_score": explanation.fused_score,
-        "retrievability": explanation.retrievability,
-        "dense_rank": explanation.dense_rank,
-        "bm25_rank": explanation.bm25_rank,
-    }
+def _address(memory: AnyMemory) -> str:
+    """Address of a memory, which has no comma and no space, since chains cut lists of sources there."""
+    return f"memory://{quote(memory.scope, safe='/@')}#{quote(memory.id, safe='')}"
+
+
+def _scores(explanation: Explanation) -> JsonObject:
+    values = (
+        explanation.score,
+        explanation.fused_score,
+        explanation.retrievability,
+        explanation.dense_rank,
+        explanation.bm25_rank,
+    )
+    return {key: value for key, value in zip(SCORE_KEYS, values, strict=True) if value is not None}
 
 
 def find_documents(
@@ -121,6 +156,7 @@ def find_documents(
     scope: str,
     k: int,
     detail: DetailLevel,
+    with_scores: bool = False,
     **options: Unpack[SearchOptions],
 ) -> list[MemoryDocument]:
     """Retrieve the ``k`` best memories of both kinds together, best first.
@@ -131,6 +167,7 @@ def find_documents(
         scope: Scope to search.
         k: Largest number of documents, 1 or more.
         detail: Level of detail of an episode's text.
+        with_scores: Add scores and ranks to the metadata.
         **options: Category, filters and the like; those that are empty are left out.
 
     Raises:
@@ -140,4 +177,4 @@ def find_documents(
         raise ValidationError(f"k must be at least 1, not {k}")
     given = SearchOptions(**{name: value for name, value in options.items() if value not in (None, (), False)})  # type: ignore[typeddict-item]
     result = memory.retrieve(query, scope=scope, episodic_limit=k, semantic_limit=k, limit=k, **given)
-    return documents(result.semantic, result.episodic, detail=detail)
+    return documents(result.semantic, result.episodic, detail=detail, with_scores=with_scores)

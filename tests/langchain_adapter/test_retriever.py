@@ -23,7 +23,7 @@ def texts(documents):
 
 
 def test_memories_come_as_documents_best_first(memory):
-    found = MemoryRetriever(memory=memory, scope="user/alice").invoke("Where does Alice live?")
+    found = MemoryRetriever(memory=memory, scope="user/alice", with_scores=True).invoke("Where does Alice live?")
     assert found[0] == Document(
         id=memory.retrieve("Alice", scope="user/alice", episodic_limit=0).semantic[0].memory.id,
         page_content="Alice lives in Lyon",

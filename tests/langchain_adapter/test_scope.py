@@ -29,21 +29,23 @@ def test_none_counts_as_absent():
     assert resolve_scope(config(scope=None, user_id=None, conversation_id="c1")) == "c1"
 
 
-@pytest.mark.parametrize("nameless", [None, {}, config(), config(thread_id="t1"), {"metadata": {"user_id": "alice"}}])
+@pytest.mark.parametrize("nameless", [None, {}, config(), config(thread_id="t1"), {"metadata": {"user": "alice"}}])
 def test_without_a_scope_the_error_says_what_to_do(nameless):
     with pytest.raises(ConfigurationError) as caught:
         resolve_scope(nameless)
     assert str(caught.value) == (
         "whose memory is this? Give the object a scope (scope='user/alice'), or invoke it with "
-        "config={'configurable': {'user_id': ...}} (looked for: scope, user_id, langgraph_user_id, conversation_id; "
-        "scope and user_id of LangGraph's context=). "
+        "config={'configurable': {'user_id': ...}} (looked for: scope, user_id, langgraph_user_id, conversation_id in "
+        "'configurable' of the call and of the run around it, scope and user_id of LangGraph's context=, and the same "
+        "keys in 'metadata' of the call, of the run around it and of its callbacks). Retrievers that call this one "
+        "hand on metadata alone: invoke them in a chain, or with config={'metadata': {'user_id': ...}}. "
         "thread_id is used only with scope_from='thread': a memory that is new in every thread remembers nobody."
     )
 
 
 def test_one_memory_per_thread_has_to_be_asked_for():
     assert resolve_scope(config(thread_id="t1", user_id="alice"), scope_from="thread") == "t1"
-    with pytest.raises(ConfigurationError, match=re.escape("{'thread_id': ...}} (looked for: thread_id)")):
+    with pytest.raises(ConfigurationError, match=re.escape("{'thread_id': ...}} (looked for: thread_id in")):
         resolve_scope(config(user_id="alice"), scope_from="thread")
 
 

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from memory_retrievers import Message
@@ -6,10 +8,8 @@ from memory_retrievers.models import DetailLevel
 from memory_retrievers.retrieval.documents import documents, find_documents
 
 
-def find(memory, query, *, scope="user/alice", k=4, detail=DetailLevel.AUTO, category=None, include_child_scopes=False):
-    return find_documents(
-        memory, query, scope=scope, k=k, detail=detail, category=category, include_child_scopes=include_child_scopes
-    )
+def find(memory, query, *, scope="user/alice", k=4, detail=DetailLevel.AUTO, **options):
+    return find_documents(memory, query, scope=scope, k=k, detail=detail, **options)
 
 
 def by_title(found, title):
@@ -37,7 +37,7 @@ def test_an_episode_is_its_title_and_summary_with_its_messages_where_detail_tell
 @pytest.mark.parametrize(
     ("detail", "surprise", "told"),
     [
-        ("auto", 0.9, [True, True, False]),
+        ("auto", 0.9, [True, True, True]),  # by the memory alone, whatever its rank
         ("auto", 0.6, [False, False, False]),
         ("none", 0.9, [False, False, False]),
         ("low", 0.9, [True, False, False]),
@@ -46,7 +46,7 @@ def test_an_episode_is_its_title_and_summary_with_its_messages_where_detail_tell
         ("high", 0.0, [True, True, True]),
     ],
 )
-def test_messages_follow_the_detail_table_of_the_specification(memory, detail, surprise, told):
+def test_the_level_of_detail_says_which_messages_are_told(memory, detail, surprise, told):
     for number in range(3):
         memory.remember_episode(
             scope="c1",
@@ -71,11 +71,12 @@ def test_a_title_cannot_pose_as_a_message(memory):
 
 
 def test_the_metadata_of_a_fact(filled):
-    document = find(filled, "Where does the user live?")[0]
+    document = find(filled, "Where does the user live?", with_scores=True)[0]
     retrieved = filled.retrieve("Where does the user live?", scope="user/alice", record=False).semantic[0]
     assert document.id == retrieved.memory.id
     assert document.score == retrieved.score
     assert document.metadata == {
+        "source": f"memory://user/alice#{document.id}",
         "kind": "semantic",
         "scope": "user/alice",
         "category": "identity",
@@ -92,7 +93,7 @@ def test_the_metadata_of_an_episode_leaves_out_what_does_not_apply(memory):
     memory.remember_episode(
         scope="c1", summary="They met.", messages=[Message(role="user", content="Hi", timestamp="2026-02-27T08:00:00Z")]
     )
-    (document,) = find(memory, "?!", scope="c1")  # no word to search for, so BM25 ranks nothing
+    (document,) = find(memory, "?!", scope="c1", with_scores=True)  # no word to search for, so BM25 ranks nothing
     assert {key: document.metadata[key] for key in ("kind", "start_at", "end_at", "created_at")} == {
         "kind": "episodic",
         "start_at": "2026-02-27T08:00:00Z",
@@ -106,10 +107,29 @@ def test_a_memorys_own_metadata_stand_beside_ours_and_never_replace_them(memory)
     memory.remember_fact(
         scope="c1", fact="A note", metadata={"page": 3, "scope": "forged", "relevance_score": 99, "nested": {"a": [1]}}
     )
-    (document,) = find(memory, "note", scope="c1")
+    (document,) = find(memory, "note", scope="c1", with_scores=True)
     assert document.metadata["page"] == 3
     assert document.metadata["scope"] == "c1"
     assert document.metadata["relevance_score"] == document.score
+
+
+def test_the_source_is_the_memorys_own_or_its_address(memory):
+    memory.remember_fact(scope="c1/Ann, B.", id="a b,c", fact="A note")
+    (document,) = find(memory, "note", scope="c1/Ann, B.")
+    assert document.metadata["source"] == "memory://c1/Ann%2C%20B.#a%20b%2Cc"  # chains cut sources at commas
+    memory.remember_fact(scope="c2", fact="A note", metadata={"source": "handbook.pdf"})
+    (document,) = find(memory, "note", scope="c2")
+    assert document.metadata["source"] == "handbook.pdf"
+
+
+def test_a_memory_is_the_same_document_whatever_question_found_it(filled):
+    filled.add_messages("user/alice", [{"role": "user", "content": f"Kayak {n}, a long tour"} for n in range(3)])
+    filled.flush("user/alice")  # by rules, which else show the messages that match
+    questions = ["Kayak 1", "Lyon tour", "nightly import failed", "garden", "metric units"]
+    for detail in ("auto", "none", "high"):
+        asked = [find(filled, question, k=10, detail=DetailLevel(detail)) for question in questions]
+        assert len({json.dumps(sorted([one.id, one.text, one.metadata] for one in each)) for each in asked}) == 1
+    assert "Kayak 0, a long tour" in "".join(document.text for document in find(filled, "Kayak 2"))
 
 
 def test_documents_can_be_changed_without_changing_the_memory(memory):
