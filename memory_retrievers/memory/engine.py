@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.retrieval.retriever import HybridRetriever, PendingReviewBuffer
+from memory_retrievers.storage.embedder import LetGoEmbedder
 from memory_retrievers.storage.options import ResolvedOptions
 from memory_retrievers.storage.store import MemoryStore
 
@@ -139,3 +141,4 @@ class Engine:
             self.notify_written()
         finally:
             self.store.close()
+            self._parts = replace(self._parts, embedder=LetGoEmbedder(self.store.embedder.id))

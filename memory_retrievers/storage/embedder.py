@@ -10,9 +10,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
-from memory_retrievers.errors import EmbeddingMismatchError, ZeroVectorError
+from memory_retrievers.errors import ConfigurationError, EmbeddingMismatchError, ZeroVectorError
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.ledger import SQLLedger
@@ -126,7 +126,8 @@ class ProbedEmbedder:
 
     def __post_init__(self) -> None:
         """Remember nothing of another embedder."""
-        object.__setattr__(self, "questions", functools.lru_cache(maxsize=REMEMBERED_QUESTIONS)(self._asked))
+        asked = functools.partial(_asked, self.embedder, self.fingerprint.dimension)  # no cycle: all of it goes at once
+        object.__setattr__(self, "questions", functools.lru_cache(maxsize=REMEMBERED_QUESTIONS)(asked))
 
     @classmethod
     def probed(cls, embedder: Embedder) -> ProbedEmbedder:
@@ -150,15 +151,9 @@ class ProbedEmbedder:
             EmbeddingError: The embedder failed.
             EmbeddingMismatchError: The vector has another dimension than the probe's.
         """
-        return self.questions(query) if len(query) <= REMEMBERED_CHARACTERS else self._asked(query)
-
-    def _asked(self, query: str) -> Vector:
-        import numpy as np  # here, so that importing the package loads no numpy
-
-        vector = np.array(self.embedder.embed_query(query))  # a copy: the embedder may go on with its own
-        self._require_dimension(len(vector))
-        vector.setflags(write=False)
-        return vector
+        if len(query) <= REMEMBERED_CHARACTERS:
+            return self.questions(query)
+        return _asked(self.embedder, self.fingerprint.dimension, query)
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed texts in batches: shape (number of texts, d); errors as for :meth:`embed_query`."""
@@ -172,15 +167,48 @@ class ProbedEmbedder:
     def _embedded(self, batch: Sequence[str]) -> Vectors:
         time.sleep(0)  # other threads may want the interpreter for a question: a batch can take as long as hundreds
         vectors = self.embedder.embed_documents(batch)
-        self._require_dimension(vectors.shape[1])
+        _require_dimension(self.embedder, self.fingerprint.dimension, vectors.shape[1])
         return vectors
 
-    def _require_dimension(self, dimension: int) -> None:
-        if dimension != self.fingerprint.dimension:
-            raise EmbeddingMismatchError(
-                f"the embedder {self.embedder.id!r} gave a vector of {dimension} numbers, and before "
-                f"{self.fingerprint.dimension}: use a model whose vectors all have the same length"
-            )
+
+def _asked(embedder: Embedder, dimension: int, query: str) -> Vector:
+    import numpy as np  # here, so that importing the package loads no numpy
+
+    vector = np.array(embedder.embed_query(query))  # a copy: the embedder may go on with its own
+    _require_dimension(embedder, dimension, len(vector))
+    vector.setflags(write=False)
+    return vector
+
+
+def _require_dimension(embedder: Embedder, expected: int, given: int) -> None:
+    if given != expected:
+        raise EmbeddingMismatchError(
+            f"the embedder {embedder.id!r} gave a vector of {given} numbers, and before {expected}: use a model whose "
+            "vectors all have the same length"
+        )
+
+
+class LetGoEmbedder:
+    """What stands in the place of an embedder in a closed store, which may be held for long: its name alone.
+
+    Attributes:
+        id: Name of the embedder that was let go of.
+    """
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+
+    def embed_documents(self, texts: Sequence[str]) -> NoReturn:  # noqa: ARG002 - the shape of an embedder
+        """Refuse.
+
+        Raises:
+            ConfigurationError: The store is closed.
+        """
+        raise ConfigurationError("this memory is closed; open it again")
+
+    def embed_query(self, text: str) -> NoReturn:  # noqa: ARG002 - likewise
+        """Refuse, likewise."""
+        raise ConfigurationError("this memory is closed; open it again")
 
 
 class StoreEmbedder:
@@ -282,9 +310,11 @@ class StoreEmbedder:
         return True
 
     def close(self) -> None:
-        """Forget the questions that were asked; waits for no model that is being loaded."""
+        """Forget the questions that were asked, and the embedder; waits for no model that is being loaded."""
+        self._embedder = LetGoEmbedder(self._embedder.id)
         if (known := self._known) is not None:
             known.questions.cache_clear()
+        self._known = None
 
     def _checked(self, notes: Mapping[str, str]) -> ProbedEmbedder:
         noted, state = Fingerprint.noted(notes), _State.noted(notes)

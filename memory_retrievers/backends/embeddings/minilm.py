@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
@@ -41,7 +42,8 @@ Tokens: TypeAlias = list[int]
 class MiniLMEmbedder:
     """Sentence embeddings of all-MiniLM-L6-v2: unit vectors of 384 dimensions.
 
-    The model is loaded by the first embedding, not before. A text's vector depends a little on the batch it is
+    The model is loaded by the first embedding, not before, and once in a process: all embedders of a directory share
+    it, and the last one of them takes it along. A text's vector depends a little on the batch it is
     embedded in (cosine at least 0.98 to the original model in any batch), so store vectors and never compare them for
     equality. Safe to use from several threads.
 
@@ -87,7 +89,7 @@ class MiniLMEmbedder:
     def _model(self) -> _Model:
         with self._lock:
             if self._loaded is None:
-                self._loaded = _Model(self._directory)
+                self._loaded = _shared_model(self._directory)
             return self._loaded
 
 
@@ -131,6 +133,30 @@ class _Model:
             raise EmbeddingError(f"the bundled model failed on a batch of {len(batch)} texts: {error}") from error
         sums = np.einsum("btd,bt->bd", token_vectors, mask.astype(np.float32))
         return cast("Vectors", sums / np.linalg.norm(sums, axis=1, keepdims=True))
+
+
+_sharing = threading.Lock()
+_shared: weakref.WeakValueDictionary[Path, _Model] = weakref.WeakValueDictionary()
+"""The models in memory, by directory; each goes with the last embedder that holds it."""
+
+
+def _shared_model(directory: Path) -> _Model:
+    with _sharing:
+        place = directory.resolve()
+        model = _shared.get(place)
+        if model is None:
+            model = _shared[place] = _Model(directory)
+        return model
+
+
+def _share_nothing_of_parent() -> None:
+    """In a forked child: the threads of the parent's models do not run there, and its lock may be held for ever."""
+    global _sharing, _shared
+    _sharing, _shared = threading.Lock(), weakref.WeakValueDictionary()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_share_nothing_of_parent)
 
 
 def _verified(path: Path, expected: str) -> bytes:

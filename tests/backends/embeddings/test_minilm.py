@@ -143,7 +143,15 @@ print(loaded())
     assert done.stdout.splitlines() == ["[]", "['onnxruntime', 'tokenizers']"]
 
 
-def test_eight_threads_load_it_once_and_get_what_one_would_get(embedder, golden, monkeypatch):
+@pytest.fixture
+def copied(tmp_path):
+    """The model in a directory of its own, so that it is not the one that others have loaded."""
+    for name in ("model.onnx", "tokenizer.json"):
+        shutil.copyfile(MODEL_DIRECTORY / name, tmp_path / name)
+    return tmp_path
+
+
+def test_eight_threads_load_it_once_and_get_what_one_would_get(embedder, golden, monkeypatch, copied):
     texts, _ = golden
     loads = []
 
@@ -153,11 +161,11 @@ def test_eight_threads_load_it_once_and_get_what_one_would_get(embedder, golden,
             super().__init__(directory)
 
     monkeypatch.setattr(minilm, "_Model", CountedModel)
-    fresh, start = MiniLMEmbedder(), Barrier(8)
+    fresh, start = [MiniLMEmbedder(directory=copied) for _ in range(8)], Barrier(8)
 
     def embed(shift):
         start.wait()
-        return fresh.embed_documents(texts[shift:] + texts[:shift])
+        return fresh[shift].embed_documents(texts[shift:] + texts[:shift])
 
     with ThreadPoolExecutor(8) as threads:
         answers = list(threads.map(embed, range(8)))
@@ -169,12 +177,10 @@ def test_eight_threads_load_it_once_and_get_what_one_would_get(embedder, golden,
 
 
 @pytest.mark.parametrize("damaged", ["model.onnx", "tokenizer.json"])
-def test_a_damaged_file_is_refused_with_what_to_do(tmp_path, damaged):
-    for name in ("model.onnx", "tokenizer.json"):
-        shutil.copyfile(MODEL_DIRECTORY / name, tmp_path / name)
-    (tmp_path / damaged).write_bytes((tmp_path / damaged).read_bytes()[:-1])
+def test_a_damaged_file_is_refused_with_what_to_do(copied, damaged):
+    (copied / damaged).write_bytes((copied / damaged).read_bytes()[:-1])
     with pytest.raises(EmbeddingError, match=rf"{damaged} is not the file that was shipped; run: pip install"):
-        MiniLMEmbedder(directory=tmp_path).embed_query("tea")
+        MiniLMEmbedder(directory=copied).embed_query("tea")
 
 
 def test_a_missing_file_is_reported_with_what_to_do(tmp_path):
@@ -183,10 +189,8 @@ def test_a_missing_file_is_reported_with_what_to_do(tmp_path):
     assert isinstance(raised.value.__cause__, FileNotFoundError)
 
 
-def test_an_intact_copy_elsewhere_works(tmp_path, embedder):
-    for name in ("model.onnx", "tokenizer.json"):
-        shutil.copyfile(MODEL_DIRECTORY / name, tmp_path / name)
-    elsewhere = MiniLMEmbedder(directory=tmp_path)
+def test_an_intact_copy_elsewhere_works(copied, embedder):
+    elsewhere = MiniLMEmbedder(directory=copied)
     assert np.array_equal(elsewhere.embed_query("tea"), embedder.embed_query("tea"))
 
 
@@ -200,8 +204,8 @@ def test_what_the_runtime_cannot_load_is_our_error(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("part", "problem"), [("_tokenizer", "cannot tokenize"), ("_session", "failed on a batch")])
-def test_what_fails_underneath_is_our_error(part, problem):
-    embedder = MiniLMEmbedder()
+def test_what_fails_underneath_is_our_error(part, problem, copied):
+    embedder = MiniLMEmbedder(directory=copied)
     setattr(embedder._model(), part, None)
     with pytest.raises(EmbeddingError, match=problem) as raised:
         embedder.embed_query("tea")
