@@ -50,6 +50,10 @@ def locomo(
     conversation: Annotated[
         list[int] | None, typer.Option("--conversation", help="Only the conversation of this number, from 1.")
     ] = None,
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="Also ask while every message is still queued: sent one by one, and no flush."),
+    ] = False,
     vectors: Vectors = None,
     as_json: AsJson = False,
     embedder: Embedder = None,
@@ -63,6 +67,7 @@ def locomo(
         profile: Names of the profiles to measure; None measures all.
         ablation: Also measure the settings of the ablation.
         conversation: Numbers of the conversations to measure, from 1; None measures all.
+        live: Also measure what is found before any flush, under each setting that searches what is queued.
         vectors: File that keeps vectors between runs, as arrays of shape (texts, d); None keeps none.
         as_json: Print JSON.
         embedder: Embedder as MODULE:NAME; None is the bundled model.
@@ -77,6 +82,10 @@ def locomo(
     conversations = _chosen(reading.load(path), conversation or [])
     remembered = _remembered(embedder, embedder_id=embedder_id, file=vectors)
     measured = _measured(conversations, compared, remembered, tokens)
+    if live:
+        queued = {name: each for name, each in compared.items() if each.searches_open}
+        found = _measured(conversations, queued, remembered, tokens, live=True)
+        measured |= {f"{name}, live": scores for name, scores in found.items()}
     if as_json:
         print_json({"tokens": tokens.name, "profiles": report.as_json(measured)})
         return
@@ -247,12 +256,14 @@ def _measured(
     compared: Mapping[str, RetrievalSettings],
     embedder: RememberedVectors,
     tokens: TokenCounter,
+    *,
+    live: bool = False,
 ) -> dict[str, list[Score]]:
     from memory_retrievers.evaluation.measure import measure
     from memory_retrievers.evaluation.stores import FilledStores
 
     measured = {}
-    with FilledStores(conversations, embedder=embedder) as stores:
+    with FilledStores(conversations, embedder=embedder, live=live) as stores:
         for name, settings in compared.items():
             with progress_bar(name) as progress:
                 measured[name] = measure(stores, settings, tokens=tokens, progress=progress)

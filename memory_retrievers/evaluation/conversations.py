@@ -51,6 +51,13 @@ class Session:
     at: datetime
     turns: tuple[Turn, ...]
 
+    def messages(self) -> tuple[Message, ...]:
+        """The turns as messages; the speaker is the role."""
+        return tuple(
+            Message(role=turn.speaker, content=turn.text, timestamp=self.at + PACE * place)
+            for place, turn in enumerate(self.turns)
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
@@ -86,6 +93,12 @@ class Conversation:
         """The moment at which the questions are asked."""
         return self.sessions[-1].at + LATER
 
+    @property
+    def ended_at(self) -> datetime:
+        """The moment after the last turn."""
+        last = self.sessions[-1]
+        return last.at + PACE * len(last.turns)
+
     @cached_property
     def session_of(self) -> Mapping[str, str]:
         """The id of the session of each turn."""
@@ -104,10 +117,7 @@ class Conversation:
         words: Counter[str] = Counter()
         drafts = []
         for session in self.sessions:
-            messages = [
-                Message(role=turn.speaker, content=turn.text, timestamp=session.at + PACE * place)
-                for place, turn in enumerate(session.turns)
-            ]
+            messages = session.messages()
             words.update(term_counts(message.content for message in messages))
             drafts.append(
                 EpisodicMemory.new(
@@ -116,7 +126,7 @@ class Conversation:
                     title=fallback_title(messages, words),
                     summary=fallback_summary(messages, words),
                     summary_by=SummaryBy.RULES,
-                    messages=tuple(messages),
+                    messages=messages,
                     start_at=messages[0].timestamp,
                     end_at=messages[-1].timestamp,
                     created_at=messages[-1].timestamp,

@@ -17,7 +17,7 @@ from memory_retrievers.evaluation.conversations import Conversation, Question
 from memory_retrievers.evaluation.metrics import Interval, all_at, any_at, ndcg_at, recall_at, reciprocal_rank, wilson
 from memory_retrievers.evaluation.stores import FilledStores
 from memory_retrievers.memory import AgentMemory
-from memory_retrievers.models import DetailLevel
+from memory_retrievers.models import DetailLevel, EpisodicMemory
 from memory_retrievers.models.contents import Progress
 from memory_retrievers.retrieval.results import RetrievalResult
 from memory_retrievers.settings import RetrievalSettings
@@ -181,7 +181,7 @@ ALL_EPISODES: Final = 100
 def measure(
     stores: FilledStores, settings: RetrievalSettings, *, tokens: TokenCounter | None, progress: Progress
 ) -> list[Score]:
-    """Score every question under one setting, asked a day after the last session. Nothing is recorded.
+    """Score every question under one setting, asked when the stores say. Nothing is recorded.
 
     Args:
         stores: What is asked about. That their embedder remembers vectors keeps embedding out of the times.
@@ -196,7 +196,7 @@ def measure(
     scores: list[Score] = []
     with stores.opened(settings) as (memory, clock):
         for conversation in stores.conversations:
-            clock.moment = conversation.asked_at
+            clock.moment = stores.asked_at(conversation)
             for question in conversation.questions:
                 stores.embedder.embed_query(question.text)  # from here on its vector is known
                 answer = _ask(memory, conversation, question, tokens=tokens)
@@ -215,18 +215,23 @@ def _ask(memory: AgentMemory, conversation: Conversation, question: Question, *,
         question.text, scope=conversation.scope, episodic_limit=ALL_EPISODES, semantic_limit=0, record=False
     )
     return Answer(
-        sessions=[hit.memory.id for hit in result.episodic],
+        sessions=[_session(hit.memory) for hit in result.episodic],
         turns=ranked_turns(conversation, result),
         evidence={} if tokens is None else evidence(conversation, question, result, tokens=tokens),
         seconds=seconds,
     )
 
 
+def _session(memory: EpisodicMemory) -> str:
+    """The session that an episode is of: as an id, or as the conversation that is open."""
+    return memory.conversation_id or memory.id
+
+
 def ranked_turns(conversation: Conversation, result: RetrievalResult) -> list[str] | None:
     """All turns that matched, over all episodes, best first; None if the setting searches summaries only."""
     ids = {session.id: [turn.id for turn in session.turns] for session in conversation.sessions}
     scored = [
-        (match.score, ids[hit.memory.id][message])
+        (match.score, ids[_session(hit.memory)][message])
         for hit in result.episodic
         for match in hit.matches
         for message in match.messages

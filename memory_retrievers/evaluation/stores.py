@@ -170,11 +170,21 @@ class FilledStores:
         conversations: What the stores hold.
         embedder: What embeds.
         uses: Which memories prove useful before anything is asked, in the order of time.
+        live: Send every session message by message and leave it queued; questions are asked at once. Each session is
+            an open episode then.
     """
 
-    def __init__(self, conversations: Sequence[Conversation], *, embedder: Embedder, uses: Sequence[Use] = ()) -> None:
+    def __init__(
+        self,
+        conversations: Sequence[Conversation],
+        *,
+        embedder: Embedder,
+        uses: Sequence[Use] = (),
+        live: bool = False,
+    ) -> None:
         self.conversations = tuple(conversations)
         self.embedder = embedder
+        self.live = live
         self._uses = tuple(uses)
         self._directory = tempfile.TemporaryDirectory(prefix="memory-retrievers-")
         self._filled: set[str] = set()
@@ -200,9 +210,23 @@ class FilledStores:
                 self._filled.add(settings.passages)
             yield Opened(memory, clock)
 
+    def asked_at(self, conversation: Conversation) -> datetime:
+        """The moment at which the questions of a conversation are asked."""
+        return conversation.ended_at if self.live else conversation.asked_at
+
     def _fill(self, memory: AgentMemory, clock: MovableClock) -> None:
         for conversation in self.conversations:
-            memory.remember_many(conversation.drafts())
+            if self.live:
+                _say(conversation, memory, clock)
+            else:
+                memory.remember_many(conversation.drafts())
         for use in self._uses:
             clock.moment = use.at
             memory.review(use.session, scope=use.scope, rating=Rating.GOOD)
+
+
+def _say(conversation: Conversation, memory: AgentMemory, clock: MovableClock) -> None:
+    for session in conversation.sessions:
+        for message in session.messages():
+            clock.moment = message.timestamp or session.at
+            memory.add_messages(conversation.scope, [message], conversation=session.id)

@@ -76,6 +76,14 @@ def test_the_ablation_is_added_to_the_profiles(run, locomo_file, profiles):
     assert {"default", "decay 0", "decay 1"} <= set(rows)
 
 
+def test_what_is_found_before_any_flush_stands_beside_it(run, locomo_file, profiles):
+    printed = run("eval", "locomo", locomo_file, *HASHED, "--profile", "default", "--profile", "reference", "--live")
+    rows = profiles(printed)
+    assert list(rows) == ["default", "reference", "default, live"]  # the reference does not search what is queued
+    assert float(rows["default, live"]["any@5"]) > 0
+    assert float(rows["default, live"]["R@20"]) > 0
+
+
 def test_every_figure_is_in_the_json(run, locomo_file):
     told = json.loads(run("eval", "locomo", locomo_file, *HASHED, "--profile", "reference", "--json"))
     found = told["profiles"]["reference"]["all"]

@@ -27,6 +27,17 @@ def test_every_way_of_indexing_has_a_store_of_its_own(conversation, embedder):
             assert (statistics.episodes, statistics.facts) == (2, 0)
 
 
+def test_a_live_store_holds_every_message_in_its_queue_and_no_episode(conversation, embedder):
+    with (
+        FilledStores([conversation], embedder=embedder, live=True) as stores,
+        stores.opened(RetrievalSettings()) as (memory, clock),
+    ):
+        assert memory.stats("talk/one").episodes == 0
+        told = [turn.text for session in conversation.sessions for turn in session.turns]
+        assert [message.content for message in memory.waiting("talk/one")] == told
+        assert clock.now() <= stores.asked_at(conversation) < conversation.asked_at
+
+
 def test_nothing_is_left_of_the_stores(conversation, embedder):
     with FilledStores([conversation], embedder=embedder) as stores:
         with stores.opened(RetrievalSettings()):

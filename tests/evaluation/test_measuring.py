@@ -86,8 +86,8 @@ def test_summaries_alone_are_read_with_all_messages_and_cut(conversation, result
 def scores_of(embedder, words, ignored):
     """The scores of the default, or of other settings, on conversations."""
 
-    def scores_of(*conversations, settings=None, progress=ignored, uses=()):
-        with FilledStores(conversations, embedder=embedder, uses=uses) as stores:
+    def scores_of(*conversations, settings=None, progress=ignored, uses=(), live=False):
+        with FilledStores(conversations, embedder=embedder, uses=uses, live=live) as stores:
             return measure(stores, settings or RetrievalSettings(), tokens=words, progress=progress)
 
     return scores_of
@@ -104,6 +104,18 @@ def test_every_question_is_scored(conversation, scores_of, profile):
         assert score.values["T500"] == 1
         assert score.seconds > 0
     assert [score.values["any@1"] for score in scores[1:]] == [1, 1]
+
+
+def test_every_question_is_scored_before_any_flush(conversation, scores_of):
+    scores = scores_of(conversation, live=True)
+    assert [score.values["all@5"] for score in scores] == [1, 1, 1]
+    assert [score.values["R@10"] for score in scores] == [1, 1, 1]
+    assert [score.values["any@1"] for score in scores[1:]] == [1, 1]
+
+
+def test_settings_that_do_not_search_the_queue_find_nothing_before_a_flush(conversation, scores_of):
+    scores = scores_of(conversation, live=True, settings=RetrievalSettings.reference())
+    assert [score.values["any@5"] for score in scores] == [0, 0, 0]
 
 
 def test_a_conversation_sees_nothing_of_another(conversation, scores_of):
