@@ -41,7 +41,6 @@ from memory_retrievers.cli.output import (
 from memory_retrievers.cli.stores import profile_named, to_look_into, to_search
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import JsonObject
-from memory_retrievers.models import scopes as scope_paths
 from memory_retrievers.retrieval.markdown import NO_MEMORIES
 from memory_retrievers.retrieval.profile import PROFILE_TOKENS
 from memory_retrievers.retrieval.request import SearchOptions
@@ -349,10 +348,7 @@ def scopes(
 ) -> None:
     """List the scopes that hold memories, one a line."""
     with to_look_into(store) as memory:
-        found = memory.scopes()
-    if scope is not None:
-        first, behind = scope_paths.child_range(scope_paths.parse(scope))
-        found = [name for name in found if name == scope or first <= name < behind]
+        found = memory.scopes(scope)
     for name in found:
         print_text(name)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import builtins
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from memory_retrievers.backends.files import make_directories, refusal
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
-from memory_retrievers.memory.base import BaseMemory, check_replacing
+from memory_retrievers.memory.base import BaseMemory, awaited, check_replacing
 from memory_retrievers.memory.engine import Engine
 from memory_retrievers.models import (
     AnyMemory,
@@ -458,19 +457,6 @@ class AgentMemory(BaseMemory):
         request = self._request(query, scope, options)
         return self._retriever.retrieve(request, record=record and not self._engine.read_only)
 
-    async def aretrieve(
-        self, query: str, *, scope: str, record: bool = True, **options: Unpack[SearchOptions]
-    ) -> RetrievalResult:
-        """:meth:`retrieve` in a thread, so that an event loop is not held up.
-
-        Args:
-            query: As for :meth:`retrieve`.
-            scope: As for :meth:`retrieve`.
-            record: As for :meth:`retrieve`.
-            **options: See ``SearchOptions``.
-        """
-        return await asyncio.to_thread(self.retrieve, query, scope=scope, record=record, **options)
-
     def recent(
         self, scope: str, *, limit: int = 10, days_limit: float | None = None, facts: bool = False
     ) -> RecentResult:
@@ -554,9 +540,13 @@ class AgentMemory(BaseMemory):
         """The current moment in UTC, by the clock of this memory."""
         return self._store.now()
 
-    def scopes(self) -> builtins.list[str]:
-        """All scopes that hold a memory, sorted."""
-        return self._store.ledger.scopes()
+    def scopes(self, within: str | None = None) -> builtins.list[str]:
+        """The scopes that hold a memory, sorted: all, or ``within`` and those below it.
+
+        Raises:
+            ValidationError: The scope is malformed.
+        """
+        return _those_within(within, self._store.ledger.scopes())
 
     def stats(self, scope: str | None = None) -> ScopeStatistics:
         """How much a scope holds, or the whole store.
@@ -754,9 +744,13 @@ class AgentMemory(BaseMemory):
         queued = self._store.ledger.conversations.waiting(scopes.parse(scope), limit=at_most)
         return [waiting.message for waiting in queued]
 
-    def waiting_scopes(self) -> builtins.list[str]:
-        """The scopes in which messages wait to become episodes, or reviews to be made, sorted."""
-        return self._store.ledger.conversations.scopes()
+    def waiting_scopes(self, within: str | None = None) -> builtins.list[str]:
+        """The scopes in which messages wait to become episodes, or reviews to be made, sorted; as for :meth:`scopes`.
+
+        Raises:
+            ValidationError: The scope is malformed.
+        """
+        return _those_within(within, self._store.ledger.conversations.scopes())
 
     # --- stories
 
@@ -1024,6 +1018,22 @@ class AgentMemory(BaseMemory):
             self._store, self._engine.adopted, found, adopted, where=where, confirm=confirm, progress=progress
         )
 
+    # --- the same in a thread
+
+    arecent = awaited(recent)
+    aprofile = awaited(profile)
+    aget = awaited(get)
+    alist = awaited(list)  # noqa: A003 - the method
+    ahistory = awaited(history)
+    aupdate = awaited(update)
+    ainvalidate = awaited(invalidate)
+    aforget = awaited(forget)
+    aforget_scope = awaited(forget_scope)
+    areview = awaited(review)
+    aadd_messages = awaited(add_messages)
+    aprocess_due = awaited(process_due)
+    aflush = awaited(flush)
+
     # --- what the methods share
 
     @classmethod
@@ -1098,6 +1108,13 @@ class AgentMemory(BaseMemory):
     @property
     def _retriever(self) -> HybridRetriever:
         return self._engine.retriever
+
+
+def _those_within(scope: str | None, names: list[str]) -> list[str]:
+    if scope is None:
+        return names
+    scopes.parse(scope)
+    return [name for name in names if scopes.is_within(scope, name)]
 
 
 def _episodes(memories: Sequence[AnyMemory]) -> list[EpisodicMemory]:

@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import wraps
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Category, Draft, EpisodicMemory, JsonObject, SemanticMemory
 from memory_retrievers.models.fields import storable
+from memory_retrievers.models.filters import FilterOptions
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.messages import MessageLike, messages_of
 from memory_retrievers.models.results import MinRelevance
 from memory_retrievers.retrieval.request import SearchOptions
 from memory_retrievers.retrieval.results import RetrievalResult
+
+MemoryKindT = TypeVar("MemoryKindT", bound="BaseMemory")
+ArgumentsT = ParamSpec("ArgumentsT")
+ResultT = TypeVar("ResultT")
+
+
+def awaited(
+    method: Callable[Concatenate[MemoryKindT, ArgumentsT], ResultT],
+) -> Callable[Concatenate[MemoryKindT, ArgumentsT], Coroutine[Any, Any, ResultT]]:
+    """The form of a method that is awaited: it runs in a thread, so that an event loop is not held up.
+
+    A call that is cancelled is not waited for any more; what it has begun is finished, whole.
+    """
+    name = method.__name__
+
+    @wraps(method)
+    async def call(memory: MemoryKindT, /, *args: ArgumentsT.args, **kwargs: ArgumentsT.kwargs) -> ResultT:
+        there: Callable[..., ResultT] = getattr(memory, name)  # where a class has one of its own, that
+        return await asyncio.to_thread(there, *args, **kwargs)
+
+    call.__dict__.pop("__isabstractmethod__", None)  # of what it calls
+    call.__name__, call.__qualname__ = f"a{name}", call.__qualname__.replace(name, f"a{name}")
+    return call
 
 
 class BaseMemory(ABC):
@@ -26,6 +52,7 @@ class BaseMemory(ABC):
         self,
         drafts: Sequence[Draft | Mapping[str, object]],
         *,
+        replace: bool = False,
         allow_duplicates: bool = False,
         replacing: Sequence[str | None] = (),
     ) -> list[AnyMemory]:
@@ -33,6 +60,7 @@ class BaseMemory(ABC):
 
         Args:
             drafts: From ``EpisodicMemory.new(...)`` and ``SemanticMemory.new(...)``, or mappings of their fields.
+            replace: Forget the memories whose scope and id the drafts have; otherwise an id must not be taken.
             allow_duplicates: Also store facts that are known.
             replacing: For each draft the id of the fact that it holds instead of, or None.
         """
@@ -194,6 +222,7 @@ class BaseMemory(ABC):
         category: Category | str | None = None,
         include_child_scopes: bool = False,
         min_relevance: MinRelevance = "auto",
+        **filters: Unpack[FilterOptions],
     ) -> RetrievalResult:
         """The facts that answer a question, for the system prompt before a model is called; no side effects.
 
@@ -205,6 +234,7 @@ class BaseMemory(ABC):
             include_child_scopes: Also search every scope below ``scope``.
             min_relevance: No fact of less relevance; by default what is fitted for the embedder, so that a greeting
                 brings nothing.
+            **filters: See ``FilterOptions``.
 
         Raises:
             ValidationError: An argument breaks a rule.
@@ -219,7 +249,14 @@ class BaseMemory(ABC):
             include_child_scopes=include_child_scopes,
             min_relevance=min_relevance,
             record=False,
+            **filters,
         )
+
+    aretrieve = awaited(retrieve)
+    acontext = awaited(context)
+    aremember_many = awaited(remember_many)
+    aremember_fact = awaited(remember_fact)
+    aremember_episode = awaited(remember_episode)
 
 
 def check_replacing(drafts: Sequence[Draft], replacing: Sequence[str | None]) -> Sequence[str | None]:

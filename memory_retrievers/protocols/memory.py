@@ -206,7 +206,7 @@ class Recent(Protocol):
 
 
 class SceneMemory(Protocol):
-    """The methods of a memory that stores a story; ``AgentMemory`` implements it, ``RemoteMemory`` does not."""
+    """The methods of a memory that stores a story, as ``AgentMemory`` and ``RemoteMemory`` have them."""
 
     def scene(
         self,
@@ -245,7 +245,5 @@ def scene_memory_of(memory: Memory) -> SceneMemory:
         ConfigurationError: It does not have them.
     """
     if not callable(getattr(memory, "scene", None)):
-        raise ConfigurationError(
-            f"{type(memory).__name__} does not tell scenes: give an AgentMemory, or ask a server with its scene tool"
-        )
+        raise ConfigurationError(f"{type(memory).__name__} does not tell scenes: give an AgentMemory or a RemoteMemory")
     return cast("SceneMemory", memory)

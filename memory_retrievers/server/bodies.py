@@ -20,10 +20,12 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from memory_retrievers.models import DetailLevel, EpisodicDraft, MemoryDraft, SemanticDraft
+from memory_retrievers.models import DetailLevel, EpisodicDraft, JsonObject, MemoryDraft, SemanticDraft
 from memory_retrievers.models.fields import NonBlankText, ShortText, UTCDateTime
-from memory_retrievers.models.filters import MAX_FILTERS, JsonScalar
+from memory_retrievers.models.filters import MAX_FILTERS, FilterOptions, JsonScalar
 from memory_retrievers.models.messages import Message, messages_of
+from memory_retrievers.retrieval.request import DEFAULT_EPISODES, RetrievalRequest, SearchOptions
+from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.retrieve import CategoryFilter, Detail, Query
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -68,6 +70,8 @@ class Body(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     ignored: ClassVar[frozenset[str]] = frozenset()
+    nullable: ClassVar[frozenset[str]] = frozenset()
+    """Fields in which null says something."""
 
     @model_validator(mode="before")
     @classmethod
@@ -76,7 +80,8 @@ class Body(BaseModel):
             return given
         if len(given) > MAX_FIELDS:
             raise ValueError(f"has {len(given)} fields: at most {MAX_FIELDS} are looked at")
-        return {name: value for name, value in given.items() if value is not None and name not in cls.ignored}
+        said = {name: value for name, value in given.items() if value is not None or name in cls.nullable}
+        return {name: value for name, value in said.items() if name not in cls.ignored}
 
 
 class MessageBody(Body):
@@ -92,22 +97,9 @@ class MessageBody(Body):
         return message
 
 
-class RetrieveBody(Body):
-    """What to look for, and where."""
+class FilteredBody(Body):
+    """Filters of a search or a list."""
 
-    query: Query
-    conversation_id: ConversationId
-    episodic_limit: Annotated[Limit | None, Field(description="Episodes at most, up to 100; 5 if left out.")] = None
-    limit: Annotated[Limit | None, Field(description="Another name of episodic_limit.")] = None
-    semantic_limit: Annotated[Limit, Field(description="Facts at most, up to 1000.")] = 20
-    detail: Detail = DetailLevel.AUTO
-    max_tokens: Annotated[
-        Limit | None, Field(description="Markdown of at most so many tokens, four characters each; none if left out.")
-    ] = None
-    category: CategoryFilter = None
-    include_child_scopes: Annotated[bool, Field(description="Also search every scope below.")] = False
-    record: Annotated[bool, Field(description="File the episodes for review; a token to read never does.")] = True
-    as_of: Annotated[Moment | None, Field(description="Answer with what held at that moment.")] = None
     tags: Annotated[list[str], FailFast(), Field(max_length=MAX_FILTERS, description="Only what has all these.")] = []
     metadata: Annotated[
         dict[str, JsonScalar] | None,
@@ -115,16 +107,39 @@ class RetrieveBody(Body):
     ] = None
     since: Annotated[Moment | None, Field(description="Only facts made, and episodes begun, then or later.")] = None
     until: Annotated[Moment | None, Field(description="Only facts made, and episodes begun, then or earlier.")] = None
+
+    def filters(self) -> FilterOptions:
+        """The options of a search that they are."""
+        return {"tags": self.tags, "metadata": self.metadata, "since": self.since, "until": self.until}
+
+
+MinimumRelevance = Annotated[
+    Annotated[float, Field(ge=0, le=1)] | Literal["auto"],
+    Field(description="No hit of less relevance; auto is what is fitted for the embedder."),
+]
+MaxTokens = Annotated[
+    Limit | None, Field(description="Markdown of at most so many tokens, four characters each; none if left out.")
+]
+
+
+class SearchBody(FilteredBody):
+    """What to look for, and where."""
+
+    query: Query
+    conversation_id: ConversationId
+    episodic_limit: Annotated[Limit | None, Field(description="Episodes at most, up to 100; 5 if left out.")] = None
+    limit: Annotated[Limit | None, Field(description="Another name of episodic_limit.")] = None
+    semantic_limit: Annotated[Limit, Field(description="Facts at most, up to 1000.")] = 20
+    category: CategoryFilter = None
+    include_child_scopes: Annotated[bool, Field(description="Also search every scope below.")] = False
+    as_of: Annotated[Moment | None, Field(description="Answer with what held at that moment.")] = None
     exclude_conversation: Annotated[
         ShortText | None, Field(description="No episode of this conversation, for example of the one that is going on.")
     ] = None
     in_prompt: Annotated[
         list[MessageBody], FailFast(), Field(description="Messages in the prompt, which open episodes do not repeat.")
     ] = []
-    min_relevance: Annotated[
-        Annotated[float, Field(ge=0, le=1)] | Literal["auto"],
-        Field(description="No hit of less relevance; auto is what is fitted for the embedder."),
-    ] = 0.0
+    min_relevance: MinimumRelevance = 0.0
     joint_limit: Annotated[Limit | None, Field(description="Memories of both kinds together at most.")] = None
 
     @model_validator(mode="after")
@@ -133,14 +148,57 @@ class RetrieveBody(Body):
             raise ValueError("limit is another name of episodic_limit: give one of them")
         return self
 
-    @property
-    def episodes(self) -> int:
-        """The most episodes to return."""
+    def options(self) -> SearchOptions:
+        """The options of the search."""
         given = self.limit if self.episodic_limit is None else self.episodic_limit
-        return 5 if given is None else given
+        return {
+            "episodic_limit": DEFAULT_EPISODES if given is None else given,
+            "semantic_limit": self.semantic_limit,
+            "category": self.category,
+            "include_child_scopes": self.include_child_scopes,
+            "limit": self.joint_limit,
+            "as_of": self.as_of,
+            "exclude_conversation": self.exclude_conversation,
+            "in_prompt": [each.message() for each in self.in_prompt],
+            "min_relevance": self.min_relevance,
+            **self.filters(),
+        }
 
 
-class ContextBody(Body):
+def search_body(request: RetrievalRequest) -> JsonObject:
+    """The JSON of a :class:`SearchBody` that asks for the same."""
+    return {
+        "query": request.query,
+        "conversation_id": request.scope,
+        "episodic_limit": request.episodic_limit,
+        "semantic_limit": request.semantic_limit,
+        "category": request.category,
+        "include_child_scopes": request.include_child_scopes,
+        "joint_limit": request.limit,
+        "as_of": _written(request.as_of),
+        "tags": list(request.filters.tags),
+        "metadata": dict(request.filters.metadata),
+        "since": _written(request.filters.since),
+        "until": _written(request.filters.until),
+        "exclude_conversation": request.exclude_conversation,
+        "in_prompt": [{"role": each.role, "content": each.content} for each in request.in_prompt],
+        "min_relevance": request.min_relevance,
+    }
+
+
+def _written(moment: datetime | None) -> str | None:
+    return None if moment is None else iso(moment)
+
+
+class RetrieveBody(SearchBody):
+    """What to look for, and where."""
+
+    detail: Detail = DetailLevel.AUTO
+    max_tokens: MaxTokens = None
+    record: Annotated[bool, Field(description="File the episodes for review; a token to read never does.")] = True
+
+
+class ContextBody(FilteredBody):
     """What a turn is about. ``episodic_limit``, ``limit`` and ``detail`` are accepted and ignored."""
 
     ignored: ClassVar[frozenset[str]] = frozenset({"episodic_limit", "limit", "detail"})
@@ -150,6 +208,8 @@ class ContextBody(Body):
     semantic_limit: Annotated[Limit, Field(description="Facts at most, up to 1000.")] = 20
     category: CategoryFilter = None
     include_child_scopes: bool = False
+    min_relevance: MinimumRelevance = "auto"
+    max_tokens: MaxTokens = None
 
 
 class RecentBody(Body):
@@ -186,6 +246,7 @@ class ProcessBody(Body):
     conversation_id: ConversationId | None = None
     conversation: Conversation = None
     flush: Annotated[bool, Field(description="All that wait, not only those that are due.")] = False
+    include_child_scopes: Annotated[bool, Field(description="Of what is due, also that of every scope below.")] = False
 
     @model_validator(mode="after")
     def _one_to_flush(self) -> Self:
@@ -243,6 +304,9 @@ class RememberBody(Body):
     conversation_id: ConversationId
     episodes: Annotated[list[EpisodeBody], Field(max_length=MAX_REMEMBERED)] = []  # type: ignore[valid-type]  # above
     facts: Annotated[list[FactBody], Field(max_length=MAX_REMEMBERED)] = []  # type: ignore[valid-type]
+    replace: Annotated[
+        bool, Field(description="Forget the memories that have these ids; otherwise an id must not be taken.")
+    ] = False
     allow_duplicates: Annotated[
         bool, Field(description="Store facts also if they are known; otherwise the known ones are confirmed.")
     ] = False

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from functools import wraps
 from types import TracebackType
-from typing import Final, Self, Unpack
+from typing import Any, Concatenate, Final, Self, Unpack
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
-from memory_retrievers.memory.base import BaseMemory, check_replacing
+from memory_retrievers.memory.agent import AgentMemory
+from memory_retrievers.memory.base import ArgumentsT, BaseMemory, ResultT, awaited, check_replacing
 from memory_retrievers.models import (
     AnyMemory,
     Draft,
@@ -25,6 +26,8 @@ from memory_retrievers.models.results import Queued, Report
 from memory_retrievers.retrieval.profile import Profile
 from memory_retrievers.retrieval.request import RetrievalRequest, SearchOptions
 from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
+from memory_retrievers.server.bodies import MAX_REMEMBERED, search_body
+from memory_retrievers.server.methods import METHODS, Method
 from memory_retrievers.server.transport import (
     DEFAULT_TIMEOUT,
     Transport,
@@ -37,19 +40,26 @@ from memory_retrievers.server.transport import (
     read_retrieved,
     understood,
 )
-from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.registry import LocalToolbox
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
 
 __all__ = ["RemoteMemory", "RemoteToolbox"]
 
-MAX_REMEMBERED: Final = 256
-"""Memories that a server takes in one request. More are not split up here: requests are done one by one, and one
-that fails would leave those before it stored.
-"""
-
-
 _EXPLAINED: Final[Mapping[str, str]] = {"explain": "true"}
+
+
+def _remote(
+    method: Callable[Concatenate[AgentMemory, ArgumentsT], ResultT],
+) -> Callable[Concatenate[RemoteMemory, ArgumentsT], ResultT]:
+    """The method of the same name, arguments and description on a server."""
+    told = METHODS[method.__name__]
+
+    @wraps(method)
+    def call(memory: RemoteMemory, /, *args: ArgumentsT.args, **kwargs: ArgumentsT.kwargs) -> ResultT:
+        result: ResultT = memory.call(told, *args, **kwargs)
+        return result
+
+    return call
 
 
 class RemoteMemory(BaseMemory):
@@ -105,24 +115,7 @@ class RemoteMemory(BaseMemory):
             EmbeddingError: The embedder of the server failed.
         """
         request = RetrievalRequest.parse(query, scope=scope, **options)
-        body = {
-            "query": request.query,
-            "conversation_id": request.scope,
-            "episodic_limit": request.episodic_limit,
-            "semantic_limit": request.semantic_limit,
-            "category": request.category,
-            "include_child_scopes": request.include_child_scopes,
-            "joint_limit": request.limit,
-            "record": bool(record),
-            "as_of": _written(request.as_of),
-            "tags": list(request.filters.tags),
-            "metadata": dict(request.filters.metadata),
-            "since": _written(request.filters.since),
-            "until": _written(request.filters.until),
-            "exclude_conversation": request.exclude_conversation,
-            "in_prompt": [{"role": each.role, "content": each.content} for each in request.in_prompt],
-            "min_relevance": request.min_relevance,
-        }
+        body = search_body(request) | {"record": bool(record)}
         # read again, the same is filed for review once: a minute long the server takes it for one retrieval
         answer = self._transport.read("/retrieve_memory/raw", body, parameters=_EXPLAINED)
         return read_retrieved(answer, query=request.query, scope=request.scope)
@@ -131,6 +124,7 @@ class RemoteMemory(BaseMemory):
         self,
         drafts: Sequence[Draft | Mapping[str, object]],
         *,
+        replace: bool = False,
         allow_duplicates: bool = False,
         replacing: Sequence[str | None] = (),
     ) -> list[AnyMemory]:
@@ -138,6 +132,7 @@ class RemoteMemory(BaseMemory):
 
         Args:
             drafts: From ``EpisodicMemory.new(...)`` and ``SemanticMemory.new(...)``, or mappings of their fields.
+            replace: Forget the memories whose ids the drafts have; otherwise an id must not be taken.
             allow_duplicates: Also store facts that are known.
             replacing: For each draft the id of the fact that it holds instead of, or None.
 
@@ -152,14 +147,14 @@ class RemoteMemory(BaseMemory):
             return []
         checked = [draft_of(draft) for draft in drafts]
         replaced = [*check_replacing(checked, replacing)] or [None] * len(checked)
-        episodes, facts = self._remember(checked, replaced, allow_duplicates=allow_duplicates)
+        episodes, facts = self._remember(checked, replaced, {"replace": replace, "allow_duplicates": allow_duplicates})
         if len(episodes) + len(facts) < len(checked):
             return [*episodes, *facts]
         left: dict[bool, Iterator[AnyMemory]] = {True: iter(episodes), False: iter(facts)}
         return [next(left[isinstance(draft, EpisodicDraft)]) for draft in checked]
 
     def _remember(
-        self, drafts: Sequence[Draft], replaced: Sequence[str | None], *, allow_duplicates: bool
+        self, drafts: Sequence[Draft], replaced: Sequence[str | None], options: JsonObject
     ) -> tuple[list[EpisodicMemory], list[SemanticMemory]]:
         if len(drafts) > MAX_REMEMBERED:
             raise ValidationError(
@@ -169,7 +164,7 @@ class RemoteMemory(BaseMemory):
         named = {draft.scope for draft in drafts}
         if len(named) > 1:
             raise ValidationError("a server stores the memories of one scope at once: call it for each scope")
-        body: JsonObject = {"conversation_id": scopes.parse(named.pop()), "allow_duplicates": allow_duplicates}
+        body: JsonObject = {"conversation_id": scopes.parse(named.pop())} | options
         told = list(zip(drafts, replaced, strict=True))
         body["episodes"] = [_sent(draft, old) for draft, old in told if isinstance(draft, EpisodicDraft)]
         body["facts"] = [_sent(draft, old) for draft, old in told if not isinstance(draft, EpisodicDraft)]
@@ -218,9 +213,10 @@ class RemoteMemory(BaseMemory):
     def start_worker(self) -> None:
         """Do nothing: a server turns what is due into memories by itself."""
 
-    def process_due(self, scope: str | None = None) -> Report:
+    def process_due(self, scope: str | None = None, *, include_child_scopes: bool = False) -> Report:
         """Turn what is due into memories; see ``AgentMemory.process_due``."""
-        return self._process({"conversation_id": None if scope is None else scopes.parse(scope), "flush": False})
+        named = None if scope is None else scopes.parse(scope)
+        return self._process({"conversation_id": named, "include_child_scopes": bool(include_child_scopes)})
 
     def flush(self, scope: str, conversation: str | None = None) -> Report:
         """Make episodes of everything that is queued; see ``AgentMemory.flush``."""
@@ -233,6 +229,40 @@ class RemoteMemory(BaseMemory):
         answer = self._transport.write("/forget_scope", body)
         with understood():
             return int(answer["forgotten"])
+
+    arecent = awaited(recent)
+    aprofile = awaited(profile)
+    aforget_scope = awaited(forget_scope)
+    aadd_messages = awaited(add_messages)
+    aprocess_due = awaited(process_due)
+    aflush = awaited(flush)
+
+    get = _remote(AgentMemory.get)
+    list = _remote(AgentMemory.list)
+    history = _remote(AgentMemory.history)
+    scopes = _remote(AgentMemory.scopes)
+    stats = _remote(AgentMemory.stats)
+    now = _remote(AgentMemory.now)
+    explain = _remote(AgentMemory.explain)
+    explain_missing = _remote(AgentMemory.explain_missing)
+    waiting = _remote(AgentMemory.waiting)
+    waiting_scopes = _remote(AgentMemory.waiting_scopes)
+    pending_reviews = _remote(AgentMemory.pending_reviews)
+    characters = _remote(AgentMemory.characters)
+    scene = _remote(AgentMemory.scene)
+    update = _remote(AgentMemory.update)
+    invalidate = _remote(AgentMemory.invalidate)
+    forget = _remote(AgentMemory.forget)
+    review = _remote(AgentMemory.review)
+    add_scene_events = _remote(AgentMemory.add_scene_events)
+
+    aget = awaited(get)
+    alist = awaited(list)  # noqa: A003 - the method
+    ahistory = awaited(history)
+    aupdate = awaited(update)
+    ainvalidate = awaited(invalidate)
+    aforget = awaited(forget)
+    areview = awaited(review)
 
     def run_tool(self, name: str, arguments: Mapping[str, object], *, scope: str) -> JsonObject:
         """Run a memory tool there, and give its data; what ``MemoryToolkit`` and ``MemoryToolSpec`` use.
@@ -252,12 +282,22 @@ class RemoteMemory(BaseMemory):
         """Close the connections; the memory on the server stays as it is."""
         self._transport.close()
 
+    def call(self, method: Method, *given: object, **named: object) -> Any:  # noqa: ANN401 - what the method gives
+        """Call a method of the table on the server; what the methods that are made of it do.
+
+        Args:
+            method: The method.
+            given: Its positional arguments.
+            named: Its arguments by name.
+        """
+        body = method.request(self, *given, **named)
+        ask = self._transport.write if method.writes else self._transport.read
+        answer = ask(f"/{method.name}", body)
+        with understood():
+            return method.answer.validate_python(answer["result"])
+
     def _process(self, body: JsonObject) -> Report:
         return read_report(self._transport.write("/process", body, timeout=self._processing_timeout))
-
-
-def _written(moment: datetime | None) -> str | None:
-    return None if moment is None else iso(moment)
 
 
 def _sent(draft: Draft, replaces: str | None) -> JsonObject:

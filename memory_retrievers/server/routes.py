@@ -17,6 +17,7 @@ from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
 from memory_retrievers.server.bodies import (
     AddMessageBody,
     AddMessagesBody,
+    Body,
     ContextBody,
     ForgetScopeBody,
     MessageBody,
@@ -27,6 +28,7 @@ from memory_retrievers.server.bodies import (
     ToolBody,
     tool_body,
 )
+from memory_retrievers.server.methods import METHODS, Method
 from memory_retrievers.server.requests import CurrentRequest, RequestContext
 from memory_retrievers.server.responses import UTF8JSONResponse, failure, markdown
 from memory_retrievers.tools.registry import REGISTRY, find_tool, offered_tools
@@ -40,6 +42,13 @@ MARKDOWN: Final[dict[int | str, dict[str, Any]]] = {
 }
 JSON: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"application/json": {"schema": {"type": "object"}}}, "description": "The raw memories."}
+}
+
+RESULT: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "content": {"application/json": {"schema": {"type": "object", "required": ["result"]}}},
+        "description": "What the method gives.",
+    }
 }
 
 Explain = Annotated[bool, Query(description="Also tell explanation, scope, metadata and tags of each, and now.")]
@@ -69,9 +78,11 @@ async def context_pre_retrieve(body: ContextBody, request: CurrentRequest) -> Re
         semantic_limit=body.semantic_limit,
         category=body.category,
         include_child_scopes=body.include_child_scopes,
+        min_relevance=body.min_relevance,
+        **body.filters(),
     )
     result = await request.run(work)
-    return request.make(lambda: markdown(result.to_markdown()))
+    return request.make(lambda: markdown(result.to_markdown(max_tokens=body.max_tokens)))
 
 
 @read_routes.post("/recent_memory", response_class=Response, responses=MARKDOWN)
@@ -89,26 +100,8 @@ async def recent_memory_raw(body: RecentBody, request: CurrentRequest, *, explai
 
 
 async def _retrieved(body: RetrieveBody, request: RequestContext) -> RetrievalResult:
-    work = partial(
-        request.memory.retrieve,
-        body.query,
-        scope=request.access.scope(body.conversation_id),
-        episodic_limit=body.episodes,
-        semantic_limit=body.semantic_limit,
-        category=body.category,
-        include_child_scopes=body.include_child_scopes,
-        limit=body.joint_limit,
-        record=body.record and request.access.writes,
-        as_of=body.as_of,
-        tags=body.tags,
-        metadata=body.metadata,
-        since=body.since,
-        until=body.until,
-        exclude_conversation=body.exclude_conversation,
-        in_prompt=[each.message() for each in body.in_prompt],
-        min_relevance=body.min_relevance,
-    )
-    return await request.run(work)
+    scope, record = request.access.scope(body.conversation_id), body.record and request.access.writes
+    return await request.run(lambda: request.memory.retrieve(body.query, scope=scope, record=record, **body.options()))
 
 
 async def _recent(body: RecentBody, request: RequestContext) -> RecentResult:
@@ -138,7 +131,11 @@ async def profile_raw(conversation_id: Conversation, request: CurrentRequest) ->
 write_routes = APIRouter(prefix="/api/v0", tags=["Write"])
 
 PATHS: Final = frozenset(
-    f"/api/v0/{name}" for name in ("add_message", "add_messages", "process", "remember", "forget_scope")
+    f"/api/v0/{name}"
+    for name in (
+        *("add_message", "add_messages", "process", "remember", "forget_scope"),
+        *(method.name for method in METHODS.values() if method.writes),
+    )
 )
 """All of them, for ``Idempotency-Key``."""
 
@@ -178,7 +175,8 @@ async def process(body: ProcessBody, request: CurrentRequest) -> Response:
         work = partial(memory.process_due, access.root, include_child_scopes=access.root is not None)
     else:
         scope = access.scope(body.conversation_id, writes=True)
-        work = partial(memory.flush, scope, body.conversation) if body.flush else partial(memory.process_due, scope)
+        process_due = partial(memory.process_due, scope, include_child_scopes=body.include_child_scopes)
+        work = partial(memory.flush, scope, body.conversation) if body.flush else process_due
     report = await request.run(work)
     return request.make(lambda: UTF8JSONResponse(_report(report)))
 
@@ -193,7 +191,10 @@ async def remember(body: RememberBody, request: CurrentRequest) -> Response:
     scope = request.access.scope(body.conversation_id, writes=True)
     stored = await request.run(
         lambda: request.memory.remember_many(
-            body.drafts(scope), allow_duplicates=body.allow_duplicates, replacing=body.replacing()
+            body.drafts(scope),
+            replace=body.replace,
+            allow_duplicates=body.allow_duplicates,
+            replacing=body.replacing(),
         )
     )
     return request.make(
@@ -240,6 +241,39 @@ def _report(report: Report) -> JsonObject:
 
 def _record(memory: AnyMemory) -> JsonObject:
     return memory.model_dump(mode="json")
+
+
+def _method_route(method: Method) -> Callable[..., Awaitable[Response]]:
+    async def call_method(body: Body, request: CurrentRequest) -> Response:
+        arguments, named = method.arguments(body), getattr(body, "conversation_id", None)
+        if method.place is not None:
+            arguments[method.place] = _place(method, request, named)
+        result = await request.run(partial(getattr(request.memory, method.name), **arguments))
+        return request.make(lambda: UTF8JSONResponse({"result": method.answer.dump_python(result, mode="json")}))
+
+    call_method.__annotations__ |= {"body": method.body, "request": CurrentRequest, "return": Response}
+    return call_method
+
+
+def _place(method: Method, request: RequestContext, named: str | None) -> str | None:
+    """The scope that a method works in: the one that is named, or all that the token reaches."""
+    if named is not None:
+        return request.access.scope(named, writes=method.writes)
+    if method.place == "scope":
+        request.access.require_everything()
+    return request.access.root
+
+
+for _method in METHODS.values():
+    (write_routes if _method.writes else read_routes).add_api_route(
+        f"/{_method.name}",
+        _method_route(_method),
+        methods=["POST"],
+        name=_method.name,
+        description=_method.summary,
+        response_class=UTF8JSONResponse,
+        responses=RESULT,
+    )
 
 
 PREFIX: Final = "/api/v0/tools/"

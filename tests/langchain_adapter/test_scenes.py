@@ -178,9 +178,8 @@ def test_options_that_do_not_fit_are_refused_at_once(memory, options, problem):
         AgentMemoryMiddleware(memory=memory, scope=STORY, **{"format": "scene"} | options)
 
 
-def test_a_memory_elsewhere_tells_no_scenes_and_says_so_at_once():
-    with (
-        RemoteMemory("http://127.0.0.1:9") as remote,
-        pytest.raises(ConfigurationError, match=r"^RemoteMemory does not tell scenes: give an AgentMemory"),
-    ):
+def test_a_memory_that_tells_no_scenes_is_refused_at_once_and_one_elsewhere_tells_them():
+    with RemoteMemory("http://127.0.0.1:9") as remote:
         AgentMemoryMiddleware(memory=remote, scope=STORY, format="scene")
+    with pytest.raises(ConfigurationError, match=r"^object does not tell scenes: give an AgentMemory"):
+        AgentMemoryMiddleware(memory=object(), scope=STORY, format="scene")

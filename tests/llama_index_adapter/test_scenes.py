@@ -212,12 +212,9 @@ def test_options_that_do_not_fit_are_refused_at_once(memory, options, problem):
         LongTermMemoryBlock(memory=memory, scope=STORY, **{"format": "scene"} | options)
 
 
-def test_a_memory_elsewhere_tells_no_scenes_and_says_so_at_once():
-    with (
-        RemoteMemory("http://127.0.0.1:9") as remote,
-        pytest.raises(ValueError, match="RemoteMemory does not tell scenes: give an AgentMemory"),
-    ):
-        LongTermMemoryBlock(memory=remote, scope=STORY, format="scene")
+def test_a_memory_elsewhere_tells_scenes_too():
+    with RemoteMemory("http://127.0.0.1:9") as remote:
+        assert LongTermMemoryBlock(memory=remote, scope=STORY, format="scene").memory is remote
 
 
 def test_a_dump_holds_the_options_but_no_function(story):

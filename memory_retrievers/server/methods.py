@@ -1,0 +1,175 @@
+"""The table of methods that a server and its client make of those of ``AgentMemory``: names, arguments and answers.
+
+Each is a route ``/api/v0/<name>`` and a method of ``RemoteMemory``, with the signature and the description that it has
+in ``AgentMemory``. A scope is called ``conversation_id`` in a body, and the answer is ``{"result": …}``.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from functools import cached_property
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Union, cast, get_args, get_origin, get_type_hints
+
+from pydantic import FailFast, Field, TypeAdapter, create_model
+
+from memory_retrievers.memory.agent import AgentMemory
+from memory_retrievers.models import Category, JsonObject, Kind, Rating, scopes
+from memory_retrievers.models.memories import NotGiven, in_our_words
+from memory_retrievers.models.results import MAX_PAGE
+from memory_retrievers.retrieval.request import RetrievalRequest, SearchOptions
+from memory_retrievers.server.bodies import Body, ConversationId, Moment, SearchBody, search_body
+
+__all__ = ["METHODS", "Method"]
+
+_PLACES: Final = ("scope", "within")
+"""Parameters that name a scope."""
+
+_ARGUMENT: Final = re.compile(r"^ {4}(\w+): (.+?)(?=^ {4}\S|^\S|\Z)", re.DOTALL | re.MULTILINE)
+
+
+class Method:
+    """A method of ``AgentMemory`` that a server offers.
+
+    Args:
+        function: The method.
+        writes: Whether it changes anything.
+
+    Attributes:
+        name: Its name, and that of its route.
+        writes: Whether it changes anything.
+        summary: What it does, in a sentence or two.
+    """
+
+    def __init__(self, function: Callable[..., object], *, writes: bool = False) -> None:
+        self.name: str = function.__name__
+        self.writes = writes
+        self._described = inspect.getdoc(function) or ""
+        self.summary = self._described.partition("\n\n")[0]
+        self._signature = inspect.signature(function)
+        self._hints = get_type_hints(function)
+
+    @property
+    def place(self) -> str | None:
+        """The parameter that names a scope; None if there is none."""
+        return next((name for name in _PLACES if name in self._signature.parameters), None)
+
+    @property
+    def requires_scope(self) -> bool:
+        """True if it cannot be called without a scope."""
+        return self.place is not None and self._signature.parameters[self.place].default is inspect.Parameter.empty
+
+    @cached_property
+    def body(self) -> type[Body]:
+        """The model of a request's body."""
+        searches = "options" in self._signature.parameters
+        fields: dict[str, Any] = dict(self._fields(without={"query", "options"} if searches else set()))
+        base: type[Body] = SearchBody if searches else _MethodBody
+        model: Any = create_model(f"{self.name}_body", __base__=base, __doc__=self.summary, **fields)
+        model.nullable = frozenset(
+            name for name, hint in self._hints.items() if {NotGiven, NoneType} <= set(get_args(hint))
+        )
+        return cast("type[Body]", model)
+
+    @cached_property
+    def answer(self) -> TypeAdapter[Any]:
+        """Writes and reads what it returns."""
+        return TypeAdapter(self._hints["return"])
+
+    def arguments(self, body: Body) -> dict[str, Any]:
+        """The arguments that a body gives, but for the scope."""
+        if isinstance(body, SearchBody):
+            named = {name: getattr(body, name) for name in self._signature.parameters if name in {"id", "query"}}
+            return {**named, **body.options()}
+        return {name: getattr(body, name) for name in body.model_fields_set - {"conversation_id"}}
+
+    def request(self, memory: object, *given: object, **named: object) -> JsonObject:
+        """The JSON body for a call of this method.
+
+        Args:
+            memory: On which it was called.
+            given: Positional arguments.
+            named: Arguments by name.
+
+        Raises:
+            TypeError: The method takes no such arguments.
+            ValidationError: An argument breaks a rule.
+        """
+        bound = self._signature.bind(memory, *given, **named).arguments
+        bound.pop("self")
+        if "options" in self._signature.parameters:
+            options: SearchOptions = bound.pop("options", {})
+            request = RetrievalRequest.parse(bound.pop("query"), scope=bound.pop("scope"), **options)
+            bound = search_body(request) | bound
+        elif self.place is not None and (scope := bound.pop(self.place, None)) is not None:
+            bound["conversation_id"] = scopes.parse(scope)
+        told = {name: value for name, value in bound.items() if not isinstance(value, NotGiven)}
+        with in_our_words():
+            return self.body.model_validate(told).model_dump(mode="json", exclude_unset=True)
+
+    def _fields(self, *, without: set[str]) -> Iterator[tuple[str, tuple[Any, Any]]]:
+        described = {name: " ".join(said.split()) for name, said in _ARGUMENT.findall(self._described)}
+        for name, parameter in self._signature.parameters.items():
+            is_required = parameter.default is inspect.Parameter.empty
+            if name in _PLACES:
+                yield "conversation_id", (ConversationId, ...) if is_required else (ConversationId | None, None)
+            elif name != "self" and name not in without:
+                type_ = _LIMIT if name == "limit" else _as_sent(self._hints[name])
+                yield name, (type_, Field(default=... if is_required else None, description=described.get(name)))
+
+
+class _MethodBody(Body):
+    """Arguments of a method by name; those that are left out have its defaults."""
+
+
+_LIMIT: Final = Annotated[int, Field(strict=True, ge=0, le=MAX_PAGE)]
+_SENT: Final[Mapping[object, object]] = {
+    int: Annotated[int, Field(strict=True)],
+    bool: Annotated[bool, Field(strict=True)],
+    datetime: Moment,
+}
+
+
+def _as_sent(hint: Any) -> Any:  # noqa: ANN401 - a type
+    """The type of an argument as it is sent: lists for iterables, moments, texts for what may be given as one."""
+    if get_origin(hint) in {Union, UnionType}:
+        kinds = [kind for kind in get_args(hint) if kind is not NotGiven]
+        either = {datetime, str, Kind, Category, Rating}.intersection(kinds)
+        if either:
+            kinds = [datetime if datetime in either else str, *(kind for kind in kinds if kind not in either)]
+        return functools.reduce(operator.or_, map(_as_sent, kinds))
+    origin = get_origin(hint)
+    if isinstance(origin, type) and issubclass(origin, Iterable) and origin is not dict:
+        return Annotated[list[_as_sent(get_args(hint)[0])], FailFast()]  # type: ignore[misc]  # worked out
+    return _SENT.get(hint, hint)
+
+
+METHODS: Final[Mapping[str, Method]] = {
+    method.name: method
+    for method in (
+        Method(AgentMemory.get),
+        Method(AgentMemory.list),
+        Method(AgentMemory.history),
+        Method(AgentMemory.scopes),
+        Method(AgentMemory.stats),
+        Method(AgentMemory.now),
+        Method(AgentMemory.explain),
+        Method(AgentMemory.explain_missing),
+        Method(AgentMemory.waiting),
+        Method(AgentMemory.waiting_scopes),
+        Method(AgentMemory.pending_reviews),
+        Method(AgentMemory.characters),
+        Method(AgentMemory.scene),
+        Method(AgentMemory.update, writes=True),
+        Method(AgentMemory.invalidate, writes=True),
+        Method(AgentMemory.forget, writes=True),
+        Method(AgentMemory.review, writes=True),
+        Method(AgentMemory.add_scene_events, writes=True),
+    )
+}
+"""Those of which nothing but a route and a method is to be made; others have bodies of their own in ``bodies``."""
