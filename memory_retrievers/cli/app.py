@@ -16,6 +16,8 @@ from memory_retrievers import __version__
 from memory_retrievers.cli.output import print_line
 from memory_retrievers.cli.stores import PROFILE_NAMES, Place
 from memory_retrievers.errors import MemoryRetrieversError, ValidationError
+from memory_retrievers.models.results import MinRelevance
+from memory_retrievers.retrieval.request import parse_relevance
 from memory_retrievers.text import for_terminals
 
 BAD_INPUT: Final = 2  # the exit code
@@ -117,6 +119,24 @@ Since: TypeAlias = Annotated[
 ]
 Until: TypeAlias = Annotated[
     str | None, typer.Option("--until", help="Only facts made, and episodes begun, then or earlier, as ISO 8601.")
+]
+
+
+def _least_relevance(written: str) -> MinRelevance:
+    try:
+        return parse_relevance(written if written == "auto" else float(written))
+    except ValueError as error:
+        raise typer.BadParameter("a number from 0 to 1, or auto") from error
+
+
+LeastRelevance: TypeAlias = Annotated[
+    Any,
+    typer.Option(
+        "--min-relevance",
+        metavar="NUMBER|auto",
+        parser=_least_relevance,
+        help="Leave out what is less relevant, 0 to 1; auto is what is fitted for the embedder. Guidelines stay.",
+    ),
 ]
 Profile: TypeAlias = Annotated[
     str, typer.Option("--profile", help=f"How to rank: {PROFILE_NAMES}, the specified formula.")

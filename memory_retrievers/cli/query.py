@@ -19,6 +19,7 @@ from memory_retrievers.cli.app import (
     Embedder,
     EmbedderId,
     EpisodicLimit,
+    LeastRelevance,
     Profile,
     Scope,
     SemanticLimit,
@@ -60,6 +61,7 @@ def retrieve(
     metadata: Where = None,
     since: Since = None,
     until: Until = None,
+    min_relevance: LeastRelevance = "0",
     profile: Profile = "default",
     detail: Annotated[
         str,
@@ -90,6 +92,7 @@ def retrieve(
         metadata: Only memories that have each of these, written KEY=VALUE.
         since: Only facts made, and episodes begun, then or later.
         until: Only facts made, and episodes begun, then or earlier.
+        min_relevance: Least relevance of what is printed, 0 to 1, or ``auto``.
         profile: Name of a ranking profile.
         detail: Level of detail of episodes.
         max_tokens: Largest number of tokens to print, of four characters each; None is no limit.
@@ -108,6 +111,7 @@ def retrieve(
         metadata=_pairs(metadata),
         since=since,
         until=until,
+        min_relevance=min_relevance,
     )
     with to_search(store, embedder=embedder, embedder_id=embedder_id, retrieval=settings) as memory:
         if explain:

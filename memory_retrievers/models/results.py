@@ -129,6 +129,11 @@ class RetrievedMemory(Generic[MemoryT]):
     explanation: OnDemand[Explanation] = OnDemand()
     matches: OnDemand[tuple[Match, ...]] = OnDemand(())
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether relevance was estimated; where ranks are fused it is the score."""
+        return self.relevance != self.score
+
     def __getstate__(self) -> dict[str, object]:
         return {each.name: getattr(self, each.name) for each in fields(self)}  # a copy is taken of values
 

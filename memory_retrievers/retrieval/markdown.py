@@ -328,10 +328,10 @@ def _story(episode: RetrievedMemory[EpisodicMemory], *, now: datetime, messages:
     title = one_line(memory.title) or f"Memory {rank}"
     key_moment = ", key moment" if memory.is_key_moment else ""
     if memory.is_open:
-        heading = f"### {title} [rank: {rank}, score: {episode.score:.2f}]"
+        heading = f"### {title} [rank: {rank}, {_standing(episode)}]"
         when = f"**When:** {relative_time(memory.end_at, now=now)}"
         return "\n".join([heading, when, *(message_line(memory.messages[place]) for place in sorted(messages))])
-    heading = f"### {title} [rank: {rank}, score: {episode.score:.2f}{key_moment}]"
+    heading = f"### {title} [rank: {rank}, {_standing(episode)}{key_moment}]"
     if by_turns and messages:
         shown = [memory.messages[place] for place in sorted(messages)]
         times = [each.timestamp for each in shown if each.timestamp is not None] or [memory.start_at, memory.end_at]
@@ -339,6 +339,11 @@ def _story(episode: RetrievedMemory[EpisodicMemory], *, now: datetime, messages:
         return "\n".join([heading, when, *map(message_line, shown)])
     lines = [heading, *_gist(memory, now=now)]
     return "\n".join(lines + _details([memory.messages[place] for place in sorted(messages)]))
+
+
+def _standing(episode: RetrievedMemory[EpisodicMemory]) -> str:
+    """How well an episode fits: its relevance, or the specified score where there is none beside it."""
+    return f"relevance: {episode.relevance:.2f}" if episode.is_judged else f"score: {episode.score:.2f}"
 
 
 def _recent_story(memory: EpisodicMemory, *, now: datetime, messages: bool) -> str:

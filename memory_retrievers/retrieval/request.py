@@ -132,7 +132,7 @@ class RetrievalRequest:
             include_child_scopes=bool(options.get("include_child_scopes", False)),
             limit=joint,
             as_of=parse_moment("as_of", options.get("as_of")),
-            min_relevance=_parse_relevance(options.get("min_relevance", 0.0)),
+            min_relevance=parse_relevance(options.get("min_relevance", 0.0)),
             filters=Filters.parse(options),
             exclude_conversation=parse_conversation(options.get("exclude_conversation")),
             in_prompt=messages_of(options.get("in_prompt", ()), name="in_prompt"),
@@ -156,7 +156,12 @@ def parse_limit(name: str, value: object) -> int:
     return value
 
 
-def _parse_relevance(value: object) -> MinRelevance:
+def parse_relevance(value: object) -> MinRelevance:
+    """Check that a least relevance is a number from 0 to 1, or ``auto``.
+
+    Raises:
+        ValidationError: It is not.
+    """
     if value == "auto":
         return "auto"
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:

@@ -200,11 +200,20 @@ def raw_memories(
     """Retrieved memories as JSON, in rank order, messages always complete.
 
     A fact's score is the fused score as it is, at most 0.0328 with two lists; an episode's is the final one, up to 1.
+    Relevance stands beside it, but for rank fusion, which has none.
     """
     return {
-        "semantic": [_fact(fact.memory) | {"score": _rounded(fact.explanation.fused_score)} for fact in facts],
-        "episodic": [_episode(episode.memory) | {"score": _rounded(episode.score)} for episode in episodes],
+        "semantic": [
+            _fact(fact.memory) | {"score": _rounded(fact.explanation.fused_score)} | _relevance(fact) for fact in facts
+        ],
+        "episodic": [
+            _episode(episode.memory) | {"score": _rounded(episode.score)} | _relevance(episode) for episode in episodes
+        ],
     }
+
+
+def _relevance(hit: RetrievedMemory[SemanticMemory] | RetrievedMemory[EpisodicMemory]) -> JsonObject:
+    return {"relevance": _rounded(hit.relevance)} if hit.is_judged else {}
 
 
 def explained_memories(

@@ -11,8 +11,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 from pydantic.json_schema import JsonSchemaValue
 
 from memory_retrievers.models import Category, DetailLevel, JsonObject, ResponseLevel
+from memory_retrievers.models.results import MinRelevance
 from memory_retrievers.protocols import Retrieved
 from memory_retrievers.retrieval.markdown import NO_MEMORIES
+from memory_retrievers.retrieval.request import parse_relevance
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
 from memory_retrievers.tools.arguments import Level, ToolArguments
 from memory_retrievers.tools.responses import preview
@@ -58,6 +60,14 @@ Detail = Annotated[
 ]
 
 
+Relevance = Annotated[
+    MinRelevance,
+    BeforeValidator(parse_relevance),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"const": "auto"}]}),
+    Field(description="Leave out what is less likely to bear on the query; auto leaves out what hardly does."),
+]
+
+
 class RetrieveMemoryArguments(ToolArguments):
     """Arguments of ``retrieve_memory``; ``limit`` is another name of ``episodic_limit``."""
 
@@ -66,6 +76,7 @@ class RetrieveMemoryArguments(ToolArguments):
     semantic_limit: SemanticLimit = 20
     detail: Detail = DetailLevel.AUTO
     category: CategoryFilter = None
+    min_relevance: Relevance = 0.0
     response_level: Level = ResponseLevel.STANDARD
 
     @model_validator(mode="before")
@@ -122,6 +133,7 @@ def retrieve_memory(context: ToolContext, arguments: RetrieveMemoryArguments) ->
         episodic_limit=arguments.episodic_limit,
         semantic_limit=arguments.semantic_limit,
         category=arguments.category,
+        min_relevance=arguments.min_relevance,
         record=not context.read_only,
     )
     return _response(

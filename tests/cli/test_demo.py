@@ -34,7 +34,7 @@ def test_the_demo_tells_a_key_moment_with_what_was_said(demo):
     answer = _answer(demo, 1)
 
     assert re.search(
-        r"^### Turbot at a tenth of its price \[rank: 1, score: 0\..., key moment\]$", answer, re.MULTILINE
+        r"^### Turbot at a tenth of its price \[rank: 1, relevance: 0\..., key moment\]$", answer, re.MULTILINE
     )
     assert "**When:** last month" in answer
     assert '- user: "Everything is on fire. Turbot is in the shop at 3.20 € instead of 32 €, since 03:00."' in answer

@@ -26,6 +26,21 @@ def test_retrieve_says_so_when_there_is_nothing(demo, run):
     assert json.loads(raw) == {"semantic": [], "episodic": []}
 
 
+def test_what_is_less_relevant_is_left_out_on_demand(retrieve):
+    assert retrieve("hello there", "--min-relevance", "auto", "--detail", "none").count("\n### ") == 0
+    least = json.loads(retrieve("prices of turbot", "--json"))["episodic"][0]["relevance"] - 1e-6
+    kept = json.loads(retrieve("prices of turbot", "--json", "--min-relevance", least))
+    assert kept["episodic"]
+    for each in (*kept["semantic"], *kept["episodic"]):
+        assert each["relevance"] >= least or each["category"] == "guideline"
+
+
+def test_a_least_relevance_that_is_none_is_refused(demo, ended):
+    code, _, error = ended("retrieve", "prices", "--store", demo[0], "--scope", "user/ines", "--min-relevance", "2")
+    assert code == 2
+    assert "a number from 0 to 1, or auto" in error
+
+
 def test_limits_bound_each_kind(retrieve):
     raw = json.loads(retrieve("prices", "--json", "--episodic-limit", 2, "--semantic-limit", 3))
 

@@ -100,6 +100,22 @@ def test_under_the_reference_relevance_is_the_score_and_nothing_is_silenced():
         assert [hit.relevance for hit in hits] == [hit.score for hit in hits]
 
 
+def test_headings_and_raw_records_show_relevance_and_under_the_reference_the_score_alone(memory):
+    query = "Who repaired the rudder of the boat?"
+    judged = memory.retrieve(query, scope=SCOPE, record=False)
+    best = judged.episodic[0]
+    assert f"### A boat trip [rank: 1, relevance: {best.relevance:.2f}]" in judged.to_markdown()
+    raw = judged.to_dict()
+    assert [each["relevance"] for each in raw["episodic"]] == [round(hit.relevance, 6) for hit in judged.episodic]
+    assert [each["relevance"] for each in raw["semantic"]] == [round(hit.relevance, 6) for hit in judged.semantic]
+    assert "relevance: 0.00]" in memory.retrieve("hello", scope=SCOPE, record=False).to_markdown()
+    with AgentMemory.in_memory(retrieval=RetrievalSettings.reference()) as specified:
+        specified.remember_many([hit.memory for hit in (*judged.semantic, *judged.episodic)])
+        ranked = specified.retrieve(query, scope=SCOPE, record=False)
+        assert f"[rank: 1, score: {ranked.episodic[0].score:.2f}]" in ranked.to_markdown()
+        assert not any("relevance" in each for kind in ranked.to_dict().values() for each in kind)
+
+
 @pytest.mark.parametrize("least", [-0.1, 1.1, "0.5", True, None, float("nan")])
 def test_a_floor_is_a_number_from_0_to_1(memory, least):
     with pytest.raises(ValidationError, match="min_relevance must be a number from 0 to 1"):

@@ -28,6 +28,18 @@ def test_retrieve_memory_says_so_when_it_finds_nothing(memory):
     assert output.artifact == {"semantic": [], "episodic": []}
 
 
+def test_retrieve_memory_leaves_out_what_is_less_relevant_and_says_so(context, filled):
+    least = filled.retrieve("What happened in Lyon?", scope="user/alice", record=False).episodic[0].relevance
+    found = call("retrieve_memory", context, query="What happened in Lyon?", min_relevance=least)
+    assert [each["relevance"] >= round(least, 6) for each in found.artifact["episodic"]] == [True]
+    output = call("retrieve_memory", context, query="What happened in Lyon?", min_relevance=1, semantic_limit=0)
+    assert output.content == "No relevant memories found."
+    output = call("retrieve_memory", context, query="hello", min_relevance="auto")
+    assert output.artifact == filled.retrieve("hello", scope="user/alice", min_relevance="auto", record=False).to_dict()
+    with pytest.raises(ValidationError, match="min_relevance must be a number from 0 to 1, or 'auto', not 'much'"):
+        call("retrieve_memory", context, query="Lyon", min_relevance="much")
+
+
 def test_retrieve_memory_notes_what_it_found_for_review_and_the_other_tools_do_not(context, filled):
     call("context_pre_retrieve", context, query="Lyon")
     call("recent_memory", context)
