@@ -240,6 +240,7 @@ class RemoteMemory(BaseMemory):
     get = _remote(AgentMemory.get)
     list = _remote(AgentMemory.list)
     history = _remote(AgentMemory.history)
+    diff = _remote(AgentMemory.diff)
     scopes = _remote(AgentMemory.scopes)
     stats = _remote(AgentMemory.stats)
     now = _remote(AgentMemory.now)

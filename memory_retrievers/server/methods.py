@@ -155,6 +155,7 @@ METHODS: Final[Mapping[str, Method]] = {
         Method(AgentMemory.get),
         Method(AgentMemory.list),
         Method(AgentMemory.history),
+        Method(AgentMemory.diff),
         Method(AgentMemory.scopes),
         Method(AgentMemory.stats),
         Method(AgentMemory.now),

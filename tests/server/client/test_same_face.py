@@ -78,6 +78,10 @@ READS = {
         ((ALICE,), {"metadata": {"a": None}, "since": datetime(2026, 1, 1, tzinfo=UTC), "until": "2027-01-01"}),
     ],
     "history": [(("f1",), {"scope": ALICE})],
+    "diff": [
+        ((ALICE,), {"since": "2020-01-01", "until": "2100-01-01"}),
+        ((ALICE,), {"since": "2020-01-01", "until": "2100-01-01", "include_child_scopes": True, "limit": 1}),
+    ],
     "scopes": [((), {}), (("user/alice",), {}), ((), {"within": "user"})],
     "stats": [((), {}), ((ALICE,), {})],
     "now": [((), {})],
