@@ -16,7 +16,6 @@ from memory_retrievers import Message
 from memory_retrievers.backends.embeddings.adapt import adapt
 from memory_retrievers.backends.snapshot import Growing
 from memory_retrievers.backends.sql import changes, snapshots
-from memory_retrievers.backends.sql.changes import ChangeLog
 from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
 from memory_retrievers.backends.sql.snapshots import Snapshots
 from memory_retrievers.backends.sqlite import SQLiteLedger
@@ -238,15 +237,24 @@ def test_only_the_changed_memories_are_read_to_catch_up(ledger, monkeypatch):
     assert asked == [{"memories": [stored[3].memory]}]
 
 
-def test_what_another_connection_writes_is_seen(ledger, tmp_path):
+def test_what_another_connection_writes_is_seen_and_nothing_else_is_read(ledger, tmp_path, monkeypatch):
     add(ledger, [fact("f1")])
     assert len(ledger.snapshots.of(facts_in())) == 1
+    asked, read = [], ledger.columns
+    monkeypatch.setattr(ledger, "columns", lambda *given, **more: (asked.append(more), read(*given, **more))[1])
     other = SQLiteLedger(tmp_path / "memory.db")
-    add(other, [fact("f2")])
+    (second,) = add(other, [fact("f2")])
     assert len(ledger.snapshots.of(facts_in())) == 2
-    add(other, [fact("f3")])
-    add(ledger, [fact("f4")])  # the log knows of this one alone
+    (third,) = add(other, [fact("f3")])
+    (fourth,) = add(ledger, [fact("f4")])
     assert len(ledger.snapshots.of(facts_in())) == 4
+    other.remove(scope=SCOPE, id="f2")
+    assert len(ledger.snapshots.of(facts_in())) == 3
+    assert asked == [
+        {"memories": [second.memory]},
+        {"memories": [third.memory, fourth.memory]},
+        {"memories": [second.memory]},
+    ]
     other.close()
 
 
@@ -473,33 +481,56 @@ def test_an_array_grows_in_its_room_and_views_keep_their_length():
     assert (second.array[-1], third.array.tolist()[-2:], branch.array.tolist()[-2:]) == (8, [8, 9], [8, -1])
 
 
-class TestChangeLog:
-    def test_it_tells_what_has_changed_between_two_versions(self):
-        log = ChangeLog()
-        log.add([(1, 5, 10), (1, 5, 11), (2, 3, 20)])
-        log.add([(1, 6, 12)])
-        assert log.since({1: 4}, {1: 6}, epoch=0) == {10, 11, 12}
-        assert log.since({1: 5}, {1: 6}, epoch=0) == {12}
-        assert log.since({1: 4, 2: 3}, {1: 5, 2: 3}, epoch=0) == {10, 11}
-        assert log.since({1: 4}, {1: 6, 2: 3}, epoch=0) == {10, 11, 12, 20}  # a scope that is new
+class TestChangedSince:
+    def test_it_tells_what_has_changed_between_two_versions(self, ledger):
+        (first,) = add(ledger, [fact("f1")])
+        (other,) = add(ledger, [fact("elsewhere", scope="user/2")])
+        known = versions(ledger)
+        assert told(ledger, known) == set()
+        (second,) = add(ledger, [fact("f2")])
+        ledger.invalidate(scope=SCOPE, id="f1", at=NOW)
+        assert told(ledger, known) == {first.memory, second.memory}
+        assert told(ledger, {}) == {first.memory, second.memory, other.memory}  # scopes that are new
+        with suppress(ZeroDivisionError), ledger.transaction():
+            (undone,) = add(ledger, [fact("f3")])
+            assert told(ledger, known) == {first.memory, second.memory, undone.memory}
+            raise ZeroDivisionError
+        assert told(ledger, known) == {first.memory, second.memory}
+        ledger.remove(scope=SCOPE, id="f1")
+        assert told(ledger, known) == {first.memory, second.memory}
 
-    def test_what_it_does_not_hold_is_not_told(self):
-        log = ChangeLog()
-        log.add([(1, 5, 10)])
-        assert log.since({1: 4}, {1: 6}, epoch=0) is None  # written by somebody else since
-        assert log.since({1: 4, 2: 1}, {1: 5}, epoch=0) is None  # a scope is gone
-        assert log.since({3: 4}, {3: 5}, epoch=0) is None
-        log.restart()
-        assert log.since({1: 4}, {1: 5}, epoch=0) is None
-        assert log.since({1: 4}, {1: 5}, epoch=log.epoch) is None
+    def test_what_it_does_not_hold_is_not_told(self, ledger):
+        add(ledger, [fact("f1")])
+        known = versions(ledger)
+        assert told(ledger, known | {99: 1}) is None  # a scope is gone
+        add(ledger, [fact("f2")])
+        with ledger.database.write() as connection:
+            connection.execute("UPDATE scopes SET version = version + 1")  # nobody has said what for
+        assert told(ledger, known) is None
 
-    def test_it_is_bounded(self, monkeypatch):
-        monkeypatch.setattr(changes, "MOST_ROWS", 3)
-        monkeypatch.setattr(changes, "MOST_SCOPES", 2)
-        log = ChangeLog()
-        for version in range(1, 6):
-            log.add([(1, version, version)])
-        assert log.since({1: 2}, {1: 5}, epoch=0) == {3, 4, 5}
-        assert log.since({1: 1}, {1: 5}, epoch=0) is None
-        log.add([(2, 1, 1), (3, 1, 1)])
-        assert log.epoch == 1
+    def test_it_is_bounded(self, ledger):
+        add(ledger, [fact("f1")])
+        known = versions(ledger)
+        for first in range(0, 1500, 300):
+            add(ledger, [fact(f"m{first + each}") for each in range(300)])
+        with ledger.database.read() as connection:
+            (kept,) = connection.execute("SELECT count(*) FROM changes").fetchone()
+        assert changes.KEPT <= kept < changes.KEPT + 500
+        assert told(ledger, known) is None
+        assert len(ledger.snapshots.of(facts_in())) == 1501
+
+    def test_it_goes_with_its_scope(self, ledger):
+        add(ledger, [fact("f1")])
+        ledger.remove_scope(SCOPE, include_child_scopes=True)
+        with ledger.database.read() as connection:
+            assert connection.execute("SELECT count(*) FROM changes").fetchone() == (0,)
+
+
+def versions(ledger):
+    with ledger.database.read() as connection:
+        return dict(connection.execute("SELECT id, version FROM scopes").fetchall())
+
+
+def told(ledger, known):
+    with ledger.database.read() as connection:
+        return changes.changed_since(connection, known, versions(ledger))

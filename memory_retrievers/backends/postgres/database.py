@@ -24,7 +24,6 @@ from memory_retrievers.backends.postgres.connection import (
 )
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
 from memory_retrievers.backends.sql import connection as sql
-from memory_retrievers.backends.sql.changes import ChangeLog
 from memory_retrievers.errors import READ_ONLY, ConfigurationError
 from memory_retrievers.settings import POOL_SIZE
 
@@ -61,7 +60,6 @@ class Database:
         self._process = os.getpid()
         self._local = threading.local()
         self._feeding = threading.Lock()
-        self.changes = ChangeLog()  # stays empty: others write too, and snapshots are compared with the tables
         if pool_size < LEAST_CONNECTIONS:
             raise ConfigurationError(f"pool_size must be at least {LEAST_CONNECTIONS}, not {pool_size}")
         with wrapped():
@@ -185,10 +183,6 @@ class Database:
     def is_gone(self, holder: str) -> bool:  # noqa: ARG002
         """See ``sql.connection.Database``: it is not known."""
         return False
-
-    def uncommitted(self, connection: sql.Connection, scope_ids: Sequence[int]) -> set[int] | None:  # noqa: ARG002
-        """See ``sql.connection.Database``: it is not known."""
-        return None
 
     def next_passages(self, connection: sql.Connection, number: int) -> Sequence[int]:
         """See ``sql.connection.Database``; a transaction has its scopes to itself, so within one they rise."""

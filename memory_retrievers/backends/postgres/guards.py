@@ -7,7 +7,7 @@ not be attached to another table by anybody but the owner.
 
 Which of them need the owner's rights (``SECURITY DEFINER``), and why:
 
-- ``memories_added``: no; who adds a memory may change its scope, and needs no more.
+- ``memories_added``: since schema version 5, for ``changes``, in which a confined role only reads.
 - ``memories_changed``: yes, for ``outbox``, ``unwritten`` and ``projection``, of which a confined role sees nothing.
 - ``memories_removed``: yes, for these, and for associations of scopes that the session is not shown.
 - ``passages_added``: yes, for ``unwritten``.
@@ -124,19 +124,19 @@ FUNCTIONS: Final = (*_BODIES, *_OF_ANY_TABLE)
 """The names of all trigger functions."""
 
 
-def _of_one_table(name: str) -> str:
+def _of_one_table(name: str, *, also: str = "") -> str:
     return f"""
         IF TG_RELID IS DISTINCT FROM (<name> || '.{_TABLE_OF[name]}')::regclass THEN
             RAISE insufficient_privilege USING MESSAGE = '{name} is for {_TABLE_OF[name]} alone';
         END IF;
-        {_BODIES[name]}
+        {_BODIES[name]}{also}
         RETURN NULL;"""
 
 
-def _function(name: str) -> str:
+def _function(name: str, *, also: str = "", as_owner: bool | None = None) -> str:
     """Create or replace the function; its text contains the name of the store's schema."""
-    body = _OF_ANY_TABLE.get(name) or _of_one_table(name)
-    rights = "INVOKER" if name in _AS_INVOKER else "DEFINER"
+    body = _OF_ANY_TABLE.get(name) or _of_one_table(name, also=also)
+    rights = "DEFINER" if as_owner or name not in _AS_INVOKER else "INVOKER"
     return f"""DO $migration$ BEGIN
         EXECUTE format(
             'CREATE OR REPLACE FUNCTION %I.{name}() RETURNS trigger LANGUAGE plpgsql SECURITY {rights}
@@ -176,6 +176,36 @@ def _staying(table: str, column: str) -> str:
     return f"""CREATE TRIGGER number_stays BEFORE UPDATE OF {column} ON {table} FOR EACH ROW
         WHEN (OLD.{column} IS DISTINCT FROM NEW.{column} AND {_CONFINED}) EXECUTE FUNCTION number_stays()"""
 
+
+def _noting(changed: str) -> str:
+    """Note which memories have changed: columns ``scope_id`` and ``memory`` of a query. -1 stands for too many."""
+    return f"""
+        {_RAISED.format(scopes=f"SELECT scope_id FROM ({changed}) AS each")}
+        INSERT INTO <store>.changes (scope_id, version, memory)
+        SELECT DISTINCT s.id, s.version, CASE WHEN c.more THEN -1 ELSE c.memory END
+        FROM (SELECT scope_id, memory, count(*) OVER (PARTITION BY scope_id) > 1000 AS more
+              FROM ({changed}) AS each) c
+        JOIN <store>.scopes s ON s.id = c.scope_id ON CONFLICT DO NOTHING;
+        DELETE FROM <store>.changes USING (SELECT DISTINCT scope_id FROM ({changed}) AS each) c
+        JOIN <store>.scopes s ON s.id = c.scope_id AND s.version % 50 = 0
+        WHERE changes.scope_id = s.id AND changes.version <= s.version - 200;"""
+
+
+_SEARCHED: Final = "{0}.scope_id, {0}.invalid_at, {0}.expires_at, {0}.category, {0}.start_at"
+_NOTED: Final = {
+    "memories_added": "SELECT scope_id, row AS memory FROM added",
+    "memories_changed": f"""SELECT unnest(ARRAY[was.scope_id, is_now.scope_id]) AS scope_id, row AS memory
+        FROM was JOIN is_now USING (row)
+        WHERE ({_SEARCHED.format("was")}) IS DISTINCT FROM ({_SEARCHED.format("is_now")})""",
+    "memories_removed": "SELECT scope_id, row AS memory FROM removed",
+    "passages_added": "SELECT scope_id, memory FROM added",
+    "passages_removed": "SELECT scope_id, memory FROM removed",
+}
+
+NOTING: Final[tuple[str, ...]] = tuple(
+    _function(name, also=_noting(changed), as_owner=True) for name, changed in _NOTED.items()
+)
+"""The trigger functions that also fill the table ``changes``."""
 
 GUARDS: Final[tuple[str, ...]] = (
     *(_function(name) for name in FUNCTIONS),

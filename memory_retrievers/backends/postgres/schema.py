@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from memory_retrievers.backends.postgres.guards import GUARDS, numbered_by_the_store
+from memory_retrievers.backends.postgres.guards import GUARDS, NOTING, numbered_by_the_store
 from memory_retrievers.backends.postgres.samples import UNSAMPLE, UNSAMPLE_CONVERSATIONS, UNSAMPLE_FACTS
 from memory_retrievers.backends.postgres.triggers import TRIGGERS
 
@@ -185,7 +185,7 @@ _FACT_VERSIONS: Final = f"""
     PRIMARY KEY (scope_id, id),
     FOREIGN KEY (scope_id, memory) {_OF_MEMORY}"""
 
-TABLES_BY_SCOPE: Final = (*_BY_SCOPE, "fact_versions")
+TABLES_BY_SCOPE: Final = (*_BY_SCOPE, "fact_versions", "changes")
 """The tables that hold what scopes hold."""
 
 OTHER_TABLES: Final = ("scopes", "notes", "adopted", "unwritten", "outbox")
@@ -301,10 +301,34 @@ _FACTS: Final = (
     *UNSAMPLE_FACTS,
 )
 
+_CHANGES: Final = (
+    # Which memories changed with each version of a scope, so that who knows an earlier one need not compare all.
+    *_partitioned(
+        "changes",
+        """
+        scope_id bigint NOT NULL REFERENCES scopes (id) ON DELETE CASCADE,
+        version bigint NOT NULL,
+        memory bigint NOT NULL,
+        PRIMARY KEY (scope_id, version, memory)""",
+    ),
+    *_confined("changes"),
+    # Who may read memories may read it too; nobody but the triggers writes it.
+    """DO $migration$ DECLARE role text; BEGIN
+        FOR role IN SELECT DISTINCT grantee FROM information_schema.role_table_grants
+            WHERE table_schema = current_schema() AND table_name = 'memories' AND privilege_type = 'SELECT'
+        LOOP
+            IF role = 'PUBLIC' THEN GRANT SELECT ON changes TO PUBLIC;
+            ELSE EXECUTE format('GRANT SELECT ON changes TO %I', role); END IF;
+        END LOOP;
+    END $migration$""",
+    *NOTING,
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (*_TABLES, *_INDEXES, *TRIGGERS, *_POLICIES),
     (*GUARDS, *UNSAMPLE),
     _KEYED_CONVERSATIONS,
     _FACTS,
+    _CHANGES,
 )
 """Schema version n is what the first n migrations make; the database keeps it in the table ``schema_version``."""

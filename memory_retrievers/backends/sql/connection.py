@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from memory_retrievers.backends.sql.changes import ChangeLog
     from memory_retrievers.models.filters import JsonScalar
     from memory_retrievers.models.selection import Vector, Vectors
 
@@ -193,15 +192,6 @@ class Database(Protocol):
 
     def is_gone(self, holder: str) -> bool:
         """Return True if it is certain that the handle of this id is no longer open, in whatever process."""
-        ...
-
-    @property
-    def changes(self) -> ChangeLog:
-        """Which memories this process has changed."""
-        ...
-
-    def uncommitted(self, connection: Connection, scope_ids: Sequence[int]) -> set[int] | None:
-        """Rows of the memories of these scopes that the open transaction has changed; None if it is not known."""
         ...
 
     def next_passages(self, connection: Connection, number: int) -> Sequence[int]:

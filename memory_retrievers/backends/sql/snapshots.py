@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 import numpy as np
 
 from memory_retrievers.backends.snapshot import NOTHING, Growing, ScopeSnapshot, is_ordered
+from memory_retrievers.backends.sql.changes import changed_since
 from memory_retrievers.backends.sql.connection import Connection
 from memory_retrievers.backends.sql.passages import StoredPassages, version_key
 from memory_retrievers.backends.terms import EMPTY, TermBlock, block_of
@@ -51,7 +52,7 @@ _TERM_BYTES: Final = 16
 class _Entry:
     """A snapshot with the state of the tables that it shows; the lock is held by who brings it up to date."""
 
-    __slots__ = ("epoch", "evictions", "lock", "looked", "selection", "size", "snapshot", "used", "versions")
+    __slots__ = ("evictions", "lock", "looked", "selection", "size", "snapshot", "used", "versions")
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
@@ -59,7 +60,7 @@ class _Entry:
         self.lock = threading.Lock()
         self.snapshot = NOTHING
         self.versions: _Versions | None = None
-        self.epoch = self.evictions = 0
+        self.evictions = 0
         self.size = 0
         self.used = time.monotonic()
 
@@ -107,7 +108,6 @@ class Snapshots:
         if versions is not None and (entry := self._entry(selection)) and _is_behind(versions, entry.versions):
             return entry.snapshot if wide or not self._is_wide(len(entry.snapshot)) else None
         with database.reading(), database.read() as connection:
-            epoch = database.changes.epoch
             versions = self._passages.scope_versions(selection)
             if not versions:
                 return NOTHING
@@ -122,7 +122,7 @@ class Snapshots:
             if _is_behind(versions, entry.versions) and not is_open:
                 return entry.snapshot
             with entry.lock:
-                return self._current(connection, selection, entry, versions, epoch=epoch, is_open=is_open)
+                return self._current(connection, selection, entry, versions, is_open=is_open)
 
     def seen(self, selection: Selection, *, wide: bool = False) -> tuple[ScopeSnapshot, NDArray[np.bool_]] | None:
         """Snapshot of n passages and a mask (n,) of those that a selection lets through; None if it is too large."""
@@ -250,7 +250,6 @@ class Snapshots:
         entry: _Entry,
         versions: _Versions,
         *,
-        epoch: int,
         is_open: bool,
     ) -> ScopeSnapshot:
         """Bring a snapshot up to date, and keep it unless a transaction that may be undone is open."""
@@ -264,17 +263,14 @@ class Snapshots:
         if known is None:
             snapshot = self._load(connection, selection)
         else:
-            database = self._passages.database
-            changed = database.changes.since(known, versions, epoch=entry.epoch, is_open=is_open)
             if is_open:
-                uncommitted = database.uncommitted(connection, list(versions))
-                changed = None if changed is None or uncommitted is None else changed | uncommitted
                 snapshot = snapshot.apart()  # nothing that may be undone is written behind what is kept
+            changed = changed_since(connection, known, versions)
             snapshot = self._caught_up(connection, selection, snapshot, changed)
         if not is_open:
             with self._lock:
                 if evictions == self._evictions:
-                    entry.snapshot, entry.versions, entry.epoch, entry.looked = snapshot, versions, epoch, None
+                    entry.snapshot, entry.versions, entry.looked = snapshot, versions, None
                     entry.evictions = evictions
                     self._keep(_key(selection), entry)
                 elif self._entries.get(_key(selection)) is entry:

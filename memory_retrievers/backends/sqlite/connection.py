@@ -18,7 +18,6 @@ from memory_retrievers.backends.sqlite import seal
 from memory_retrievers.errors import BackendError, DiskFullError, ValidationError
 
 if TYPE_CHECKING:
-    from memory_retrievers.backends.sql import connection as sql
     from memory_retrievers.models.filters import JsonScalar
     from memory_retrievers.models.selection import Vector, Vectors
 
@@ -179,23 +178,6 @@ def connect(address: str) -> Connection:
     )
 
 
-_WATCH: Final = (
-    "CREATE TEMP TABLE changed (scope_id INTEGER, memory INTEGER, PRIMARY KEY (scope_id, memory)) WITHOUT ROWID",
-    """CREATE TEMP TRIGGER watch_added AFTER INSERT ON main.memories BEGIN
-        INSERT OR IGNORE INTO changed VALUES (NEW.scope_id, NEW.row); END""",
-    """CREATE TEMP TRIGGER watch_changed
-        AFTER UPDATE OF scope_id, invalid_at, expires_at, category, start_at ON main.memories BEGIN
-        INSERT OR IGNORE INTO changed VALUES (OLD.scope_id, OLD.row), (NEW.scope_id, NEW.row); END""",
-    """CREATE TEMP TRIGGER watch_removed AFTER DELETE ON main.memories BEGIN
-        INSERT OR IGNORE INTO changed VALUES (OLD.scope_id, OLD.row); END""",
-    """CREATE TEMP TRIGGER watch_passage_added AFTER INSERT ON main.passages BEGIN
-        INSERT OR IGNORE INTO changed SELECT scope_id, row FROM memories WHERE row = NEW.memory; END""",
-    """CREATE TEMP TRIGGER watch_passage_removed AFTER DELETE ON main.passages BEGIN
-        INSERT OR IGNORE INTO changed SELECT scope_id, row FROM memories WHERE row = OLD.memory; END""",
-)
-"""Triggers of one connection alone: they note what it changes, beside those in the file that raise versions."""
-
-
 def be_durable(connection: Connection) -> None:
     """Let what is committed survive a power cut."""
     connection.execute("PRAGMA synchronous = FULL")
@@ -213,29 +195,6 @@ def joined(writer: Connection) -> Iterator[None]:
             writer.execute("ROLLBACK TO joined")
             writer.execute("RELEASE joined")
         raise
-
-
-def watch(connection: Connection) -> None:
-    """Let a connection note which memories its transactions change."""
-    for statement in _WATCH:
-        connection.execute(statement)
-
-
-def watched(connection: Connection) -> list[tuple[int, int, int]]:
-    """What the open transaction has changed: row ids of scopes, their versions, rows of memories; noted no longer."""
-    changed = connection.execute(
-        "SELECT c.scope_id, s.version, c.memory FROM changed c JOIN scopes s ON s.id = c.scope_id"
-    ).fetchall()
-    if changed:
-        connection.execute("DELETE FROM changed")
-    return changed
-
-
-def watched_in(connection: sql.Connection, scope_ids: Sequence[int]) -> set[int]:
-    """Rows of the memories of these scopes that the open transaction has changed."""
-    dialect = connection.dialect
-    asked = f"SELECT memory FROM changed WHERE {dialect.among('scope_id', ':ids')}"
-    return {row for (row,) in connection.execute(asked, {"ids": dialect.listed(scope_ids)})}
 
 
 def state_of(path: Path) -> State:

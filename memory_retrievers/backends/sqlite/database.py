@@ -14,7 +14,6 @@ from typing import Any
 from memory_retrievers.backends import processes
 from memory_retrievers.backends.files import PRIVATE, Access, new_directory
 from memory_retrievers.backends.sql import connection as sql
-from memory_retrievers.backends.sql.changes import ChangeLog
 from memory_retrievers.backends.sql.connection import one
 from memory_retrievers.backends.sqlite import connection as connections
 from memory_retrievers.backends.sqlite import forks, schema, seal
@@ -57,11 +56,9 @@ class Database:
         self._feeding = threading.RLock()
         self._closed = False
         self._unchanging: State | None = None
-        self.changes = ChangeLog()
-        self._seen_by_writer = -1
         self._file = None if path is None else AttachedFile(path, access=access, read_only=read_only)
         with wrapped(path), nullcontext() if self._file is None else self._file.coming():
-            self._writer: Connection | None = self._connect(migrate=True, watch=not read_only)
+            self._writer: Connection | None = self._connect(migrate=True)
         if path is not None:
             forks.register(self)
 
@@ -110,18 +107,12 @@ class Database:
         """The outermost transaction of this thread."""
         writer.execute("BEGIN IMMEDIATE")
         self._writer_thread = threading.get_ident()
-        is_logged = False
         try:
-            self._notice_others(writer)
             yield
-            is_logged = True
-            self.changes.add(connections.watched(writer))
             writer.execute("COMMIT")
         except BaseException:
             if writer.in_transaction:
                 writer.execute("ROLLBACK")
-            if is_logged:  # what is in the log has not come to be
-                self.changes.restart()
             raise
         finally:
             self._writer_thread = None
@@ -135,17 +126,6 @@ class Database:
         with self._file.turn():
             self._file.break_seal()
             yield
-
-    def _notice_others(self, writer: Connection) -> None:
-        """Begin the log of changes anew if another connection has written since this one's last transaction."""
-        seen = one(writer, "PRAGMA data_version")
-        if seen != self._seen_by_writer:
-            self._seen_by_writer = seen
-            self.changes.restart()
-
-    def uncommitted(self, connection: sql.Connection, scope_ids: Sequence[int]) -> set[int] | None:
-        """See ``sql.connection.Database``."""
-        return connections.watched_in(connection, scope_ids)
 
     @contextmanager
     def read(self, *, snapshot: bool = False) -> Iterator[Connection]:
@@ -300,7 +280,7 @@ class Database:
         """The connection that writes, which is made anew after a fork."""
         self._require_open()
         if self._writer is None:
-            self._writer, self._seen_by_writer = self._connect(watch=not self._read_only), -1
+            self._writer = self._connect(durable=not self._read_only)
         return self._writer
 
     def part_before_fork(self) -> Callable[[], None] | None:
@@ -328,7 +308,7 @@ class Database:
         assert self._file is not None  # noqa: S101 - only those on disk are asked
         return self._file.place
 
-    def _connect(self, *, migrate: bool = False, watch: bool = False) -> Connection:
+    def _connect(self, *, migrate: bool = False, durable: bool = False) -> Connection:
         if self._read_only and self._path is not None:
             connection, self._unchanging = connections.look_into(self._path)
         else:
@@ -339,10 +319,8 @@ class Database:
             connection.create_function("ln", 1, math.log, deterministic=True)  # not every SQLite is built with it
             if migrate:
                 self._bring_up_to_date(connection)
-            elif watch:
+            elif durable:
                 connections.be_durable(connection)
-            if watch:
-                connections.watch(connection)
         except BaseException:
             connection.close()
             raise

@@ -323,6 +323,49 @@ _FACTS: Final = (
     "CREATE INDEX fact_versions_by_memory ON fact_versions (memory, valid_at)",
 )
 
+_RAISE: Final = "UPDATE scopes SET version = version + 1 WHERE id = {scope}"
+_NOTE: Final = "INSERT INTO changes SELECT id, version, {memory} FROM scopes WHERE id = {scope}"
+
+
+def _noting(name: str, when: str, *scopes: str, memory: str) -> tuple[str, str]:
+    """The trigger of this name made anew, which also notes the memory that has changed."""
+    does = "; ".join(statement.format(scope=scope, memory=memory) for scope in scopes for statement in (_RAISE, _NOTE))
+    return f"DROP TRIGGER IF EXISTS {name}", f"CREATE TRIGGER {name} AFTER {when} BEGIN {does}; END"
+
+
+_SEEN: Final = ("invalid_at", "expires_at", "category", "start_at")
+_OF_PASSAGE: Final = "(SELECT scope_id FROM memories WHERE row = {row}.memory)"
+
+_CHANGES: Final = (
+    # Which memory changed with each version of a scope, so that who knows an earlier one need not compare all.
+    """CREATE TABLE changes (
+        scope_id INTEGER NOT NULL REFERENCES scopes (id) ON DELETE CASCADE,
+        version INTEGER NOT NULL,
+        memory INTEGER NOT NULL,
+        PRIMARY KEY (scope_id, version)
+    ) WITHOUT ROWID""",
+    """CREATE TRIGGER changes_bounded AFTER INSERT ON changes WHEN NEW.version % 500 = 0 BEGIN
+        DELETE FROM changes WHERE scope_id = NEW.scope_id AND version <= NEW.version - 2000; END""",
+    *_noting("memory_added", "INSERT ON memories", "NEW.scope_id", memory="NEW.row"),
+    *_noting(
+        "memory_changed",
+        f"UPDATE OF {', '.join(_SEEN)} ON memories WHEN "
+        f"({', '.join(f'OLD.{each}' for each in _SEEN)}) IS NOT ({', '.join(f'NEW.{each}' for each in _SEEN)})",
+        "NEW.scope_id",
+        memory="NEW.row",
+    ),
+    *_noting(
+        "memory_moved",
+        "UPDATE OF scope_id ON memories WHEN OLD.scope_id IS NOT NEW.scope_id",
+        "OLD.scope_id",
+        "NEW.scope_id",
+        memory="NEW.row",
+    ),
+    *_noting("memory_removed", "DELETE ON memories", "OLD.scope_id", memory="OLD.row"),
+    *_noting("passage_added", "INSERT ON passages", _OF_PASSAGE.format(row="NEW"), memory="NEW.memory"),
+    *_noting("passage_removed", "DELETE ON passages", _OF_PASSAGE.format(row="OLD"), memory="OLD.memory"),
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST,
     _PROJECTION,
@@ -333,6 +376,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _TURNS,
     _KEYED_CONVERSATIONS,
     _FACTS,
+    _CHANGES,
 )
 """Schema version n is what the first n migrations make; the file keeps it in ``PRAGMA user_version``."""
 
