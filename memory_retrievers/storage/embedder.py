@@ -152,6 +152,12 @@ class ProbedEmbedder:
         """
         return self.questions(query) if len(query) <= REMEMBERED_CHARACTERS else self._asked(query)
 
+    def remember_query(self, query: str) -> tuple[Vector, bool]:
+        """Like :meth:`embed_query`; False if the embedder, which may take its time, was asked meanwhile."""
+        asked = self.questions.cache_info().misses
+        vector = self.embed_query(query)
+        return vector, len(query) <= REMEMBERED_CHARACTERS and asked == self.questions.cache_info().misses
+
     def _asked(self, query: str) -> Vector:
         import numpy as np  # here, so that importing the package loads no numpy
 
@@ -219,6 +225,13 @@ class StoreEmbedder:
     def is_probed(self) -> bool:
         """Whether :meth:`current` embeds nothing."""
         return self._known is not None
+
+    def latest(self) -> ProbedEmbedder:
+        """Return the embedder as it was last seen to be, which whoever uses it must ask :meth:`holds` of anyway."""
+        known = self._known
+        if known is None or known.state is None or known.state.probe is None:  # the store held no vectors then
+            return self.current()
+        return known
 
     def current(self) -> ProbedEmbedder:
         """Return the embedder, compared with the vectors the store holds now.
