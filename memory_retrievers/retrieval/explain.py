@@ -310,7 +310,7 @@ class Explainer:
             return trace._replace(evidence=evidence)
 
         prepare(store, plan, settings=settings)
-        return store.search(plan.embedded, find)
+        return store.search(plan.embedded, find, known=plan.states)
 
     def _found(self, id: str, request: RetrievalRequest) -> AnyMemory:
         """Load the memory with this id from the scope, or else from the first scope below it that is searched too."""

@@ -59,9 +59,13 @@ def prepare(store: MemoryStore, plan: RetrievalPlan, *, settings: RetrievalSetti
         plan: The search plan.
         settings: Whether open episodes are searched.
     """
-    if settings.searches_open and Kind.EPISODIC in plan.selections:
-        request = plan.request
-        store.heard.prepare(request.scope, include_child_scopes=request.include_child_scopes)
+    if not (plan.may_find_open and settings.searches_open and Kind.EPISODIC in plan.selections):
+        return
+    request = plan.request
+    with store.ledger.reading(plan.states):
+        places = store.ledger.heard.places(request.scope, include_child_scopes=request.include_child_scopes)
+    if store.heard.prepare(places):
+        plan.states.clear()  # they have vectors now
 
 
 def read_all(
@@ -77,7 +81,7 @@ def read_all(
     """
     candidates = read_candidates_then(store, plan, vector=vector, settings=settings)
     closed = candidates.get(Kind.EPISODIC)
-    if settings.searches_open and isinstance(closed, Candidates):
+    if plan.may_find_open and settings.searches_open and isinstance(closed, Candidates):
         episodes = open_episodes(store, plan.request)
         candidates[Kind.EPISODIC] = with_open(closed, episodes, plan.question, vector=vector)
     return candidates

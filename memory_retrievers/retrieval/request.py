@@ -18,6 +18,7 @@ from memory_retrievers.retrieval.question import Question
 from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
 
 if TYPE_CHECKING:
+    from memory_retrievers.backends.sql.connection import States
     from memory_retrievers.storage.store import MemoryStore
 
 MAX_EPISODES: Final = 100
@@ -261,6 +262,7 @@ class RetrievalPlan(NamedTuple):
         joint_limit: Number of memories that are asked for, of both kinds together; None leaves it to the limits.
         statistics: Statistics of the query's terms for each kind; empty for rank fusion.
         embedded: Text to embed: the query without the words that nearly every passage in the scope has.
+        states: States of scopes that the search has read, each but once.
     """
 
     request: RetrievalRequest
@@ -270,6 +272,13 @@ class RetrievalPlan(NamedTuple):
     joint_limit: int | None
     statistics: dict[Kind, TermStatistics]
     embedded: str
+    states: States
+
+    @property
+    def may_find_open(self) -> bool:
+        """False if it is known that no message waits to become an episode."""
+        state = self.states.get((self.request.scope, self.request.include_child_scopes))
+        return state is None or bool(state.queued)
 
     @classmethod
     def of(
@@ -288,14 +297,15 @@ class RetrievalPlan(NamedTuple):
         limits = {kind: limit for kind, limit in asked.items() if limit}
         selections = {kind: _selection_of(request, kind, now=now, settings=settings) for kind in limits}
         if settings.fusion == "rrf" and settings.common_share >= 1:
-            return cls(request, question, selections, limits, request.limit, {}, question.text)
+            return cls(request, question, selections, limits, request.limit, {}, question.text, {})
         terms = list(dict.fromkeys(question.terms))
-        with store.ledger.reading():
+        states: States = {}
+        with store.ledger.reading(states):
             known = {kind: store.keyword.statistics(terms, selection) for kind, selection in selections.items()}
         frequencies = {term: sum(each.frequencies[term] for each in known.values()) for term in terms}
         passages = sum(each.passages for each in known.values())
         embedded = question.without_common(frequencies, passages=passages, share=settings.common_share)
-        return cls(request, question, selections, limits, request.limit, known, embedded)
+        return cls(request, question, selections, limits, request.limit, known, embedded, states)
 
 
 def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -> bool:

@@ -130,7 +130,7 @@ class HybridRetriever:
                 return rankings, load(store, candidates, rows, as_of=request.as_of)
 
         prepare(store, plan, settings=settings)
-        rankings, memories = store.search(plan.embedded, find)
+        rankings, memories = store.search(plan.embedded, find, known=plan.states)
         visible = {row: memory for row, memory in memories.items() if is_visible(memory, request, now=now)}
         calibration = calibration_of(store.embedder.id)
         semantic = _hydrated(rankings.get(Kind.SEMANTIC), visible, SemanticMemory, plan, calibration)

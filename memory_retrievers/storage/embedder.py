@@ -155,6 +155,12 @@ class ProbedEmbedder:
             return self.questions(query)
         return _asked(self.embedder, self.fingerprint.dimension, query)
 
+    def remember_query(self, query: str) -> tuple[Vector, bool]:
+        """Like :meth:`embed_query`; False if the embedder, which may take its time, was asked meanwhile."""
+        asked = self.questions.cache_info().misses
+        vector = self.embed_query(query)
+        return vector, len(query) <= REMEMBERED_CHARACTERS and asked == self.questions.cache_info().misses
+
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed texts in batches: shape (number of texts, d); errors as for :meth:`embed_query`."""
         made = [self._embedded(batch) for batch in _batches(texts)]
@@ -247,6 +253,13 @@ class StoreEmbedder:
     def is_probed(self) -> bool:
         """Whether :meth:`current` embeds nothing."""
         return self._known is not None
+
+    def latest(self) -> ProbedEmbedder:
+        """Return the embedder as it was last seen to be, which whoever uses it must ask :meth:`holds` of anyway."""
+        known = self._known
+        if known is None or known.state is None or known.state.probe is None:  # the store held no vectors then
+            return self.current()
+        return known
 
     def current(self) -> ProbedEmbedder:
         """Return the embedder, compared with the vectors the store holds now.

@@ -15,7 +15,7 @@ from memory_retrievers import fsrs
 from memory_retrievers.errors import EmbeddingError, NotFoundError
 from memory_retrievers.models import EpisodicMemory, Origin, SummaryBy
 from memory_retrievers.models.messages import Message
-from memory_retrievers.models.storage import HeardMessage
+from memory_retrievers.models.storage import HeardMessage, HeardPlace
 from memory_retrievers.text import analyze, one_line
 from memory_retrievers.text.passages import message_passage, said_text
 
@@ -116,19 +116,22 @@ class HeardMessages:
         self._state: object = None
         self._cleared = 0
 
-    def prepare(self, scope: str, *, include_child_scopes: bool) -> None:
+    def prepare(self, places: Sequence[HeardPlace]) -> bool:
         """Embed the newest messages that have no vector, as far as a search does; those that fail are left to words.
 
         Called before a search, outside any transaction.
+
+        Returns:
+            Whether there are any.
         """
-        places = self._ledger.heard.places(scope, include_child_scopes=include_child_scopes)
         missing = sorted(each.row for each in places if not each.is_embedded and each.row not in self._unstored)
         if not missing:
-            return
+            return False
         try:
             self._embed(missing[-EMBEDDED_BY_SEARCH:])
         except EmbeddingError as error:
             _logger.warning("what was said could not be embedded and is found by words: %s", type(error).__name__)
+        return True
 
     def embed_rest(self) -> None:
         """Embed all messages that have no vector.
@@ -151,7 +154,7 @@ class HeardMessages:
             with self._lock:
                 self._turns.pop(searched, None)
             return []
-        known = self._known(searched, self._embedder.current())
+        known = self._known(searched, self._embedder.latest())
         wanted = [
             each.row
             for each in places

@@ -39,6 +39,7 @@ from memory_retrievers.storage.tracing import EMBED, span
 from memory_retrievers.text.passages import PassageText, Searched, passage_texts, with_vectors
 
 if TYPE_CHECKING:
+    from memory_retrievers.backends.sql.connection import States
     from memory_retrievers.backends.sql.ledger import SQLLedger
     from memory_retrievers.models.selection import Vector, Vectors
     from memory_retrievers.settings import IngestionSettings
@@ -245,11 +246,11 @@ class MemoryStore:
         attempt = self._transaction.attempt
         return attempt if attempt is not None and self._transaction.is_open and not attempt.has_written else None
 
-    def _current_embedder(self) -> ProbedEmbedder:
-        """The embedder, which is probed outside a transaction that is to be short."""
+    def _latest_embedder(self) -> ProbedEmbedder:
+        """The embedder as it was last seen, which is probed outside a transaction that is to be short."""
         if self._prepared is not None and not self.embedder.is_probed:
             raise NotPrepared(self.embedder.current)
-        return self.embedder.current()
+        return self.embedder.latest()
 
     def _embed_documents(self, embedder: ProbedEmbedder, texts: Sequence[str]) -> Vectors:
         """Embed n texts as they are stored: shape (n, d)."""
@@ -267,7 +268,8 @@ class MemoryStore:
             EmbeddingError: The embedder failed.
             EmbeddingMismatchError: The embedder is not the store's.
         """
-        return self._embed_documents(self._current_embedder(), texts)
+        self._latest_embedder()
+        return self._embed_documents(self.embedder.current(), texts)
 
     def write(
         self,
@@ -295,16 +297,16 @@ class MemoryStore:
             EmbeddingMismatchError: The embedder is not the store's.
         """
         scopes_changed = set(within)
+        embedder = self._latest_embedder()
         while True:
-            embedder = self._current_embedder()
             passages = with_vectors(
                 texts, partial(self._embed_documents, embedder), known=None if known is None else known()
             )
-            if look is not None and not self._looked(look, passages, embedder):
-                continue
-            with self.transaction(*scopes_changed):
-                if self.embedder.admits(embedder):  # else the store has just moved to another embedder
-                    return change(passages)
+            if look is None or self._looked(look, passages, embedder):
+                with self.transaction(*scopes_changed):
+                    if self.embedder.admits(embedder):
+                        return change(passages)
+            embedder = self.embedder.current()  # the store has moved to another embedder
 
     def _looked(
         self,
@@ -384,39 +386,55 @@ class MemoryStore:
             EmbeddingError: The embedder failed.
             EmbeddingMismatchError: The embedder is not the store's.
         """
-        return self._embed_question(self._current_embedder(), query)
+        self._latest_embedder()
+        return self._embed_question(self.embedder.current(), query)
 
-    def search(self, query: str, find: Callable[[Vector], FoundT]) -> FoundT:
+    def search(self, query: str, find: Callable[[Vector], FoundT], *, known: States | None = None) -> FoundT:
         """Embed a question and search with its vector, of shape (d,), against vectors of the same embedder.
 
         Args:
             query: The question.
             find: Searches the indexes; called once more if the store has moved to another embedder meanwhile.
+            known: States of scopes that were read just before, and are read again if the embedder had to be asked.
 
         Raises:
             EmbeddingError: The embedder failed.
             EmbeddingMismatchError: The embedder is not the store's, or no longer.
         """
-        return self._search(lambda embedder: self._embed_question(embedder, query), find)
+        states = {} if known is None else known
+        prepared = self._prepared
+
+        def embed(embedder: ProbedEmbedder) -> Vector:
+            if prepared is not None:
+                return prepared.question(embedder, query)
+            vector, is_remembered = embedder.remember_query(query)
+            if not is_remembered:
+                states.clear()
+            return vector
+
+        return self._search(embed, find, states)
 
     def search_texts(self, texts: Sequence[str], find: Callable[[Vectors], FoundT]) -> FoundT:
         """Like :meth:`search`, with the vectors of n texts as they would be stored, of shape (n, d)."""
-        return self._search(lambda embedder: self._embed_documents(embedder, texts), find)
+        return self._search(lambda embedder: self._embed_documents(embedder, texts), find, {})
 
-    def _search(self, embed: Callable[[ProbedEmbedder], VectorT], find: Callable[[VectorT], FoundT]) -> FoundT:
+    def _search(
+        self, embed: Callable[[ProbedEmbedder], VectorT], find: Callable[[VectorT], FoundT], states: States
+    ) -> FoundT:
+        embedder = self._latest_embedder()
         while True:
-            embedder = self._current_embedder()
             try:
                 with span(EMBED):
                     embedded = embed(embedder)
-                with self.ledger.reading():
+                with self.ledger.reading(states):
                     found = find(embedded)
                     if self.embedder.holds(embedder):
                         return found
             except Exception:
                 if self.embedder.holds(embedder):
-                    raise
-                continue  # vectors of two lengths may have met
+                    raise  # else vectors of two lengths may have met
+            states.clear()
+            embedder = self.embedder.current()
 
     def close(self) -> None:
         """Release all resources."""

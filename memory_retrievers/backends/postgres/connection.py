@@ -21,7 +21,7 @@ from psycopg.types.string import StrDumperUnknown, TextBinaryLoader
 from memory_retrievers.errors import BackendError, ConfigurationError, DiskFullError, ValidationError
 
 if TYPE_CHECKING:
-    from memory_retrievers.backends.sql.connection import Cursor, Values
+    from memory_retrievers.backends.sql.connection import Cursor, States, Values
     from memory_retrievers.models.filters import JsonScalar
     from memory_retrievers.models.selection import Vector, Vectors
 
@@ -190,17 +190,15 @@ class Connection:
     Args:
         raw: The connection of psycopg that it is.
         writes: Whether it is in a transaction that writes.
-        versions: What is known of scopes, where nothing changes for it.
+        states: What has been read of scopes, where each is asked for but once.
     """
 
     dialect = PostgresDialect()
 
-    def __init__(
-        self, raw: psycopg.Connection[Any], *, writes: bool = False, versions: dict[str, Any] | None = None
-    ) -> None:
+    def __init__(self, raw: psycopg.Connection[Any], *, writes: bool = False, states: States | None = None) -> None:
         self.raw = raw
         self.in_transaction = writes
-        self.versions = versions
+        self.states = states
 
     def execute(self, sql: str, parameters: Values = (), /) -> Cursor:
         """See ``sql.connection.Connection``."""

@@ -101,8 +101,8 @@ class Database:
             finally:
                 self._local.connection = None
                 reading: Connection | None = getattr(self._local, "reading", None)
-                if reading is not None and reading.versions is not None:
-                    reading.versions.clear()  # this thread's own write has changed them
+                if reading is not None and reading.states is not None:
+                    reading.states.clear()  # this thread's own write has changed them
 
     @contextmanager
     def read(self, *, snapshot: bool = False) -> Iterator[Connection]:
@@ -124,23 +124,23 @@ class Database:
             yield connection
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
-        """See ``sql.connection.Database``: one connection, and the versions of scopes are asked for once."""
+    def reading(self, known: sql.States | None = None) -> Iterator[None]:
+        """See ``sql.connection.Database``."""
         self._require_own_process()
         if getattr(self._local, "connection", None) is not None or getattr(self._local, "reading", None) is not None:
             yield
             return
-        with wrapped(), self._taken(versions={}) as connection:
+        with wrapped(), self._taken(states={} if known is None else known) as connection:
             self._local.reading = connection
             try:
                 yield
             finally:
                 self._local.reading = None
 
-    def versions_read(self) -> dict[str, Any] | None:
+    def states_read(self) -> sql.States | None:
         """See ``sql.connection.Database``."""
         begun: Connection | None = getattr(self._local, "reading", None)
-        return None if begun is None or getattr(self._local, "connection", None) is not None else begun.versions
+        return None if begun is None or getattr(self._local, "connection", None) is not None else begun.states
 
     @contextmanager
     def feeding(self) -> Iterator[None]:
@@ -241,9 +241,9 @@ class Database:
             raise ConfigurationError(READ_ONLY)
 
     @contextmanager
-    def _taken(self, *, writes: bool = False, versions: dict[str, Any] | None = None) -> Iterator[Connection]:
+    def _taken(self, *, writes: bool = False, states: sql.States | None = None) -> Iterator[Connection]:
         with self._pool.taken() as raw:
-            yield Connection(raw, writes=writes, versions=versions)
+            yield Connection(raw, writes=writes, states=states)
 
     def _beginning(self, scopes: Sequence[str]) -> str:
         """Begin a transaction and take its locks, always in the same order to avoid deadlocks."""

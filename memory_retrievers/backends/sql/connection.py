@@ -5,14 +5,31 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from memory_retrievers.models.filters import JsonScalar
     from memory_retrievers.models.selection import Vector, Vectors
+    from memory_retrievers.models.storage import HeardPlace
 
 Values: TypeAlias = "Sequence[Any] | Mapping[str, Any]"
 """What the ``?`` or ``:name`` of a statement stand for."""
+
+
+class ScopeState(NamedTuple):
+    """State of a scope, or of it and those below: what a search compares its snapshot with.
+
+    Attributes:
+        versions: Versions by row id of a scope.
+        queued: What waits to become an episode, conversation by conversation, in the order it came.
+    """
+
+    versions: dict[int, int]
+    queued: list[HeardPlace]
+
+
+States: TypeAlias = dict[tuple[str, bool], ScopeState]
+"""States by scope, and whether those below it are included."""
 
 
 class Cursor(Protocol):
@@ -50,8 +67,8 @@ class Connection(Protocol):
         ...
 
     @property
-    def versions(self) -> dict[str, Any] | None:
-        """Cached data of scopes, valid while nothing changes for this connection; None if something may."""
+    def states(self) -> States | None:
+        """States that have been read, where this connection asks for each but once; None where it may change."""
         ...
 
     def execute(self, sql: str, parameters: Values = ..., /) -> Cursor:
@@ -161,12 +178,18 @@ class Database(Protocol):
         """
         ...
 
-    def reading(self) -> AbstractContextManager[None]:
-        """Let all reads of this thread see the state as of the first of them, while this lasts."""
+    def reading(self, known: States | None = None) -> AbstractContextManager[None]:
+        """Keep one connection for all reads of this thread, and ask for the state of a scope but once.
+
+        Within this thread's own transaction it does nothing.
+
+        Args:
+            known: States that a reading before this one has found, which this one goes on with and adds to.
+        """
         ...
 
-    def versions_read(self) -> dict[str, Any] | None:
-        """Cached data of scopes in the :meth:`reading` of this thread; None outside one, and in its own transaction."""
+    def states_read(self) -> States | None:
+        """States found in the :meth:`reading` of this thread; None outside one, and in its own transaction."""
         ...
 
     def feeding(self) -> AbstractContextManager[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from memory_retrievers.backends.sql.connection import Database
+from memory_retrievers.backends.sql.connection import Connection, Database, ScopeState
 from memory_retrievers.backends.sql.removal import SCOPE_AND_CHILDREN, forget_empty_scopes, scope_values
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.messages import Message
@@ -15,6 +15,38 @@ if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vector
 
 _OF_QUEUE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND conversation = :conversation"
+
+
+def state_of(connection: Connection, scope: str, *, include_child_scopes: bool) -> ScopeState:
+    """Read the state of a scope as of one moment; asked once while a connection reads one state.
+
+    A message leaves the queue in the transaction that stores its episode: it is in one of both, and never in neither.
+
+    Args:
+        connection: The connection to read from.
+        scope: The scope.
+        include_child_scopes: Also of the scopes below.
+    """
+    states, key = connection.states, (scope, include_child_scopes)
+    if states is not None and key in states:
+        return states[key]
+    rows = connection.execute(
+        f"""SELECT s.id, s.version, s.scope, m.row, m.conversation, m.vector IS NOT NULL
+        FROM scopes s LEFT JOIN queued_messages m ON m.scope_id = s.id
+        WHERE {SCOPE_AND_CHILDREN if include_child_scopes else "scope = :scope"} ORDER BY scope, conversation, row""",
+        scope_values(scope, include_child_scopes=include_child_scopes) if include_child_scopes else {"scope": scope},
+    ).fetchall()
+    state = ScopeState(
+        {scope_id: version for scope_id, version, *_ in rows},
+        [
+            HeardPlace(row, its_scope, conversation or None, bool(embedded))
+            for *_, its_scope, row, conversation, embedded in rows
+            if row is not None
+        ],
+    )
+    if states is not None:
+        states[key] = state
+    return state
 
 
 class SQLHeard:
@@ -30,16 +62,7 @@ class SQLHeard:
     def places(self, scope: str, *, include_child_scopes: bool = False) -> list[HeardPlace]:
         """List what is queued in a scope, conversation by conversation, in the order it came."""
         with self._database.read() as connection:
-            rows = connection.execute(
-                f"""SELECT m.row, s.scope, m.conversation, m.vector IS NOT NULL
-                FROM scopes s JOIN queued_messages m ON m.scope_id = s.id
-                WHERE {SCOPE_AND_CHILDREN} ORDER BY s.scope, m.conversation, m.row""",
-                scope_values(scope, include_child_scopes=include_child_scopes),
-            ).fetchall()
-        return [
-            HeardPlace(row, its_scope, conversation or None, bool(embedded))
-            for row, its_scope, conversation, embedded in rows
-        ]
+            return state_of(connection, scope, include_child_scopes=include_child_scopes).queued
 
     def scopes(self) -> list[str]:
         """List the scopes in which a message has no vector yet, sorted."""

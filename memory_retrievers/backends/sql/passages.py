@@ -10,6 +10,7 @@ import numpy as np
 from memory_retrievers.backends.snapshot import CATEGORIES, COLUMNS, NEVER, NO_CATEGORY, Passages
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Database
+from memory_retrievers.backends.sql.heard import state_of
 from memory_retrievers.backends.terms import Postings
 from memory_retrievers.models.selection import TURN, Layout, Selection
 
@@ -163,28 +164,15 @@ class StoredPassages:
 
     def scope_versions(self, selection: Selection) -> dict[int, int]:
         """Versions of a selection's scopes by row id; asked once while a connection reads one state."""
-        key = version_key(selection)
         with self.database.read() as connection:
-            known = connection.versions
-            if known is not None and key in known:
-                found: dict[int, int] = known[key]
-                return found
-            sql = f"SELECT id, version FROM scopes WHERE id {where.scope_condition(selection)}"
-            found = dict(connection.execute(sql, where.parameters(connection.dialect, selection)).fetchall())
-            if known is not None:
-                known[key] = found
-            return found
+            below = selection.include_child_scopes
+            return state_of(connection, selection.scope, include_child_scopes=below).versions
 
     def _mapping(self, key: str, value: str, table: str, ids: Sequence[int]) -> dict[int, Any]:
         with self.database.read() as connection:
             dialect = connection.dialect
             sql = f"SELECT {key}, {value} FROM {table} WHERE {dialect.among(key, ':ids')}"
             return dict(connection.execute(sql, {"ids": dialect.listed(ids)}).fetchall())
-
-
-def version_key(selection: Selection) -> str:
-    """Name of a selection's scopes among the versions that a reading has found; no scope ends with a slash."""
-    return f"{selection.scope}/" if selection.include_child_scopes else selection.scope
 
 
 def in_scope(selection: Selection) -> str:

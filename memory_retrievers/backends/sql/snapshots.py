@@ -21,7 +21,7 @@ import numpy as np
 from memory_retrievers.backends.snapshot import NOTHING, Growing, ScopeSnapshot, is_ordered
 from memory_retrievers.backends.sql.changes import changed_since
 from memory_retrievers.backends.sql.connection import Connection
-from memory_retrievers.backends.sql.passages import StoredPassages, version_key
+from memory_retrievers.backends.sql.passages import StoredPassages
 from memory_retrievers.backends.terms import EMPTY, TermBlock, block_of
 from memory_retrievers.errors import MemoryRetrieversError
 from memory_retrievers.models.selection import Selection
@@ -103,9 +103,8 @@ class Snapshots:
         """
         wide = wide or at_any_size
         database = self._passages.database
-        read = database.versions_read()
-        versions = None if read is None else read.get(version_key(selection))
-        if versions is not None and (entry := self._entry(selection)) and _is_behind(versions, entry.versions):
+        state = (database.states_read() or {}).get((selection.scope, selection.include_child_scopes))
+        if state is not None and (entry := self._entry(selection)) and _is_behind(state.versions, entry.versions):
             return entry.snapshot if wide or not self._is_wide(len(entry.snapshot)) else None
         with database.reading(), database.read() as connection:
             versions = self._passages.scope_versions(selection)

@@ -159,7 +159,7 @@ class Connection(sqlite3.Connection):
     """A connection to SQLite."""
 
     dialect = SQLiteDialect()
-    versions: dict[str, Any] | None = None
+    states: sql.States | None = None
 
     def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[int | str]], /) -> None:
         """See ``sql.connection.Connection``."""

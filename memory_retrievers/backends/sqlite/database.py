@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
 
 from memory_retrievers.backends import processes
 from memory_retrievers.backends.files import PRIVATE, Access, new_directory
@@ -99,8 +98,8 @@ class Database:
                         yield writer
                 finally:
                     begun: Connection | None = getattr(self._local, "reading", None)
-                    if begun is not None and begun.versions is not None:
-                        begun.versions.clear()  # this thread's own write has changed them
+                    if begun is not None and begun.states is not None:
+                        begun.states.clear()  # this thread's own write has changed them
 
     @contextmanager
     def _begun(self, writer: Connection) -> Iterator[None]:
@@ -151,25 +150,25 @@ class Database:
             yield connection
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
-        """See ``sql.connection.Database``: one connection, and the versions of scopes are asked for once."""
+    def reading(self, known: sql.States | None = None) -> Iterator[None]:
+        """See ``sql.connection.Database``."""
         self._require_own_process()
         within = self._path is None or self._writer_thread == threading.get_ident()
         if within or getattr(self._local, "reading", None) is not None:
             yield
             return
         with self._reader() as connection:
-            connection.versions = {}
+            connection.states = {} if known is None else known
             self._local.reading = connection
             try:
                 yield
             finally:
-                self._local.reading = connection.versions = None
+                self._local.reading = connection.states = None
 
-    def versions_read(self) -> dict[str, Any] | None:
+    def states_read(self) -> sql.States | None:
         """See ``sql.connection.Database``."""
         begun: Connection | None = getattr(self._local, "reading", None)
-        return None if begun is None or self._writer_thread == threading.get_ident() else begun.versions
+        return None if begun is None or self._writer_thread == threading.get_ident() else begun.states
 
     @contextmanager
     def _reader(self) -> Iterator[Connection]:
