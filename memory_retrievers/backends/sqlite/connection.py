@@ -18,6 +18,7 @@ from memory_retrievers.backends.sqlite import seal
 from memory_retrievers.errors import BackendError, DiskFullError, ValidationError
 
 if TYPE_CHECKING:
+    from memory_retrievers.backends.sql import connection as sql
     from memory_retrievers.models.filters import JsonScalar
     from memory_retrievers.models.selection import Vector, Vectors
 
