@@ -9,10 +9,12 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memory_retrievers.errors import EmbeddingMismatchError, ZeroVectorError
+from memory_retrievers.errors import EmbeddingError, EmbeddingMismatchError, ZeroVectorError
+from memory_retrievers.models.selection import MOST_TOKEN_BYTES, Embedded
+from memory_retrievers.protocols import TokenEmbedder
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.ledger import SQLLedger
@@ -120,7 +122,8 @@ class ProbedEmbedder:
     embedder: Embedder
     fingerprint: Fingerprint
     state: _State | None = None
-    questions: functools._lru_cache_wrapper[Vector] = field(init=False, compare=False)
+    with_tokens: bool = False
+    questions: functools._lru_cache_wrapper[Embedded] = field(init=False, compare=False)
     """What :meth:`embed_query` remembers. Questions are no stored data, and written nowhere: forgetting memories and
     purging leave them, and they go with the embedder, when the store is closed, or when enough others are asked."""
 
@@ -129,8 +132,12 @@ class ProbedEmbedder:
         object.__setattr__(self, "questions", functools.lru_cache(maxsize=REMEMBERED_QUESTIONS)(self._asked))
 
     @classmethod
-    def probed(cls, embedder: Embedder) -> ProbedEmbedder:
+    def probed(cls, embedder: Embedder, *, with_tokens: bool = False) -> ProbedEmbedder:
         """Compute the fingerprint of an embedder, by its first embedding.
+
+        Args:
+            embedder: The embedder.
+            with_tokens: Also embed texts by their tokens, if it can.
 
         Raises:
             EmbeddingError: It failed, or gave the zero vector, by which nothing can be told from it.
@@ -141,7 +148,8 @@ class ProbedEmbedder:
             raise _unknowable(embedder.id) from error
         if not any(probe):
             raise _unknowable(embedder.id)
-        return cls(embedder, Fingerprint.of(embedder.id, probe))
+        by_tokens = with_tokens and isinstance(embedder, TokenEmbedder)
+        return cls(embedder, Fingerprint.of(embedder.id, probe), with_tokens=by_tokens)
 
     def embed_query(self, query: str) -> Vector:
         """Embed a question as a unit vector that cannot be written to: shape (d,); the last ones are remembered.
@@ -150,15 +158,23 @@ class ProbedEmbedder:
             EmbeddingError: The embedder failed.
             EmbeddingMismatchError: The vector has another dimension than the probe's.
         """
+        return self.question(query).vector
+
+    def question(self, query: str) -> Embedded:
+        """Embed a question as :meth:`embed_query` does, with its tokens if there are any."""
         return self.questions(query) if len(query) <= REMEMBERED_CHARACTERS else self._asked(query)
 
-    def _asked(self, query: str) -> Vector:
+    def _asked(self, query: str) -> Embedded:
         import numpy as np  # here, so that importing the package loads no numpy
 
-        vector = np.array(self.embedder.embed_query(query))  # a copy: the embedder may go on with its own
+        if isinstance(self.embedder, TokenEmbedder) and self.with_tokens:
+            (asked,) = self.embedder.embed_tokens([query], is_query=True)
+        else:
+            asked = Embedded(self.embedder.embed_query(query))
+        vector = np.array(asked.vector)  # a copy: the embedder may go on with its own
         self._require_dimension(len(vector))
         vector.setflags(write=False)
-        return vector
+        return asked._replace(vector=vector)
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed texts in batches: shape (number of texts, d); errors as for :meth:`embed_query`."""
@@ -168,6 +184,24 @@ class ProbedEmbedder:
         import numpy as np  # here, so that importing the package loads no numpy
 
         return np.concatenate(made)
+
+    def embed_passages(self, texts: Sequence[str]) -> list[Embedded]:
+        """Embed texts in batches, with their tokens if there are any; errors as for :meth:`embed_query`."""
+        embedder = self.embedder
+        if not (isinstance(embedder, TokenEmbedder) and self.with_tokens):
+            return [Embedded(vector) for vector in self.embed_documents(texts)]
+        found: list[Embedded] = []
+        for batch in _batches(texts):
+            time.sleep(0)  # as below
+            found += embedder.embed_tokens(batch)
+        for each in found:
+            self._require_dimension(len(each.vector))
+            if len(each.tokens or b"") > MOST_TOKEN_BYTES:
+                raise EmbeddingError(
+                    f"the embedder {embedder.id!r} gave {len(each.tokens or b''):,} bytes of token vectors for a text: "
+                    f"it may give {MOST_TOKEN_BYTES:,}"
+                )
+        return found
 
     def _embedded(self, batch: Sequence[str]) -> Vectors:
         time.sleep(0)  # other threads may want the interpreter for a question: a batch can take as long as hundreds
@@ -193,13 +227,22 @@ class StoreEmbedder:
         ledger: Whose notes say what the store was filled with.
         embedder: Must be that one.
         forget_vectors: Drops what indexes remember of vectors.
+        with_tokens: Texts are embedded by their tokens as well, if it can.
 
     Raises:
         EmbeddingMismatchError: The store was filled with an embedder of another id.
     """
 
-    def __init__(self, ledger: SQLLedger, embedder: Embedder, *, forget_vectors: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        ledger: SQLLedger,
+        embedder: Embedder,
+        *,
+        forget_vectors: Callable[[], None],
+        with_tokens: bool = False,
+    ) -> None:
         self._ledger = ledger
+        self.with_tokens: Final = with_tokens
         self._embedder = embedder
         self._forget_vectors = forget_vectors
         self._known: ProbedEmbedder | None = None
@@ -237,6 +280,11 @@ class StoreEmbedder:
             with self._lock:
                 if self._known is known:  # else it changed since the notes were read
                     self._known = self._checked(notes)
+
+    def question(self, query: str) -> Embedded | None:
+        """What is remembered of a question that a search has just embedded; None if it is too long for that."""
+        known = self._known
+        return None if known is None or len(query) > REMEMBERED_CHARACTERS else known.question(query)
 
     def holds(self, embedder: ProbedEmbedder) -> bool:
         """Return True if the store's vectors are those it had when :meth:`current` returned this embedder."""
@@ -276,7 +324,7 @@ class StoreEmbedder:
             finally:
                 with self._lock:
                     self._embedder = embedder.embedder
-                    self._known = ProbedEmbedder(embedder.embedder, embedder.fingerprint, _State.noted(notes))
+                    self._known = replace(embedder, state=_State.noted(notes))
         finally:
             self._settled.set()
         return True
@@ -289,11 +337,11 @@ class StoreEmbedder:
     def _checked(self, notes: Mapping[str, str]) -> ProbedEmbedder:
         noted, state = Fingerprint.noted(notes), _State.noted(notes)
         _refuse_other_name(noted, self._embedder.id)
-        probed = self._known or ProbedEmbedder.probed(self._embedder)
+        probed = self._known or ProbedEmbedder.probed(self._embedder, with_tokens=self.with_tokens)
         _refuse_other_vectors(noted, probed.fingerprint)
         if probed.state is not None and probed.state.reembedded != state.reembedded:
             self._forget_vectors()  # the process that writes the store has made all vectors anew
-        return ProbedEmbedder(probed.embedder, probed.fingerprint, state)
+        return replace(probed, state=state)
 
 
 def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:

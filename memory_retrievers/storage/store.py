@@ -40,7 +40,7 @@ from memory_retrievers.text.passages import PassageText, Searched, passage_texts
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.ledger import SQLLedger
-    from memory_retrievers.models.selection import Vector, Vectors
+    from memory_retrievers.models.selection import Embedded, Vector, Vectors
     from memory_retrievers.settings import IngestionSettings
     from memory_retrievers.storage.embedder import ProbedEmbedder
 
@@ -89,6 +89,7 @@ class MemoryStore:
         clock: Source of the current time.
         before_store: Hook that receives every record before it is stored, and returns it, changed or not, or None.
         searched: Which texts of an episode are searchable, and so stored as its passages.
+        with_tokens: The vectors of tokens are stored as well, if the embedder gives them.
         read_only: Searches store nothing.
 
     Raises:
@@ -105,6 +106,7 @@ class MemoryStore:
         clock: Clock,
         before_store: Callable[[Any], Any] | None = None,
         searched: Searched = "turns",
+        with_tokens: bool = False,
         read_only: bool = False,
     ) -> None:
         self.ledger = ledger
@@ -113,8 +115,11 @@ class MemoryStore:
         self.clock = clock
         self.searched: Final = searched
         self._before_store = before_store
-        self.embedder = StoreEmbedder(ledger, embedder, forget_vectors=lambda: ledger.snapshots.forget(None))
+        self.embedder = StoreEmbedder(
+            ledger, embedder, forget_vectors=lambda: ledger.snapshots.forget(None), with_tokens=with_tokens
+        )
         self.heard = HeardMessages(ledger, self.embedder, read_only=read_only)
+        self.on_missing_tokens: Callable[[], None] = lambda: None
         self._transaction = _Transaction()
 
     def now(self) -> datetime:
@@ -251,10 +256,18 @@ class MemoryStore:
             raise NotPrepared(self.embedder.current)
         return self.embedder.current()
 
+    def _embed_passages(self, embedder: ProbedEmbedder, texts: Sequence[str]) -> list[Embedded]:
+        prepared = self._prepared
+        return embedder.embed_passages(texts) if prepared is None else prepared.documents(embedder, texts)
+
     def _embed_documents(self, embedder: ProbedEmbedder, texts: Sequence[str]) -> Vectors:
         """Embed n texts as they are stored: shape (n, d)."""
         prepared = self._prepared
-        return embedder.embed_documents(texts) if prepared is None else prepared.documents(embedder, texts)
+        if prepared is None:
+            return embedder.embed_documents(texts)
+        import numpy as np  # here, so that importing the package loads no numpy
+
+        return np.stack([each.vector for each in prepared.documents(embedder, texts)])
 
     def _embed_question(self, embedder: ProbedEmbedder, query: str) -> Vector:
         prepared = self._prepared
@@ -275,7 +288,7 @@ class MemoryStore:
         change: Callable[[list[list[NewPassage]]], FoundT],
         *,
         within: Iterable[str],
-        known: Callable[[], Mapping[str, Vector]] | None = None,
+        known: Callable[[], Mapping[str, Embedded]] | None = None,
         look: Callable[[list[list[NewPassage]]], None] | None = None,
     ) -> FoundT:
         """Embed texts, and change the store in a transaction in which its vectors are still of that embedder.
@@ -298,7 +311,7 @@ class MemoryStore:
         while True:
             embedder = self._current_embedder()
             passages = with_vectors(
-                texts, partial(self._embed_documents, embedder), known=None if known is None else known()
+                texts, partial(self._embed_passages, embedder), known=None if known is None else known()
             )
             if look is not None and not self._looked(look, passages, embedder):
                 continue
@@ -433,7 +446,7 @@ class MemoryStore:
         replacing: Sequence[str | None] = (),
         near: IngestionSettings | None = None,
         together: Callable[[list[AnyMemory], list[list[NewPassage]]], None] | None = None,
-        known: Callable[[], Mapping[str, Vector]] | None = None,
+        known: Callable[[], Mapping[str, Embedded]] | None = None,
     ) -> list[AnyMemory]:
         """Embed drafts in batches and store them in one transaction.
 

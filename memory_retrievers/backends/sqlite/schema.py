@@ -323,6 +323,12 @@ _FACTS: Final = (
     "CREATE INDEX fact_versions_by_memory ON fact_versions (memory, valid_at)",
 )
 
+_TOKENS: Final = tuple(
+    # The vectors of a text's tokens, one after another; none where nobody has made them yet.
+    f"ALTER TABLE {table} ADD COLUMN tokens BLOB"
+    for table in ("passage_contents", "new_vectors", "queued_messages")
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST,
     _PROJECTION,
@@ -333,6 +339,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _TURNS,
     _KEYED_CONVERSATIONS,
     _FACTS,
+    _TOKENS,
 )
 """Schema version n is what the first n migrations make; the file keeps it in ``PRAGMA user_version``."""
 
