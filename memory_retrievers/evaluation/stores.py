@@ -16,10 +16,11 @@ from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.evaluation.conversations import Conversation
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import Rating
+from memory_retrievers.protocols import TokenEmbedder
 from memory_retrievers.settings import RetrievalSettings
 
 if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vector, Vectors
+    from memory_retrievers.models.selection import Embedded, Vector, Vectors
     from memory_retrievers.protocols import Embedder
 
 
@@ -40,6 +41,9 @@ class RememberedVectors:
         self._lock = threading.Lock()
         self._documents: dict[str, Vector] = {}
         self._queries: dict[str, Vector] = {}
+        self._tokens: dict[tuple[str, bool], Embedded] = {}
+        if isinstance(embedder, TokenEmbedder):
+            self.embed_tokens = self._embed_tokens
         if file is not None and file.exists():
             self._load(file)
 
@@ -83,6 +87,16 @@ class RememberedVectors:
             if key not in self._queries:
                 self._queries[key] = self._embedder.embed_query(text)
             return self._queries[key]
+
+    def _embed_tokens(self, texts: Sequence[str], *, is_query: bool = False) -> list[Embedded]:
+        """Embed texts by their tokens, each distinct one once in a run; no file keeps them."""
+        assert isinstance(self._embedder, TokenEmbedder)  # noqa: S101 - only then it is offered
+        keys = [(_key(text), is_query) for text in texts]
+        with self._lock:
+            new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._tokens}
+            made = self._embedder.embed_tokens(list(new.values()), is_query=is_query)
+            self._tokens.update(zip(new, made, strict=True))
+            return [self._tokens[key] for key in keys]
 
     def save(self) -> None:
         """Keep the vectors in the file, if there is one, whole or not at all.
@@ -204,10 +218,12 @@ class FilledStores:
         """
         clock = MovableClock(max(conversation.asked_at for conversation in self.conversations))
         place = Path(self._directory.name) / settings.passages
-        with AgentMemory.open(place, embedder=self.embedder, retrieval=settings, clock=clock) as memory:
-            if settings.passages not in self._filled:
+        if settings.passages not in self._filled:
+            whole = RetrievalSettings(passages=settings.passages)  # whatever any of the settings may need
+            with AgentMemory.open(place, embedder=self.embedder, retrieval=whole, clock=clock) as memory:
                 self._fill(memory, clock)
-                self._filled.add(settings.passages)
+            self._filled.add(settings.passages)
+        with AgentMemory.open(place, embedder=self.embedder, retrieval=settings, clock=clock) as memory:
             yield Opened(memory, clock)
 
     def asked_at(self, conversation: Conversation) -> datetime:

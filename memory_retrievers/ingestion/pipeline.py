@@ -36,7 +36,7 @@ from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text import one_line
 
 if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vector, Vectors
+    from memory_retrievers.models.selection import Embedded, Vectors
     from memory_retrievers.protocols import LanguageModel
     from memory_retrievers.retrieval.retriever import HybridRetriever
 
@@ -254,7 +254,7 @@ class IngestionPipeline:
                 raise _LeaseLostError
             self._conversations.take_reviews(scope, conversation=messages, at=self._store.now())
 
-        def known() -> Mapping[str, Vector]:
+        def known() -> Mapping[str, Embedded]:
             return self._store.heard.vectors([(each.id, each.message) for each in claim.messages], scope=scope)
 
         try:

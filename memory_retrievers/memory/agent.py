@@ -919,7 +919,9 @@ class AgentMemory(BaseMemory):
             BackendError: The store cannot be written.
         """
         with self._written() as store:
-            return maintenance.reindex(store, progress=progress)
+            changed = maintenance.reindex(store, progress=progress)
+            self._engine.missing_tokens.make()
+            return changed
 
     def purge(self) -> None:
         """Remove what has expired, and leave no byte of what was forgotten in the directory of the store.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.retrieval.retriever import HybridRetriever, PendingReviewBuffer
 from memory_retrievers.storage.embedder import LetGoEmbedder
+from memory_retrievers.storage.missing_tokens import MissingTokens
 from memory_retrievers.storage.options import ResolvedOptions
 from memory_retrievers.storage.store import MemoryStore
 
@@ -47,6 +48,7 @@ class Engine:
                 clock=parts.clock,
                 before_store=parts.before_store,
                 searched=parts.retrieval.passages,
+                with_tokens=parts.retrieval.token_rerank,
                 read_only=read_only,
             )
         except BaseException:
@@ -58,6 +60,9 @@ class Engine:
         self.after_write: Callable[[], None] | None = None
         self.pending = PendingReviewBuffer(self.store)
         self.retriever = HybridRetriever(self.store, settings=parts.retrieval, pending=self.pending)
+        self.missing_tokens = MissingTokens(self.store)
+        if not read_only:
+            self.store.on_missing_tokens = self.missing_tokens.make_soon
         self._worker: Worker | None = None
         self._worker_lock = threading.Lock()
 
@@ -140,5 +145,6 @@ class Engine:
             self.pending.flush()
             self.notify_written()
         finally:
+            self.missing_tokens.close()
             self.store.close()
             self._parts = replace(self._parts, embedder=LetGoEmbedder(self.store.embedder.id))

@@ -22,6 +22,9 @@ TURN: Final = "turn"
 MAX_LENGTH_ERROR: Final = 1e-3
 """How far a vector may be from unit length; single precision is off by a millionth."""
 
+MOST_TOKEN_BYTES: Final = 16_384
+"""Bytes that the token vectors of a text may take; those of the bundled embedder take 4,096."""
+
 WHOLE: Final = -1
 """The place of a passage that stands for its memory as a whole."""
 
@@ -87,6 +90,20 @@ class Selection:
         )
 
 
+class Embedded(NamedTuple):
+    """A text as an embedder sees it.
+
+    Attributes:
+        vector: Its unit vector, shape (d,).
+        tokens: The vectors of its tokens, int8, one after another; None if the embedder gives none.
+        words: The word that each token is of, folded; only for questions.
+    """
+
+    vector: Vector
+    tokens: bytes | None = None
+    words: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPassage:
     """A passage with its vector, before it is stored.
@@ -97,6 +114,7 @@ class NewPassage:
         vector: Its unit vector, shape (d,).
         speaker: Speaker of a message; None for the whole of a memory.
         tells_time: Whether it is a message with a time expression.
+        tokens: As in :class:`Embedded`; None if nobody has made them yet.
     """
 
     part: str
@@ -104,6 +122,7 @@ class NewPassage:
     vector: Vector
     speaker: str | None = None
     tells_time: bool = False
+    tokens: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.selection import ProjectedPassage
 
 if TYPE_CHECKING:  # importing the package loads no numpy
-    from memory_retrievers.models.selection import Vector
+    from memory_retrievers.models.selection import Embedded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class HeardMessage:
         conversation: Its conversation; None is the one without a name.
         id: Its id.
         message: The message, with its time.
-        vector: Its unit vector, shape (d,); None if nobody has embedded it yet.
+        embedded: What the embedder makes of it; None if nobody has embedded it yet.
     """
 
     row: int
@@ -61,7 +61,7 @@ class HeardMessage:
     conversation: str | None
     id: str
     message: Message
-    vector: Vector | None
+    embedded: Embedded | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # importing the package loads no numpy
     import numpy as np
     from numpy.typing import NDArray
 
-    from memory_retrievers.models.selection import Vector, Vectors
+    from memory_retrievers.models.selection import Embedded, Vector, Vectors
 
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "Segment",
     "SegmentationContext",
     "Segmenter",
+    "TokenEmbedder",
     "VectorIndex",
     "VectorProjection",
 ]
@@ -80,6 +81,23 @@ class Embedder(Protocol):
 
     def embed_query(self, text: str) -> Vector:
         """Embed a question as an L2-normalised vector: shape (dimension,).
+
+        Raises:
+            EmbeddingError: As above.
+        """
+        ...
+
+
+@runtime_checkable
+class TokenEmbedder(Embedder, Protocol):
+    """An embedder that also gives a vector for each token, of its own way of meaning: the bundled one does."""
+
+    def embed_tokens(self, texts: Sequence[str], *, is_query: bool = False) -> list[Embedded]:
+        """Embed texts, each as a whole and by its tokens, in one pass of the model.
+
+        Args:
+            texts: The texts.
+            is_query: They are questions: of each token the word is given too.
 
         Raises:
             EmbeddingError: As above.

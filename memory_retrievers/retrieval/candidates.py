@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from memory_retrievers.backends.snapshot import ScopeSnapshot
     from memory_retrievers.models import Kind
     from memory_retrievers.models.selection import Vector
+    from memory_retrievers.retrieval.late_interaction import QuestionTokens
     from memory_retrievers.retrieval.question import Question
     from memory_retrievers.retrieval.request import RetrievalPlan
     from memory_retrievers.settings import RetrievalSettings
@@ -49,6 +50,7 @@ class Candidates:
         statistics: What the terms are weighed by.
         is_whole: Whether these are all passages that may be found.
         open: The episodes among them that are still open, by row.
+        tokens: The question by its tokens; None if the passages are not measured by them.
     """
 
     layout: Layout
@@ -59,6 +61,7 @@ class Candidates:
     statistics: TermStatistics
     is_whole: bool
     open: Mapping[int, OpenEpisode] = field(default_factory=dict)
+    tokens: QuestionTokens | None = None
 
     def __len__(self) -> int:
         return len(self.layout.passages)

@@ -14,6 +14,7 @@ from memory_retrievers.models import Kind
 from memory_retrievers.models.fields import microseconds
 from memory_retrievers.models.selection import Layout, TermStatistics
 from memory_retrievers.retrieval.candidates import Candidates, RankedLists
+from memory_retrievers.retrieval.late_interaction import by_tokens
 from memory_retrievers.retrieval.past import read_candidates_then
 from memory_retrievers.storage.heard import OpenEpisode
 
@@ -84,7 +85,7 @@ def read_all(
     if plan.may_find_open and settings.searches_open and isinstance(closed, Candidates):
         episodes = open_episodes(store, plan.request)
         candidates[Kind.EPISODIC] = with_open(closed, episodes, plan.question, vector=vector)
-    return candidates
+    return by_tokens(store, candidates, plan) if settings.measures_tokens else candidates
 
 
 def load(
@@ -172,11 +173,11 @@ def _layout(
 
 def _cosines(closed: NDArray[np.float64], turns: Sequence[HeardTurn], vector: Vector) -> NDArray[np.float64]:
     """Cosines of all passages, shape (n,); what has no vector yet is as far as the farthest that has one."""
-    vectors = [turn.vector for turn in turns if turn.vector is not None]
+    vectors = [turn.embedded.vector for turn in turns if turn.embedded is not None]
     near = rounded(similarities(np.stack(vectors), vector)).astype(np.float64) if vectors else np.empty(0)
     measured = np.concatenate((closed, near))
     cosines = np.full(len(turns), measured.min() if len(measured) else 0.0)
-    cosines[[turn.vector is not None for turn in turns]] = near
+    cosines[[turn.embedded is not None for turn in turns]] = near
     return np.concatenate((closed, cosines))
 
 

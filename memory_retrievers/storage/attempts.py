@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vector, Vectors
+    from memory_retrievers.models.selection import Embedded, Vector
     from memory_retrievers.protocols import Embedder
     from memory_retrievers.storage.embedder import ProbedEmbedder
 
@@ -43,31 +43,29 @@ class Attempt:
         self.now = now
         self.has_written = False
         self._embedder: Embedder | None = None
-        self._documents: dict[str, Vector] = {}
+        self._documents: dict[str, Embedded] = {}
         self._questions: dict[str, Vector] = {}
         self._admitted: dict[str, Any] = {}
         self._failures: dict[tuple[str, ...], Exception] = {}
 
-    def documents(self, embedder: ProbedEmbedder, texts: Sequence[str]) -> Vectors:
-        """Vectors of n texts, shape (n, d).
+    def documents(self, embedder: ProbedEmbedder, texts: Sequence[str]) -> list[Embedded]:
+        """What an embedder makes of texts, in their order.
 
         Raises:
             NotPrepared: There are none yet of all of them by this embedder.
             EmbeddingError: It has failed.
         """
-        import numpy as np  # here, so that importing the package loads no numpy
-
         self._begin_with(embedder)
         missing = tuple(text for text in dict.fromkeys(texts) if text not in self._documents)
         if missing:
             self._require(missing, lambda: self.prepare_documents(embedder, missing))
-        return np.stack([self._documents[text] for text in texts])
+        return [self._documents[text] for text in texts]
 
     def prepare_documents(self, embedder: ProbedEmbedder, texts: Sequence[str]) -> None:
         """Embed texts, outside a transaction."""
         self._begin_with(embedder)
         wanted = list(dict.fromkeys(texts))
-        self._documents.update(zip(wanted, embedder.embed_documents(wanted), strict=True))
+        self._documents.update(zip(wanted, embedder.embed_passages(wanted), strict=True))
 
     def question(self, embedder: ProbedEmbedder, text: str) -> Vector:
         """Vector of a question, shape (d,); raises as :meth:`documents` does."""

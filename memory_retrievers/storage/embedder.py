@@ -9,10 +9,12 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
-from memory_retrievers.errors import ConfigurationError, EmbeddingMismatchError, ZeroVectorError
+from memory_retrievers.errors import ConfigurationError, EmbeddingError, EmbeddingMismatchError, ZeroVectorError
+from memory_retrievers.models.selection import MOST_TOKEN_BYTES, Embedded
+from memory_retrievers.protocols import TokenEmbedder
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.ledger import SQLLedger
@@ -120,18 +122,22 @@ class ProbedEmbedder:
     embedder: Embedder
     fingerprint: Fingerprint
     state: _State | None = None
-    questions: functools._lru_cache_wrapper[Vector] = field(init=False, compare=False)
+    with_tokens: bool = False
+    questions: functools._lru_cache_wrapper[Embedded] = field(init=False, compare=False)
     """What :meth:`embed_query` remembers. Questions are no stored data, and written nowhere: forgetting memories and
     purging leave them, and they go with the embedder, when the store is closed, or when enough others are asked."""
 
     def __post_init__(self) -> None:
         """Remember nothing of another embedder."""
-        asked = functools.partial(_asked, self.embedder, self.fingerprint.dimension)  # no cycle: all of it goes at once
-        object.__setattr__(self, "questions", functools.lru_cache(maxsize=REMEMBERED_QUESTIONS)(asked))
+        object.__setattr__(self, "questions", functools.lru_cache(maxsize=REMEMBERED_QUESTIONS)(self._asker()))
 
     @classmethod
-    def probed(cls, embedder: Embedder) -> ProbedEmbedder:
+    def probed(cls, embedder: Embedder, *, with_tokens: bool = False) -> ProbedEmbedder:
         """Compute the fingerprint of an embedder, by its first embedding.
+
+        Args:
+            embedder: The embedder.
+            with_tokens: Also embed texts by their tokens, if it can.
 
         Raises:
             EmbeddingError: It failed, or gave the zero vector, by which nothing can be told from it.
@@ -142,7 +148,8 @@ class ProbedEmbedder:
             raise _unknowable(embedder.id) from error
         if not any(probe):
             raise _unknowable(embedder.id)
-        return cls(embedder, Fingerprint.of(embedder.id, probe))
+        by_tokens = with_tokens and isinstance(embedder, TokenEmbedder)
+        return cls(embedder, Fingerprint.of(embedder.id, probe), with_tokens=by_tokens)
 
     def embed_query(self, query: str) -> Vector:
         """Embed a question as a unit vector that cannot be written to: shape (d,); the last ones are remembered.
@@ -151,9 +158,16 @@ class ProbedEmbedder:
             EmbeddingError: The embedder failed.
             EmbeddingMismatchError: The vector has another dimension than the probe's.
         """
-        if len(query) <= REMEMBERED_CHARACTERS:
-            return self.questions(query)
-        return _asked(self.embedder, self.fingerprint.dimension, query)
+        return self.question(query).vector
+
+    def question(self, query: str) -> Embedded:
+        """Embed a question as :meth:`embed_query` does, with its tokens if there are any."""
+        return self.questions(query) if len(query) <= REMEMBERED_CHARACTERS else self._asker()(query)
+
+    def _asker(self) -> Callable[[str], Embedded]:
+        by_tokens = self.embedder if self.with_tokens and isinstance(self.embedder, TokenEmbedder) else None
+        # a function that holds no reference to this object: no cycle, so that all of it goes at once
+        return functools.partial(_asked, self.embedder, by_tokens, self.fingerprint.dimension)
 
     def remember_query(self, query: str) -> tuple[Vector, bool]:
         """Like :meth:`embed_query`; False if the embedder, which may take its time, was asked meanwhile."""
@@ -170,6 +184,24 @@ class ProbedEmbedder:
 
         return np.concatenate(made)
 
+    def embed_passages(self, texts: Sequence[str]) -> list[Embedded]:
+        """Embed texts in batches, with their tokens if there are any; errors as for :meth:`embed_query`."""
+        embedder = self.embedder
+        if not (isinstance(embedder, TokenEmbedder) and self.with_tokens):
+            return [Embedded(vector) for vector in self.embed_documents(texts)]
+        found: list[Embedded] = []
+        for batch in _batches(texts):
+            time.sleep(0)  # as below
+            found += embedder.embed_tokens(batch)
+        for each in found:
+            _require_dimension(embedder, self.fingerprint.dimension, len(each.vector))
+            if len(each.tokens or b"") > MOST_TOKEN_BYTES:
+                raise EmbeddingError(
+                    f"the embedder {embedder.id!r} gave {len(each.tokens or b''):,} bytes of token vectors for a text: "
+                    f"it may give {MOST_TOKEN_BYTES:,}"
+                )
+        return found
+
     def _embedded(self, batch: Sequence[str]) -> Vectors:
         time.sleep(0)  # other threads may want the interpreter for a question: a batch can take as long as hundreds
         vectors = self.embedder.embed_documents(batch)
@@ -177,13 +209,18 @@ class ProbedEmbedder:
         return vectors
 
 
-def _asked(embedder: Embedder, dimension: int, query: str) -> Vector:
+def _asked(embedder: Embedder, by_tokens: TokenEmbedder | None, dimension: int, query: str) -> Embedded:
     import numpy as np  # here, so that importing the package loads no numpy
 
-    vector = np.array(embedder.embed_query(query))  # a copy: the embedder may go on with its own
+    asked = (
+        Embedded(embedder.embed_query(query))
+        if by_tokens is None
+        else by_tokens.embed_tokens([query], is_query=True)[0]
+    )
+    vector = np.array(asked.vector)  # a copy: the embedder may go on with its own
     _require_dimension(embedder, dimension, len(vector))
     vector.setflags(write=False)
-    return vector
+    return asked._replace(vector=vector)
 
 
 def _require_dimension(embedder: Embedder, expected: int, given: int) -> None:
@@ -227,13 +264,22 @@ class StoreEmbedder:
         ledger: Whose notes say what the store was filled with.
         embedder: Must be that one.
         forget_vectors: Drops what indexes remember of vectors.
+        with_tokens: Texts are embedded by their tokens as well, if it can.
 
     Raises:
         EmbeddingMismatchError: The store was filled with an embedder of another id.
     """
 
-    def __init__(self, ledger: SQLLedger, embedder: Embedder, *, forget_vectors: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        ledger: SQLLedger,
+        embedder: Embedder,
+        *,
+        forget_vectors: Callable[[], None],
+        with_tokens: bool = False,
+    ) -> None:
         self._ledger = ledger
+        self.with_tokens: Final = with_tokens
         self._embedder = embedder
         self._forget_vectors = forget_vectors
         self._known: ProbedEmbedder | None = None
@@ -279,6 +325,11 @@ class StoreEmbedder:
                 if self._known is known:  # else it changed since the notes were read
                     self._known = self._checked(notes)
 
+    def question(self, query: str) -> Embedded | None:
+        """What is remembered of a question that a search has just embedded; None if it is too long for that."""
+        known = self._known
+        return None if known is None or len(query) > REMEMBERED_CHARACTERS else known.question(query)
+
     def holds(self, embedder: ProbedEmbedder) -> bool:
         """Return True if the store's vectors are those it had when :meth:`current` returned this embedder."""
         return embedder.state == _State.noted(self._ledger.notes())
@@ -317,7 +368,7 @@ class StoreEmbedder:
             finally:
                 with self._lock:
                     self._embedder = embedder.embedder
-                    self._known = ProbedEmbedder(embedder.embedder, embedder.fingerprint, _State.noted(notes))
+                    self._known = replace(embedder, state=_State.noted(notes))
         finally:
             self._settled.set()
         return True
@@ -332,11 +383,11 @@ class StoreEmbedder:
     def _checked(self, notes: Mapping[str, str]) -> ProbedEmbedder:
         noted, state = Fingerprint.noted(notes), _State.noted(notes)
         _refuse_other_name(noted, self._embedder.id)
-        probed = self._known or ProbedEmbedder.probed(self._embedder)
+        probed = self._known or ProbedEmbedder.probed(self._embedder, with_tokens=self.with_tokens)
         _refuse_other_vectors(noted, probed.fingerprint)
         if probed.state is not None and probed.state.reembedded != state.reembedded:
             self._forget_vectors()  # the process that writes the store has made all vectors anew
-        return ProbedEmbedder(probed.embedder, probed.fingerprint, state)
+        return replace(probed, state=state)
 
 
 def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:

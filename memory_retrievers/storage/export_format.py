@@ -18,7 +18,7 @@ from memory_retrievers.models.memories import ANSWER_FIELDS
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.scenes import CharacterState
-from memory_retrievers.models.selection import MAX_LENGTH_ERROR, NewPassage
+from memory_retrievers.models.selection import MAX_LENGTH_ERROR, MOST_TOKEN_BYTES, NewPassage
 from memory_retrievers.text.passages import passage_text, passage_texts, turn_place
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ class _Passage(Line):
     part: Text
     text: Text
     vector: str
+    tokens: Annotated[str, Field(max_length=2 * MOST_TOKEN_BYTES)] | None = None
     speaker: ShortText | None = None
     tells_time: bool | None = None
 
@@ -234,6 +235,8 @@ def _passage_line(passage: NewPassage) -> JsonObject:
         "text": passage.text,
         "vector": _encode_vector(passage.vector),
     }
+    if passage.tokens is not None:
+        line["tokens"] = base64.b64encode(passage.tokens).decode()
     return line if passage.speaker is None else {**line, "speaker": passage.speaker, "tells_time": passage.tells_time}
 
 
@@ -387,7 +390,15 @@ def _parse_passage(line: _Passage, memory: AnyMemory, dimension: int | None) -> 
         vector=_parse_vector(line.vector, dimension),
         speaker=line.speaker if told is None else told.speaker,
         tells_time=bool(line.tells_time) if told is None else told.tells_time,
+        tokens=None if line.tokens is None else _parse_tokens(line.tokens),
     )
+
+
+def _parse_tokens(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise ValidationError(f"tokens: are no base64: {error}") from error
 
 
 def _parse_vector(text: str, dimension: int | None) -> Vector:

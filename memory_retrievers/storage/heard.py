@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memory_retrievers.backends.sql.ledger import SQLLedger
-    from memory_retrievers.models.selection import Vector
+    from memory_retrievers.models.selection import Embedded
     from memory_retrievers.storage.embedder import ProbedEmbedder, StoreEmbedder
 
 EMBEDDED_BY_SEARCH: Final = 64
@@ -54,7 +54,7 @@ class HeardTurn:
         timestamp: When.
         terms: How often each term stands in it; None if it has no visible text.
         tells_time: Whether it tells when something happens.
-        vector: Its unit vector, shape (d,); None if nobody has embedded it yet.
+        embedded: What the embedder makes of it; None if nobody has embedded it yet.
     """
 
     row: int
@@ -66,7 +66,7 @@ class HeardTurn:
     timestamp: datetime
     terms: Mapping[str, int] | None
     tells_time: bool
-    vector: Vector | None
+    embedded: Embedded | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class HeardMessages:
         self._read_only = read_only
         self._lock = threading.Lock()
         self._turns: OrderedDict[_Searched, dict[int, HeardTurn]] = OrderedDict()
-        self._unstored: dict[int, Vector] = {}
+        self._unstored: dict[int, Embedded] = {}
         self._state: object = None
         self._cleared = 0
 
@@ -158,7 +158,7 @@ class HeardMessages:
         wanted = [
             each.row
             for each in places
-            if (turn := known.get(each.row)) is None or (each.is_embedded and turn.vector is None)
+            if (turn := known.get(each.row)) is None or (each.is_embedded and turn.embedded is None)
         ]
         known |= {each.row: _turn(each, self._unstored.get(each.row)) for each in self._ledger.heard.read(wanted)}
         turns = {each.row: known[each.row] for each in places if each.row in known}
@@ -176,7 +176,7 @@ class HeardMessages:
             for each in episodes
         ]
 
-    def vectors(self, messages: Sequence[tuple[str, Message]], *, scope: str) -> dict[str, Vector]:
+    def vectors(self, messages: Sequence[tuple[str, Message]], *, scope: str) -> dict[str, Embedded]:
         """Vectors of queued messages, by the text that was embedded.
 
         Args:
@@ -185,8 +185,8 @@ class HeardMessages:
         """
         ids = {its_id for its_id, _ in messages}
         rows = [place.row for place in self._ledger.heard.places(scope) if place.is_embedded]
-        known = {each.id: each.vector for each in self._ledger.heard.read(rows) if each.id in ids}
-        return {said_text(message): vector for its_id, message in messages if (vector := known.get(its_id)) is not None}
+        known = {each.id: each.embedded for each in self._ledger.heard.read(rows) if each.id in ids}
+        return {said_text(message): each for its_id, message in messages if (each := known.get(its_id)) is not None}
 
     def get(self, id: str, *, scope: str) -> EpisodicMemory:
         """The open episode of this id.
@@ -229,7 +229,7 @@ class HeardMessages:
             messages = [each for each in self._ledger.heard.read(rows) if message_passage(each.message) is not None]
             if not messages:
                 return
-            vectors = embedder.embed_documents([said_text(each.message) for each in messages])
+            vectors = embedder.embed_passages([said_text(each.message) for each in messages])
             made = {each.row: vector for each, vector in zip(messages, vectors, strict=True)}
             if self._read_only:
                 with self._lock:
@@ -312,7 +312,7 @@ def _title(messages: Sequence[Message]) -> str:
     return line if len(line) <= TITLE_LENGTH else f"{line[: TITLE_LENGTH - 1].rstrip()}…"
 
 
-def _turn(heard: HeardMessage, unstored: Vector | None) -> HeardTurn:
+def _turn(heard: HeardMessage, unstored: Embedded | None) -> HeardTurn:
     passage = message_passage(heard.message)
     assert heard.message.timestamp is not None  # noqa: S101 - given on arrival
     return HeardTurn(
@@ -325,5 +325,5 @@ def _turn(heard: HeardMessage, unstored: Vector | None) -> HeardTurn:
         timestamp=heard.message.timestamp,
         terms=None if passage is None else Counter(analyze(passage.text)),
         tells_time=passage is not None and passage.tells_time,
-        vector=unstored if heard.vector is None else heard.vector,
+        embedded=unstored if heard.embedded is None else heard.embedded,
     )

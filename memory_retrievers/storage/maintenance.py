@@ -51,7 +51,7 @@ def reembed(store: MemoryStore, embedder: Embedder, *, progress: Progress | None
         with store.ledger.new_vectors.moving() as is_alone:
             if not is_alone:
                 raise ConfigurationError(_ALREADY)
-            _move(store, ProbedEmbedder.probed(embedder), progress)
+            _move(store, ProbedEmbedder.probed(embedder, with_tokens=store.embedder.with_tokens), progress)
         _rebuild(store)
     finally:
         store.embedder.being_replaced.release()
@@ -75,10 +75,14 @@ def _begin_or_go_on(store: MemoryStore, new: ProbedEmbedder) -> None:
 
 
 def _embed_missing(store: MemoryStore, new: ProbedEmbedder, progress: Progress | None) -> None:
+    import numpy as np  # here, so that importing the package loads no numpy
+
     new_vectors, last = store.ledger.new_vectors, 0
     while page := new_vectors.missing(after=last, limit=PASSAGES_AT_ONCE):
-        if texts := _texts(store, page):
-            new_vectors.keep(list(texts), new.embed_documents(list(texts.values())))
+        if texts := texts_of(store, page)[0]:
+            made = new.embed_passages(list(texts.values()))
+            vectors = np.stack([each.vector for each in made])
+            new_vectors.keep(list(texts), vectors, [each.tokens for each in made])
         last = page[-1].id
         if progress is not None:
             progress(*new_vectors.counts())
@@ -95,14 +99,15 @@ def _embed_missing_versions(store: MemoryStore, new: ProbedEmbedder) -> None:
             return
 
 
-def _texts(store: MemoryStore, page: Sequence[UnembeddedPassage]) -> dict[int, str]:
-    """Texts to embed, by passage, without those of memories deleted meanwhile."""
+def texts_of(store: MemoryStore, page: Sequence[UnembeddedPassage]) -> tuple[dict[int, str], set[str]]:
+    """Texts to embed, by passage, without those of memories deleted meanwhile; and the scopes they are in."""
     memories = store.ledger.load([passage.memory for passage in page])
-    return {
+    texts = {
         passage.id: passage.text if (known := passage_text(memory, passage.part)) is None else known.embedded
         for passage in page
         if (memory := memories.get(passage.memory)) is not None
     }
+    return texts, {memory.scope for memory in memories.values()}
 
 
 def _take_over(store: MemoryStore, new: ProbedEmbedder, *, most: int) -> bool:

@@ -41,7 +41,7 @@ from memory_retrievers.text.passages import PassageText, Searched, passage_texts
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.connection import States
     from memory_retrievers.backends.sql.ledger import SQLLedger
-    from memory_retrievers.models.selection import Vector, Vectors
+    from memory_retrievers.models.selection import Embedded, Vector, Vectors
     from memory_retrievers.settings import IngestionSettings
     from memory_retrievers.storage.embedder import ProbedEmbedder
 
@@ -90,6 +90,7 @@ class MemoryStore:
         clock: Source of the current time.
         before_store: Hook that receives every record before it is stored, and returns it, changed or not, or None.
         searched: Which texts of an episode are searchable, and so stored as its passages.
+        with_tokens: The vectors of tokens are stored as well, if the embedder gives them.
         read_only: Searches store nothing.
 
     Raises:
@@ -106,6 +107,7 @@ class MemoryStore:
         clock: Clock,
         before_store: Callable[[Any], Any] | None = None,
         searched: Searched = "turns",
+        with_tokens: bool = False,
         read_only: bool = False,
     ) -> None:
         self.ledger = ledger
@@ -114,8 +116,11 @@ class MemoryStore:
         self.clock = clock
         self.searched: Final = searched
         self._before_store = before_store
-        self.embedder = StoreEmbedder(ledger, embedder, forget_vectors=lambda: ledger.snapshots.forget(None))
+        self.embedder = StoreEmbedder(
+            ledger, embedder, forget_vectors=lambda: ledger.snapshots.forget(None), with_tokens=with_tokens
+        )
         self.heard = HeardMessages(ledger, self.embedder, read_only=read_only)
+        self.on_missing_tokens: Callable[[], None] = lambda: None
         self._transaction = _Transaction()
 
     def now(self) -> datetime:
@@ -252,10 +257,18 @@ class MemoryStore:
             raise NotPrepared(self.embedder.current)
         return self.embedder.latest()
 
+    def _embed_passages(self, embedder: ProbedEmbedder, texts: Sequence[str]) -> list[Embedded]:
+        prepared = self._prepared
+        return embedder.embed_passages(texts) if prepared is None else prepared.documents(embedder, texts)
+
     def _embed_documents(self, embedder: ProbedEmbedder, texts: Sequence[str]) -> Vectors:
         """Embed n texts as they are stored: shape (n, d)."""
         prepared = self._prepared
-        return embedder.embed_documents(texts) if prepared is None else prepared.documents(embedder, texts)
+        if prepared is None:
+            return embedder.embed_documents(texts)
+        import numpy as np  # here, so that importing the package loads no numpy
+
+        return np.stack([each.vector for each in prepared.documents(embedder, texts)])
 
     def _embed_question(self, embedder: ProbedEmbedder, query: str) -> Vector:
         prepared = self._prepared
@@ -277,7 +290,7 @@ class MemoryStore:
         change: Callable[[list[list[NewPassage]]], FoundT],
         *,
         within: Iterable[str],
-        known: Callable[[], Mapping[str, Vector]] | None = None,
+        known: Callable[[], Mapping[str, Embedded]] | None = None,
         look: Callable[[list[list[NewPassage]]], None] | None = None,
     ) -> FoundT:
         """Embed texts, and change the store in a transaction in which its vectors are still of that embedder.
@@ -300,7 +313,7 @@ class MemoryStore:
         embedder = self._latest_embedder()
         while True:
             passages = with_vectors(
-                texts, partial(self._embed_documents, embedder), known=None if known is None else known()
+                texts, partial(self._embed_passages, embedder), known=None if known is None else known()
             )
             if look is None or self._looked(look, passages, embedder):
                 with self.transaction(*scopes_changed):
@@ -451,7 +464,7 @@ class MemoryStore:
         replacing: Sequence[str | None] = (),
         near: IngestionSettings | None = None,
         together: Callable[[list[AnyMemory], list[list[NewPassage]]], None] | None = None,
-        known: Callable[[], Mapping[str, Vector]] | None = None,
+        known: Callable[[], Mapping[str, Embedded]] | None = None,
     ) -> list[AnyMemory]:
         """Embed drafts in batches and store them in one transaction.
 

@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from memory_retrievers.models import AnyMemory, EpisodicMemory
 from memory_retrievers.models.messages import Message
-from memory_retrievers.models.selection import TURN, NewPassage
+from memory_retrievers.models.selection import TURN, Embedded, NewPassage
 from memory_retrievers.text import indexed_line
 from memory_retrievers.text.dates import long_date, tells_time
-
-if TYPE_CHECKING:  # importing the package loads no numpy
-    from memory_retrievers.models.selection import Vector, Vectors
 
 Searched: TypeAlias = Literal["summary", "turns"]
 """What of an episode is searched: what stands for it as a whole, or its messages as well."""
@@ -107,16 +104,16 @@ def turn_place(part: str) -> int | None:
 
 def with_vectors(
     texts: Sequence[Sequence[PassageText]],
-    embed: Callable[[list[str]], Vectors],
+    embed: Callable[[list[str]], Sequence[Embedded]],
     *,
-    known: Mapping[str, Vector] | None = None,
+    known: Mapping[str, Embedded] | None = None,
 ) -> list[list[NewPassage]]:
     """Embed the passages of several memories in one call.
 
     Args:
         texts: Passages of each memory; the results are in the same order.
-        embed: Returns the unit vectors of n texts, shape (n, d); not called without texts.
-        known: Vectors of shape (d,) by the text they were made of, which is not embedded again.
+        embed: Embeds n texts; not called without texts.
+        known: What is known by the text it was made of, which is not embedded again.
     """
     given = known or {}
     wanted = [text.embedded for its_texts in texts for text in its_texts if text.embedded not in given]
@@ -127,8 +124,15 @@ def with_vectors(
     ]
 
 
-def _with_vector(text: PassageText, vector: Vector) -> NewPassage:
-    return NewPassage(part=text.part, text=text.text, vector=vector, speaker=text.speaker, tells_time=text.tells_time)
+def _with_vector(text: PassageText, embedded: Embedded) -> NewPassage:
+    return NewPassage(
+        part=text.part,
+        text=text.text,
+        vector=embedded.vector,
+        speaker=text.speaker,
+        tells_time=text.tells_time,
+        tokens=embedded.tokens,
+    )
 
 
 def said_text(message: Message) -> str:

@@ -251,7 +251,7 @@ def test_a_new_embedder_makes_these_vectors_anew(memory):
     memory.reembed(HashEmbedder(64), embedder_id="smaller")
     assert told(memory, "Nantes") == [NANTES]
     (heard,) = inside(memory).ledger.heard.read([inside(memory).ledger.heard.places("c")[0].row])
-    assert heard.vector.shape == (64,)
+    assert heard.embedded.vector.shape == (64,)
     memory.flush("c")
     assert memory.verify().ok
 

@@ -9,6 +9,7 @@ from hypothesis import given
 
 from memory_retrievers import EpisodicMemory, Message, SemanticMemory
 from memory_retrievers.models import ContentType, Origin
+from memory_retrievers.models.selection import Embedded
 from memory_retrievers.storage.store import complete
 from memory_retrievers.text.passages import passage_text, passage_texts, turn_place, with_vectors
 
@@ -82,7 +83,7 @@ def test_all_texts_are_embedded_in_one_batch_in_their_order():
 
     def embed(texts):
         calls.append(texts)
-        return np.array([[len(text)] for text in texts], np.float32)
+        return [Embedded(np.array([len(text)], np.float32), text.encode()) for text in texts]
 
     texts = [
         passage_texts(episode(("Ana", "Hi"), ("Ben", "Hello")), searched="turns"),
@@ -93,5 +94,6 @@ def test_all_texts_are_embedded_in_one_batch_in_their_order():
     assert calls == [["They met", "Ana: Hi", "Ben: Hello", "They met"]]
     assert [[int(passage.vector[0]) for passage in each] for each in passages] == [[8, 7, 10], [], [8]]
     assert [passage.speaker for passage in passages[0]] == [None, "Ana", "Ben"]
+    assert [passage.tokens for passage in passages[0]] == [b"They met", b"Ana: Hi", b"Ben: Hello"]
     assert with_vectors([[], []], embed) == [[], []]
     assert len(calls) == 1

@@ -10,23 +10,33 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memory_retrievers.backends.embeddings.adapt import checked_texts
 from memory_retrievers.errors import EmbeddingError
+from memory_retrievers.models.selection import Embedded
+from memory_retrievers.text.analysis import STOP_WORDS
 
 if TYPE_CHECKING:
+    from tokenizers import Encoding
+
     from memory_retrievers.models.selection import Vector, Vectors
 
 MODEL_DIRECTORY: Final = Path(__file__).parent / "model"
 MODEL_SHA256: Final = "ebbf2ba52fa2a261cd76bfd607cd52fadfc6c673505cb15edf5bd796db5d7662"
 TOKENIZER_SHA256: Final = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
+PROJECTION_SHA256: Final = "933a9a258a5e4ed802cf4e81f4cb503a62ce8391990ace16c7afaae1f273d696"
 
 DIMENSION: Final = 384
+TOKEN_DIMENSION: Final = 64
+KEPT_TOKENS: Final = 64
+"""Token vectors of a text at most: 4 kB. A message has 16 on average."""
+
 MAXIMUM_TOKENS: Final = 256  # what the model was trained with; what a text has beyond is not seen
 BATCH_SIZE: Final = 32
 BATCH_TOKENS: Final = 8 * MAXIMUM_TOKENS  # long texts in smaller batches: the same speed in half the memory
@@ -36,7 +46,24 @@ and looks its makers' collector up; to tell it later is too late. A value that t
 
 MAXIMUM_THREADS: Final = 4  # a model this small gains nothing from more
 
-Tokens: TypeAlias = list[int]
+
+class Pass(NamedTuple):
+    """What the model gives for a batch of b texts.
+
+    Attributes:
+        places: The places of the texts.
+        encodings: How each was cut into tokens.
+        token_vectors: Shape (b, t, 384), with padding.
+        vectors: Their means, at length 1: shape (b, 384).
+    """
+
+    places: NDArray[np.intp]
+    encodings: list[Encoding]
+    token_vectors: NDArray[np.float32]
+    vectors: Vectors
+
+
+_NO_TOKENS: Final = np.empty((0, TOKEN_DIMENSION), np.int8)
 
 
 class MiniLMEmbedder:
@@ -70,12 +97,42 @@ class MiniLMEmbedder:
         """
         checked = checked_texts(texts)
         vectors = np.empty((len(checked), DIMENSION), dtype=np.float32)
-        if checked:
-            model = self._model()
-            tokens = model.tokenize(checked)
-            for batch in _batches_of_like_length(tokens):
-                vectors[batch] = model.embed([tokens[index] for index in batch])
+        for each in self.passes(checked):
+            vectors[each.places] = each.vectors
         return vectors
+
+    def embed_tokens(self, texts: Sequence[str], *, is_query: bool = False) -> list[Embedded]:
+        """Embed texts, each as a whole and by its tokens, in one pass of the model.
+
+        Args:
+            texts: The texts.
+            is_query: Keep the tokens of stop words and punctuation, which are left out of what is stored.
+
+        Returns:
+            For each text, in order, its unit vector of 384 numbers, and at most 64 token vectors of 64 bytes each.
+
+        Raises:
+            ValidationError: Something in the list is not a string.
+            EmbeddingError: The model cannot be loaded or fails.
+        """
+        checked = checked_texts(texts)
+        found: dict[int, Embedded] = {}
+        for each in self.passes(checked):
+            for row, (place, encoding) in enumerate(zip(each.places.tolist(), each.encodings, strict=True)):
+                kept, words = kept_tokens(encoding, checked[place], is_query=is_query)
+                tokens = self._model().projected(each.token_vectors[row, kept]) if kept else _NO_TOKENS
+                found[place] = Embedded(each.vectors[row], tokens.tobytes(), words)
+        return [found[place] for place in range(len(checked))]
+
+    def passes(self, texts: list[str]) -> Iterator[Pass]:
+        """Run texts through the model, in batches."""
+        if not texts:
+            return
+        model = self._model()
+        encodings = model.tokenize(texts)
+        for batch in _batches_of_like_length([len(encoding) for encoding in encodings]):
+            its_encodings = [encodings[index] for index in batch]
+            yield Pass(batch, its_encodings, *model.run([encoding.ids for encoding in its_encodings]))
 
     def embed_query(self, text: str) -> Vector:
         """Embed one text as a unit vector: shape (384,).
@@ -99,6 +156,7 @@ class _Model:
     def __init__(self, directory: Path) -> None:
         tokenizer = _verified(directory / "tokenizer.json", TOKENIZER_SHA256)
         network = _verified(directory / "model.onnx", MODEL_SHA256)
+        self._directory = directory
         os.environ.setdefault(NO_TELEMETRY, "1")
         try:
             import onnxruntime
@@ -114,25 +172,49 @@ class _Model:
         except Exception as error:
             raise EmbeddingError(f"onnxruntime or tokenizers cannot load the bundled model: {error}") from error
 
-    def tokenize(self, texts: list[str]) -> list[Tokens]:
-        """The token ids of each text, at most 256.
+    def tokenize(self, texts: list[str]) -> list[Encoding]:
+        """The tokens of each text, at most 256.
 
         One by one: in a batch, tokenizers starts threads of its own, and warns of them whenever the process forks.
         """
         try:
-            return [self._tokenizer.encode(_encodable(text)).ids for text in texts]
+            return [self._tokenizer.encode(_encodable(text)) for text in texts]
         except Exception as error:
             raise EmbeddingError(f"the bundled model cannot tokenize a text: {error}") from error
 
-    def embed(self, batch: list[Tokens]) -> Vectors:
-        """The mean of each text's token vectors, at length 1."""
+    def run(self, batch: list[list[int]]) -> tuple[NDArray[np.float32], Vectors]:
+        """The token vectors of b texts, shape (b, t, 384) with padding, and their mean at length 1, shape (b, 384)."""
         tokens, mask = _padded(batch)
         try:
             (token_vectors,) = self._session.run(None, {"input_ids": tokens, "attention_mask": mask})
         except Exception as error:
             raise EmbeddingError(f"the bundled model failed on a batch of {len(batch)} texts: {error}") from error
         sums = np.einsum("btd,bt->bd", token_vectors, mask.astype(np.float32))
-        return cast("Vectors", sums / np.linalg.norm(sums, axis=1, keepdims=True))
+        return token_vectors, sums / np.linalg.norm(sums, axis=1, keepdims=True)
+
+    @cached_property
+    def _projection(self) -> NDArray[np.float32]:
+        """What ``scripts/fit_tokens.py`` has made, shape (384, 64)."""
+        content = _verified(self._directory / "tokens.bin", PROJECTION_SHA256)
+        return np.frombuffer(content, "<f2").reshape(DIMENSION, TOKEN_DIMENSION).astype(np.float32)
+
+    def projected(self, token_vectors: Vectors) -> NDArray[np.int8]:
+        """Token vectors in few numbers, each token by its own peak: shape (t, 384) in, (t, 64) out."""
+        few = (token_vectors / np.linalg.norm(token_vectors, axis=1, keepdims=True)) @ self._projection
+        numbers: NDArray[np.int8] = np.rint(few * (127 / np.abs(few).max(axis=1, keepdims=True))).astype(np.int8)
+        return numbers
+
+
+def kept_tokens(encoding: Encoding, text: str, *, is_query: bool) -> tuple[list[int], tuple[str, ...]]:
+    """Places of the tokens that are kept, and the word that each is of; all are, if nothing but stop words is there."""
+    words = [
+        (place, text[slice(*(encoding.word_to_chars(word) or (0, 0)))].casefold())
+        for place, word in enumerate(encoding.word_ids)
+        if word is not None
+    ]
+    telling = [(place, word) for place, word in words if word.isalnum() and word not in STOP_WORDS]
+    kept = (words if is_query else telling or words)[:KEPT_TOKENS]
+    return [place for place, _ in kept], tuple(word for _, word in kept)
 
 
 _sharing = threading.Lock()
@@ -187,16 +269,16 @@ def _encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _batches_of_like_length(tokens: list[Tokens]) -> Iterator[NDArray[np.intp]]:
+def _batches_of_like_length(lengths: list[int]) -> Iterator[NDArray[np.intp]]:
     """Group text indices into batches, longest texts first, so that little is padded."""
-    order = np.argsort([-len(text) for text in tokens], kind="stable")
+    order = np.argsort([-length for length in lengths], kind="stable")
     while len(order):
-        size = min(BATCH_SIZE, BATCH_TOKENS // len(tokens[order[0]]))
+        size = min(BATCH_SIZE, BATCH_TOKENS // lengths[order[0]])
         yield order[:size]
         order = order[size:]
 
 
-def _padded(batch: list[Tokens]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _padded(batch: list[list[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Token ids as a matrix padded to the longest text, and the mask of real tokens."""
     lengths = np.array([len(text) for text in batch])
     mask = np.arange(lengths.max()) < lengths[:, np.newaxis]

@@ -76,6 +76,7 @@ class PostgresDialect:
     greatest = "greatest"
     position = "strpos"
     vector_value = "CAST(? AS vector)"
+    bytes_type = "bytea"
 
     def beside(self, table: str, other: str) -> str:
         """See ``sql.connection.Dialect``."""

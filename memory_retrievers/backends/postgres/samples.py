@@ -60,8 +60,9 @@ _CONVERSATIONS: Final = {
     "queued_messages": (("conversation", _TEXT), ("vector", "vector")),
     "queues": (("conversation", _TEXT),),
 }
+_TOKENS: Final = dict.fromkeys(("passage_contents", "new_vectors", "queued_messages"), (("tokens", "bytea"),))
 _COLUMNS: Final = {
-    table: (*_FIRST.get(table, ()), *_CONVERSATIONS.get(table, ()), *_FACTS.get(table, ()))
+    table: tuple(column for part in (_FIRST, _CONVERSATIONS, _FACTS, _TOKENS) for column in part.get(table, ()))
     for table in {**_FIRST, **_FACTS}
 }
 _CATALOGS: Final = ("pg_statistic", "pg_statistic_ext_data")
@@ -91,6 +92,9 @@ UNSAMPLE_CONVERSATIONS: Final = _unsampled(_CONVERSATIONS)
 
 UNSAMPLE_FACTS: Final = _unsampled(_FACTS)
 """The same for the former versions of facts."""
+
+UNSAMPLE_TOKENS: Final = _unsampled(_TOKENS)
+"""The same for the vectors of tokens."""
 
 _SAMPLED: Final = """
     WITH parts AS (SELECT CAST(? AS regclass) AS relid UNION SELECT relid FROM pg_partition_tree(CAST(? AS regclass)))

@@ -9,7 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from memory_retrievers.backends.postgres.guards import GUARDS, NOTING, numbered_by_the_store
-from memory_retrievers.backends.postgres.samples import UNSAMPLE, UNSAMPLE_CONVERSATIONS, UNSAMPLE_FACTS
+from memory_retrievers.backends.postgres.samples import (
+    UNSAMPLE,
+    UNSAMPLE_CONVERSATIONS,
+    UNSAMPLE_FACTS,
+    UNSAMPLE_TOKENS,
+)
 from memory_retrievers.backends.postgres.triggers import TRIGGERS
 
 PARTITIONS: Final = 8
@@ -324,11 +329,21 @@ _CHANGES: Final = (
     *NOTING,
 )
 
+_TOKENS: Final = (
+    # The vectors of a text's tokens, one after another; none where nobody has made them yet.
+    *(
+        f"ALTER TABLE {table} ADD COLUMN tokens bytea"
+        for table in ("passage_contents", "new_vectors", "queued_messages")
+    ),
+    *UNSAMPLE_TOKENS,
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (*_TABLES, *_INDEXES, *TRIGGERS, *_POLICIES),
     (*GUARDS, *UNSAMPLE),
     _KEYED_CONVERSATIONS,
     _FACTS,
     _CHANGES,
+    _TOKENS,
 )
 """Schema version n is what the first n migrations make; the database keeps it in the table ``schema_version``."""

@@ -94,6 +94,7 @@ class Dialect(Protocol):
         greatest: Function that returns the greatest of its arguments.
         position: Function that returns the position of one text in another.
         vector_value: A ``?`` for a vector, with a cast where the type is not clear otherwise.
+        bytes_type: Name of the type of bytes.
     """
 
     keyed_by_scope: bool
@@ -102,6 +103,7 @@ class Dialect(Protocol):
     greatest: str
     position: str
     vector_value: str
+    bytes_type: str
 
     def beside(self, table: str, other: str) -> str:
         """Extra condition of a join by number, so that only one partition is read."""

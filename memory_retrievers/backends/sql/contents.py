@@ -26,7 +26,7 @@ _MEMORIES: Final = f"""
     FROM memories m JOIN scopes s ON s.id = m.scope_id LEFT JOIN excerpts e ON e.memory = m.row WHERE
 """
 _PASSAGES: Final = """
-    SELECT p.memory, p.part, p.speaker, p.tells_time, c.text, c.vector
+    SELECT p.memory, p.part, p.speaker, p.tells_time, c.text, c.vector, c.tokens
     FROM passages p LEFT JOIN passage_contents c ON c.passage = p.id WHERE
 """
 _SCOPES: Final = """
@@ -53,6 +53,7 @@ class RawPassage(NamedTuple):
     tells_time: Any
     text: Any
     vector: Any
+    tokens: Any
 
 
 class RawMemory(NamedTuple):
@@ -115,6 +116,7 @@ def _stored(connection: Connection, raw: RawMemory) -> StoredMemory:
                 vector=connection.dialect.stacked([passage.vector])[0],
                 speaker=passage.speaker,
                 tells_time=bool(passage.tells_time),
+                tokens=passage.tokens,
             )
             for passage in raw.passages
         )

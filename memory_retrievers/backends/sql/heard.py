@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from memory_retrievers.backends.sql.connection import Connection, Database, ScopeState
 from memory_retrievers.backends.sql.removal import SCOPE_AND_CHILDREN, forget_empty_scopes, scope_values
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.messages import Message
+from memory_retrievers.models.selection import Embedded
 from memory_retrievers.models.storage import HeardMessage, HeardPlace
-
-if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vector
 
 _OF_QUEUE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND conversation = :conversation"
 
@@ -80,7 +78,7 @@ class SQLHeard:
         with self._database.read() as connection:
             dialect = connection.dialect
             found = connection.execute(
-                f"""SELECT m.row, s.scope, m.conversation, m.id, m.role, m.content, m.timestamp, m.vector
+                f"""SELECT m.row, s.scope, m.conversation, m.id, m.role, m.content, m.timestamp, m.vector, m.tokens
                 FROM queued_messages m JOIN scopes s ON s.id = m.scope_id
                 WHERE {dialect.among("m.row", ":ids")} ORDER BY m.row""",
                 {"ids": dialect.listed(rows)},
@@ -92,29 +90,29 @@ class SQLHeard:
                     conversation=conversation or None,
                     id=its_id,
                     message=Message.trusted({"role": role, "content": content, "timestamp": moment(timestamp)}),
-                    vector=None if vector is None else dialect.stacked([vector])[0],
+                    embedded=None if vector is None else Embedded(dialect.stacked([vector])[0], tokens),
                 )
-                for row, scope, conversation, its_id, role, content, timestamp, vector in found
+                for row, scope, conversation, its_id, role, content, timestamp, vector, tokens in found
             ]
 
-    def keep_vectors(self, scopes: Sequence[str], vectors: Mapping[int, Vector]) -> None:
+    def keep_vectors(self, scopes: Sequence[str], vectors: Mapping[int, Embedded]) -> None:
         """Store the vectors of messages by row; of those that are queued no more nothing is stored.
 
         Args:
             scopes: Scopes of the messages.
-            vectors: Unit vectors of shape (d,).
+            vectors: What the embedder makes of them.
         """
         with self._database.write(*scopes) as connection:
             dialect = connection.dialect
             connection.executemany(
-                f"UPDATE queued_messages SET vector = {dialect.vector_value} WHERE row = ?",
-                [(dialect.vector(vector), row) for row, vector in vectors.items()],
+                f"UPDATE queued_messages SET vector = {dialect.vector_value}, tokens = ? WHERE row = ?",
+                [(dialect.vector(each.vector), each.tokens, row) for row, each in vectors.items()],
             )
 
     def forget_vectors(self) -> None:
         """Delete all vectors, because another embedder takes over."""
         with self._database.write() as connection:
-            connection.execute("UPDATE queued_messages SET vector = NULL WHERE vector IS NOT NULL")
+            connection.execute("UPDATE queued_messages SET vector = NULL, tokens = NULL WHERE vector IS NOT NULL")
 
     def forget(self, scope: str, conversation: str | None) -> None:
         """Delete the queued messages of a conversation, and the lease of whoever works on them."""

@@ -325,7 +325,7 @@ def insert_passages(
         for id, (_, (_, row), new) in zip(ids, passages, strict=True)  # noqa: A001
     ]
     contents = [
-        {"passage": id, "text": new.text, "vector": vector(new.vector)}
+        {"passage": id, "text": new.text, "vector": vector(new.vector), "tokens": new.tokens}
         for id, (_, _, new) in zip(ids, passages, strict=True)  # noqa: A001
     ]
     scope_ids = [scope_id for _, (scope_id, _), _ in passages]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from memory_retrievers.backends.sql.connection import Database
 from memory_retrievers.backends.sql.heard import state_of
 from memory_retrievers.backends.terms import Postings
 from memory_retrievers.models.selection import TURN, Layout, Selection
+from memory_retrievers.models.storage import UnembeddedPassage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,6 +86,30 @@ class StoredPassages:
                 {"ids": dialect.listed(passages)},
             ).fetchall()
         return [passage for passage, _ in rows], dialect.stacked([vector for _, vector in rows])
+
+    def token_vectors(self, passages: Sequence[int]) -> dict[int, bytes | None]:
+        """Read the token vectors of those of the given passages that exist; None where nobody has made them."""
+        return self._mapping("passage", "tokens", "passage_contents", passages)
+
+    def without_tokens(self, *, after: int, limit: int) -> list[UnembeddedPassage]:
+        """List passages above an id that have no token vectors, by ascending id."""
+        with self.database.read() as connection:
+            return [
+                UnembeddedPassage(id=passage, memory=memory, part=part, text=text)
+                for passage, memory, part, text in connection.execute(
+                    """SELECT p.id, p.memory, p.part, c.text FROM passages p JOIN passage_contents c ON c.passage = p.id
+                    WHERE p.id > ? AND c.tokens IS NULL ORDER BY p.id LIMIT ?""",
+                    (after, limit),
+                )
+            ]
+
+    def keep_tokens(self, tokens: Mapping[int, bytes]) -> None:
+        """Store the token vectors of passages that have none; those that no longer exist are left out."""
+        with self.database.write() as connection:
+            connection.executemany(
+                "UPDATE passage_contents SET tokens = ? WHERE passage = ? AND tokens IS NULL",
+                [(its_tokens, passage) for passage, its_tokens in tokens.items()],
+            )
 
     def texts(self, passages: Sequence[int]) -> dict[int, str]:
         """Read the texts of those of the given passages that exist."""

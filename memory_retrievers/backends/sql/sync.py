@@ -276,21 +276,28 @@ class SQLNewVectors:
                 for passage, memory, part, text in connection.execute(_MISSING, (after, limit))
             ]
 
-    def keep(self, passages: Sequence[int], vectors: Vectors) -> None:
+    def keep(self, passages: Sequence[int], vectors: Vectors, tokens: Sequence[bytes | None] | None = None) -> None:
         """Store new vectors; passages that no longer exist are left out.
 
         Args:
             passages: Ids of n passages.
             vectors: Their unit vectors, shape (n, d).
+            tokens: The vectors of their tokens.
         """
         with self._database.write() as connection:
             dialect = connection.dialect
-            table = "new_vectors (scope_id, passage, vector)" if dialect.keyed_by_scope else "new_vectors"
             columns = "scope_id, passage" if dialect.keyed_by_scope else "passage"
             connection.executemany("DELETE FROM new_vectors WHERE passage = ?", [(passage,) for passage in passages])
             connection.executemany(
-                f"INSERT INTO {table} SELECT {columns}, {dialect.vector_value} FROM passage_contents WHERE passage = ?",
-                [(dialect.vector(vector), passage) for passage, vector in zip(passages, vectors, strict=True)],
+                f"""INSERT INTO new_vectors ({columns}, vector, tokens)
+                SELECT {columns}, {dialect.vector_value}, CAST(? AS {dialect.bytes_type})
+                FROM passage_contents WHERE passage = ?""",
+                [
+                    (dialect.vector(vector), its_tokens, passage)
+                    for passage, vector, its_tokens in zip(
+                        passages, vectors, tokens or [None] * len(passages), strict=True
+                    )
+                ],
             )
 
     def counts(self) -> tuple[int, int]:
@@ -303,7 +310,7 @@ class SQLNewVectors:
         """Replace the old vectors by the new ones and stop gathering."""
         with self._database.write() as connection:
             connection.execute(
-                """UPDATE passage_contents SET vector = new_vectors.vector FROM new_vectors
+                """UPDATE passage_contents SET vector = new_vectors.vector, tokens = new_vectors.tokens FROM new_vectors
                 WHERE new_vectors.passage = passage_contents.passage"""
             )
             connection.execute("DELETE FROM new_vectors")

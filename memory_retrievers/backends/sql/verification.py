@@ -185,7 +185,7 @@ def _version_problems(connection: Connection, dimension: int | None) -> Iterator
                 yield f"{name} says nothing, or held until before it began"
         except UNREADABLE as error:
             yield f"{name} cannot be read: {type(error).__name__}: {error}"
-        passage = RawPassage(kind, None, False, fact, vector)
+        passage = RawPassage(kind, None, False, fact, vector, None)
         yield from (
             f"{name} has a vector that {each}" for each in _vector_problems(passage, dimension, connection.dialect)
         )

@@ -32,6 +32,7 @@ class SQLiteDialect:
     greatest = "max"
     position = "instr"
     vector_value = "?"
+    bytes_type = "BLOB"
 
     def beside(self, table: str, other: str) -> str:  # noqa: ARG002 - a number is enough here
         """See ``sql.connection.Dialect``."""

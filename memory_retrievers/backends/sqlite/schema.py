@@ -366,6 +366,12 @@ _CHANGES: Final = (
     *_noting("passage_removed", "DELETE ON passages", _OF_PASSAGE.format(row="OLD"), memory="OLD.memory"),
 )
 
+_TOKENS: Final = tuple(
+    # The vectors of a text's tokens, one after another; none where nobody has made them yet.
+    f"ALTER TABLE {table} ADD COLUMN tokens BLOB"
+    for table in ("passage_contents", "new_vectors", "queued_messages")
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST,
     _PROJECTION,
@@ -377,6 +383,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _KEYED_CONVERSATIONS,
     _FACTS,
     _CHANGES,
+    _TOKENS,
 )
 """Schema version n is what the first n migrations make; the file keeps it in ``PRAGMA user_version``."""
 

@@ -1,0 +1,244 @@
+"""Late interaction: token vectors are stored, found, moved and erased with what they are of, and rank the best anew."""
+
+import contextlib
+import json
+
+import numpy as np
+import pytest
+from patience import until
+
+from memory_retrievers import AgentMemory, Message, RetrievalSettings
+from memory_retrievers.backends.embeddings import minilm
+from memory_retrievers.errors import EmbeddingError
+from memory_retrievers.models.selection import MOST_TOKEN_BYTES, Embedded, TermStatistics
+from memory_retrievers.retrieval.late_interaction import QuestionTokens, max_sim
+from memory_retrievers.testing import HashEmbedder, inside
+from memory_retrievers.text import analyze
+
+WIDTH = 8
+TURNS = (
+    "The heron stood by the pond",
+    "A kettle sang in the kitchen",
+    "My sister plays the oboe",
+    "We painted the fence green",
+)
+
+
+class HashTokens(HashEmbedder):
+    """Embeds by words, and every word by its hash; counts what it is asked."""
+
+    id = "hash-tokens"
+
+    def __init__(self):
+        super().__init__(64)
+        self.passes = []
+
+    def embed_documents(self, texts):
+        self.passes += texts
+        return np.array(super().embed_documents(texts), np.float32).reshape(len(texts), 64)
+
+    def embed_query(self, text):
+        self.passes.append(text)
+        return np.array(super().embed_query(text), np.float32)
+
+    def embed_tokens(self, texts, *, is_query=False):
+        self.passes += texts
+        return [self._embedded(text, is_query=is_query) for text in texts]
+
+    def _embedded(self, text, *, is_query):
+        words = tuple(word.strip("?.,").casefold() for word in text.split()) if is_query else tuple(analyze(text))
+        rows = [_of(analyze(word)[0] if analyze(word) else word) for word in words]
+        return Embedded(np.array(HashEmbedder.embed_query(self, text), np.float32), b"".join(rows), words)
+
+
+def _of(word):
+    return np.random.default_rng(sum(map(ord, word))).integers(-127, 128, WIDTH).astype(np.int8).tobytes()
+
+
+@pytest.fixture
+def make_memory(clock):
+    with contextlib.ExitStack() as opened:
+        yield lambda **options: opened.enter_context(AgentMemory.in_memory(clock=clock, **options))
+
+
+@pytest.fixture
+def embedder():
+    return HashTokens()
+
+
+def told(memory, *turns, scope="c", id="e"):
+    return memory.remember_episode(
+        scope=scope, id=id, summary="A talk.", messages=[Message(role="Ana", content=turn) for turn in turns]
+    )
+
+
+def stored_tokens(memory):
+    with inside(memory).ledger.database.read() as connection:
+        return dict(connection.execute("SELECT passage, tokens FROM passage_contents").fetchall())
+
+
+def stages(memory, query="Who plays the oboe?"):
+    (hit,) = memory.retrieve(query, scope="c", record=False).episodic
+    return hit.explanation.stages
+
+
+def test_every_text_is_embedded_once_with_its_tokens_and_a_question_too(make_memory, embedder):
+    memory = make_memory(embedder=embedder)
+    memory.retrieve("anything", scope="c", record=False)
+    embedder.passes.clear()
+    told(memory, *TURNS)
+    assert sorted(embedder.passes) == sorted(["A talk.", *(f"Ana: {turn}" for turn in TURNS)])
+    assert all(len(tokens) % WIDTH == 0 and tokens for tokens in stored_tokens(memory).values())
+    embedder.passes.clear()
+    assert stages(memory)["tokens"] > 0
+    assert embedder.passes == ["Who plays the oboe?"]
+
+
+def test_the_bundled_model_runs_once_for_each_text(make_memory, monkeypatch):
+    seen = []
+    run = minilm._Model.run
+    monkeypatch.setattr(minilm._Model, "run", lambda model, batch: seen.append(len(batch)) or run(model, batch))
+    memory = make_memory(embedder=minilm.MiniLMEmbedder())
+    memory.retrieve("the probe", scope="c", record=False)
+    seen.clear()
+    told(memory, *TURNS)
+    assert sum(seen) == 1 + len(TURNS)
+    assert stages(memory)["tokens"] > 0
+    assert sum(seen) == 2 + len(TURNS)
+
+
+def test_what_was_said_keeps_its_tokens_on_the_way_to_an_episode(make_memory, embedder):
+    memory = make_memory(embedder=embedder)
+    memory.add_messages("c", [Message(role="Ana", content=turn) for turn in TURNS])
+    assert stages(memory)["tokens"] > 0
+    embedder.passes.clear()
+    memory.flush("c")
+    assert not {f"Ana: {turn}" for turn in TURNS} & set(embedder.passes)
+    assert None not in stored_tokens(memory).values()
+    assert stages(memory)["tokens"] > 0
+
+
+@pytest.mark.parametrize("settings", [RetrievalSettings.light(), RetrievalSettings.reference()])
+def test_light_and_reference_neither_store_nor_measure_tokens(make_memory, embedder, settings):
+    memory = make_memory(embedder=embedder, retrieval=settings)
+    told(memory, *TURNS)
+    assert set(stored_tokens(memory).values()) == {None}
+    assert "tokens" not in stages(memory)
+
+
+def test_an_embedder_without_tokens_goes_without(make_memory):
+    memory = make_memory(embedder=HashEmbedder(64))
+    told(memory, *TURNS)
+    assert "tokens" not in stages(memory)
+    assert set(stored_tokens(memory).values()) == {None}
+
+
+def test_a_store_without_tokens_gets_them_after_its_first_search(tmp_path, embedder, clock):
+    without = RetrievalSettings(token_rerank=False)
+    with AgentMemory.open(tmp_path / "m", embedder=embedder, retrieval=without, clock=clock) as memory:
+        told(memory, *TURNS)
+        assert "tokens" not in stages(memory)
+    with AgentMemory.open(tmp_path / "m", embedder=embedder, clock=clock) as memory:
+        assert set(stored_tokens(memory).values()) == {None}  # opening does nothing
+        assert "tokens" not in stages(memory)
+        until(lambda: None not in stored_tokens(memory).values())
+        assert stages(memory)["tokens"] > 0
+
+
+def test_reindex_makes_missing_tokens(tmp_path, embedder, clock):
+    without = RetrievalSettings(token_rerank=False)
+    with AgentMemory.open(tmp_path / "m", embedder=embedder, retrieval=without, clock=clock) as memory:
+        told(memory, *TURNS)
+    with AgentMemory.open(tmp_path / "m", embedder=embedder, clock=clock) as memory:
+        assert memory.reindex() == 0
+        assert None not in stored_tokens(memory).values()
+
+
+def test_a_store_that_is_only_looked_into_stays_as_it_is(tmp_path, embedder, clock):
+    without = RetrievalSettings(token_rerank=False)
+    with AgentMemory.open(tmp_path / "m", embedder=embedder, retrieval=without, clock=clock) as memory:
+        told(memory, *TURNS)
+    with AgentMemory.open(tmp_path / "m", embedder=embedder, clock=clock, read_only=True) as memory:
+        assert "tokens" not in stages(memory)
+        inside(memory)._engine.missing_tokens.close()
+        assert set(stored_tokens(memory).values()) == {None}
+
+
+def test_another_embedder_brings_its_own_tokens(make_memory, embedder):
+    memory = make_memory(embedder=embedder)
+    told(memory, *TURNS)
+    memory.reembed(HashEmbedder(32), embedder_id="plain")
+    assert set(stored_tokens(memory).values()) == {None}
+    memory.reembed(embedder)
+    assert None not in stored_tokens(memory).values()
+    assert stages(memory)["tokens"] > 0
+
+
+def test_an_export_carries_them(make_memory, embedder, tmp_path, clock):
+    memory = make_memory(embedder=embedder)
+    told(memory, *TURNS)
+    memory.export(tmp_path / "all.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert all(passage["tokens"] for line in lines for passage in line.get("passages", ()))
+    embedder.passes.clear()
+    with AgentMemory.import_(tmp_path / "all.jsonl", into=tmp_path / "copy", embedder=embedder, clock=clock) as copy:
+        assert list(stored_tokens(copy).values()) == list(stored_tokens(memory).values())
+        assert stages(copy)["tokens"] > 0
+    assert not any("heron" in text for text in embedder.passes)
+
+
+@pytest.mark.embedded
+def test_a_purge_leaves_no_byte_of_what_was_forgotten(tmp_path, embedder, clock):
+    with AgentMemory.open(tmp_path / "m", embedder=embedder, clock=clock) as memory:
+        told(memory, *TURNS)
+        tokens = max(stored_tokens(memory).values(), key=len)
+        memory.forget("e", scope="c")
+        assert stored_tokens(memory) == {}
+        memory.purge()
+    assert not any(tokens in file.read_bytes() for file in (tmp_path / "m").rglob("*") if file.is_file())
+
+
+def test_rare_words_of_the_question_decide():
+    words = ("where", "is", "the", "oboe")
+    vectors = np.eye(4, WIDTH, dtype=np.float32)
+    question = QuestionTokens(vectors, words, dict.fromkeys)
+    common, rare = (127 * vectors[:3]).astype(np.int8).tobytes(), (127 * vectors[3:]).astype(np.int8).tobytes()
+    statistics = TermStatistics(100, 5.0, {analyze("oboe")[0]: 1})
+    assert max_sim(question, [common, rare, b"", common + rare], statistics).tolist() == pytest.approx([0, 1, 0, 1])
+
+
+def test_a_question_of_unknown_words_weighs_all_alike():
+    vectors = np.eye(2, WIDTH, dtype=np.float32)
+    question = QuestionTokens(vectors, ("who", "?"), dict.fromkeys)
+    text = (127 * vectors[:1]).astype(np.int8).tobytes()
+    assert max_sim(question, [text], TermStatistics(9, 5.0, {})).tolist() == pytest.approx([0.5])
+
+
+def test_too_many_bytes_for_a_text_are_refused(make_memory, embedder):
+    memory = make_memory(embedder=embedder)
+    embed = embedder.embed_tokens
+    embedder.embed_tokens = lambda texts, **options: [
+        replace_tokens(each, bytes(MOST_TOKEN_BYTES + 1)) for each in embed(texts, **options)
+    ]
+    with pytest.raises(EmbeddingError, match="bytes of token vectors"):
+        told(memory, *TURNS)
+
+
+def replace_tokens(embedded, tokens):
+    return embedded._replace(tokens=tokens)
+
+
+def test_the_bundled_embedder_keeps_few_bytes_and_no_stop_words():
+    embedder = minilm.MiniLMEmbedder()
+    asked = embedder.embed_tokens(["Where does the oboe player live?"], is_query=True)[0]
+    kept = embedder.embed_tokens(["Where does the oboe player live?", "Is it the?", "", "word " * 300])
+    assert asked.words == ("where", "does", "the", "oboe", "player", "live", "?")
+    assert [set(each.words) for each in kept] == [
+        {"oboe", "player", "live"},
+        {"is", "it", "the", "?"},
+        set(),
+        {"word"},
+    ]
+    assert len(kept[3].tokens) == 64 * 64
+    vectors = embedder.embed_documents(["Where does the oboe player live?"])
+    assert np.array_equal(vectors[0], asked.vector)
