@@ -294,7 +294,7 @@ class MemoryStore:
             EmbeddingError: The embedder failed.
             EmbeddingMismatchError: The embedder is not the store's.
         """
-        scopes_changed = set(within)
+        scopes_changed, is_within = set(within), self._transaction.is_open
         while True:
             embedder = self._current_embedder()
             passages = with_vectors(
@@ -303,8 +303,10 @@ class MemoryStore:
             if look is not None and not self._looked(look, passages, embedder):
                 continue
             with self.transaction(*scopes_changed):
-                if self.embedder.admits(embedder):  # else the store has just moved to another embedder
+                if self.embedder.admits(embedder, can_wait=not is_within):  # else the store moves to another embedder
                     return change(passages)
+            if not is_within:
+                self.embedder.wait_while_held()
 
     def _looked(
         self,
