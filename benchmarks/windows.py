@@ -165,8 +165,8 @@ def run(directory: Path, asked: Asked) -> Outcome:
         figures = fleet_account.told(journals, memory, reviews)
         at_rest = [*fleet_account.problems(memory, journals, reviews), *_doubled(memory, journals)]
     problems += at_rest
-    if account.waited > LONGEST_WAIT:
-        problems.append(f"a call took {account.waited:.1f} s")
+    if (longest := max(account.waited, *account.took.values(), 0.0)) > LONGEST_WAIT:
+        problems.append(f"a call took {longest:.1f} s")
     problems += [*account.ended, *map("refused: {}".format, account.refused), *map("wrong: {}".format, account.wrong)]
     told = {"kills": f"{kills:,}"} | {name: f"{figures[name]:,}" for name in SHOWN}
     return Outcome(told | _of(account) | {"lost or doubled": f"{len(at_rest):,}"}, problems)
@@ -303,6 +303,7 @@ def _of(account: Account) -> dict[str, str]:
         "p95 from write to search (s)": f"{windows_rows.part_of(looked, 0.95):.2f}" if looked else "-",
         f"looked for later than {SOON:.0f} s": f"{sum(each > SOON for each in looked):,}",
         "longest call (s)": f"{account.waited:.1f}",
+        **{f"longest {what} (s)": f"{seconds:.1f}" for what, seconds in sorted(account.took.items())},
         "refused": f"{len(account.refused):,}",
         "wrong answers": f"{len(account.wrong):,}",
         "processes that ended otherwise": f"{len(account.ended):,}",

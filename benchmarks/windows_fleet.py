@@ -21,6 +21,10 @@ TAKEN_IN: Final = 500
 """Memories that an import brings at once."""
 
 
+LONG: Final = ("reembed", "take in", "purge")
+"""What goes through the whole store, or takes in much at once, and so takes its time without waiting for anybody."""
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """A write that another process has yet to look for.
@@ -52,7 +56,8 @@ class Account:
         refused: What a living process has answered with an error.
         wrong: Searches that did not find what was there, or found what was not.
         ended: Processes that ended although nobody killed them, or did not answer.
-        waited: Seconds of the longest call.
+        waited: Seconds of the longest call, but for those of ``LONG``.
+        took: Seconds of the longest call of each of ``LONG``.
         seconds: By what was done, the seconds of each acknowledged call.
     """
 
@@ -62,6 +67,7 @@ class Account:
     wrong: list[str] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     waited: float = 0.0
+    took: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, list[float]] = field(default_factory=dict)
 
 
@@ -184,7 +190,11 @@ class Window(threading.Thread):
         try:
             answer = self.process.ask(request)
         finally:
-            self._account.waited = max(self._account.waited, time.monotonic() - began)
+            seconds, what = time.monotonic() - began, request["do"]
+            if what in LONG:
+                self._account.took[what] = max(self._account.took.get(what, 0.0), seconds)
+            else:
+                self._account.waited = max(self._account.waited, seconds)
         if answer["ok"]:
             kind = f"{type(self.process).__name__} {request['do']}"
             self._account.seconds.setdefault(kind, []).append(answer["seconds"])

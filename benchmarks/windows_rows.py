@@ -204,10 +204,11 @@ _OF_MEMORIES: Final = {
 }
 """The tables a stored memory has rows in, and which."""
 _COUNT_VERSION: Final = "UPDATE scopes SET version = version + 2 WHERE id = ?"
+_NOTE_CHANGES: Final = "INSERT INTO changes SELECT id, version - ?, ? FROM scopes WHERE id = ?"
 _COUNT_WORDS: Final = (
     "UPDATE keyword_statistics SET passages = passages + 1, terms = terms + 5 WHERE scope_id = ? AND kind = ?"
 )
-"""What it changes besides."""
+"""What it changes besides: a memory and its passage each raise the version, and are noted with it."""
 
 
 @contextmanager
@@ -243,6 +244,7 @@ def _rows(file: Path, number: int, of: int) -> list[list[tuple[str, list[tuple[o
                     marks = ", ".join("?" * len(values[0]))
                     statements.append((f"INSERT INTO {table} VALUES ({marks})", values))
             statements.append((_COUNT_VERSION, [(scope_id,)]))
+            statements.append((_NOTE_CHANGES, [(1, row, scope_id), (0, row, scope_id)]))
             statements.append((_COUNT_WORDS, [(scope_id, kind)]))
             found.append(statements)
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
@@ -12,6 +12,9 @@ from memory_retrievers.models.selection import ProjectedPassage
 
 if TYPE_CHECKING:  # importing the package loads no numpy
     from memory_retrievers.models.selection import Embedded
+
+HELD_UNTIL: Final = "writers_held_until"
+"""Note of a store: until when nobody stores vectors, in seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

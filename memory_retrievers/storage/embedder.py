@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from memory_retrievers.errors import ConfigurationError, EmbeddingError, EmbeddingMismatchError, ZeroVectorError
 from memory_retrievers.models.selection import MOST_TOKEN_BYTES, Embedded
+from memory_retrievers.models.storage import HELD_UNTIL
 from memory_retrievers.protocols import TokenEmbedder
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ model cuts them up further."""
 
 EMBEDDED_CHARACTERS: Final = 250_000
 """The same for long texts, of which an embedder holds copies and lists of words; one text may be longer."""
+
+HELD: Final = 10.0
+"""Seconds that writers are held at most, while the last of a store's vectors are made anew."""
+
+_LOOK_AGAIN: Final = 0.01  # seconds
 
 REMEMBERED_QUESTIONS: Final = 256
 """Questions whose vectors are remembered: an agent often asks the same by its middleware and by its tools."""
@@ -330,14 +336,31 @@ class StoreEmbedder:
         known = self._known
         return None if known is None or len(query) > REMEMBERED_CHARACTERS else known.question(query)
 
+    def hold_writers(self) -> None:
+        """Let nobody store vectors for a moment, so that who makes all of them anew comes to an end.
+
+        They wait outside of transactions, until :meth:`replace` is done, or for ten seconds if it never is.
+        """
+        self._ledger.write_notes({HELD_UNTIL: str(time.time() + HELD)})
+
+    def wait_while_held(self) -> None:
+        """Wait, outside a transaction, while writers are held."""
+        while _is_held(self._ledger.notes()):
+            time.sleep(_LOOK_AGAIN)
+
     def holds(self, embedder: ProbedEmbedder) -> bool:
         """Return True if the store's vectors are those it had when :meth:`current` returned this embedder."""
         return embedder.state == _State.noted(self._ledger.notes())
 
-    def admits(self, embedder: ProbedEmbedder) -> bool:
-        """Like :meth:`holds`, inside a write transaction; records the fingerprint if the store has none."""
+    def admits(self, embedder: ProbedEmbedder, *, can_wait: bool = False) -> bool:
+        """Like :meth:`holds`, inside a write transaction; records the fingerprint if the store has none.
+
+        Args:
+            embedder: Whose vectors are to be stored.
+            can_wait: Also refuse while writers are held; the caller leaves the transaction and waits.
+        """
         notes = self._ledger.notes()
-        if embedder.state != _State.noted(notes):
+        if embedder.state != _State.noted(notes) or (can_wait and _is_held(notes)):
             return False
         if "embedder_id" in notes:
             return True
@@ -388,6 +411,11 @@ class StoreEmbedder:
         if probed.state is not None and probed.state.reembedded != state.reembedded:
             self._forget_vectors()  # the process that writes the store has made all vectors anew
         return replace(probed, state=state)
+
+
+def _is_held(notes: Mapping[str, str]) -> bool:
+    now = time.time()
+    return now < float(notes.get(HELD_UNTIL, 0)) <= now + HELD  # a clock that was set back holds nobody
 
 
 def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memory_retrievers.models import (
@@ -18,7 +19,7 @@ from memory_retrievers.models import (
 )
 from memory_retrievers.models.memories import NearFact, changed
 from memory_retrievers.models.selection import Selection
-from memory_retrievers.text.duplicates import COMPARED_CHARACTERS, may_contradict, normalised, text_hash
+from memory_retrievers.text.duplicates import COMPARED_CHARACTERS, contradicted, normalised, text_hash
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.ledger import SQLLedger
@@ -151,14 +152,14 @@ def near_facts(
     with ledger.reading():
         hits = dense.search(vector, Selection(scope=fact.scope, kind=Kind.SEMANTIC, now=now), limit=NEAREST)
         found: Mapping[int, AnyMemory] = ledger.load(hits.memories)
-    near = [
-        NearFact(id=known.id, fact=known.fact, valid_at=known.valid_at)
+    compared = [
+        (known, cosine)
         for row, cosine in zip(hits.memories, hits.scores, strict=True)
-        if isinstance(known := found.get(row), SemanticMemory)
-        and _is_comparable(known)
-        and may_contradict(fact.fact, known.fact, cosine=cosine, settings=settings)
+        if isinstance(known := found.get(row), SemanticMemory) and _is_comparable(known)
     ]
-    return tuple(near[:MOST_NEAR])
+    places = contradicted(fact.fact, [(known.fact, cosine) for known, cosine in compared], settings=settings)
+    near = (compared[place][0] for place in islice(places, MOST_NEAR))
+    return tuple(NearFact(id=known.id, fact=known.fact, valid_at=known.valid_at) for known in near)
 
 
 def _is_comparable(fact: SemanticMemory) -> bool:

@@ -26,7 +26,7 @@ PASSAGES_AT_ONCE: Final = EMBEDDED_TEXTS
 """Passages that are embedded and kept at a time: what a crash can lose."""
 
 LAST: Final = 32
-"""So many passages may be embedded while nobody else can write; twice as many with every further attempt."""
+"""So many passages may be embedded while writers are held; twice as many with every further attempt."""
 
 _ALREADY: Final = "this store is being re-embedded already: wait until that is done"
 
@@ -61,8 +61,13 @@ def _move(store: MemoryStore, new: ProbedEmbedder, progress: Progress | None) ->
     _begin_or_go_on(store, new)
     for most in (LAST << attempt for attempt in itertools.count()):  # so that it ends, however much is written
         _embed_missing(store, new, progress)
-        if store.embedder.replace(new, partial(_take_over, store, new, most=most)):
+        if store.embedder.replace(new, partial(_take_over, store)):
             return
+        if len(store.ledger.new_vectors.missing(limit=most + 1)) <= most:
+            store.embedder.hold_writers()  # who never rests would always be ahead
+            _embed_missing(store, new, None)
+            if store.embedder.replace(new, partial(_take_over, store)):
+                return
 
 
 def _begin_or_go_on(store: MemoryStore, new: ProbedEmbedder) -> None:
@@ -110,20 +115,14 @@ def texts_of(store: MemoryStore, page: Sequence[UnembeddedPassage]) -> tuple[dic
     return texts, {memory.scope for memory in memories.values()}
 
 
-def _take_over(store: MemoryStore, new: ProbedEmbedder, *, most: int) -> bool:
-    """Start using the new vectors unless more than ``most`` are missing; True if it did. Inside a transaction.
-
-    What was stored while the last page was embedded is embedded while everybody waits: writers that never rest would
-    otherwise always be ahead.
-    """
+def _take_over(store: MemoryStore) -> bool:
+    """Start using the new vectors if there are all; True if it did. Inside a transaction, where nothing is embedded."""
     ledger = store.ledger
-    passages, versions = ledger.new_vectors.missing(limit=most + 1), ledger.facts.without_new_vector(limit=most + 1)
-    if max(len(passages), len(versions)) > most:
+    if ledger.new_vectors.missing(limit=1) or ledger.facts.without_new_vector(limit=1):
         return False
-    _embed_missing(store, new, None)
-    store.ledger.new_vectors.take_over()
-    store.ledger.heard.forget_vectors()
-    store.ledger.outbox.begin(None)  # an index outside the ledger has to be fed anew
+    ledger.new_vectors.take_over()
+    ledger.heard.forget_vectors()
+    ledger.outbox.begin(None)  # an index outside the ledger has to be fed anew
     return True
 
 

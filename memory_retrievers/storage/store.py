@@ -309,7 +309,7 @@ class MemoryStore:
             EmbeddingError: The embedder failed.
             EmbeddingMismatchError: The embedder is not the store's.
         """
-        scopes_changed = set(within)
+        scopes_changed, is_within = set(within), self._transaction.is_open
         embedder = self._latest_embedder()
         while True:
             passages = with_vectors(
@@ -317,9 +317,11 @@ class MemoryStore:
             )
             if look is None or self._looked(look, passages, embedder):
                 with self.transaction(*scopes_changed):
-                    if self.embedder.admits(embedder):
+                    if self.embedder.admits(embedder, can_wait=not is_within):
                         return change(passages)
-            embedder = self.embedder.current()  # the store has moved to another embedder
+                if not is_within:
+                    self.embedder.wait_while_held()
+            embedder = self.embedder.current()  # the store has moved to another embedder, or is about to
 
     def _looked(
         self,

@@ -74,27 +74,29 @@ SAME_FRAME: Final = 0.75
 """The share of two texts' other words that they have in common, from which on they are about the same thing."""
 
 
-def may_contradict(first: str, second: str, *, cosine: float = 0.0, settings: IngestionSettings) -> bool:
-    """Return True if two texts are near and differ in a number, a negation or a name: one may have replaced the other.
+def contradicted(text: str, others: Sequence[tuple[str, float]], *, settings: IngestionSettings) -> Iterator[int]:
+    """Yield the places of texts that are near to one and differ in a number, a negation or a name.
 
-    Near is what has nearly equal vectors, or nearly the same words but for those details: "lives in Porto" and "lives
-    in Braga" have a cosine of 0.63.
+    One of two such texts may have replaced the other. Near is what has nearly equal vectors, or nearly the same words
+    but for those details: "lives in Porto" and "lives in Braga" have a cosine of 0.63.
 
     Args:
-        first: A text.
-        second: Another; their order does not matter.
-        cosine: Of their vectors, where it is known.
+        text: The one text.
+        others: The others, with the cosine of their vectors to its own; 0 where it is not known.
         settings: From which cosine on texts are near, and whether details are compared at all.
 
-    >>> may_contradict("User lives in Porto", "User lives in Braga", settings=IngestionSettings())
-    True
-    >>> may_contradict("User lives in Porto", "User likes Porto wine", settings=IngestionSettings())
-    False
+    >>> others = [("User lives in Braga", 0.0), ("User likes Porto wine", 0.0)]
+    >>> list(contradicted("User lives in Porto", others, settings=IngestionSettings()))
+    [0]
     """
-    if not settings.compare_details:
-        return False
-    is_near = cosine >= settings.same_cosine - COSINE_TOLERANCE
-    return _Compared.of(first).differs_from(_Compared.of(second), is_near=is_near)
+    if not settings.compare_details or not others:
+        return
+    compared = _Compared.of(text)
+    for place, (other, cosine) in enumerate(others):
+        is_near = cosine >= settings.same_cosine - COSINE_TOLERANCE
+        # Most have too few words in common, whatever their details are, which take longer to tell.
+        if (is_near or compared.may_share(other)) and compared.differs_from(_Compared.of(other), is_near=is_near):
+            yield place
 
 
 def contradictory(texts: Sequence[str]) -> list[list[int]]:
@@ -137,6 +139,16 @@ class _Compared(NamedTuple):
     def of(cls, text: str) -> _Compared:
         details = discriminating_tokens(text)
         return cls(details, frozenset(analyze(text)) - frozenset(analyze(" ".join(details))))
+
+    def may_share(self, text: str) -> bool:
+        """False if another text has certainly other words, whichever of them are its details."""
+        bare = [word.strip(_EDGES) for word in text.split()]
+        plain = [word for word in bare if word.isascii() and word.isalpha() and word.islower()]
+        possible = set(analyze(text))
+        sure = possible.intersection(analyze(" ".join(word for word in plain if not _negation(word))))
+        if len(plain) < len(bare):
+            sure -= set(analyze(" ".join(word for word in bare if word not in plain)))
+        return len(self.frame & possible) >= SAME_FRAME * len(self.frame | sure) > 0
 
     def differs_from(self, other: _Compared, *, is_near: bool = False) -> bool:
         """True if the details differ, and the texts are near, or have nearly the same other words."""

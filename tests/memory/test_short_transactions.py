@@ -1,8 +1,13 @@
 """No embedder or hook is waited for inside a write transaction, which holds up all others."""
 
+import threading
+import time
+
 import pytest
 
 from memory_retrievers import AgentMemory, EpisodicMemory, Message, SemanticMemory
+from memory_retrievers.models.storage import HELD_UNTIL
+from memory_retrievers.storage import embedder as storage_embedder
 from memory_retrievers.testing import HashEmbedder, inside
 from memory_retrievers.tools.registry import LocalToolbox
 from memory_retrievers.tools.tool import ToolPolicy
@@ -78,6 +83,50 @@ def change_by_tools(_, call):
     call("memory_update", id=first, content="Ana likes coffee")
     call("memory_batch_update", updates=[{"id": each, "content": f"Ana drinks {each}"} for each in (first, second)])
     call("memory_consolidate", memory_ids=[first, second])
+
+
+class New(Watching):
+    """Another embedder, beside which somebody writes each time before its first texts of a page are embedded."""
+
+    def __init__(self, memory, *, writes):
+        super().__init__()
+        self.memory, self.writes, self.threads = memory, writes, []
+
+    def embed_documents(self, texts):
+        if self.writes:
+            self.writes -= 1
+            number = self.writes
+            said = {"scope": SCOPE, "fact": f"Ana has seen bird {number}"}
+            self.threads.append(threading.Thread(target=self.memory.remember_fact, kwargs=said))
+            self.threads[-1].start()
+            if len(self.threads) == 1:  # nobody is held yet
+                self.threads[-1].join()
+        return super().embed_documents(texts)
+
+
+def test_nothing_slow_is_waited_for_inside_a_transaction_of_reembed_beside_writers(memory):
+    memory.remember_fact(scope=SCOPE, fact="Ana lives in Lyon")
+    new = New(memory, writes=2)
+    memory.reembed(new, embedder_id="new")
+    assert len(new.threads) == 2
+    for thread in new.threads:
+        thread.join()
+    assert new.inside_a_transaction == []
+    assert memory.stats(SCOPE).facts == 3
+    assert HELD_UNTIL not in inside(memory).ledger.notes()
+    assert memory.verify().problems == ()
+
+
+def test_who_holds_writers_and_never_comes_back_holds_them_for_a_while_only(memory, monkeypatch):
+    embedder = inside(memory).store.embedder
+    monkeypatch.setattr(storage_embedder, "HELD", 0.3)
+    memory.remember_fact(scope=SCOPE, fact="Ana lives in Lyon")
+    embedder.hold_writers()
+    held_until = float(inside(memory).ledger.notes()[HELD_UNTIL])
+    assert len(memory.retrieve("Lyon", scope=SCOPE).semantic) == 1  # who searches does not wait
+    memory.remember_fact(scope=SCOPE, fact="Ana likes tea")
+    assert held_until <= time.time()
+    assert memory.stats(SCOPE).facts == 2
 
 
 @pytest.mark.parametrize("write", [write_by_the_memory, store_by_tools, change_by_tools])

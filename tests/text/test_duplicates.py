@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
 from memory_retrievers.settings import IngestionSettings
-from memory_retrievers.text.duplicates import discriminating_tokens, is_duplicate
+from memory_retrievers.text.duplicates import _Compared, contradicted, discriminating_tokens, is_duplicate
 
 SETTINGS = IngestionSettings()
 DIFFERENT = [
@@ -135,3 +135,18 @@ def test_a_number_more_makes_another_memory(text, number):
 @given(texts, texts)
 def test_comparing_details_only_ever_keeps_more_apart(first, second):
     assert near(first, second, settings=IngestionSettings.reference())
+
+
+@given(texts, texts)
+def test_what_is_left_out_before_details_are_told_would_not_have_differed(first, second):
+    compared, other = _Compared.of(first), _Compared.of(second)
+    differs = compared.differs_from(other)
+    assert compared.may_share(second) or not differs
+    assert list(contradicted(first, [(second, 0.0)], settings=SETTINGS)) == ([0] if differs else [])
+
+
+def test_a_text_with_other_words_is_left_out_before_details_are_told():
+    lives = _Compared.of("User lives in Porto")
+    assert lives.may_share("User lives in Braga")
+    assert not lives.may_share("User likes Porto wine")
+    assert not lives.may_share("The garden needs water in May")

@@ -10,7 +10,14 @@ from memory_retrievers.backends.sql import facts
 from memory_retrievers.backends.sql.connection import Connection, Database, one
 from memory_retrievers.backends.sql.memories import PUT_NOTE
 from memory_retrievers.models.selection import ProjectedPassage
-from memory_retrievers.models.storage import AdoptedRow, OutboxBatch, ProjectionState, UnembeddedPassage, Unwritten
+from memory_retrievers.models.storage import (
+    HELD_UNTIL,
+    AdoptedRow,
+    OutboxBatch,
+    ProjectionState,
+    UnembeddedPassage,
+    Unwritten,
+)
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vectors
@@ -315,5 +322,5 @@ class SQLNewVectors:
             )
             connection.execute("DELETE FROM new_vectors")
             facts.take_over_new_vectors(connection)
-            connection.execute("DELETE FROM notes WHERE name = ?", (_NOTE,))
+            connection.execute("DELETE FROM notes WHERE name IN (?, ?)", (_NOTE, HELD_UNTIL))
             connection.execute("UPDATE scopes SET version = version + 1")
