@@ -59,6 +59,10 @@ def retrieve(
     metadata: Where = None,
     since: Since = None,
     until: Until = None,
+    as_of: Annotated[str | None, typer.Option("--as-of", help="Answer with what held then, as ISO 8601.")] = None,
+    exclude_conversation: Annotated[
+        str | None, typer.Option("--exclude-conversation", help="No episode of this conversation.")
+    ] = None,
     profile: Profile = "default",
     detail: Annotated[
         str,
@@ -89,6 +93,8 @@ def retrieve(
         metadata: Only memories that have each of these, written KEY=VALUE.
         since: Only facts made, and episodes begun, then or later.
         until: Only facts made, and episodes begun, then or earlier.
+        as_of: Moment whose memories are searched; None is now.
+        exclude_conversation: Conversation whose episodes are left out.
         profile: Name of a ranking profile.
         detail: Level of detail of episodes.
         max_tokens: Largest number of tokens to print, of four characters each; None is no limit.
@@ -107,6 +113,8 @@ def retrieve(
         metadata=_pairs(metadata),
         since=since,
         until=until,
+        as_of=as_of,
+        exclude_conversation=exclude_conversation,
     )
     with to_search(store, embedder=embedder, embedder_id=embedder_id, retrieval=settings) as memory:
         if explain:
