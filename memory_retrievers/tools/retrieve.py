@@ -14,7 +14,7 @@ from memory_retrievers.models import Category, DetailLevel, JsonObject, Response
 from memory_retrievers.protocols import Retrieved
 from memory_retrievers.retrieval.markdown import NO_MEMORIES
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
-from memory_retrievers.tools.arguments import Level, ToolArguments
+from memory_retrievers.tools.arguments import Level, MetadataFilter, Since, TagsFilter, ToolArguments, Until
 from memory_retrievers.tools.responses import preview
 from memory_retrievers.tools.tool import ToolContext, ToolOutput, compact_json
 
@@ -56,6 +56,10 @@ Detail = Annotated[
         )
     ),
 ]
+MaxTokens = Annotated[
+    int | None,
+    Field(ge=0, description="At most so many tokens of text, four characters each; leave it out for no bound."),
+]
 
 
 class RetrieveMemoryArguments(ToolArguments):
@@ -65,7 +69,12 @@ class RetrieveMemoryArguments(ToolArguments):
     episodic_limit: EpisodicLimit = 5
     semantic_limit: SemanticLimit = 20
     detail: Detail = DetailLevel.AUTO
+    max_tokens: MaxTokens = None
     category: CategoryFilter = None
+    tags: TagsFilter = ()
+    metadata: MetadataFilter = None
+    since: Since = None
+    until: Until = None
     response_level: Level = ResponseLevel.STANDARD
 
     @model_validator(mode="before")
@@ -86,6 +95,7 @@ class ContextArguments(ToolArguments):
 
     query: Query
     semantic_limit: SemanticLimit = 20
+    max_tokens: MaxTokens = None
     category: CategoryFilter = None
     response_level: Level = ResponseLevel.STANDARD
 
@@ -123,11 +133,18 @@ def retrieve_memory(context: ToolContext, arguments: RetrieveMemoryArguments) ->
         semantic_limit=arguments.semantic_limit,
         category=arguments.category,
         record=not context.read_only,
+        tags=arguments.tags,
+        metadata=arguments.metadata,
+        since=arguments.since,
+        until=arguments.until,
     )
     return _response(
         arguments.response_level,
         found=result.to_dict(),
-        block=lambda: _shown(result, arguments.response_level).to_markdown(_detail(arguments)) or NO_MEMORIES,
+        block=lambda: (
+            _shown(result, arguments.response_level).to_markdown(_detail(arguments), max_tokens=arguments.max_tokens)
+            or NO_MEMORIES
+        ),
     )
 
 
@@ -149,7 +166,8 @@ def context_pre_retrieve(context: ToolContext, arguments: ContextArguments) -> T
         category=arguments.category,
     )
     level = arguments.response_level
-    return _response(level, found=result.to_dict(), block=_shown(result, level).to_markdown, counted=("semantic",))
+    block = partial(_shown(result, level).to_markdown, max_tokens=arguments.max_tokens)
+    return _response(level, found=result.to_dict(), block=block, counted=("semantic",))
 
 
 def recent_memory(context: ToolContext, arguments: RecentMemoryArguments) -> ToolOutput:
