@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from memory_retrievers.cli import evaluate, maintain, query, serve, tools, write
+from memory_retrievers.cli import conversations, evaluate, maintain, query, serve, tools, write
 from memory_retrievers.cli.app import app, mistakes_in_one_line
 
 __all__ = ["app"]
@@ -20,6 +20,7 @@ _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., None]]]] = {
     "Look into a memory": {
         "retrieve": query.retrieve,
         "explain-missing": query.explain_missing,
+        "context": conversations.context,
         "recent": query.recent,
         "profile": query.profile,
         "list": query.list_memories,
@@ -28,11 +29,17 @@ _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., None]]]] = {
         "diff": query.diff,
         "scopes": query.scopes,
         "stats": query.stats,
+        "waiting": conversations.waiting,
         "inspect": query.inspect,
     },
     "Change what it holds": {
         "remember": write.remember,
         "update": write.update,
+        "invalidate": write.invalidate,
+        "add-messages": conversations.add_messages,
+        "process": conversations.process,
+        "flush": conversations.flush,
+        "review": conversations.review,
         "forget": write.forget,
         "forget-scope": write.forget_scope,
     },

@@ -234,7 +234,7 @@ def reindex(
     store.require_store()
     settings = RetrievalSettings(passages=searched)
     with (
-        to_fill(store, embedder=embedder, embedder_id=embedder_id, retrieval=settings) as memory,
+        to_fill(store, embedder=embedder, embedder_id=embedder_id, options={"retrieval": settings}) as memory,
         progress_bar("indexing") as progress,
     ):
         changed = memory.reindex(progress=progress)

@@ -62,6 +62,10 @@ def retrieve(
     since: Since = None,
     until: Until = None,
     min_relevance: LeastRelevance = "0",
+    as_of: Annotated[str | None, typer.Option("--as-of", help="Answer with what held then, as ISO 8601.")] = None,
+    exclude_conversation: Annotated[
+        str | None, typer.Option("--exclude-conversation", help="No episode of this conversation.")
+    ] = None,
     profile: Profile = "default",
     detail: Annotated[
         str,
@@ -93,6 +97,8 @@ def retrieve(
         since: Only facts made, and episodes begun, then or later.
         until: Only facts made, and episodes begun, then or earlier.
         min_relevance: Least relevance of what is printed, 0 to 1, or ``auto``.
+        as_of: Moment whose memories are searched; None is now.
+        exclude_conversation: Conversation whose episodes are left out.
         profile: Name of a ranking profile.
         detail: Level of detail of episodes.
         max_tokens: Largest number of tokens to print, of four characters each; None is no limit.
@@ -112,6 +118,8 @@ def retrieve(
         since=since,
         until=until,
         min_relevance=min_relevance,
+        as_of=as_of,
+        exclude_conversation=exclude_conversation,
     )
     with to_search(store, embedder=embedder, embedder_id=embedder_id, retrieval=settings) as memory:
         if explain:

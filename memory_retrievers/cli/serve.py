@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from memory_retrievers.cli.app import DEFAULT_STORE, Embedder, EmbedderId, Scope, Store
+from memory_retrievers.cli.options import LanguageModelAt, RankingProfile, SettingsFile, store_options
 from memory_retrievers.cli.output import print_text
 from memory_retrievers.cli.stores import to_fill
 from memory_retrievers.errors import ConfigurationError
@@ -42,6 +43,9 @@ def serve(
     max_body_bytes: Annotated[int, typer.Option(help="Larger requests are refused.", min=1)] = 8_000_000,
     requests_per_minute: Annotated[float, typer.Option(help="Of each token, or each address.", min=1)] = 6_000,
     allow_scopes: Annotated[bool, typer.Option("--allow-scopes", help="Offer the tools' scope arguments.")] = False,
+    language_model: LanguageModelAt = None,
+    profile: RankingProfile = "default",
+    settings: SettingsFile = None,
     embedder: Embedder = None,
     embedder_id: EmbedderId = None,
 ) -> None:
@@ -58,12 +62,15 @@ def serve(
         max_body_bytes: Largest size of a request in bytes, 1 or more.
         requests_per_minute: Largest rate of each token, or each address.
         allow_scopes: Offer the tools' scope arguments.
+        language_model: Language model as URL#NAME or MODULE:NAME; None is rules.
+        profile: Name of a profile.
+        settings: File of settings; None is the profile's.
         embedder: Embedder as MODULE:NAME; None is the bundled model.
         embedder_id: Name the store knows the embedder by; None is the embedder's own.
     """  # noqa: D205, D301, D415
     from memory_retrievers import server
 
-    settings = server.ServerSettings(
+    rules = server.ServerSettings(
         host=host,
         port=port,
         tokens=_tokens(tokens),
@@ -73,9 +80,10 @@ def serve(
         requests_per_minute=requests_per_minute,
         allow_scopes=allow_scopes,
     )
-    settings.require_safe_address()  # before a store is made
-    memory = to_fill(store, embedder=embedder, embedder_id=embedder_id)
-    server.serve(memory, settings=settings, announce=lambda address: print_text(f"serving {store} at {address}"))
+    rules.require_safe_address()  # before a store is made
+    options = store_options(language_model=language_model, profile=profile, settings=settings)
+    memory = to_fill(store, embedder=embedder, embedder_id=embedder_id, options=options)
+    server.serve(memory, settings=rules, announce=lambda address: print_text(f"serving {store} at {address}"))
 
 
 def _tokens(file: Path | None) -> tuple[AccessToken, ...]:
@@ -124,6 +132,9 @@ def mcp(
     ] = None,
     sync_directory: Annotated[Path | None, typer.Option(help="Where memory_sync keeps its files.")] = None,
     store: Store = DEFAULT_STORE,
+    language_model: LanguageModelAt = None,
+    profile: RankingProfile = "default",
+    settings: SettingsFile = None,
     embedder: Embedder = None,
     embedder_id: EmbedderId = None,
 ) -> None:
@@ -144,6 +155,9 @@ def mcp(
         token: Bearer token that HTTP clients must send; None needs none, on loopback only.
         sync_directory: Directory of ``memory_sync``; None lets no tool touch a file.
         store: Place of the store.
+        language_model: Language model as URL#NAME or MODULE:NAME; None is rules.
+        profile: Name of a profile.
+        settings: File of settings; None is the profile's.
         embedder: Embedder as MODULE:NAME; None is the bundled model.
         embedder_id: Name the store knows the embedder by; None is the embedder's own.
     """  # noqa: D301
@@ -156,7 +170,8 @@ def mcp(
     rules = ToolPolicy(root=root, allow_scopes=allow_scopes, sync_directory=sync_directory)
     choice = parse_tool_choice(tools)
     offered_tools(choice, allow_scopes=allow_scopes)  # before a store is made
-    with to_fill(store, embedder=embedder, embedder_id=embedder_id, read_only=read_only) as memory:
+    options = store_options(language_model=language_model, profile=profile, settings=settings)
+    with to_fill(store, embedder=embedder, embedder_id=embedder_id, read_only=read_only, options=options) as memory:
         if not read_only:
             memory.start_worker()
         offer = McpOffer(memory, scope=scope, tools=choice, rules=rules, read_only=read_only)

@@ -13,14 +13,14 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Unpack, cast
 from urllib.parse import unquote, urlsplit
 
 from memory_retrievers.backends.files import make_directories
 from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError, StoreLockedError, ValidationError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.memory.engine import Engine
-from memory_retrievers.settings import RetrievalSettings, ToolSettings
+from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.opening import (
     STORE_FILE,
     in_file,
@@ -32,7 +32,7 @@ from memory_retrievers.storage.opening import (
     require_local,
     share,
 )
-from memory_retrievers.storage.options import ResolvedOptions
+from memory_retrievers.storage.options import ResolvedOptions, StoreOptions
 from memory_retrievers.storage.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -143,27 +143,41 @@ class Place:
 def embedder_at(path: str | None) -> AnyEmbedder | None:
     """Load the embedder at ``MODULE:NAME``; None for None, which is the bundled one.
 
-    A class, or a function that can be called without arguments, is called to make the embedder. Modules are also
-    looked for in the working directory, as ``python -m`` does.
-
     Raises:
         ConfigurationError: There is no such module or name, or making the embedder failed.
     """
-    if path is None:
-        return None
+    return None if path is None else cast("AnyEmbedder", made_at(path, option="--embedder"))
+
+
+def made_at(path: str, *, option: str) -> object:
+    """Load the object at ``MODULE:NAME``, whatever it is: what is made of it refuses what it cannot use.
+
+    A class, or a function that can be called without arguments, is called to make the object. Modules are also
+    looked for in the working directory, as ``python -m`` does.
+
+    Args:
+        path: Where it is.
+        option: The option that names it, for errors.
+
+    Raises:
+        ConfigurationError: There is no such module or name, or making the object failed.
+    """
     module, separator, name = path.partition(":")
     if not (module and separator and name):
-        raise ConfigurationError(f"--embedder is MODULE:NAME, for example my_models:embedder, not {path!r}")
-    found = _attribute(_imported(module, path), name, path)
-    if not _makes_an_embedder(found):
-        return cast("AnyEmbedder", found)  # whatever it is: the store refuses what embeds in no known way
+        example = f"my_models:{option[2:].replace('-', '_')}"
+        raise ConfigurationError(f"{option} is MODULE:NAME, for example {example}, not {path!r}")
+    where = f"{option} {path}"
+    found = _attribute(_imported(module, where), name, where)
+    if not _makes_one(found):
+        return found
     try:
-        return cast("AnyEmbedder", found())  # type: ignore[operator]  # it can be called without arguments
+        made: object = found()  # type: ignore[operator]  # it can be called without arguments
     except Exception as error:
-        raise ConfigurationError(f"--embedder {path}: making it failed: {type(error).__name__}: {error}") from error
+        raise ConfigurationError(f"{where}: making it failed: {type(error).__name__}: {error}") from error
+    return made
 
 
-def _imported(module: str, path: str) -> ModuleType:
+def _imported(module: str, where: str) -> ModuleType:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -171,19 +185,19 @@ def _imported(module: str, path: str) -> ModuleType:
         return import_module(module)
     except Exception as error:  # what a module does when it is imported is its own affair
         raise ConfigurationError(
-            f"--embedder {path}: the module {module!r} cannot be imported: {type(error).__name__}: {error}"
+            f"{where}: the module {module!r} cannot be imported: {type(error).__name__}: {error}"
         ) from error
 
 
-def _attribute(module: ModuleType, name: str, path: str) -> object:
+def _attribute(module: ModuleType, name: str, where: str) -> object:
     try:
         return functools.reduce(getattr, name.split("."), cast("object", module))
     except AttributeError as error:
-        raise ConfigurationError(f"--embedder {path}: the module {module.__name__!r} has no name {name!r}") from error
+        raise ConfigurationError(f"{where}: the module {module.__name__!r} has no name {name!r}") from error
 
 
-def _makes_an_embedder(found: object) -> bool:
-    """True for a class, or a function that takes no texts: it has yet to make an embedder."""
+def _makes_one(found: object) -> bool:
+    """True for a class, or a function that takes no arguments: it has yet to make the object."""
     if isinstance(found, type):
         return True
     if not inspect.isroutine(found):
@@ -217,29 +231,18 @@ def profile_named(name: str) -> RetrievalSettings:
     return PROFILES[name]()
 
 
-def opened(
-    place: Place,
-    *,
-    embedder: AnyEmbedder | None = None,
-    embedder_id: str | None = None,
-    retrieval: RetrievalSettings | None = None,
-    tools: ToolSettings | None = None,
-    read_only: bool = False,
-) -> AgentMemory:
+def opened(place: Place, *, read_only: bool = False, **options: Unpack[StoreOptions]) -> AgentMemory:
     """Open the store at a place, or make it.
 
     Args:
         place: Directory or database.
-        embedder: Embedder of the store; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
-        retrieval: Retrieval settings; None is the default.
-        tools: Settings of the tools; None is the default.
         read_only: Open without writing, also beside another process that writes.
+        **options: See ``StoreOptions``.
     """
     at = place.address
     opens = partial(AgentMemory.connect, at) if isinstance(at, str) else partial(AgentMemory.open, at)
     with place.without_its_secret():
-        return opens(embedder=embedder, embedder_id=embedder_id, retrieval=retrieval, tools=tools, read_only=read_only)
+        return opens(read_only=read_only, **options)
 
 
 def to_change(store: Place, *, read_only: bool = False) -> AgentMemory:
@@ -294,9 +297,8 @@ def to_fill(
     *,
     embedder: str | None,
     embedder_id: str | None,
-    retrieval: RetrievalSettings | None = None,
-    tools: ToolSettings | None = None,
     read_only: bool = False,
+    options: StoreOptions | None = None,
 ) -> AgentMemory:
     """Open a store with an embedder, or make it.
 
@@ -304,12 +306,11 @@ def to_fill(
         store: Directory or database.
         embedder: Embedder as MODULE:NAME; None is the bundled model.
         embedder_id: Name the store knows the embedder by; None is the embedder's own.
-        retrieval: Retrieval settings; None is the default.
-        tools: Settings of the tools; None is the default.
         read_only: Open without writing, also beside another process that writes.
+        options: Further options; None is their defaults.
     """
-    found = embedder_at(embedder)
-    return opened(store, embedder=found, embedder_id=embedder_id, retrieval=retrieval, tools=tools, read_only=read_only)
+    chosen: StoreOptions = {**(options or {}), "embedder": embedder_at(embedder), "embedder_id": embedder_id}
+    return opened(store, read_only=read_only, **chosen)
 
 
 def _or_read_only(open_store: Callable[[bool], AgentMemory]) -> AgentMemory:

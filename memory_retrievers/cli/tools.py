@@ -104,7 +104,7 @@ def _open(store: Place, *, writes: bool, embedder: str | None, embedder_id: str 
     """Open the store for a tool; one that writes makes a missing store, one that only reads requires it."""
     if writes:
         tools = ToolSettings.from_environment(otherwise=_OWN_IMPORTS)
-        return to_fill(store, embedder=embedder, embedder_id=embedder_id, tools=tools)
+        return to_fill(store, embedder=embedder, embedder_id=embedder_id, options={"tools": tools})
     return to_search(store, embedder=embedder, embedder_id=embedder_id, retrieval=RetrievalSettings())
 
 

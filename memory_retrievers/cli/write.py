@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -16,7 +16,7 @@ from memory_retrievers.cli.stores import Place, to_change, to_fill
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.evaluation import samples
 from memory_retrievers.memory import AgentMemory
-from memory_retrievers.models import Category, Draft, EpisodicMemory, SemanticMemory
+from memory_retrievers.models import Category, Draft, EpisodicMemory, JsonObject, SemanticMemory
 from memory_retrievers.models import scopes as scope_paths
 from memory_retrievers.retrieval.markdown import NO_MEMORIES
 
@@ -28,6 +28,8 @@ def remember(
     fact: Annotated[str | None, typer.Option(help="One sentence to remember as a fact.")] = None,
     category: Annotated[str | None, typer.Option(help="What the fact is about; note if left out.")] = None,
     keyword: Annotated[list[str] | None, typer.Option(help="Helps to find the fact; may be repeated.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="A label of the fact; may be repeated.")] = None,
+    metadata: Annotated[str | None, typer.Option(metavar="JSON", help="An object to keep with the fact.")] = None,
     replaces: Annotated[
         str | None, typer.Option(metavar="ID", help="A fact that no longer holds: this one holds instead.")
     ] = None,
@@ -50,6 +52,8 @@ def remember(
         fact: Sentence to store as a fact; None reads an episode from standard input.
         category: Category of the fact; None is ``note``.
         keyword: Keywords of the fact.
+        tag: Tags of the fact.
+        metadata: Metadata of the fact as a JSON object.
         replaces: Id of a fact that it replaces.
         allow_duplicates: Store it even if it is known.
         embedder: Embedder as MODULE:NAME; None is the bundled model.
@@ -58,10 +62,18 @@ def remember(
     scope_paths.parse(scope)
     draft: Draft
     if fact is not None:
-        draft = SemanticMemory.new(scope=scope, fact=fact, category=category or Category.NOTE, keywords=keyword or ())
-    elif category or keyword or replaces or allow_duplicates:
+        draft = SemanticMemory.new(
+            scope=scope,
+            fact=fact,
+            category=category or Category.NOTE,
+            keywords=keyword or (),
+            tags=tag or (),
+            metadata={} if metadata is None else _object("--metadata", metadata),
+        )
+    elif any((category, keyword, tag, metadata, replaces, allow_duplicates)):
         raise ValidationError(
-            "--category, --keyword, --replaces and --allow-duplicates belong to a fact: give --fact as well"
+            "--category, --keyword, --tag, --metadata, --replaces and --allow-duplicates belong to a fact: give --fact "
+            "as well"
         )
     else:
         draft = _episode_from_standard_input(scope)
@@ -73,32 +85,74 @@ def remember(
 
 
 def update(
-    id: Annotated[str, typer.Argument(help="The id of the fact.")],
+    id: Annotated[str, typer.Argument(help="The id of the memory.")],
     *,
     scope: Scope,
-    fact: Annotated[str, typer.Option(help="What it says from now on.")],
+    fact: Annotated[str | None, typer.Option(help="What a fact says from now on.")] = None,
     correct: Annotated[
         bool, typer.Option("--correct", help="Mend a slip: what it said until now is not kept.")
     ] = False,
+    summary: Annotated[str | None, typer.Option(help="What happened, of an episode.")] = None,
+    title: Annotated[str | None, typer.Option(help="The headline of an episode.")] = None,
+    category: Annotated[str | None, typer.Option(help="What a fact is about.")] = None,
+    keyword: Annotated[list[str] | None, typer.Option(help="Helps to find a fact; may be repeated.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="A label; may be repeated.")] = None,
+    importance: Annotated[float | None, typer.Option(help="0 to 1.")] = None,
+    metadata: Annotated[str | None, typer.Option(metavar="JSON", help="An object.")] = None,
     store: Store = DEFAULT_STORE,
     embedder: Embedder = None,
     embedder_id: EmbedderId = None,
 ) -> None:
-    """Let a fact say something else from now on; what it said until now stays in its history.
+    """Change fields of a memory, each as a whole; what a fact said until now stays in its history.
     \f
 
     Args:
-        id: Id of the fact.
+        id: Id of the memory.
         scope: Scope of the memories.
-        fact: Its new text.
+        fact: New text of a fact.
         correct: Mend it in place.
+        summary: New summary of an episode.
+        title: New title of an episode.
+        category: New category of a fact.
+        keyword: New keywords of a fact, all of them.
+        tag: New tags, all of them.
+        importance: New importance.
+        metadata: New metadata as a JSON object.
         store: Place of the store.
         embedder: Embedder as MODULE:NAME; None is the bundled model.
         embedder_id: Name the store knows the embedder by; None is the embedder's own.
     """  # noqa: D205, D301, D415
     store.require_store()
+    given = {
+        "fact": fact,
+        "summary": summary,
+        "title": title,
+        "category": category,
+        "keywords": keyword,
+        "tags": tag,
+        "importance": importance,
+        "metadata": None if metadata is None else _object("--metadata", metadata),
+    }
+    fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if not fields:
+        raise ValidationError("nothing to change: give --fact, --summary, --title, --tag or another field")
     with to_fill(store, embedder=embedder, embedder_id=embedder_id) as memory:
-        memory.update(id, scope=scope, fact=fact, correct=correct)
+        memory.update(id, scope=scope, correct=correct, **fields)
+
+
+def invalidate(
+    id: Annotated[str, typer.Argument(help="The id of the fact.")], scope: Scope, store: Store = DEFAULT_STORE
+) -> None:
+    """Mark a fact as no longer true: it is kept, and no longer found.
+    \f
+
+    Args:
+        id: Id of the fact.
+        scope: Scope of the memories.
+        store: Place of the store.
+    """  # noqa: D205, D301, D415
+    with to_change(store) as memory:
+        memory.invalidate(id, scope=scope)
 
 
 def forget(
@@ -134,6 +188,16 @@ def forget_scope(
         raise ValidationError(f"this removes all memories in {scope!r} and below for good: give --yes to do it")
     with to_change(store) as memory:
         print_text(memory.forget_scope(scope))
+
+
+def _object(option: str, written: str) -> JsonObject:
+    try:
+        given = json.loads(written)
+    except (ValueError, RecursionError) as error:
+        raise ValidationError(f"{option} takes a JSON object: {error}") from error
+    if not isinstance(given, dict):
+        raise ValidationError(f"{option} takes a JSON object, not {type(given).__name__}")
+    return given
 
 
 def _episode_from_standard_input(scope: str) -> Draft:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
+from memory_retrievers.models.filters import EVERYTHING, Filters
 from memory_retrievers.models.memories import Category, ContentType, Kind, MemoryKey, Origin, Tier
 from memory_retrievers.models.selection import Selection
 
@@ -34,6 +35,7 @@ class MemoryFilter:
         kinds: Only what the tools have stored, or every memory.
         tier: Only memories of this tier.
         tags: Only memories that have all of these.
+        narrowed: Metadata and times that memories must have, and further tags.
         content_type: Only memories whose text is this.
         category: Only facts of this category.
         created_after: Only memories made then or later.
@@ -48,6 +50,7 @@ class MemoryFilter:
     kinds: ToolKinds = "tool"
     tier: Tier | None = None
     tags: tuple[str, ...] = ()
+    narrowed: Filters = EVERYTHING
     content_type: ContentType | None = None
     category: Category | None = None
     created_after: datetime | None = None
@@ -68,7 +71,10 @@ class MemoryFilter:
             include_child_scopes=self.include_child_scopes,
             category=self.category,
             tier=self.tier,
-            tags=self.tags,
+            tags=(*self.tags, *self.narrowed.tags),
+            metadata=self.narrowed.metadata,
+            since=self.narrowed.since,
+            until=self.narrowed.until,
             content_type=self.content_type,
             origins=(Origin.TOOL,) if self.kinds == "tool" else (),
             created_after=self.created_after,

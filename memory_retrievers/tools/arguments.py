@@ -27,7 +27,8 @@ from pydantic_core import CoreSchema, core_schema
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import Category, ContentType, ResponseLevel, Tier
-from memory_retrievers.models.fields import MAX_CONTENT_LENGTH, storable
+from memory_retrievers.models.fields import MAX_CONTENT_LENGTH, UTCDateTime, storable
+from memory_retrievers.models.filters import MAX_FILTERS, JsonScalar
 from memory_retrievers.settings import ToolSettings
 
 LARGEST_PAGE: Final = 1_000
@@ -240,6 +241,16 @@ ContentTypeFilter = Annotated[
     Field(description="Only memories whose content is this."),
 ]
 TagsFilter = Annotated[Tags, Field(description="Only memories that have all of these tags.")]
+MetadataFilter = Annotated[
+    dict[str, JsonScalar] | None,
+    Field(max_length=MAX_FILTERS, description="Only memories that have each of these values under its key."),
+]
+Since = Annotated[
+    UTCDateTime | None, Field(description="Only facts made, and episodes begun, then or later, as ISO 8601.")
+]
+Until = Annotated[
+    UTCDateTime | None, Field(description="Only facts made, and episodes begun, then or earlier, as ISO 8601.")
+]
 
 
 LEVEL_ARGUMENT: Final = "response_level"

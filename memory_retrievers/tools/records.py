@@ -11,6 +11,7 @@ from pydantic import Field
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, JsonObject, ResponseLevel
 from memory_retrievers.models.fields import UTCDateTime
+from memory_retrievers.models.filters import Filters
 from memory_retrievers.models.management import Association, MemoryFilter
 from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.arguments import (
@@ -24,9 +25,12 @@ from memory_retrievers.tools.arguments import (
     ManagementArguments,
     MemoryId,
     Metadata,
+    MetadataFilter,
+    Since,
     Tags,
     TagsFilter,
     TierFilter,
+    Until,
     check_limits,
     one_of,
     tags_filter,
@@ -48,6 +52,9 @@ class MemoryListArguments(ManagementArguments):
 
     memory_tier: TierFilter = None
     tags: TagsFilter = ()
+    metadata: MetadataFilter = None
+    since: Since = None
+    until: Until = None
     content_type: ContentTypeFilter = None
     created_after: Annotated[
         UTCDateTime | None, Field(description="Only memories made at this moment or later, as ISO 8601.")
@@ -106,6 +113,7 @@ def memory_list(context: ToolContext, arguments: MemoryListArguments) -> ToolOut
         kinds=context.seen,
         tier=arguments.memory_tier,
         tags=tags_filter(context.manager.settings, arguments.tags),
+        narrowed=Filters.parse({"metadata": arguments.metadata, "since": arguments.since, "until": arguments.until}),
         content_type=arguments.content_type,
         created_after=arguments.created_after,
         created_before=arguments.created_before,

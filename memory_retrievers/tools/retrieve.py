@@ -16,7 +16,7 @@ from memory_retrievers.protocols import Retrieved
 from memory_retrievers.retrieval.markdown import NO_MEMORIES
 from memory_retrievers.retrieval.request import parse_relevance
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
-from memory_retrievers.tools.arguments import Level, ToolArguments
+from memory_retrievers.tools.arguments import Level, MetadataFilter, Since, TagsFilter, ToolArguments, Until
 from memory_retrievers.tools.responses import preview
 from memory_retrievers.tools.tool import ToolContext, ToolOutput, compact_json
 
@@ -58,6 +58,10 @@ Detail = Annotated[
         )
     ),
 ]
+MaxTokens = Annotated[
+    int | None,
+    Field(ge=0, description="At most so many tokens of text, four characters each; leave it out for no bound."),
+]
 
 
 Relevance = Annotated[
@@ -75,8 +79,13 @@ class RetrieveMemoryArguments(ToolArguments):
     episodic_limit: EpisodicLimit = 5
     semantic_limit: SemanticLimit = 20
     detail: Detail = DetailLevel.AUTO
+    max_tokens: MaxTokens = None
     category: CategoryFilter = None
     min_relevance: Relevance = 0.0
+    tags: TagsFilter = ()
+    metadata: MetadataFilter = None
+    since: Since = None
+    until: Until = None
     response_level: Level = ResponseLevel.STANDARD
 
     @model_validator(mode="before")
@@ -97,6 +106,7 @@ class ContextArguments(ToolArguments):
 
     query: Query
     semantic_limit: SemanticLimit = 20
+    max_tokens: MaxTokens = None
     category: CategoryFilter = None
     response_level: Level = ResponseLevel.STANDARD
 
@@ -135,11 +145,18 @@ def retrieve_memory(context: ToolContext, arguments: RetrieveMemoryArguments) ->
         category=arguments.category,
         min_relevance=arguments.min_relevance,
         record=not context.read_only,
+        tags=arguments.tags,
+        metadata=arguments.metadata,
+        since=arguments.since,
+        until=arguments.until,
     )
     return _response(
         arguments.response_level,
         found=result.to_dict(),
-        block=lambda: _shown(result, arguments.response_level).to_markdown(_detail(arguments)) or NO_MEMORIES,
+        block=lambda: (
+            _shown(result, arguments.response_level).to_markdown(_detail(arguments), max_tokens=arguments.max_tokens)
+            or NO_MEMORIES
+        ),
     )
 
 
@@ -161,7 +178,8 @@ def context_pre_retrieve(context: ToolContext, arguments: ContextArguments) -> T
         category=arguments.category,
     )
     level = arguments.response_level
-    return _response(level, found=result.to_dict(), block=_shown(result, level).to_markdown, counted=("semantic",))
+    block = partial(_shown(result, level).to_markdown, max_tokens=arguments.max_tokens)
+    return _response(level, found=result.to_dict(), block=block, counted=("semantic",))
 
 
 def recent_memory(context: ToolContext, arguments: RecentMemoryArguments) -> ToolOutput:

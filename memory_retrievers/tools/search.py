@@ -10,14 +10,18 @@ from pydantic import AfterValidator, Field, model_validator
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, JsonObject, MemoryKey, ResponseLevel, scopes
+from memory_retrievers.models.filters import Filters
 from memory_retrievers.models.management import MemoryFilter
 from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.arguments import (
     LARGEST_PAGE,
     ContentTypeFilter,
     ManagementArguments,
+    MetadataFilter,
+    Since,
     TagsFilter,
     TierFilter,
+    Until,
     fraction,
     one_of,
     tags_filter,
@@ -160,6 +164,9 @@ class MemorySearchArguments(ManagementArguments):
     ] = 10
     memory_tier: TierFilter = None
     tags: TagsFilter = ()
+    metadata: MetadataFilter = None
+    since: Since = None
+    until: Until = None
     content_type: ContentTypeFilter = None
     min_similarity: Annotated[
         float,
@@ -218,6 +225,7 @@ def _find(context: ToolContext, arguments: MemorySearchArguments) -> list[FoundM
         kinds=context.seen,
         tier=arguments.memory_tier,
         tags=tags_filter(context.manager.settings, arguments.tags),
+        narrowed=Filters.parse({"metadata": arguments.metadata, "since": arguments.since, "until": arguments.until}),
         content_type=arguments.content_type,
     )
 

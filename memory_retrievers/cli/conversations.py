@@ -1,0 +1,233 @@
+"""Commands of conversations: queue what was said, make memories of it, recall for a turn, say how they served."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from memory_retrievers.cli.app import (
+    DEFAULT_STORE,
+    AsJson,
+    Category,
+    ChildScopes,
+    Embedder,
+    EmbedderId,
+    Scope,
+    SemanticLimit,
+    Store,
+)
+from memory_retrievers.cli.options import LanguageModelAt, RankingProfile, SettingsFile, store_options
+from memory_retrievers.cli.output import print_json, print_memories, print_table, print_text
+from memory_retrievers.cli.stores import to_change, to_fill, to_look_into, to_search
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.results import Report
+from memory_retrievers.settings import RetrievalSettings
+from memory_retrievers.text.dates import iso
+
+Conversation = Annotated[
+    str | None, typer.Option("--conversation", help="Which of the scope's conversations, for example a thread's id.")
+]
+
+
+def add_messages(
+    scope: Scope,
+    store: Store = DEFAULT_STORE,
+    conversation: Conversation = None,
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Queue messages, given as JSON on standard input: a list of {"role": …, "content": …}, or one on each line.
+    \f
+
+    Args:
+        scope: Scope of the conversation.
+        store: Place of the store.
+        conversation: Name of the conversation; None is the one without a name.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+    """  # noqa: D205, D301, D415
+    messages = _messages_from_standard_input()
+    with to_fill(store, embedder=embedder, embedder_id=embedder_id) as memory:
+        queued = memory.add_messages(scope, messages, conversation=conversation)
+    print_text(f"{queued.accepted} accepted, {queued.queued} wait{', some of them due' if queued.due else ''}")
+
+
+def process(
+    *,
+    scope: Annotated[str | None, typer.Option("--scope", help="Only this scope; all if left out.")] = None,
+    store: Store = DEFAULT_STORE,
+    include_child_scopes: ChildScopes = False,
+    language_model: LanguageModelAt = None,
+    profile: RankingProfile = "default",
+    settings: SettingsFile = None,
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Turn what is due of the queued messages into episodes and facts, and print these.
+    \f
+
+    Args:
+        scope: Scope of the messages; None is every scope.
+        store: Place of the store.
+        include_child_scopes: Also every scope below.
+        language_model: Language model as URL#NAME or MODULE:NAME; None is rules.
+        profile: Name of a profile.
+        settings: File of settings; None is the profile's.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+    """  # noqa: D205, D301, D415
+    store.require_store()
+    options = store_options(language_model=language_model, profile=profile, settings=settings)
+    with to_fill(store, embedder=embedder, embedder_id=embedder_id, options=options) as memory:
+        report = memory.process_due(scope, include_child_scopes=include_child_scopes)
+    _print_made(report)
+
+
+def flush(
+    *,
+    scope: Scope,
+    store: Store = DEFAULT_STORE,
+    conversation: Conversation = None,
+    language_model: LanguageModelAt = None,
+    profile: RankingProfile = "default",
+    settings: SettingsFile = None,
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Make episodes of everything that is queued in a scope, as at the end of a session, and print them.
+    \f
+
+    Args:
+        scope: Scope of the messages.
+        store: Place of the store.
+        conversation: Only this conversation; None is all of the scope.
+        language_model: Language model as URL#NAME or MODULE:NAME; None is rules.
+        profile: Name of a profile.
+        settings: File of settings; None is the profile's.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+    """  # noqa: D205, D301, D415
+    store.require_store()
+    options = store_options(language_model=language_model, profile=profile, settings=settings)
+    with to_fill(store, embedder=embedder, embedder_id=embedder_id, options=options) as memory:
+        report = memory.flush(scope, conversation)
+    _print_made(report)
+
+
+def waiting(
+    *,
+    scope: Annotated[
+        str | None, typer.Option("--scope", help="Whose messages; the scopes in which any wait if left out.")
+    ] = None,
+    store: Store = DEFAULT_STORE,
+    limit: Annotated[int, typer.Option(min=0, help="At most this many messages.")] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Print the messages of a scope that no episode has been made of yet.
+    \f
+
+    Args:
+        scope: Scope of the messages; None lists the scopes in which some wait.
+        store: Place of the store.
+        limit: Largest number of messages.
+        as_json: Print JSON.
+    """  # noqa: D205, D301, D415
+    with to_look_into(store) as memory:
+        scopes = memory.waiting_scopes() if scope is None else []
+        messages = [] if scope is None else memory.waiting(scope, limit=limit)
+    if as_json:
+        told = (
+            {"scopes": scopes} if scope is None else {"messages": [each.model_dump(mode="json") for each in messages]}
+        )
+        print_json(told)
+    elif scope is None:
+        for name in scopes:
+            print_text(name)
+    else:
+        rows = [("" if each.timestamp is None else iso(each.timestamp), each.role, each.content) for each in messages]
+        print_table(("timestamp", "role", "content"), rows)
+
+
+def context(
+    *,
+    query: Annotated[str, typer.Argument(help="What a turn is about.")],
+    scope: Scope,
+    store: Store = DEFAULT_STORE,
+    semantic_limit: SemanticLimit = 20,
+    category: Category = None,
+    include_child_scopes: ChildScopes = False,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=0, help="Print at most so many tokens, four characters each.")
+    ] = None,
+    as_json: AsJson = False,
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Print the facts to put before a turn; nothing where none bears on it.
+    \f
+
+    Args:
+        query: What the turn is about.
+        scope: Scope of the memories.
+        store: Place of the store.
+        semantic_limit: Largest number of facts, 0 or more.
+        category: Only facts of this category; None is any.
+        include_child_scopes: Also search every scope below.
+        max_tokens: Largest number of tokens to print, of four characters each; None is no limit.
+        as_json: Print JSON.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+    """  # noqa: D205, D301, D415
+    with to_search(store, embedder=embedder, embedder_id=embedder_id, retrieval=RetrievalSettings()) as memory:
+        result = memory.context(
+            query,
+            scope=scope,
+            semantic_limit=semantic_limit,
+            category=category,
+            include_child_scopes=include_child_scopes,
+        )
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        print_text(result.to_markdown(max_tokens=max_tokens))
+
+
+def review(
+    id: Annotated[str, typer.Argument(help="The id of the episode.")],
+    rating: Annotated[str, typer.Argument(help="How it served: again, hard, good or easy.")],
+    scope: Scope,
+    store: Store = DEFAULT_STORE,
+) -> None:
+    """Say how an episode served, so that it fades slower or faster from now on.
+    \f
+
+    Args:
+        id: Id of the episode.
+        rating: How it served.
+        scope: Scope of the memories.
+        store: Place of the store.
+    """  # noqa: D205, D301, D415
+    with to_change(store) as memory:
+        memory.review(id, scope=scope, rating=rating)
+
+
+def _print_made(report: Report) -> None:
+    print_memories([*report.episodes, *report.facts])
+    print_text(f"{report.waiting} messages wait", err=True)
+
+
+def _messages_from_standard_input() -> list[Message | dict[str, Any]]:
+    if sys.stdin is None or sys.stdin.isatty():
+        raise ValidationError('no messages: give JSON such as {"role": "user", "content": "Hello."} on standard input')
+    given = sys.stdin.buffer.read()
+    try:
+        if given.lstrip().startswith(b"["):
+            messages: list[Message | dict[str, Any]] = json.loads(given)
+            return messages
+        return [json.loads(line) for line in given.splitlines() if line.strip()]
+    except (ValueError, RecursionError) as error:
+        raise ValidationError(f"messages are read from standard input as JSON: {error}") from error
