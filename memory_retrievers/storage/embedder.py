@@ -200,6 +200,9 @@ class StoreEmbedder:
         embedder: Must be that one.
         forget_vectors: Drops what indexes remember of vectors.
 
+    Attributes:
+        id: Name of the embedder.
+
     Raises:
         EmbeddingMismatchError: The store was filled with an embedder of another id.
     """
@@ -207,6 +210,7 @@ class StoreEmbedder:
     def __init__(self, ledger: SQLLedger, embedder: Embedder, *, forget_vectors: Callable[[], None]) -> None:
         self._ledger = ledger
         self._embedder = embedder
+        self.id = embedder.id
         self._forget_vectors = forget_vectors
         self._known: ProbedEmbedder | None = None
         self._lock = threading.Lock()
@@ -215,11 +219,6 @@ class StoreEmbedder:
         self._settled.set()
         self.being_replaced = threading.Lock()
         _refuse_other_name(Fingerprint.noted(ledger.notes()), embedder.id)
-
-    @property
-    def id(self) -> str:
-        """Name of the embedder."""
-        return self._embedder.id
 
     @property
     def is_probed(self) -> bool:
@@ -288,7 +287,7 @@ class StoreEmbedder:
                 self._forget_vectors()
             finally:
                 with self._lock:
-                    self._embedder = embedder.embedder
+                    self._embedder, self.id = embedder.embedder, embedder.embedder.id
                     self._known = ProbedEmbedder(embedder.embedder, embedder.fingerprint, _State.noted(notes))
         finally:
             self._settled.set()
