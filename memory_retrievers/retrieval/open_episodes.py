@@ -13,7 +13,7 @@ from memory_retrievers.backends.snapshot import rounded, similarities
 from memory_retrievers.models import Kind
 from memory_retrievers.models.fields import microseconds
 from memory_retrievers.models.selection import Layout, TermStatistics
-from memory_retrievers.retrieval.candidates import Candidates, RankedLists
+from memory_retrievers.retrieval.candidates import Candidates, RankedLists, read_candidates
 from memory_retrievers.retrieval.late_interaction import by_tokens
 from memory_retrievers.retrieval.past import read_candidates_then
 from memory_retrievers.storage.heard import OpenEpisode
@@ -80,7 +80,8 @@ def read_all(
         vector: Embedding of the query, shape (d,).
         settings: As for ``read_candidates``.
     """
-    candidates = read_candidates_then(store, plan, vector=vector, settings=settings)
+    read = read_candidates if plan.request.as_of is None else read_candidates_then
+    candidates = read(store, plan, vector=vector, settings=settings)
     closed = candidates.get(Kind.EPISODIC)
     if plan.may_find_open and settings.searches_open and isinstance(closed, Candidates):
         episodes = open_episodes(store, plan.request)

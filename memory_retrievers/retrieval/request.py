@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, NamedTuple, Unpack
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, SemanticMemory, scopes
@@ -129,14 +130,8 @@ class RetrievalRequest:
             semantic_limit=min(
                 parse_limit("semantic_limit", options.get("semantic_limit", DEFAULT_FACTS)), MAX_FACTS, most
             ),
-            category=_parse_category(options.get("category")),
-            include_child_scopes=bool(options.get("include_child_scopes", False)),
             limit=joint,
-            as_of=parse_moment("as_of", options.get("as_of")),
-            min_relevance=parse_relevance(options.get("min_relevance", 0.0)),
-            filters=Filters.parse(options),
-            exclude_conversation=parse_conversation(options.get("exclude_conversation")),
-            in_prompt=messages_of(options.get("in_prompt", ()), name="in_prompt"),
+            **_given(options),
         )
 
     def least_relevance(self, floor: float) -> float:
@@ -224,6 +219,25 @@ def _parse_category(category: Category | str | None) -> Category | None:
         return Category(name)
     except ValueError:
         raise ValidationError(f"unknown category {str(category)[:_ECHOED]!r}; one of: {', '.join(Category)}") from None
+
+
+_PARSED: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "category": _parse_category,
+    "include_child_scopes": bool,
+    "as_of": partial(parse_moment, "as_of"),
+    "min_relevance": parse_relevance,
+    "exclude_conversation": parse_conversation,
+    "in_prompt": partial(messages_of, name="in_prompt"),
+}
+"""What checks an option, where it is given."""
+
+
+def _given(options: SearchOptions) -> dict[str, Any]:
+    """Check the options that are given, but for the limits."""
+    given = {name: parse(value) for name, value in options.items() if (parse := _PARSED.get(name))}
+    if options.keys() & FilterOptions.__optional_keys__:
+        given["filters"] = Filters.parse(options)
+    return given
 
 
 def _selection_of(request: RetrievalRequest, kind: Kind, *, now: datetime, settings: RetrievalSettings) -> Selection:
@@ -323,7 +337,7 @@ def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -
     if is_excluded and request.exclude_conversation is not None:
         return False
     is_held = holds(memory, as_of=request.as_of) and not memory.has_expired(now)
-    return in_scope and is_held and request.filters.let_through(memory)
+    return in_scope and is_held and (request.filters is EVERYTHING or request.filters.let_through(memory))
 
 
 def holds(memory: AnyMemory, *, as_of: datetime | None) -> bool:

@@ -272,6 +272,9 @@ class StoreEmbedder:
         forget_vectors: Drops what indexes remember of vectors.
         with_tokens: Texts are embedded by their tokens as well, if it can.
 
+    Attributes:
+        id: Name of the embedder.
+
     Raises:
         EmbeddingMismatchError: The store was filled with an embedder of another id.
     """
@@ -287,6 +290,7 @@ class StoreEmbedder:
         self._ledger = ledger
         self.with_tokens: Final = with_tokens
         self._embedder = embedder
+        self.id = embedder.id
         self._forget_vectors = forget_vectors
         self._known: ProbedEmbedder | None = None
         self._lock = threading.Lock()
@@ -295,11 +299,6 @@ class StoreEmbedder:
         self._settled.set()
         self.being_replaced = threading.Lock()
         _refuse_other_name(Fingerprint.noted(ledger.notes()), embedder.id)
-
-    @property
-    def id(self) -> str:
-        """Name of the embedder."""
-        return self._embedder.id
 
     @property
     def is_probed(self) -> bool:
@@ -390,7 +389,7 @@ class StoreEmbedder:
                 self._forget_vectors()
             finally:
                 with self._lock:
-                    self._embedder = embedder.embedder
+                    self._embedder, self.id = embedder.embedder, embedder.embedder.id
                     self._known = replace(embedder, state=_State.noted(notes))
         finally:
             self._settled.set()

@@ -200,17 +200,18 @@ class MemoryStore:
             with self.ledger.transaction(*within):
                 yield
             return
-        self._transaction.is_open = True
+        self._transaction.is_open, is_done = True, False
         try:
             with self.ledger.transaction(*within):
                 yield
+            is_done = True
             if self._transaction.attempt is not None:
                 self._transaction.attempt.has_written = True
         finally:
             self._transaction.is_open = False
             deleted, self._transaction.deleted = self._transaction.deleted, []
-            if deleted:
-                self.ledger.snapshots.forget(deleted)
+            if deleted:  # what failed has deleted nothing, or all if it was only not told so: snapshots are made anew
+                self.ledger.snapshots.forget(deleted if is_done else None)
                 self.heard.clear()
 
     def attempt(self, work: Callable[[], FoundT]) -> FoundT:

@@ -428,6 +428,36 @@ def test_what_was_forgotten_between_finding_a_snapshot_and_catching_up_does_not_
     assert shown(ledger.snapshots.of(facts_in())) == shown(Snapshots(ledger).of(facts_in()))
 
 
+def test_what_a_search_began_with_is_not_read_out_of_a_snapshot_that_lost_a_part_meanwhile(tmp_path):
+    store = store_on(tmp_path / "memory.db", FixedClock(NOW))
+    store.put([SemanticDraft(scope=SCOPE, fact=f"tea number {n}", id=f"m{n}") for n in range(3)])
+    states = {}
+    with store.ledger.reading(states):
+        assert len(store.ledger.snapshots.of(facts_in())) == 3
+    store.update("m1", scope=SCOPE, fields={"fact": "coffee"}, correct=True)
+    with store.ledger.reading(states):
+        found = store.ledger.snapshots.of(facts_in())
+    assert len(found) == 3
+    assert found.terms.statistics(["coffe"]).frequencies == {"coffe": 1}
+    store.close()
+
+
+def test_what_was_to_be_forgotten_is_found_after_the_transaction_has_failed(tmp_path):
+    store = store_on(tmp_path / "memory.db", FixedClock(NOW))
+    store.put([SemanticDraft(scope=SCOPE, fact=f"tea number {n}", id=f"m{n}") for n in range(3)])
+    store.search("tea", lambda _: store.ledger.snapshots.of(facts_in()))
+
+    def fail():
+        with store.transaction():
+            store.forget("m1", scope=SCOPE)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert len(store.ledger.snapshots.of(facts_in())) == 3
+    store.close()
+
+
 def test_unknown_scopes_take_no_room(ledger):
     for n in range(5):
         assert len(ledger.snapshots.of(facts_in(f"nobody/{n}"))) == 0

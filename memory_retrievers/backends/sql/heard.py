@@ -5,46 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from memory_retrievers.backends.sql.connection import Connection, Database, ScopeState
-from memory_retrievers.backends.sql.removal import SCOPE_AND_CHILDREN, forget_empty_scopes, scope_values
+from memory_retrievers.backends.sql.connection import Database
+from memory_retrievers.backends.sql.passages import state_of
+from memory_retrievers.backends.sql.removal import forget_empty_scopes
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.selection import Embedded
 from memory_retrievers.models.storage import HeardMessage, HeardPlace
 
 _OF_QUEUE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND conversation = :conversation"
-
-
-def state_of(connection: Connection, scope: str, *, include_child_scopes: bool) -> ScopeState:
-    """Read the state of a scope as of one moment; asked once while a connection reads one state.
-
-    A message leaves the queue in the transaction that stores its episode: it is in one of both, and never in neither.
-
-    Args:
-        connection: The connection to read from.
-        scope: The scope.
-        include_child_scopes: Also of the scopes below.
-    """
-    states, key = connection.states, (scope, include_child_scopes)
-    if states is not None and key in states:
-        return states[key]
-    rows = connection.execute(
-        f"""SELECT s.id, s.version, s.scope, m.row, m.conversation, m.vector IS NOT NULL
-        FROM scopes s LEFT JOIN queued_messages m ON m.scope_id = s.id
-        WHERE {SCOPE_AND_CHILDREN if include_child_scopes else "scope = :scope"} ORDER BY scope, conversation, row""",
-        scope_values(scope, include_child_scopes=include_child_scopes) if include_child_scopes else {"scope": scope},
-    ).fetchall()
-    state = ScopeState(
-        {scope_id: version for scope_id, version, *_ in rows},
-        [
-            HeardPlace(row, its_scope, conversation or None, bool(embedded))
-            for *_, its_scope, row, conversation, embedded in rows
-            if row is not None
-        ],
-    )
-    if states is not None:
-        states[key] = state
-    return state
 
 
 class SQLHeard:

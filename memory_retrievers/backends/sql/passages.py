@@ -9,11 +9,11 @@ import numpy as np
 
 from memory_retrievers.backends.snapshot import CATEGORIES, COLUMNS, NEVER, NO_CATEGORY, Passages
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Database
-from memory_retrievers.backends.sql.heard import state_of
+from memory_retrievers.backends.sql.connection import Connection, Database, ScopeState
 from memory_retrievers.backends.terms import Postings
+from memory_retrievers.models import scopes
 from memory_retrievers.models.selection import TURN, Layout, Selection
-from memory_retrievers.models.storage import UnembeddedPassage
+from memory_retrievers.models.storage import HeardPlace, UnembeddedPassage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -198,6 +198,40 @@ class StoredPassages:
             dialect = connection.dialect
             sql = f"SELECT {key}, {value} FROM {table} WHERE {dialect.among(key, ':ids')}"
             return dict(connection.execute(sql, {"ids": dialect.listed(ids)}).fetchall())
+
+
+def state_of(connection: Connection, scope: str, *, include_child_scopes: bool) -> ScopeState:
+    """Read the state of a scope as of one moment; asked once while a connection reads one state.
+
+    A message leaves the queue in the transaction that stores its episode: it is in one of both, and never in neither.
+
+    Args:
+        connection: The connection to read from.
+        scope: The scope.
+        include_child_scopes: Also of the scopes below.
+    """
+    states, key = connection.states, (scope, include_child_scopes)
+    if states is not None and key in states:
+        return states[key]
+    first, behind = scopes.child_range(scope)
+    of_scope = "scope = :scope" + (" OR (scope >= :first AND scope < :behind)" if include_child_scopes else "")
+    rows = connection.execute(
+        f"""SELECT s.id, s.version, s.scope, m.row, m.conversation, m.vector IS NOT NULL
+        FROM scopes s LEFT JOIN queued_messages m ON m.scope_id = s.id
+        WHERE {of_scope} ORDER BY scope, conversation, row""",
+        {"scope": scope, "first": first, "behind": behind},
+    ).fetchall()
+    state = ScopeState(
+        {scope_id: version for scope_id, version, *_ in rows},
+        [
+            HeardPlace(row, its_scope, conversation or None, bool(embedded))
+            for *_, its_scope, row, conversation, embedded in rows
+            if row is not None
+        ],
+    )
+    if states is not None:
+        states[key] = state
+    return state
 
 
 def in_scope(selection: Selection) -> str:

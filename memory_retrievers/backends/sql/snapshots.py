@@ -50,9 +50,12 @@ _TERM_BYTES: Final = 16
 
 
 class _Entry:
-    """A snapshot with the state of the tables that it shows; the lock is held by who brings it up to date."""
+    """A snapshot with the state of the tables that it shows; the lock is held by who brings it up to date.
 
-    __slots__ = ("evictions", "lock", "looked", "selection", "size", "snapshot", "used", "versions")
+    It lacks what was deleted since, until it has caught up: what has come in its place belongs to the same change.
+    """
+
+    __slots__ = ("evictions", "is_torn", "lock", "looked", "selection", "size", "snapshot", "used", "versions")
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
@@ -61,6 +64,7 @@ class _Entry:
         self.snapshot = NOTHING
         self.versions: _Versions | None = None
         self.evictions = 0
+        self.is_torn = False
         self.size = 0
         self.used = time.monotonic()
 
@@ -103,9 +107,13 @@ class Snapshots:
         """
         wide = wide or at_any_size
         database = self._passages.database
-        state = (database.states_read() or {}).get((selection.scope, selection.include_child_scopes))
-        if state is not None and (entry := self._entry(selection)) and _is_behind(state.versions, entry.versions):
-            return entry.snapshot if wide or not self._is_wide(len(entry.snapshot)) else None
+        states, key = database.states_read(), (selection.scope, selection.include_child_scopes)
+        if states is not None and key in states and (entry := self._entry(selection)):
+            shown = self._shown(entry, states[key].versions)
+            if shown is not None:
+                return shown if wide or not self._is_wide(len(shown)) else None
+            if entry.is_torn:
+                del states[key]  # what took something out of the snapshot came after this state
         with database.reading(), database.read() as connection:
             versions = self._passages.scope_versions(selection)
             if not versions:
@@ -118,8 +126,8 @@ class Snapshots:
                 entry = _Entry(selection)
             elif not wide and self._is_wide(len(entry.snapshot)):
                 return None
-            if _is_behind(versions, entry.versions) and not is_open:
-                return entry.snapshot
+            if not is_open and (shown := self._shown(entry, versions)) is not None:
+                return shown
             with entry.lock:
                 return self._current(connection, selection, entry, versions, is_open=is_open)
 
@@ -166,7 +174,7 @@ class Snapshots:
                 snapshot = entry.snapshot.without(gone)
                 if snapshot is entry.snapshot:
                     continue
-                entry.snapshot = snapshot
+                entry.snapshot, entry.is_torn = snapshot, True
                 if len(snapshot):
                     self._measure(key, entry)
                 else:  # its key would stay, and cost nothing by the count
@@ -199,7 +207,7 @@ class Snapshots:
         gone = np.setdiff1d(seen, there, assume_unique=True)
         with self._lock:
             if len(gone) and self._entries.get(key) is entry:
-                entry.snapshot = entry.snapshot.without(gone)
+                entry.snapshot, entry.is_torn = entry.snapshot.without(gone), True
                 if len(entry.snapshot):
                     self._measure(key, entry)
                 else:
@@ -242,6 +250,11 @@ class Snapshots:
                 entry.used = time.monotonic()
             return entry
 
+    def _shown(self, entry: _Entry, versions: _Versions) -> ScopeSnapshot | None:
+        """The snapshot, if it shows this state, or a later one that another thread has found, and lacks nothing."""
+        with self._lock:
+            return None if entry.is_torn or not _is_behind(versions, entry.versions) else entry.snapshot
+
     def _current(
         self,
         connection: Connection,
@@ -255,10 +268,14 @@ class Snapshots:
         with self._lock:
             evictions = self._evictions  # before the snapshot: what is forgotten from here on is in it
             known, snapshot = entry.versions, entry.snapshot
+            is_torn = entry.is_torn
             if evictions != entry.evictions and self._entries.get(_key(selection)) is not entry:
                 known = None  # what was forgotten since, such as all vectors of another embedder, may be in it
-        if _is_behind(versions, known) and not is_open:
-            return snapshot  # another thread has just done it
+        if _is_behind(versions, known):
+            if not is_open and not is_torn:
+                return snapshot  # another thread has just done it
+            if is_torn:
+                known = None  # no version tells what else has changed with what was taken out
         if known is None:
             snapshot = self._load(connection, selection)
         else:
@@ -270,7 +287,7 @@ class Snapshots:
             with self._lock:
                 if evictions == self._evictions:
                     entry.snapshot, entry.versions, entry.looked = snapshot, versions, None
-                    entry.evictions = evictions
+                    entry.evictions, entry.is_torn = evictions, False
                     self._keep(_key(selection), entry)
                 elif self._entries.get(_key(selection)) is entry:
                     # What was forgotten while this was read may stand in its arrays, behind what they show.
