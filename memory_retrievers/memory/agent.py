@@ -51,6 +51,7 @@ from memory_retrievers.storage.maintenance import Index
 from memory_retrievers.storage.opening import STORE_FILE, in_file, is_server, on_server, require_local, share
 from memory_retrievers.storage.options import KeywordEngine, ResolvedOptions, StoreOptions, chosen_embedder
 from memory_retrievers.storage.store import MemoryStore
+from memory_retrievers.storage.telemetry import observed
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.embeddings.adapt import AnyEmbedder
@@ -333,6 +334,7 @@ class AgentMemory(BaseMemory):
 
     # --- remembering
 
+    @observed("upsert_memory")
     def remember_many(
         self,
         drafts: Sequence[Draft | Mapping[str, object]],
@@ -376,6 +378,7 @@ class AgentMemory(BaseMemory):
         """What the memory tools use: finding, changing, moving and associating memories as they do."""
         return self._engine.manager
 
+    @observed("update_memory")
     def invalidate(self, fact_id: str, *, scope: str) -> SemanticMemory:
         """Mark a fact as no longer true: it is kept, and no longer found.
 
@@ -385,6 +388,7 @@ class AgentMemory(BaseMemory):
         """
         return self._store.invalidate(fact_id, scope=scope)
 
+    @observed("update_memory")
     def update(
         self,
         id: str,
@@ -440,6 +444,7 @@ class AgentMemory(BaseMemory):
         with self._written() as store:
             return store.update(id, scope=scope, fields=fields, correct=correct)
 
+    @observed("delete_memory")
     def forget(self, id: str, *, scope: str) -> None:
         """Remove a memory for good, with every trace of it; :meth:`invalidate` is the soft form.
 
@@ -455,6 +460,7 @@ class AgentMemory(BaseMemory):
         with self._written() as store:
             store.forget(id, scope=scope)
 
+    @observed("delete_memory")
     def forget_scope(self, scope: str, *, include_child_scopes: bool = True) -> int:
         """Remove everything that a scope and the scopes below it hold, and give the number of memories.
 
@@ -471,6 +477,7 @@ class AgentMemory(BaseMemory):
         """How many characters a query may have: ``RetrievalSettings.query_characters``."""
         return self._retriever.query_characters
 
+    @observed("search_memory")
     def retrieve(
         self, query: str, *, scope: str, record: bool = True, **options: Unpack[SearchOptions]
     ) -> RetrievalResult:
@@ -634,6 +641,7 @@ class AgentMemory(BaseMemory):
 
     # --- conversations
 
+    @observed("upsert_memory")
     def add_messages(self, scope: str, messages: Iterable[MessageLike], *, conversation: str | None = None) -> Queued:
         """Queue messages of a conversation; cheap, since no model is called and nothing is embedded.
 
@@ -762,6 +770,7 @@ class AgentMemory(BaseMemory):
 
     # --- stories
 
+    @observed("upsert_memory")
     def add_scene_events(self, scope: str, events: Sequence[SceneEvent]) -> builtins.list[EpisodicMemory]:
         """Store what happened in a story, in the order told, and how its characters stand after it: all or nothing.
 

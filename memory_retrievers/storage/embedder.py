@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from memory_retrievers.errors import ConfigurationError, EmbeddingMismatchError, ZeroVectorError
+from memory_retrievers.storage.tracing import advance
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.ledger import SQLLedger
@@ -157,7 +158,11 @@ class ProbedEmbedder:
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed texts in batches: shape (number of texts, d); errors as for :meth:`embed_query`."""
-        made = [self._embedded(batch) for batch in _batches(texts)]
+        made, done = [], 0
+        for batch in _batches(texts):
+            made.append(self._embedded(batch))
+            done += len(batch)
+            advance(done, len(texts))
         if len(made) == 1:
             return made[0]
         import numpy as np  # here, so that importing the package loads no numpy
