@@ -6,10 +6,12 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
+from urllib.parse import unquote
 
 from memory_retrievers.errors import ConfigurationError, NotFoundError, error_object
 from memory_retrievers.models import JsonObject
 from memory_retrievers.protocols import Memory
+from memory_retrievers.server.mcp_shapes import annotations_of, output_schema_of, title_of
 from memory_retrievers.tools.registry import REGISTRY, find_tool, offered_tools
 from memory_retrievers.tools.tool import AnyTool, ToolChoice, ToolOutput, ToolPolicy, run_tool
 
@@ -80,6 +82,15 @@ RECENT_MARKDOWN: Final = "memory://recent"
 RECENT_JSON: Final = "memory://recent.json"
 PROMPT: Final = "use_memory"
 
+_BY_ID_PREFIX: Final = "memory://memories/"
+_MEMORY_BY_ID: Final[JsonObject] = {
+    "uriTemplate": f"{_BY_ID_PREFIX}{{id}}",
+    "name": "memory",
+    "title": "One memory",
+    "description": "A memory whole, by its id, as JSON: what memory_get answers.",
+    "mimeType": "application/json",
+}
+
 _RECENT: Final = 20
 _RESOURCES: Final[Mapping[str, JsonObject]] = {
     RECENT_MARKDOWN: {
@@ -141,7 +152,11 @@ class McpOffer:
         return {"tools": [self._tool(spec) for spec in self._tools.values()]}
 
     def call(self, name: str, arguments: Mapping[str, object]) -> JsonObject:
-        """The answer to ``tools/call``: text for the model and the same as data; an error is the unified object."""
+        """The answer to ``tools/call``: text for the model and the same as data; an error is the unified object.
+
+        Raises:
+            NotFoundError: There is no tool of that name anywhere.
+        """
         output = self._output(name, arguments)
         return {
             "content": [{"type": "text", "text": output.content}],
@@ -153,12 +168,18 @@ class McpOffer:
         """The answer to ``resources/list``."""
         return {"resources": [{"uri": uri} | about for uri, about in _RESOURCES.items()]}
 
+    def resource_templates(self) -> JsonObject:
+        """The answer to ``resources/templates/list``."""
+        return {"resourceTemplates": [_MEMORY_BY_ID]}
+
     def read(self, uri: str) -> JsonObject:
         """The answer to ``resources/read``.
 
         Raises:
             NotFoundError: There is no such resource.
         """
+        if uri.startswith(_BY_ID_PREFIX):
+            return {"contents": [self._memory(uri)]}
         if uri not in _RESOURCES:
             raise NotFoundError(f"Unknown resource: {uri}. Known resources: {', '.join(_RESOURCES)}")
         recent = self._context.memory.recent(self._context.scope, limit=_RECENT, facts=True)
@@ -168,6 +189,11 @@ class McpOffer:
             else json.dumps(recent.to_dict(), ensure_ascii=False, indent=2)
         )
         return {"contents": [{"uri": uri, "mimeType": _RESOURCES[uri]["mimeType"], "text": text}]}
+
+    def _memory(self, uri: str) -> JsonObject:
+        named = {"id": unquote(uri.removeprefix(_BY_ID_PREFIX)), "response_level": "full"}
+        text = REGISTRY["memory_get"].call(replace(self._context, read_only=True), named).content
+        return {"uri": uri, "mimeType": "application/json", "text": text}
 
     def prompts(self) -> JsonObject:
         """The answer to ``prompts/list``."""
@@ -188,18 +214,22 @@ class McpOffer:
         arguments = spec.offered_arguments(allow_scopes=self._context.allow_scopes)
         return {
             "name": spec.name,
+            "title": title_of(spec),
             "description": spec.description,
             "inputSchema": arguments.model_json_schema(),
-            "annotations": {"readOnlyHint": not spec.writes, "openWorldHint": False},
+            "outputSchema": output_schema_of(spec),
+            "annotations": annotations_of(spec),
         }
 
     def _output(self, name: str, arguments: Mapping[str, object]) -> ToolOutput:
+        if name not in REGISTRY:
+            raise NotFoundError(f"Unknown tool: {name}. Offered tools: {', '.join(self._tools)}")
         try:
             spec = find_tool(name, among=self._tools)
         except NotFoundError as error:
-            refused = self._read_only and name in REGISTRY and REGISTRY[name].writes
+            refused = self._read_only and REGISTRY[name].writes
             failure = NotFoundError(f"{name} changes memories, and this server is read-only") if refused else error
-            if name in REGISTRY and not refused:
+            if not refused:
                 failure = NotFoundError(f"{name} is not offered here. Offered tools: {', '.join(self._tools)}")
             return ToolOutput.of(error_object(failure), is_error=True)
         return run_tool(spec, self._context, arguments)

@@ -9,15 +9,16 @@ import asyncio
 import importlib
 import inspect
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from memory_retrievers import __version__
-from memory_retrievers.errors import MemoryRetrieversError, MissingExtraError
+from memory_retrievers.errors import BackendError, MemoryRetrieversError, MissingExtraError, NotFoundError
 from memory_retrievers.models import JsonObject
 from memory_retrievers.server.mcp import McpOffer
+from memory_retrievers.storage.tracing import watched
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 PATH: Final = "/mcp"
 _NAME: Final = "memory-retrievers"
 _INVALID_PARAMETERS: Final = -32602
+_INTERNAL_ERROR: Final = -32603
+_RESOURCE_NOT_FOUND: Final = -32002
 _SHUTDOWN_SECONDS: Final = 5
 """Seconds that clients that stay may keep the server from ending; what is being written is finished in any case."""
 
@@ -37,6 +40,7 @@ _ANSWERS: Final[tuple[tuple[str, str, _Answer], ...]] = (
     ("tools/list", "ListTools", lambda offer, _: offer.tools()),
     ("tools/call", "CallTool", lambda offer, asked: offer.call(asked.name, asked.arguments or {})),
     ("resources/list", "ListResources", lambda offer, _: offer.resources()),
+    ("resources/templates/list", "ListResourceTemplates", lambda offer, _: offer.resource_templates()),
     ("resources/read", "ReadResource", lambda offer, asked: offer.read(str(asked.uri))),
     ("prompts/list", "ListPrompts", lambda offer, _: offer.prompts()),
     ("prompts/get", "GetPrompt", lambda offer, asked: offer.prompt(asked.name)),
@@ -162,36 +166,88 @@ def _server(offer: McpOffer) -> Any:  # noqa: ANN401 - the class has other type 
         request = getattr(types, f"{name}Request")
         if first_version:
             handle = _handler(offer, answer, result, failed=_first_error(types, exceptions))
-            server.request_handlers[request] = _of_first_version(handle, types.ServerResult)
+            server.request_handlers[request] = _of_first_version(server, handle, types.ServerResult)
         else:
             handle = _handler(offer, answer, result, failed=_second_error(exceptions))
             server.add_request_handler(method, _parameters(types, name), _of_second_version(handle))
     return server
 
 
-_Handler: TypeAlias = Callable[[Any], Awaitable[Any]]
+_Handler: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
+_Tell: TypeAlias = Callable[[int, int], Coroutine[Any, Any, None]]
 
 
-def _handler(offer: McpOffer, answer: _Answer, result: Any, *, failed: Callable[[str], Exception]) -> _Handler:  # noqa: ANN401
-    async def handle(asked: object) -> object:
+def _handler(offer: McpOffer, answer: _Answer, result: Any, *, failed: Callable[[int, str], Exception]) -> _Handler:  # noqa: ANN401
+    async def handle(asked: object, tell: _Tell | None) -> object:
+        if getattr(asked, "cursor", None) is not None:
+            raise failed(_INVALID_PARAMETERS, "Invalid cursor: each list is one page, and none was given")
+        course = _Course(tell)
         try:
-            return result.model_validate(await asyncio.to_thread(answer, offer, asked))
+            return result.model_validate(await asyncio.to_thread(course.follow, answer, offer, asked))
+        except asyncio.CancelledError:
+            course.is_ended = True
+            raise
+        except BackendError as error:
+            raise failed(_INTERNAL_ERROR, str(error)) from error
+        except NotFoundError as error:
+            is_resource = hasattr(asked, "uri")
+            raise failed(_RESOURCE_NOT_FOUND if is_resource else _INVALID_PARAMETERS, str(error)) from error
         except MemoryRetrieversError as error:
-            raise failed(str(error)) from error
+            raise failed(_INVALID_PARAMETERS, str(error)) from error
 
     return handle
 
 
-def _of_first_version(handle: _Handler, wrapped: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
+class _Course:
+    """The work on one request, in a thread: its progress goes to the client, and the client can end it.
+
+    Args:
+        tell: Sends progress; None if the client asked for none.
+
+    Attributes:
+        is_ended: Whether the client has cancelled: the work stops where it next looks, and keeps nothing.
+    """
+
+    def __init__(self, tell: _Tell | None) -> None:
+        self._tell = tell
+        self._told = 0
+        self._loop = asyncio.get_running_loop()
+        self.is_ended = False
+
+    def follow(self, answer: _Answer, offer: McpOffer, asked: object) -> JsonObject:
+        with watched(self._watch):
+            return answer(offer, asked)
+
+    def _watch(self, done: int, total: int) -> None:
+        if self.is_ended:
+            raise asyncio.CancelledError
+        if self._tell is not None and done > self._told:  # the protocol wants it to rise
+            self._told = done
+            # not waited for: a client that is slow to read must not hold up a transaction
+            asyncio.run_coroutine_threadsafe(self._tell(done, total), self._loop)
+
+
+def _of_first_version(server: Any, handle: _Handler, wrapped: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:  # noqa: ANN401
     async def handle_request(request: Any) -> object:  # noqa: ANN401
-        return wrapped(await handle(request.params))
+        context = server.request_context
+        token = getattr(context.meta, "progressToken", None)
+
+        async def tell(done: int, total: int) -> None:
+            await context.session.send_progress_notification(
+                token, done, total=total, related_request_id=str(context.request_id)
+            )
+
+        return wrapped(await handle(request.params, None if token is None else tell))
 
     return handle_request
 
 
 def _of_second_version(handle: _Handler) -> Callable[[Any, Any], Awaitable[Any]]:
-    async def handle_request(_context: object, parameters: object) -> object:
-        return await handle(parameters)
+    async def handle_request(context: Any, parameters: object) -> object:  # noqa: ANN401
+        async def tell(done: int, total: int) -> None:
+            await context.session.report_progress(done, total)
+
+        return await handle(parameters, tell)
 
     return handle_request
 
@@ -200,9 +256,9 @@ def _parameters(types: Any, name: str) -> Any:  # noqa: ANN401
     return getattr(types, f"{name}RequestParams", types.PaginatedRequestParams)
 
 
-def _first_error(types: Any, exceptions: Any) -> Callable[[str], Exception]:  # noqa: ANN401
-    return lambda message: exceptions.McpError(types.ErrorData(code=_INVALID_PARAMETERS, message=message))
+def _first_error(types: Any, exceptions: Any) -> Callable[[int, str], Exception]:  # noqa: ANN401
+    return lambda code, message: exceptions.McpError(types.ErrorData(code=code, message=message))
 
 
-def _second_error(exceptions: Any) -> Callable[[str], Exception]:  # noqa: ANN401
-    return lambda message: exceptions.MCPError(code=_INVALID_PARAMETERS, message=message)
+def _second_error(exceptions: Any) -> Callable[[int, str], Exception]:  # noqa: ANN401
+    return lambda code, message: exceptions.MCPError(code=code, message=message)

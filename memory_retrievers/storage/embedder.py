@@ -16,6 +16,7 @@ from memory_retrievers.errors import ConfigurationError, EmbeddingError, Embeddi
 from memory_retrievers.models.selection import MOST_TOKEN_BYTES, Embedded
 from memory_retrievers.models.storage import HELD_UNTIL
 from memory_retrievers.protocols import TokenEmbedder
+from memory_retrievers.storage.tracing import advance
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.ledger import SQLLedger
@@ -183,7 +184,11 @@ class ProbedEmbedder:
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed texts in batches: shape (number of texts, d); errors as for :meth:`embed_query`."""
-        made = [self._embedded(batch) for batch in _batches(texts)]
+        made, done = [], 0
+        for batch in _batches(texts):
+            made.append(self._embedded(batch))
+            done += len(batch)
+            advance(done, len(texts))
         if len(made) == 1:
             return made[0]
         import numpy as np  # here, so that importing the package loads no numpy

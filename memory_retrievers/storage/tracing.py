@@ -46,3 +46,26 @@ def span(name: str) -> AbstractContextManager[None]:
     """The context manager to enter while a stage lasts; without an observer it does nothing."""
     observer = _observer.get()
     return _UNTRACED if observer is None else observer(name)
+
+
+Watcher: TypeAlias = Callable[[int, int], None]
+"""Hears how much of how much is done, both 0 where that is not known; raises an exception to end the work."""
+
+_watcher: ContextVar[Watcher | None] = ContextVar("memory_retrievers_watcher", default=None)
+
+
+@contextmanager
+def watched(watcher: Watcher) -> Iterator[None]:
+    """Let a watcher follow, and end, what is done inside: nothing of a transaction that it ends is kept."""
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+def advance(done: int = 0, total: int = 0) -> None:
+    """Tell whoever watches how far the work is; called also where there is nothing to tell, so that it can be ended."""
+    watcher = _watcher.get()
+    if watcher is not None:
+        watcher(done, total)

@@ -22,6 +22,7 @@ from memory_retrievers.errors import (
 )
 from memory_retrievers.models import AnyMemory, JsonObject, MemoryKey, SemanticDraft
 from memory_retrievers.models.memories import in_our_words
+from memory_retrievers.storage.tracing import advance
 from memory_retrievers.tools.arguments import LONGEST_ID, ArgumentsT, ManagementArguments, without
 from memory_retrievers.tools.manager.values import Change
 from memory_retrievers.tools.responses import complete, respond
@@ -102,6 +103,7 @@ class Batch(Generic[DoneT]):
         """The elements that are good, with their places, as far as the batch goes."""
         good: list[tuple[int, ElementT]] = []
         for index, element in enumerate(elements):
+            advance()
             try:
                 good.append((index, read(element)))
             except (ValidationError, NotFoundError) as error:
@@ -120,6 +122,7 @@ class Batch(Generic[DoneT]):
         try:
             with transaction:
                 yield
+                advance()
                 if self.is_undone:
                     raise _UndoneError  # noqa: TRY301 - nothing else ends a transaction
         except _UndoneError:

@@ -13,6 +13,7 @@ from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, JsonObject, MemoryKey, SemanticDraft, SemanticMemory
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.management import Association, MemoryFilter
+from memory_retrievers.storage.tracing import advance
 from memory_retrievers.tools.arguments import check_limits
 from memory_retrievers.tools.manager.values import Change
 from memory_retrievers.tools.sync_document import MemoryLine, parse_association, parse_memory, under
@@ -102,6 +103,7 @@ def take_in(context: ToolContext, document: JsonObject, *, prefix: str | None, s
         _associate(context, kept)
         edges = _edges(context, document, prefix=prefix, landed=plan.landed)
         report.associations = _associate(context, edges)
+        advance()  # the last moment at which it can be ended
     return report
 
 
@@ -156,6 +158,7 @@ def _planned(
     now = context.manager.now()
     present = _present(context, lines)
     for key, (index, line) in lines.items():
+        advance()
         there = present.get(key)
         plan.landed[key] = key
         if line.expires_at is not None and line.expires_at <= now:

@@ -21,6 +21,7 @@ from memory_retrievers.errors import (
 from memory_retrievers.models import AnyMemory, JsonObject, Origin, ResponseLevel, scopes
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.management import ToolKinds
+from memory_retrievers.storage.telemetry import Operation, observe
 from memory_retrievers.tools.arguments import (
     LEVEL_ARGUMENT,
     ArgumentsT,
@@ -354,6 +355,17 @@ class ToolPolicy:
         )
 
 
+_OPERATIONS: Final[Mapping[str, Operation]] = {
+    "memory_search": "search_memory",
+    "memory_store": "upsert_memory",
+    "memory_batch_store": "upsert_memory",
+    "memory_update": "update_memory",
+    "memory_batch_update": "update_memory",
+    "memory_consolidate": "update_memory",
+    "memory_delete": "delete_memory",
+}
+"""What a tool is to OpenTelemetry; those that are not named here do nothing, or nothing but by ``AgentMemory``."""
+
 FAILURES: Final = (MemoryRetrieversError, NotImplementedError)
 """Errors that a tool may raise."""
 
@@ -366,8 +378,12 @@ def run_tool(tool: AnyTool, context: ToolContext, arguments: Mapping[str, object
         context: The memory and the scope of the call.
         arguments: The arguments, as the model gave them.
     """
+    operation = _OPERATIONS.get(tool.name)
+    named = {"scope": context.scope} | {name: arguments.get(name) for name in ("id", "query")}
     try:
-        return tool.call(context, arguments)
+        if operation is None:
+            return tool.call(context, arguments)
+        return observe(operation, lambda: tool.call(context, arguments), named)
     except FAILURES as error:
         return failure(tool, context, arguments, error)
 
