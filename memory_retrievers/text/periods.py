@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, TypeAlias
 
+from memory_retrievers.text.languages import without_accents
+
 _LOOKED_AT: Final = 1_000
 """Characters of a text; a question is no longer."""
 
@@ -152,10 +154,7 @@ def plain(text: str) -> str:
     >>> plain("Février, ÉTÉ")
     'fevrier, ete'
     """
-    folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
-    if folded.isascii():
-        return folded
-    return unicodedata.normalize("NFC", re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFD", folded)))
+    return without_accents(unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'"))
 
 
 def month_of(number: int, today: datetime, *, year: int | None = None, has_ended: bool = False) -> Period:
