@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from memory_retrievers.models.fields import microseconds
 from memory_retrievers.retrieval.candidates import Candidates
 from memory_retrievers.retrieval.question import AskedDate, Question
 from memory_retrievers.settings import RetrievalSettings
@@ -172,8 +173,8 @@ def _mean(lengths: Floats) -> float:
 _BEST_PASSAGES: Final = 3
 """Number of passages that score an episode as a whole."""
 
-_NEXT_MONTH: Final = 0.5
-"""Boost of an episode in the month after the queried one: many things are talked about later."""
+_NEXT_TO: Final = 0.5
+"""Boost of an episode in the month after the queried one, or near a queried period: much is talked about later."""
 
 
 def neighbour(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
@@ -261,7 +262,9 @@ def length(candidates: Candidates, fused: Floats, question: Question, settings: 
 
 
 def date(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
-    """1 for a passage whose episode began at a date that the query names, 0.5 for the month after it, else 0.
+    """1 for a passage whose episode began when the query says, 0.5 next to it, else 0.
+
+    Next to a month is the month after it, and next to a period as long a time before and after.
 
     Args:
         candidates: Candidates, n passages.
@@ -276,6 +279,11 @@ def date(candidates: Candidates, fused: Floats, question: Question, settings: Re
     found = np.zeros(len(candidates))
     for asked in question.dates:
         found = np.maximum(found, _fits(asked, months))
+    began = candidates.layout.began.astype("datetime64[us]").astype(np.int64)
+    for period in question.periods:
+        since, until = microseconds(period.since), microseconds(period.until)
+        beside = np.maximum(since - began, began - until + 1)  # how far off; 0 or less within
+        found = np.maximum(found, np.where(beside <= 0, 1.0, np.where(beside <= until - since, _NEXT_TO, 0.0)))
     return found
 
 
@@ -313,7 +321,7 @@ def _fits(asked: AskedDate, months: NDArray[np.int64]) -> Floats:
 
     is_month = (of_year == asked.month) & right_year(years)
     is_next = (after % 12 + 1 == asked.month) & right_year(after // 12 + 1970)
-    return np.where(is_month, 1.0, np.where(is_next, _NEXT_MONTH, 0.0))
+    return np.where(is_month, 1.0, np.where(is_next, _NEXT_TO, 0.0))
 
 
 Boost = Callable[[Candidates, "Floats", Question, RetrievalSettings], "Floats"]
@@ -334,6 +342,6 @@ BOOSTS: Final = (
     NamedBoost("episode_words", "episode_words_weight", episode_words),
     NamedBoost("speaker", "speaker_weight", speaker),
     NamedBoost("length", "length_weight", length),
-    NamedBoost("date", "date_weight", date, lambda question: bool(question.dates)),
+    NamedBoost("date", "date_weight", date, lambda question: bool(question.dates or question.periods)),
     NamedBoost("time", "time_weight", time_expression, lambda question: question.asks_when),
 )

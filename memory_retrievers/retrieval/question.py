@@ -5,29 +5,43 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from memory_retrievers.text import SMALL_TALK, STOP_WORDS, analyze
-from memory_retrievers.text.dates import MONTHS
+from memory_retrievers.text.dates import MONTHS as ENGLISH_MONTHS
+from memory_retrievers.text.periods import MONTHS, Period, periods, plain
 
-_MONTHS: Final = tuple(month.lower() for month in MONTHS)
-_MONTH: Final = f"(?P<month>{'|'.join(f'{month}|{month[:3]}' for month in _MONTHS)}|sept)"
-_DAY: Final = r"(?:\d{1,2}(?:st|nd|rd|th)?)"
+
+def _names(month: str) -> tuple[str, str]:
+    return month, month[:3]
+
+
+_ENGLISH: Final = {name: number for number, month in enumerate(ENGLISH_MONTHS, 1) for name in _names(month.lower())}
+_MONTHS: Final = {**MONTHS, **_ENGLISH, "sept": 9}
+_MONTH: Final = f"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})"
+_DAY: Final = r"(?:\d{1,2}(?:st|nd|rd|th|er|\.)?)"
 _YEAR: Final = r"(?P<year>(?:19|20)\d\d)"
 _NAMED_MONTH: Final = re.compile(
-    rf"\b(?:(?P<day>{_DAY})(?: of)? )?{_MONTH}\b\.?(?: (?P<later_day>{_DAY})\b)?(?:(?:,| of)? {_YEAR})?\b"
+    rf"\b(?:(?P<day>{_DAY})(?: of| de)? )?{_MONTH}\b\.?(?: (?P<later_day>{_DAY})\b)?(?:(?:,| of| de| del)? {_YEAR})?\b"
 )
+_MONTH_BY_NUMBER: Final = re.compile(r"(?:(?P<year>(?:19|20)\d\d)年)?(?<!\d)(?P<month>1[0-2]|0?[1-9])月")
 _WRITTEN_DATE: Final = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])(?:-\d\d)?\b")
 _BARE_YEAR: Final = re.compile(rf"\b{_YEAR}\b")
-_VERBS: Final = frozenset({"may", "mar", "march", "sun", "dec", "jan"})
-"""Months that are words or names as well: alone they are not taken for a month."""
+_WORDS: Final = frozenset({"may", "mar", "march", "sun", "dec", "jan"} | (MONTHS.keys() - _ENGLISH.keys()))
+"""Months that are words or names as well, as "mars" and "Julio": alone they are not taken for a month."""
 
-_PREPOSITIONS: Final = (" in", " of", " during", " since", " until", " by", " last", " this")
+_PREPOSITIONS: Final = (
+    *(" in", " of", " during", " since", " until", " by", " last", " this", " im", " seit", " bis", " ende", " anfang"),
+    *(" en", " de", " du", " depuis", " desde", " del"),
+)
 
 _ASKS_WHEN: Final = re.compile(
     r"^\W*(?:when|since when|(?:on |in )?(?:what|which) (?:day|date|week|month|year)|how long ago)\b"
-    r"|^\W*(?:wann|quand|cuándo|quando)\b"
-    r"|什么时候|什麼時候|何时|いつ|언제",
+    r"|^\W*(?:(?:seit |bis )?wann|(?:an |in )?welche[mnrs]? (?:tag|datum|woche|monat|jahr)|wie lange ist es her)\b"
+    r"|^\W*(?:(?:depuis )?quand|(?:en |à )?quel(?:le)? (?:jour|date|semaine|mois|année)|il y a combien de temps)\b"
+    r"|^\W*(?:(?:desde )?cu[aá]ndo|(?:en )?qué (?:día|fecha|semana|mes|año)|hace cuánto|quando)\b"
+    r"|什么时候|什麼時候|何时|哪一?[天年]|几[月号]|多久以?前|いつ(?!も)|何[年月]|何日|何曜日|언제",
     re.IGNORECASE,
 )
 _SMALL_TALK_CHARACTERS: Final = 60
@@ -52,6 +66,7 @@ class Question:
         text: As it was asked.
         terms: Its search terms, repetitions kept.
         dates: The dates it names.
+        periods: The periods it names by the clock, such as "last week".
         asks_when: Whether it asks for a time.
         is_small_talk: Whether it is a greeting, thanks or the like, which no memory bears on.
     """
@@ -59,12 +74,17 @@ class Question:
     text: str
     terms: list[str]
     dates: tuple[AskedDate, ...]
+    periods: tuple[Period, ...]
     asks_when: bool
     is_small_talk: bool
 
     @classmethod
-    def parse(cls, text: str) -> Question:
+    def parse(cls, text: str, *, now: datetime | None = None) -> Question:
         """Parse a query.
+
+        Args:
+            text: The query.
+            now: What "last week" is before, and "in March" the latest of; None leaves periods and years open.
 
         >>> Question.parse("What did Ruth plant in May 2023?").dates
         (AskedDate(year=2023, month=5),)
@@ -73,10 +93,12 @@ class Question:
         >>> Question.parse("Good morning, how are you?").is_small_talk
         True
         """
+        named = () if now is None else periods(text, now=now)
         return cls(
             text=text,
             terms=analyze(text),
-            dates=tuple(_dates(text.lower())),
+            dates=tuple(_resolved(_dates(plain(text)), named, now)),
+            periods=named,
             asks_when=_ASKS_WHEN.search(text) is not None,
             is_small_talk=_is_small_talk(text),
         )
@@ -153,10 +175,26 @@ def _dates(text: str) -> Iterable[AskedDate]:
     found: list[AskedDate] = [AskedDate(int(each["year"]), int(each["month"])) for each in _WRITTEN_DATE.finditer(text)]
     for each in _NAMED_MONTH.finditer(text):
         is_dated = each["year"] or each["day"] or each["later_day"]
-        if is_dated or each["month"] not in _VERBS or _follows_preposition(text, each.start()):
-            month = next(number for number, name in enumerate(_MONTHS, start=1) if name.startswith(each["month"][:3]))
-            found.append(AskedDate(None if each["year"] is None else int(each["year"]), month))
+        if is_dated or each["month"] not in _WORDS or _follows_preposition(text, each.start()):
+            found.append(AskedDate(None if each["year"] is None else int(each["year"]), _MONTHS[each["month"]]))
+    numbered = _MONTH_BY_NUMBER.finditer(text)
+    found += [AskedDate(None if each["year"] is None else int(each["year"]), int(each["month"])) for each in numbered]
     return dict.fromkeys(found or [AskedDate(int(each["year"]), None) for each in _BARE_YEAR.finditer(text)])
+
+
+def _resolved(dates: Iterable[AskedDate], named: Iterable[Period], now: datetime | None) -> Iterable[AskedDate]:
+    """The dates with the years of months that have none: the latest that has begun, and of this month the last too.
+
+    Months at the ends of a period belong to it: in "from March to May", and in "March last year".
+    """
+    taken = {moment.month for period in named for moment in (period.since, period.until - timedelta(days=1))}
+    for date in dates:
+        if now is None or date.year is not None or date.month is None:
+            yield date
+        elif date.month not in taken:
+            yield date._replace(year=now.year if date.month <= now.month else now.year - 1)
+            if date.month == now.month:
+                yield date._replace(year=now.year - 1)
 
 
 def _follows_preposition(text: str, position: int) -> bool:

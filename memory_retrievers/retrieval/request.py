@@ -306,7 +306,7 @@ class RetrievalPlan(NamedTuple):
             now: The moment of the retrieval, for expiry.
             settings: ``common_share`` and ``fusion`` decide what is embedded.
         """
-        question = Question.parse(request.query)
+        question = Question.parse(request.query, now=request.as_of or now)
         asked = {Kind.SEMANTIC: request.semantic_limit, Kind.EPISODIC: request.episodic_limit}
         limits = {kind: limit for kind, limit in asked.items() if limit}
         selections = {kind: _selection_of(request, kind, now=now, settings=settings) for kind in limits}

@@ -1,5 +1,7 @@
 """What each boost gives each passage, by hand; in the story of the fixture, and in ones made for it."""
 
+from datetime import UTC, datetime
+
 import numpy as np
 import pytest
 
@@ -68,6 +70,14 @@ def test_length_grows_with_the_logarithm_of_the_terms(make_candidates):
 )
 def test_date_is_one_in_the_month_that_is_named_and_half_in_the_next(story, text, expected):
     assert given(features.date, story, text) == [expected[0]] * 4 + [expected[1]] * 3 + [expected[2]]
+
+
+def test_date_is_one_within_a_period_and_half_beside_it(make_candidates):
+    now = datetime(2026, 3, 4, 9, tzinfo=UTC)
+    began = ["2026-02-22T23:59", "2026-02-23T00:00", "2026-03-01T23:59", "2026-03-02T00:00", "2026-02-15", "2026-03-10"]
+    candidates = make_candidates([[(WHOLE, "a", 0.0)]] * 6, began=began)
+    question = Question.parse("What did I buy last week?", now=now)
+    assert features.date(candidates, np.zeros(6), question, RetrievalSettings()).tolist() == [0.5, 1, 1, 0.5, 0, 0]
 
 
 def test_the_month_after_december_is_january_of_the_next_year(make_candidates):

@@ -1,3 +1,5 @@
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -130,3 +132,66 @@ class TestWithoutCommonWords:
 )
 def test_a_speaker_is_named_as_words_of_their_own(question, speaker, named):
     assert Question.parse(question).names(speaker) is named
+
+
+@pytest.mark.parametrize(
+    ("text", "dates"),
+    [
+        ("Was geschah im März 2023?", [(2023, 3)]),
+        ("Was geschah am 3. März 2023?", [(2023, 3)]),
+        ("Que s'est-il passé en février 2023 ?", [(2023, 2)]),
+        ("Qui est venu le 1er août ?", [(None, 8)]),
+        ("¿Qué pasó en enero de 2023?", [(2023, 1)]),
+        ("¿Qué pasó el 3 de mayo?", [(None, 5)]),
+        ("2023年3月发生了什么?", [(2023, 3)]),
+        ("3月に何がありましたか", [(None, 3)]),
+        ("Is there life on Mars, Julio?", []),
+        ("Dezember war kalt", []),
+    ],
+)
+def test_months_are_known_in_six_languages(text, dates):
+    assert Question.parse(text).dates == tuple(AskedDate(*date) for date in dates)
+
+
+@pytest.mark.parametrize(
+    ("text", "dates"),
+    [
+        ("What changed in February?", [(2026, 2)]),
+        ("What changed in June?", [(2025, 6)]),
+        ("What changed in March?", [(2026, 3), (2025, 3)]),
+        ("What changed in June 2023?", [(2023, 6)]),
+        ("What changed in 2023?", [(2023, None)]),
+    ],
+)
+def test_by_the_clock_a_month_is_the_latest_that_has_begun(text, dates):
+    now = datetime(2026, 3, 4, 9, tzinfo=UTC)
+    assert Question.parse(text, now=now).dates == tuple(AskedDate(*date) for date in dates)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "Wann ist Anna umgezogen?",
+            "Seit wann spielt sie Cello?",
+            "In welchem Jahr war das?",
+            "An welchem Tag kam er?",
+        ),
+        *("Quand est-elle partie ?", "Depuis quand habite-t-elle ici ?", "En quelle année ?", "Quel jour vient-il ?"),
+        *("¿Cuándo se mudó?", "¿Cuando vino?", "¿Desde cuándo vive aquí?", "¿En qué año fue?", "¿Qué día llega?"),
+        *(
+            "她什么时候搬家的?",
+            "那是哪一年?",
+            "她几月来?",
+            "いつ引っ越しましたか",
+            "彼は何月に来ましたか",
+            "何曜日ですか",
+        ),
+    ],
+)
+def test_a_question_for_a_time_is_known_in_six_languages(text):
+    assert Question.parse(text).asks_when
+
+
+def test_what_is_always_so_is_no_question_for_a_time():
+    assert not Question.parse("彼はいつも何を食べますか").asks_when

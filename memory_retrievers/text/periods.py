@@ -1,0 +1,349 @@
+"""Periods that a text names by the clock: "last week", "three days ago", "between March and May", "last summer".
+
+English, German, French, Spanish, Chinese and Japanese. Days are those of UTC, seasons those of the northern hemisphere.
+What lies ahead is left out: nothing has been told of it then.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple, TypeAlias
+
+from memory_retrievers.text.languages import without_accents
+
+_LOOKED_AT: Final = 1_000
+"""Characters of a text; a question is no longer."""
+
+
+def _numbered(lines: str) -> dict[str, int]:
+    """Number of the line of each word, from 1."""
+    return {word: number for number, line in enumerate(lines.strip().split("\n"), start=1) for word in line.split()}
+
+
+MONTHS: Final[Mapping[str, int]] = _numbered("""
+january januar janner janvier enero\nfebruary februar fevrier febrero\nmarch marz mars marzo\napril avril abril
+may mai mayo\njune juni juin junio\njuly juli juillet julio\naugust aout agosto\nseptember septembre septiembre
+october oktober octobre octubre\nnovember novembre noviembre\ndecember dezember decembre diciembre
+""")
+"""The months, 1 to 12, as :func:`plain` writes them in English, German, French and Spanish."""
+
+_WEEKDAYS: Final = _numbered("""
+monday montag lundi lunes\ntuesday dienstag mardi martes\nwednesday mittwoch mercredi miercoles
+thursday donnerstag jeudi jueves\nfriday freitag vendredi viernes\nsaturday samstag samedi sabado
+sunday sonntag dimanche domingo
+""")
+_SEASONS: Final = _numbered("""
+spring fruhling fruhjahr printemps primavera\nsummer sommer ete verano\nautumn fall herbst automne otono
+winter hiver invierno
+""")
+_NUMBERS: Final = _numbered("""
+a an one ein eine einem einer un une una 一\ntwo zwei deux dos 二 两 兩\nthree drei trois tres 三
+four vier quatre cuatro 四
+five funf cinq cinco 五\nsix sechs seis 六\nseven sieben sept siete 七\neight acht huit ocho 八\nnine neun neuf nueve 九
+ten zehn dix diez 十\neleven elf onze once 十一\ntwelve zwolf douze doce 十二
+""")
+_DAY, _WEEK, _MONTH, _YEAR, _WEEKEND = range(1, 6)
+_UNITS: Final = _numbered("""
+day days tag tage tagen jour jours dia dias 天 日 日間
+week weeks woche wochen semaine semaines semana semanas 周 週 星期 週間
+month months monat monate monaten mois mes meses 月\nyear years jahr jahre jahren an ans annee annees ano anos 年
+weekend weekends wochenende wochenenden week-end week-ends
+""")
+_DAYS_BACK: Final = {
+    **dict.fromkeys(("today", "tonight", "heute", "aujourd'hui", "hoy"), 0),
+    **dict.fromkeys(("yesterday", "last night", "gestern", "hier", "ayer", "anoche"), 1),
+    **dict.fromkeys(("the day before yesterday", "vorgestern", "avant-hier", "anteayer", "antier"), 2),
+}
+_GERMAN: Final = re.compile(r"\b(?:ist|sind|war|hat|haben|habe|ich|wir|der|die|das|was|wer|wo|wie|wann|und)\b")
+"""Among such words "hier" is no yesterday."""
+
+_CJK: Final = {
+    **dict.fromkeys(("今天", "今日", "今晚"), (_DAY, 0)),
+    **dict.fromkeys(("昨天", "昨日", "昨晚", "昨夜"), (_DAY, 1)),
+    **dict.fromkeys(("前天", "一昨日", "おととい"), (_DAY, 2)),
+    **dict.fromkeys(("上周末", "上週末", "上个周末", "上個週末", "先週末", "先週の週末"), (_WEEKEND, 1)),
+    **dict.fromkeys(("这周", "這週", "本周", "今週"), (_WEEK, 0)),
+    **dict.fromkeys(("上周", "上週", "上星期", "上个星期", "先週"), (_WEEK, 1)),
+    **dict.fromkeys(("上上周", "上上週", "先々週"), (_WEEK, 2)),
+    **dict.fromkeys(("这个月", "這個月", "本月", "今月"), (_MONTH, 0)),
+    **dict.fromkeys(("上个月", "上個月", "上月", "先月"), (_MONTH, 1)),
+    **dict.fromkeys(("先々月", "上上个月"), (_MONTH, 2)),
+    "今年": (_YEAR, 0),
+    **dict.fromkeys(("去年", "昨年"), (_YEAR, 1)),
+    **dict.fromkeys(("前年", "一昨年"), (_YEAR, 2)),
+}
+_CJK_WEEKDAYS: Final = _numbered("一 月\n二 火\n三 水\n四 木\n五 金\n六 土\n日 天")
+_CJK_SEASONS: Final = "春夏秋冬"
+
+
+def _any(*words: Mapping[str, object]) -> str:
+    """One of the words, the longest that fits."""
+    return "|".join(
+        re.escape(word) for word in sorted({word for each in words for word in each}, key=len, reverse=True)
+    )
+
+
+_WRITTEN_YEAR: Final = r"(?:19|20)\d\d"
+_LATIN: Final = {word: 0 for word in _UNITS if word.isascii()}
+_NUMBER: Final = rf"(\d{{1,3}}|{_any({word: 0 for word in _NUMBERS if word.isascii()})})"
+_CJK_NUMBER: Final = rf"(\d{{1,3}}|{_any({word: 0 for word in _NUMBERS if not word.isascii()})})"
+_CJK_UNIT: Final = r"(?:个|個|か|ヶ|カ|ヵ)?(日間|週間|星期|天|日|周|週|月|年)"
+_UNIT: Final = f"({_any(_LATIN)})"
+_THING: Final = f"({_any(_LATIN, _WEEKDAYS, MONTHS, _SEASONS)})"
+_LAST: Final = r"(?:last|letzte[nrsm]?|vorige[nrsm]?|vergangene[nrsm]?|ultim[oa])"
+_LAST_YEAR: Final = r"(?:of )?last year|letzte[ns] jahr(?:e?s)?|(?:de )?l'an(?:nee)? derniere?|del ano pasado"
+_THIS: Final = r"(?:this|diese[nrsm]?|cet|cette|ce|est[ea])"
+_DATED_MONTH: Final = rf"({_any(MONTHS)})(?:(?:,| of| de| del)? ({_WRITTEN_YEAR}))?"
+_CJK_DATED_MONTH: Final = rf"(?:({_WRITTEN_YEAR})年)?(?<!\d)(\d{{1,2}}|十[一二]?|[一二三四五六七八九])月"
+_TO: Final = r" ?(to|until|till|through|bis|a|au|hasta|-|–|and|und|et|y) ?"
+_BETWEEN: Final = r"(?:\b(between|zwischen|entre) )?(?:the )?"
+_SINCE: Final = r"\b(?:since|seit|depuis|desde)(?: dem)?"
+
+
+_WORD: Final = re.compile(r"[a-z]+")
+_WORDS: Final = frozenset(
+    part
+    for words in (_UNITS, _WEEKDAYS, MONTHS, _SEASONS, _DAYS_BACK)
+    for word in words
+    for part in _WORD.findall(word)
+) - {"a", "an", "the", "before", "last"} | {"dernier"}
+_BEYOND_WORDS: Final = re.compile(r"\d{4}|[\u3040-\u9fff]")
+"""Without one of these words or signs there is no period."""
+
+
+class Period(NamedTuple):
+    """A period in UTC, from ``since`` to before ``until``."""
+
+    since: datetime
+    until: datetime
+
+
+def periods(text: str, *, now: datetime) -> tuple[Period, ...]:
+    """The periods up to now that a text names.
+
+    Args:
+        text: For example a question; its first thousand characters are read.
+        now: What "last week" is before.
+
+    >>> now = datetime(2026, 3, 4, 9, tzinfo=UTC)
+    >>> [f"{each.since:%d %B} to {each.until:%d %B}" for each in periods("What did I buy last week?", now=now)]
+    ['23 February to 02 March']
+    """
+    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    left, found = plain(text[:_LOOKED_AT]), dict[Period, None]()
+    if _WORDS.isdisjoint(_WORD.findall(left)) and _BEYOND_WORDS.search(left) is None:  # as nearly always
+        return ()
+    for pattern, resolve in _EXPRESSIONS:
+        for match in pattern.finditer(left):
+            try:
+                period = resolve(match, today)
+            except (ValueError, OverflowError):  # before the first year
+                continue
+            if period is not None and period.since <= today:
+                found[period] = None
+        left = pattern.sub(" ; ", left)  # what is taken by one is none of the next: "last summer" is no "last year"
+    return tuple(found)
+
+
+def plain(text: str) -> str:
+    """The text in lower case, without the accents of Latin letters.
+
+    >>> plain("Février, ÉTÉ")
+    'fevrier, ete'
+    """
+    return without_accents(unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'"))
+
+
+def month_of(number: int, today: datetime, *, year: int | None = None, has_ended: bool = False) -> Period:
+    """The latest month of this number that has begun.
+
+    Args:
+        number: 1 to 12.
+        today: Any moment of the day that is counted from.
+        year: That of this year instead, whenever it is.
+        has_ended: The latest that is over.
+    """
+    is_there = number < today.month or (number == today.month and not has_ended)
+    since = datetime(year or (today.year if is_there else today.year - 1), number, 1, tzinfo=UTC)
+    return Period(since, _months_on(since, 1))
+
+
+def _months_on(month: datetime, count: int) -> datetime:
+    """The first day of a month, so many months later."""
+    years, of_year = divmod(month.month - 1 + count, 12)
+    return datetime(month.year + years, of_year + 1, 1, tzinfo=UTC)
+
+
+def _back(unit: int, count: int, today: datetime) -> Period:
+    """The day, week, weekend, month or year so many before the one that is now."""
+    if unit == _DAY:
+        return Period(since := today - timedelta(days=count), since + timedelta(days=1))
+    if unit in {_WEEK, _WEEKEND}:
+        monday = today - timedelta(days=today.weekday() + 7 * count)
+        end = monday + timedelta(days=7)
+        return Period(monday if unit == _WEEK else monday + timedelta(days=5), end)
+    if unit == _MONTH:
+        return Period(since := _months_on(today, -count), _months_on(since, 1))
+    return _year(today.year - count)
+
+
+def _year(year: int) -> Period:
+    return Period(datetime(year, 1, 1, tzinfo=UTC), datetime(year + 1, 1, 1, tzinfo=UTC))
+
+
+def _season(number: int, today: datetime, *, year: int | None = None, has_ended: bool = False) -> Period:
+    """The latest season of this number, from 1 for spring, that has begun or has ended; or that of a year."""
+    since = datetime(year or today.year, 3 * number, 1, tzinfo=UTC)
+    period = Period(since, _months_on(since, 3))
+    while year is None and (period.until if has_ended else period.since) > today:
+        period = Period(_months_on(period.since, -12), _months_on(period.until, -12))
+    return period
+
+
+def _weekday(number: int, today: datetime, *, has_ended: bool = False) -> Period:
+    days = (today.weekday() - (number - 1)) % 7
+    return _back(_DAY, days or (7 if has_ended else 0), today)
+
+
+def _thing(word: str, today: datetime, *, is_last: bool) -> Period | None:
+    """The last, or this, of a unit, a day of the week, a month or a season."""
+    if word in _UNITS:
+        return _back(_UNITS[word], int(is_last), today)
+    if word in _WEEKDAYS:
+        return _weekday(_WEEKDAYS[word], today, has_ended=is_last)
+    if word in _SEASONS:
+        return _season(_SEASONS[word], today, has_ended=is_last)
+    if word == "may" and not is_last:  # "this may be"
+        return None
+    return month_of(MONTHS[word], today, has_ended=is_last)
+
+
+def _given(match: re.Match[str]) -> list[str]:
+    return [group for group in match.groups() if group is not None]
+
+
+def _count(written: str) -> int:
+    return int(written) if written.isdecimal() else _NUMBERS[written]
+
+
+def _ago(match: re.Match[str], today: datetime) -> Period:
+    number, unit = _given(match)
+    return _back(_UNITS[unit], _count(number), today)
+
+
+def _past(match: re.Match[str], today: datetime) -> Period:
+    number, unit = _given(match)
+    days = {_DAY: 1, _MONTH: 30, _YEAR: 365}.get(_UNITS[unit], 7)
+    end = today + timedelta(days=1)
+    return Period(end - timedelta(days=days * _count(number)), end)
+
+
+def _between_months(first: int, first_year: str | None, last: int, last_year: str | None, today: datetime) -> Period:
+    if first_year is None and last_year is not None:
+        since = month_of(first, today, year=int(last_year) - int(first > last)).since
+    else:
+        since = month_of(first, today, year=None if first_year is None else int(first_year)).since
+    year = since.year + int(first > last) if last_year is None else int(last_year)
+    return Period(since, month_of(last, today, year=year).until)
+
+
+def _month_range(match: re.Match[str], today: datetime) -> Period | None:
+    between, first, first_year, to, last, last_year = match.groups()
+    if between is None and to in {"and", "und", "et", "y"}:
+        return None
+    return _between_months(MONTHS[first], first_year, MONTHS[last], last_year, today)
+
+
+def _cjk_month_range(match: re.Match[str], today: datetime) -> Period | None:
+    first_year, first, last_year, last = match.groups()
+    return _between_months(_count(first), first_year, _count(last), last_year, today)
+
+
+def _year_range(match: re.Match[str], today: datetime) -> Period:  # noqa: ARG001
+    first, last = _given(match)
+    return Period(_year(int(first)).since, _year(int(last)).until)
+
+
+def _since(match: re.Match[str], today: datetime) -> Period:
+    month, year, alone = match.groups()
+    if month is None:
+        since = _year(int(alone)).since
+    else:
+        since = month_of(MONTHS[month], today, year=None if year is None else int(year)).since
+    return Period(since, today + timedelta(days=1))
+
+
+def _day(match: re.Match[str], today: datetime) -> Period | None:
+    if match[0] == "hier" and _GERMAN.search(match.string):
+        return None
+    return _back(_DAY, _DAYS_BACK[match[0]], today)
+
+
+def _of_season(match: re.Match[str], today: datetime) -> Period:
+    name, *year = _given(match)
+    return _season(_SEASONS[name], today, year=int(year[0]) if year else None)
+
+
+def _cjk_of_year(match: re.Match[str], today: datetime) -> Period:
+    relative, season, month = match.groups()
+    year = today.year - _CJK[relative][1]
+    if season is not None:
+        return _season(_CJK_SEASONS.index(season) + 1, today, year=year)
+    return month_of(_count(month), today, year=year)
+
+
+_Resolve: TypeAlias = Callable[[re.Match[str], datetime], Period | None]
+_EXPRESSIONS: Final[tuple[tuple[re.Pattern[str], _Resolve], ...]] = (
+    (re.compile(rf"{_BETWEEN}\b{_DATED_MONTH}{_TO}\b{_DATED_MONTH}\b"), _month_range),
+    (re.compile(rf"{_CJK_DATED_MONTH}(?:から|到|至|和|と|[-~〜])+{_CJK_DATED_MONTH}"), _cjk_month_range),
+    (re.compile(rf"\b({_WRITTEN_YEAR}){_TO.replace('(', '(?:', 1)}({_WRITTEN_YEAR})\b"), _year_range),
+    (re.compile(rf"({_WRITTEN_YEAR})年?(?:から|到|至)({_WRITTEN_YEAR})年?"), _year_range),
+    (re.compile(rf"{_SINCE} (?:{_DATED_MONTH}|({_WRITTEN_YEAR}))\b"), _since),
+    (
+        re.compile(rf"\b{_NUMBER} {_UNIT} (?:ago|back)\b|\b(?:vor|il y a|hace) {_NUMBER} {_UNIT}\b"),
+        _ago,
+    ),
+    (re.compile(rf"{_CJK_NUMBER}{_CJK_UNIT}(?:之|以)?前"), _ago),
+    (
+        re.compile(
+            rf"\b(?:last|past|letzten|vergangenen|ultim[oa]s) {_NUMBER} {_UNIT}\b|\b{_NUMBER} dernier(?:e)?s {_UNIT}\b"
+        ),
+        _past,
+    ),
+    (re.compile(rf"(?:最近|过去|過去|この){_CJK_NUMBER}{_CJK_UNIT}"), _past),
+    (
+        re.compile(rf"\b({_any(MONTHS)}) (?:{_LAST_YEAR})\b"),
+        lambda match, today: month_of(MONTHS[match[1]], today, year=today.year - 1),
+    ),
+    (re.compile(rf"\b({_any(_SEASONS)})(?: of| de| del)? ({_WRITTEN_YEAR})\b"), _of_season),
+    (
+        re.compile(
+            r"(去年|昨年|今年|前年)(?:的|の)?(?:([春夏秋冬])[天季]?|(\d{1,2}|十[一二]?|[一二三四五六七八九])月)"
+        ),
+        _cjk_of_year,
+    ),
+    (
+        re.compile(rf"\b(?:{_LAST} {_THING}|{_THING} (?:derniere?|passee?|pasad[oa]))\b|\bfin de semana pasad(o)\b"),
+        lambda match, today: _thing("weekend" if _given(match)[0] == "o" else _given(match)[0], today, is_last=True),
+    ),
+    (re.compile(rf"\b{_THIS} {_THING}\b"), lambda match, today: _thing(match[1], today, is_last=False)),
+    (re.compile(rf"\b(?:{_any(_DAYS_BACK)})\b"), _day),
+    (
+        re.compile(rf"(?<!every )(?<!each )\b({_any(_WEEKDAYS)})\b"),
+        lambda match, today: _weekday(_WEEKDAYS[match[1]], today),
+    ),
+    (re.compile(rf"\b(?:in|im|en|au) (?:the |der |el |la )?({_any(_SEASONS)})\b"), _of_season),
+    (
+        re.compile(r"(?:星期|礼拜|禮拜|周|週)([一二三四五六日天])|([月火水木金土日])曜"),
+        lambda match, today: _weekday(_CJK_WEEKDAYS[_given(match)[0]], today),
+    ),
+    (re.compile(_any(_CJK)), lambda match, today: _back(*_CJK[match[0]], today)),
+    (
+        re.compile(r"([春夏秋冬])[天季]"),
+        lambda match, today: _season(_CJK_SEASONS.index(match[1]) + 1, today),
+    ),
+)
+"""What names a period, the closer expressions first, and the period by the day that it is."""
