@@ -204,6 +204,7 @@ class ProbedEmbedder:
         for batch in _batches(texts):
             time.sleep(0)  # as below
             found += embedder.embed_tokens(batch)
+            advance(len(found), len(texts))
         for each in found:
             _require_dimension(embedder, self.fingerprint.dimension, len(each.vector))
             if len(each.tokens or b"") > MOST_TOKEN_BYTES:
