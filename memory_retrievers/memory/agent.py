@@ -52,6 +52,7 @@ from memory_retrievers.storage.store import MemoryStore
 if TYPE_CHECKING:
     from memory_retrievers.backends.embeddings.adapt import AnyEmbedder
     from memory_retrievers.storage.chroma_sync import Adoption, AnyCollection, Collection, Where
+    from memory_retrievers.storage.items import StoredItems
     from memory_retrievers.tools.manager.manager import MemoryManager
 
 
@@ -341,6 +342,11 @@ class AgentMemory(BaseMemory):
     def manager(self) -> MemoryManager:
         """What the memory tools use: finding, changing, moving and associating memories as they do."""
         return self._engine.manager
+
+    @property
+    def items(self) -> StoredItems:
+        """What a LangGraph store uses: values under keys, stored as facts."""
+        return self._engine.items
 
     def invalidate(self, fact_id: str, *, scope: str) -> SemanticMemory:
         """Mark a fact as no longer true: it is kept, and no longer found.
