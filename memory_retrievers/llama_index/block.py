@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
 from sys import getsizeof
-from typing import Annotated, Final, Self, TypeAlias
+from typing import Annotated, Any, Final, Self, TypeAlias
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.memory import BaseMemoryBlock
@@ -76,6 +76,10 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
     where a provider's prompt cache holds up to it; otherwise it stands in the system message and changes with each
     turn. The session's id is the conversation that its messages belong to.
 
+    A deep copy shares the memory. A pickle, as a workflow's ``Context`` makes one, carries the address of a store that
+    ``AgentMemory.open`` has opened, and opens it again; LlamaIndex leaves out a block that cannot be pickled, with a
+    warning, as one whose store is in memory.
+
     When ``Memory`` runs out of room, the block first leaves out the messages of episodes, then the memories that rank
     lowest, and only then itself; with priority 0 LlamaIndex never asks it to. A scene gets a smaller budget.
 
@@ -129,6 +133,17 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
     _shorter: Latest[tuple[str, str], tuple[_Shorter, int]] = PrivateAttr(
         default_factory=lambda: Latest(lambda kept: kept[1])
     )
+
+    def __deepcopy__(self, _memo: object = None) -> Self:
+        """A block of its own that shares the memory."""
+        return type(self)(**self._fields())
+
+    def __reduce__(self) -> tuple[Callable[[], Self], tuple[()]]:
+        """All attributes; of the memory its address, at which it is opened again."""
+        return partial(type(self), **self._fields()), ()
+
+    def _fields(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in type(self).model_fields}
 
     @model_validator(mode="after")
     def _make_scene_prompt(self) -> Self:

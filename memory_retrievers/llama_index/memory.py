@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
 from llama_index.core.memory import BaseMemory
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SkipValidation, field_serializer
 
-from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.llama_index.scope import Process, going_on, process_queue, queue_messages, reopened, spoken
 from memory_retrievers.llama_index.turns import Turn, TurnRecall, last_turn, recent_turns, size_of
 from memory_retrievers.memory import AgentMemory
@@ -161,22 +161,42 @@ class ConversationMemory(BaseMemory):
                 token_counter=token_counter,
             )
 
+    def __deepcopy__(self, _memo: object = None) -> Self:
+        """A chat of its own that shares the memory."""
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self)(**fields | {"messages": self.get_all()})
+
+    def to_string(self) -> str:
+        """The dump as JSON, as ``ChatMemoryBuffer`` makes one."""
+        return self.to_json()
+
+    @classmethod
+    def from_string(cls, string: str, **attributes: Any) -> Self:  # noqa: ANN401 - any of the attributes
+        """The chat of a dump; ``memory=`` and other attributes that are given take the place of what it holds."""
+        return cls.from_json(string, **attributes)
+
     def get(self, input: str | None = None, *, initial_token_count: int = 0, **_: object) -> list[ChatMessage]:
         """The memories that answer the user's last message, as a system message, and the recent turns of the chat.
 
         Args:
             input: What the user says now, if the chat does not show it yet.
-            initial_token_count: So many tokens of the limit are taken already.
+            initial_token_count: So many tokens of the limit are taken already; if all are, no turn is shown.
 
         Raises:
+            ValidationError: More tokens are taken than the limit allows.
             ConfigurationError: The store cannot be opened from the path.
         """
+        if initial_token_count > self.token_limit:
+            raise ValidationError(
+                f"initial_token_count {initial_token_count} exceeds token_limit {self.token_limit}: raise the limit, "
+                "or shorten what comes before the chat"
+            )
         with self._lock:
             chat = _copies(self.messages)
         question = [ChatMessage(role=MessageRole.USER, content=input)] if input else []
         asked = last_turn([*chat, *question])
         recent = recent_turns(
-            chat,
+            chat if initial_token_count < self.token_limit else [],
             token_limit=self.token_limit - initial_token_count,
             message_limit=self.message_limit,
             count_tokens=self.token_counter,

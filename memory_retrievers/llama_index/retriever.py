@@ -26,8 +26,12 @@ class MemoryRetriever(BaseRetriever):
     """Retrieves the memories that answer a question, facts and episodes together, best first.
 
     A node's text is the fact, or an episode's title and summary with the messages that ``detail`` lets through; its
-    ``node_id`` is the memory's id. Scores and scope are in its metadata, but not in prompts; embeddings see the text
-    alone. Nodes are made afresh for every call. An embedding that comes with the query is ignored: the memory embeds
+    ``node_id`` is the memory's id. A memory is the same node, with the same hash, whatever question found it (but for
+    ``low``, ``excerpts``, ``with_scores`` and what is still being said), so that ``QueryFusionRetriever`` adds up what
+    several questions found. A node's score is the hit's relevance, which compares across questions: a
+    ``SimilarityPostprocessor`` may cut by it. Where ranks are fused, as under ``RetrievalSettings.reference()``, it is
+    the specified score. The scope is in the metadata, but not in prompts; embeddings see the text alone. Nodes are made
+    afresh for every call. An embedding that comes with the query is ignored: the memory embeds
     the question with its own embedder, since another model's vector finds nothing.
 
     Args:
@@ -41,6 +45,8 @@ class MemoryRetriever(BaseRetriever):
         metadata: Only memories that have each of these values under its key.
         since: Only facts made, and episodes begun, at that moment or later.
         until: Only facts made, and episodes begun, at that moment or earlier.
+        with_scores: Tell in the metadata why a memory was found: ``relevance_score``, ``fused_score``,
+            ``retrievability``, ``dense_rank`` and ``bm25_rank``.
         callback_manager: LlamaIndex's own.
         verbose: LlamaIndex's own.
 
@@ -61,6 +67,7 @@ class MemoryRetriever(BaseRetriever):
         metadata: JsonObject | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
+        with_scores: bool = False,
         callback_manager: CallbackManager | None = None,
         verbose: bool = False,
     ) -> None:
@@ -69,6 +76,7 @@ class MemoryRetriever(BaseRetriever):
         self._scope = scope_getter(scope)
         self._k = k
         self._detail = parse_detail(detail)
+        self._with_scores = with_scores
         self._options = SearchOptions(
             category=category,
             include_child_scopes=include_child_scopes,
@@ -86,9 +94,10 @@ class MemoryRetriever(BaseRetriever):
             scope=self._scope(),
             k=self._k,
             detail=self._detail,
-            with_scores=True,
+            with_scores=self._with_scores,
             **self._options,
         )
+        found.sort(key=lambda document: -document.relevance)  # within a kind that is the order they have
         return [_node(document) for document in found]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
@@ -103,4 +112,6 @@ def _node(document: MemoryDocument) -> NodeWithScore:
         excluded_embed_metadata_keys=list(document.metadata),
         excluded_llm_metadata_keys=list(HIDDEN_KEYS),
     )
-    return NodeWithScore(node=node, score=document.score)
+    if "relevance_score" in node.metadata:
+        node.metadata["relevance_score"] = document.relevance
+    return NodeWithScore(node=node, score=document.relevance)

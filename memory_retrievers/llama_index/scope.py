@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -132,6 +133,9 @@ def scope_getter(scope: Scope) -> Callable[[], str]:
         ValidationError: The scope is malformed.
     """
     if callable(scope):
-        return lambda: scopes.parse(scope())
-    fixed = scopes.parse(scope)
-    return lambda: fixed
+        return partial(_asked, scope)
+    return partial(str, scopes.parse(scope))
+
+
+def _asked(scope: Callable[[], str]) -> str:
+    return scopes.parse(scope())

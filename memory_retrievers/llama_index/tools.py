@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
 from llama_index.core.tools.tool_spec.base import SPEC_FUNCTION_TYPE, BaseToolSpec
@@ -12,6 +12,42 @@ from memory_retrievers.llama_index.scope import Scope, scope_getter
 from memory_retrievers.protocols import Memory
 from memory_retrievers.tools.registry import offered_tools
 from memory_retrievers.tools.tool import AnyTool, PolicyOptions, ToolChoice, ToolPolicy, run_tool
+
+if TYPE_CHECKING:
+    from langchain_core.tools import StructuredTool
+
+
+class MemoryTool(FunctionTool):
+    """A tool of the registry for LlamaIndex, which becomes one for LangChain where that is asked for."""
+
+    def to_langchain_tool(self, **langchain_tool_kwargs: Any) -> StructuredTool:  # type: ignore[override]  # noqa: ANN401
+        """The same tool for LangChain: its content is text for the model, its artifact the same as data.
+
+        LlamaIndex's own way to make one needs packages that LangChain has given up; this one needs ``langchain-core``.
+        """
+        from langchain_core.tools import StructuredTool, ToolException
+
+        def answer(output: ToolOutput) -> tuple[str, object]:
+            if output.is_error:
+                raise ToolException(output.content)
+            return output.content, output.raw_output
+
+        def run(**arguments: object) -> tuple[str, object]:
+            return answer(self.call(**arguments))
+
+        async def run_in_thread(**arguments: object) -> tuple[str, object]:
+            return answer(await self.acall(**arguments))
+
+        described: dict[str, Any] = {
+            "name": self.metadata.get_name(),
+            "description": self.metadata.description,
+            "args_schema": self.metadata.get_parameters_dict(),  # as a model sees them; the tool checks them itself
+            "response_format": "content_and_artifact",
+            "handle_tool_error": True,
+        }
+        return StructuredTool.from_function(func=run, coroutine=run_in_thread, **described | langchain_tool_kwargs)
+
+    to_langchain_structured_tool = to_langchain_tool
 
 
 class MemoryToolSpec(BaseToolSpec):
@@ -79,7 +115,7 @@ class MemoryToolSpec(BaseToolSpec):
         async def run_in_thread(**arguments: object) -> ToolOutput:
             return await asyncio.to_thread(self._run, spec, arguments)
 
-        return FunctionTool(
+        return MemoryTool(
             fn=run,
             async_fn=run_in_thread,
             metadata=metadata or self._metadata(spec),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import functools
+import pickle
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
+from urllib.parse import urlsplit
 
 from memory_retrievers.backends.files import make_directories, refusal
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
@@ -68,6 +71,27 @@ class AgentMemory(BaseMemory):
         self._adoption_report: AdoptionReport | None = None
         # also when the handle is dropped without being closed, and when the program ends
         self._release = weakref.finalize(self, release)
+        self._opened_by: Callable[[], AgentMemory] | None = None
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        """The same handle: what is copied around a memory goes on with the store that it had."""
+        return self
+
+    __copy__ = functools.partialmethod(__deepcopy__, None)
+
+    def __reduce__(self) -> tuple[Callable[[], AgentMemory], tuple[()]]:
+        """The address and the options; unpickled, the store is opened again, and must be closed like any other handle.
+
+        Raises:
+            PicklingError: The store is in memory, closed, or was not opened by its address, or there is a password in
+                that; or an option cannot be pickled.
+        """
+        if self._opened_by is None:
+            raise pickle.PicklingError(
+                "only an open memory has an address to be opened at again, and only if AgentMemory.open or connect "
+                "has opened it, without a password in the address"
+            )
+        return self._opened_by, ()
 
     # --- opening and closing
 
@@ -112,10 +136,14 @@ class AgentMemory(BaseMemory):
             file = Path(path) / STORE_FILE
             if not file.is_file():
                 raise ConfigurationError(f"there is no memory store at {path} to look into")
-            return cls(
-                engine := Engine(parts, in_file(parts, file, read_only=True), read_only=True), release=engine.close
-            )
-        return cls._of(parts, Path(path))
+            storage = in_file(parts, file, read_only=True)
+            memory = cls(engine := Engine(parts, storage, read_only=True), release=engine.close)
+        else:
+            memory = cls._of(parts, Path(path))
+        memory._opened_by = functools.partial(  # noqa: SLF001 - a handle of our own
+            cls.open, Path(path).absolute(), keyword=keyword, read_only=read_only, shared_group=shared_group, **options
+        )
+        return memory
 
     @classmethod
     def in_memory(cls, *, keyword: KeywordEngine = "rank_bm25", **options: Unpack[StoreOptions]) -> Self:
@@ -172,7 +200,12 @@ class AgentMemory(BaseMemory):
         parts = ResolvedOptions.chosen(options, keyword="sqlite_bm25")
         confined = None if within is None else scopes.parse(within)
         storage = on_server(parts, url, pool_size=pool_size, within=confined, read_only=read_only)
-        return cls(engine := Engine(parts, storage, read_only=read_only), release=engine.close)
+        memory = cls(engine := Engine(parts, storage, read_only=read_only), release=engine.close)
+        if "password" not in url and urlsplit(url).password is None:  # a secret does not belong into a pickle
+            memory._opened_by = functools.partial(
+                cls.connect, url, pool_size=pool_size, within=within, read_only=read_only, **options
+            )
+        return memory
 
     @classmethod
     def import_(
@@ -297,6 +330,7 @@ class AgentMemory(BaseMemory):
     def close(self) -> None:
         """Write what is waiting and release everything; a second call does nothing."""
         self._release()
+        self._opened_by = None  # it holds the embedder
 
     # --- remembering
 

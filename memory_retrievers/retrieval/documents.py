@@ -34,12 +34,14 @@ class MemoryDocument:
             and :data:`SCORE_KEYS` where they were asked for, what does not apply left out; ``source`` is the memory's
             own, or else its address. A fresh copy.
         score: The final score, in (0, 1].
+        relevance: The estimated probability that the memory bears on the query; the score where ranks are fused.
     """
 
     id: str
     text: str
     metadata: JsonObject
     score: float
+    relevance: float
 
 
 def documents(
@@ -130,6 +132,7 @@ def _document(
         text=text,
         metadata={"source": _address(memory)} | copy.deepcopy(memory.metadata) | present,
         score=retrieved.score,
+        relevance=retrieved.relevance,
     )
 
 

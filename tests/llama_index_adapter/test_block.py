@@ -1,4 +1,7 @@
 import asyncio
+import copy
+import json
+import pickle
 from contextvars import ContextVar
 
 import pytest
@@ -9,12 +12,14 @@ from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.memory import BaseMemoryBlock, InsertMethod, Memory
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llama_index.core.utils import get_tokenizer
+from llama_index.core.workflow import Context, JsonPickleSerializer
 from pydantic import Field
 
-from memory_retrievers import Message
+from memory_retrievers import AgentMemory, Message
 from memory_retrievers.errors import ConfigurationError, EmbeddingError, LanguageModelError
 from memory_retrievers.llama_index import LongTermMemoryBlock
 from memory_retrievers.llama_index.block import MARGIN
+from memory_retrievers.testing import HashEmbedder
 
 # LlamaIndex's workflows look at every attribute of an agent, deprecated ones of pydantic included.
 looks_at_deprecated_attributes = pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
@@ -382,6 +387,42 @@ async def test_llama_index_keeps_what_was_truncated_and_its_limit(memory, crowde
 def test_a_mistake_is_named(memory, mistake, message):
     with pytest.raises(ValueError, match=message):
         LongTermMemoryBlock(**{"memory": memory, "scope": "user/alice", **mistake})
+
+
+def test_a_deep_copy_shares_the_memory(memory, block):
+    chat = Memory.from_defaults(session_id="monday", memory_blocks=[block])
+    [copied] = copy.deepcopy(chat).memory_blocks
+    assert copied is not block
+    assert copied.memory is memory
+    assert copied.model_dump() == block.model_dump()
+
+
+@pytest.mark.embedded("a directory is opened again")
+@looks_at_deprecated_attributes
+async def test_a_pickled_context_keeps_the_block_and_opens_the_store_again(tmp_path, scripted):
+    llm, _ = scripted("In Lyon.", "Still in Lyon.")
+    agent = FunctionAgent(tools=[look], llm=llm)
+    with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder()) as memory:
+        memory.remember_fact(scope="user/alice", fact="Alice lives in Lyon")
+        block = LongTermMemoryBlock(memory=memory, scope="user/alice", semantic_limit=7, min_relevance=0)
+        context = Context(agent)
+        chat = Memory.from_defaults(session_id="monday", memory_blocks=[block])
+        await agent.run("Where does Alice live?", memory=chat, ctx=context)
+        await chat.sql_store._async_engine.dispose()
+        dump = json.loads(json.dumps(context.to_dict(serializer=JsonPickleSerializer())))
+
+    restored = await Context.from_dict(agent, dump, serializer=JsonPickleSerializer()).store.get("memory")
+    [again] = restored.memory_blocks
+    assert (again.scope, again.semantic_limit) == ("user/alice", 7)
+    assert "Alice lives in Lyon" in await again.aget([user("Where does Alice live?")])
+    again.memory.close()
+
+
+async def test_a_pickle_of_a_block_without_an_address_is_refused():
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        block = LongTermMemoryBlock(memory=memory, scope="user/alice")
+        with pytest.raises(pickle.PicklingError, match="address"):
+            pickle.dumps(block)
 
 
 def test_a_dump_holds_no_handle(block):

@@ -1,4 +1,5 @@
 import asyncio
+import copy
 import json
 import pickle
 import threading
@@ -300,6 +301,19 @@ def test_recent_turns_keep_to_the_limits(memory):
     assert len(counted.get_all()) == 6
 
 
+@pytest.mark.parametrize(("taken", "expected"), [(9, ["Hi", "Hello"]), (10, [])])
+def test_tokens_that_are_taken_already_count(memory, taken, expected):
+    chat = ConversationMemory.from_defaults(
+        memory,
+        scope="user/nobody",
+        chat_history=[user("Hi"), ChatMessage(role="assistant", content="Hello")],
+        token_limit=10,
+    )
+    assert said(chat.get(initial_token_count=taken)) == expected
+    with pytest.raises(ValueError, match="initial_token_count 11 exceeds token_limit 10"):
+        chat.get(initial_token_count=11)
+
+
 async def test_asynchronously_it_does_the_same(chat, stored):
     await chat.aput(user("Where does Alice live?"))
     await chat.aput_messages([assistant("In Lyon."), user("nightly import?")])
@@ -478,6 +492,22 @@ async def test_a_context_is_restored_with_its_chat_and_opens_the_store_again(tmp
     again.close()
     with AgentMemory.open(tmp_path / "store") as memory:
         assert memory.stats("user/dora").queued_messages == 2
+
+
+def test_a_string_of_it_is_read_again(memory, chat):
+    chat.put(user("Hi"))
+    restored = ConversationMemory.from_string(chat.to_string(), memory=memory)
+    assert restored.get_all() == [user("Hi")]
+    restored.put(user("Hello"))
+    assert memory.stats("user/alice").queued_messages == 2
+
+
+def test_a_deep_copy_shares_the_memory_and_has_a_chat_of_its_own(memory, chat):
+    chat.put(user("Hi"))
+    copied = copy.deepcopy(chat)
+    copied.put(user("Hello"))
+    assert (copied.memory, texts(chat.get_all())) == (memory, ["Hi"])
+    assert texts(copied.get_all()) == ["Hi", "Hello"]
 
 
 def test_a_pickle_holds_no_handle_either(tmp_path):

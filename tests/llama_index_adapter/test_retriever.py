@@ -1,4 +1,5 @@
 import asyncio
+import copy
 from contextvars import ContextVar
 
 import pytest
@@ -6,11 +7,15 @@ from blockbuster import BlockingError
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks import CallbackManager, LlamaDebugHandler
 from llama_index.core.llms import MockLLM
+from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 
+from memory_retrievers import AgentMemory, RetrievalSettings
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.llama_index import MemoryRetriever
+from memory_retrievers.testing import HashEmbedder
 
 
 @pytest.fixture
@@ -32,7 +37,7 @@ def test_memories_come_as_nodes_best_first(memory, retriever):
     assert all(isinstance(node, NodeWithScore) for node in nodes)
     assert texts(nodes)[0] == "Alice lives in Lyon"
     assert nodes[0].node_id == expected.semantic[0].memory.id
-    assert nodes[0].score == expected.semantic[0].score == nodes[0].metadata["relevance_score"]
+    assert nodes[0].score == expected.semantic[0].relevance
     assert [node.score for node in nodes] == sorted((node.score for node in nodes), reverse=True)
     assert len(nodes) == 3
 
@@ -47,7 +52,59 @@ def test_detail_brings_the_messages_of_an_episode_along(memory, detail, told):
     assert ('- user: "It died again."' in "\n".join(texts(nodes))) is told
 
 
-def test_scores_and_scope_are_in_the_metadata_but_in_no_prompt_and_no_embedding(retriever):
+def test_a_node_has_the_relevance_of_its_hit_and_falls_with_rank(memory, retriever):
+    asked = "Where does Alice live?"
+    found = memory.retrieve(asked, scope="user/alice", record=False)
+    nodes = retriever.retrieve(asked)
+    assert {node.node_id: node.score for node in nodes} == {
+        hit.memory.id: hit.relevance for hit in (*found.semantic, *found.episodic)
+    }
+    scores = [node.score for node in nodes]
+    assert scores == sorted(scores, reverse=True)
+    cut = SimilarityPostprocessor(similarity_cutoff=scores[0]).postprocess_nodes(nodes)
+    assert texts(cut) == ["Alice lives in Lyon"]
+
+
+def test_under_the_specification_a_node_has_the_specified_score(clock):
+    with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, retrieval=RetrievalSettings.reference()) as memory:
+        memory.remember_fact(scope="user/alice", fact="Alice lives in Lyon")
+        memory.remember_fact(scope="user/alice", fact="Alice likes tea")
+        hits = memory.retrieve("Where does Alice live?", scope="user/alice").semantic
+        nodes = MemoryRetriever(memory, scope="user/alice").retrieve("Where does Alice live?")
+        assert [node.score for node in nodes] == [hit.score for hit in hits]
+
+
+def test_a_memory_is_the_same_node_whatever_question_found_it(retriever):
+    one, other = retriever.retrieve("Where does Alice live?"), retriever.retrieve("the nightly import in Lyon")
+    hashes = {node.node_id: node.node.hash for node in one}
+    assert len(hashes) == 3
+    assert {node.node_id: node.node.hash for node in other} == hashes
+    assert {node.node_id: node.node for node in other} == {node.node_id: node.node for node in one}
+
+
+@pytest.mark.parametrize("mode", ["reciprocal_rerank", "relative_score", "dist_based_score", "simple"])
+async def test_what_several_questions_found_is_fused_to_one_node_each(retriever, mode):
+    asks = MockLLM()
+    fusion = QueryFusionRetriever(
+        [retriever, retriever], llm=asks, mode=mode, num_queries=1, similarity_top_k=9, use_async=False
+    )
+    nodes = fusion.retrieve("Where does Alice live?")
+    assert len(nodes) == len({node.node_id for node in nodes}) == 3
+    assert [node.score for node in nodes] == sorted((node.score for node in nodes), reverse=True)
+    if mode == "reciprocal_rerank":
+        assert [node.score for node in nodes] == pytest.approx([2 / 60, 2 / 61, 2 / 62])
+    assert [node.node_id for node in await fusion.aretrieve("Where does Alice live?")] == [
+        node.node_id for node in nodes
+    ]
+
+
+def test_copies_share_the_memory(retriever):
+    copied = copy.deepcopy(retriever)
+    assert copied.retrieve("Where does Alice live?") == retriever.retrieve("Where does Alice live?")
+
+
+def test_scope_and_on_request_scores_are_in_the_metadata_but_in_no_prompt_and_no_embedding(memory):
+    retriever = MemoryRetriever(memory, scope="user/alice", with_scores=True)
     node = retriever.retrieve("Where does Alice live?")[0].node
     assert {"scope", "relevance_score", "fused_score", "retrievability", "dense_rank", "bm25_rank"} <= set(
         node.metadata

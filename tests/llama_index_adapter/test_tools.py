@@ -258,3 +258,17 @@ def test_in_the_plain_format_answers_are_plain(memory):
     tools = tools_of(memory, response_format="plain", kinds="all")
     assert list(tools["memory_list"]().raw_output) == ["memories", "total", "limit", "offset"]
     assert tools["memory_list"]().raw_output["total"] == 3
+
+
+@pytest.mark.parametrize("way", ["to_langchain_tool", "to_langchain_structured_tool"])
+async def test_a_tool_becomes_one_for_langchain(memory, way):
+    [found] = MemoryToolSpec(memory, scope="user/alice", tools=["retrieve_memory"]).to_tool_list()
+    tool = getattr(found, way)()
+    assert "user/bob" not in str(tool.args)
+    called = {"type": "tool_call", "id": "1", "name": tool.name, "args": {"query": "Where does Alice live?"}}
+    message = tool.invoke(called)
+    assert (message.status, message.content) == ("success", found(query="Where does Alice live?").content)
+    assert message.artifact["semantic"][0]["fact"] == "Alice lives in Lyon"
+    assert (await tool.ainvoke(called)).content == message.content
+    refused = tool.invoke(called | {"args": {"query": "", "scope": "user/bob"}})
+    assert (refused.status, json.loads(refused.content)["error_type"]) == ("error", "ValidationError")

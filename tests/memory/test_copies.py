@@ -1,0 +1,49 @@
+"""Copies of a memory: a deep copy is the same handle, and a pickle carries the address and opens it again."""
+
+import copy
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+from memory_retrievers import AgentMemory, RetrievalSettings
+from memory_retrievers.testing import HashEmbedder
+
+SCOPE = "user/alice"
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_copy_shares_the_store(copied):
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        memory.remember_fact(scope=SCOPE, fact="Alice lives in Lyon")
+        assert copied({"memory": memory})["memory"].recent(SCOPE, facts=True).semantic
+
+
+@pytest.mark.embedded("a directory is opened again")
+def test_a_pickle_opens_the_address_again_with_the_same_options(tmp_path):
+    with AgentMemory.open(tmp_path, embedder=HashEmbedder(), retrieval=RetrievalSettings.light()) as memory:
+        memory.remember_fact(scope=SCOPE, fact="Alice lives in Lyon")
+        pickled = pickle.dumps(memory)
+        with pickle.loads(pickled) as again:  # noqa: S301 - our own; beside the open one, which needs the same options
+            assert "Lyon" in again.recent(SCOPE, facts=True).to_markdown()
+    code = "import pickle, sys; print(pickle.load(sys.stdin.buffer).retrieve('Lyon', scope='user/alice').to_markdown())"
+    done = subprocess.run([sys.executable, "-c", code], input=pickled, capture_output=True, check=True)
+    assert "Alice lives in Lyon" in done.stdout.decode()
+
+
+def test_what_has_no_address_is_not_pickled():
+    with (
+        AgentMemory.in_memory(embedder=HashEmbedder()) as memory,
+        pytest.raises(pickle.PicklingError, match=r"AgentMemory\.open or connect has opened it"),
+    ):
+        pickle.dumps(memory)
+
+
+@pytest.mark.embedded("a directory is opened again")
+def test_an_option_that_cannot_be_pickled_is_not_left_out(tmp_path):
+    with (
+        AgentMemory.open(tmp_path, embedder=lambda texts: [[1.0, float(len(text))] for text in texts]) as memory,
+        pytest.raises((pickle.PicklingError, AttributeError)),
+    ):
+        pickle.dumps(memory)
