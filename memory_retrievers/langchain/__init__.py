@@ -1,4 +1,4 @@
-"""Long-term memory for LangChain: a retriever, tools, an agent middleware, a LangGraph store, a classic memory.
+"""Long-term memory for LangChain: a retriever, tools, a vector store, an agent middleware, a LangGraph store, and more.
 
 ::
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from memory_retrievers.langchain.retriever import MemoryRetriever
     from memory_retrievers.langchain.store import MemoryStoreAdapter
     from memory_retrievers.langchain.tools import MemoryToolkit, RegistryTool, RetrieveMemoryTool
+    from memory_retrievers.langchain.vector_store import MemoryVectorStore
 
 __all__ = [
     "AgentMemoryMiddleware",
@@ -32,6 +33,7 @@ __all__ = [
     "MemoryRetriever",
     "MemoryStoreAdapter",
     "MemoryToolkit",
+    "MemoryVectorStore",
     "RegistryTool",
     "RetrieveMemoryTool",
 ]
@@ -44,6 +46,7 @@ __getattr__ = lazy_names(
         "MemoryRetriever": f"{__name__}.retriever",
         "MemoryStoreAdapter": f"{__name__}.store",
         "MemoryToolkit": f"{__name__}.tools",
+        "MemoryVectorStore": f"{__name__}.vector_store",
         "RegistryTool": f"{__name__}.tools",
         "RetrieveMemoryTool": f"{__name__}.tools",
     },

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import copy
 import json
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Final, Literal, TypeAlias
+from functools import partial
+from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import quote, unquote
 
 import pydantic
 from langgraph.store.base import (
     BaseStore,
     GetOp,
-    Item,
     ListNamespacesOp,
     MatchCondition,
     Op,
@@ -27,10 +27,14 @@ from langgraph.store.base import (
     get_text_at_path,
 )
 
-from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
+from memory_retrievers.errors import ConfigurationError, ValidationError
+from memory_retrievers.langchain.batching import JoinedBatches
 from memory_retrievers.memory import AgentMemory
-from memory_retrievers.models import AnyMemory, ContentType, Kind, Origin, SemanticDraft, SemanticMemory, scopes
+from memory_retrievers.models import AnyMemory, ContentType, MemoryKey, Origin, SemanticDraft, SemanticMemory, scopes
 from memory_retrievers.models.fields import storable
+from memory_retrievers.models.filters import MAX_FILTERS, JsonScalar
+from memory_retrievers.retrieval.request import check_length
+from memory_retrievers.storage.items import VALUE, Fits, FoundItem, as_item, is_comparable
 
 
 def scope_of(root: str, namespace: Sequence[str]) -> str:
@@ -95,11 +99,16 @@ def _character(character: str) -> str:
     return character if plain else quote(character.encode(errors="surrogatepass"), safe="")
 
 
+def _same(value: object, wanted: object) -> bool:
+    """Equality as of JSON: true is not 1."""
+    return isinstance(value, bool) == isinstance(wanted, bool) and value == wanted
+
+
 _Comparison: TypeAlias = Callable[[Any, Any], bool]
 
 _COMPARISONS: Final[Mapping[str, _Comparison]] = {
-    "$eq": operator.eq,
-    "$ne": operator.ne,
+    "$eq": _same,
+    "$ne": lambda value, wanted: not _same(value, wanted),
     "$gt": lambda value, wanted: _ordered(operator.gt, value, wanted),
     "$gte": lambda value, wanted: _ordered(operator.ge, value, wanted),
     "$lt": lambda value, wanted: _ordered(operator.lt, value, wanted),
@@ -128,7 +137,7 @@ def _fits(value: object, wanted: object) -> bool:
         return isinstance(value, Mapping) and lets_through(wanted, value)
     if isinstance(wanted, list | tuple):
         return isinstance(value, list) and len(value) == len(wanted) and all(map(_fits, value, wanted))
-    return value == wanted
+    return _same(value, wanted)
 
 
 def _compares(value: object, name: str, operand: object) -> bool:
@@ -142,11 +151,36 @@ def _ordered(compare: _Comparison, value: object, wanted: object) -> bool:
     return alike and compare(value, wanted)
 
 
-MOST_FOUND: Final = 1_000
-PAGE: Final = 1_000
+def check_filter(conditions: object) -> None:
+    """Check the operators of a filter.
 
-VALUE: Final = "value"
-"""The metadata key of an item's value."""
+    Raises:
+        ValidationError: One is unknown.
+    """
+    if isinstance(conditions, list | tuple):
+        for condition in conditions:
+            check_filter(condition)
+    if isinstance(conditions, Mapping):
+        compares = any(str(key).startswith("$") for key in conditions)
+        for key, wanted in conditions.items():
+            if compares:
+                _compares(None, key, None)
+            else:
+                check_filter(wanted)
+
+
+def _divided(conditions: Mapping[str, object]) -> tuple[dict[str, JsonScalar], Fits | None]:
+    """What the database compares of a filter, and a check of all of it if that is not everything."""
+    check_filter(conditions)
+    plain = {
+        key: wanted["$eq"] if isinstance(wanted, Mapping) and [*wanted] == ["$eq"] else wanted
+        for key, wanted in conditions.items()
+    }
+    comparable = [(key, wanted) for key, wanted in plain.items() if is_comparable(key, wanted)]
+    equal = cast("dict[str, JsonScalar]", dict(comparable[:MAX_FILTERS]))
+    return equal, None if len(equal) == len(conditions) else partial(lets_through, conditions)
+
+
 LIFETIME: Final = "ttl_minutes"
 """The metadata key of how long an item lives after it was last used."""
 
@@ -167,17 +201,23 @@ class MemoryStoreAdapter(BaseStore):
     ``search`` without a query, give it. Other memories in these scopes are no items, are not given, and are never
     replaced or deleted.
 
-    ``search`` with a query ranks as ``retrieve`` does and then filters: it sees the candidates of each list, see
-    ``RetrievalSettings.candidate_depth``. Without a query it gives the newest first. Reads in a batch come before its
-    writes, and the last write to a key counts; all puts of a batch are stored together or not at all. A put over an
-    item keeps its ``created_at``; reading an item with a lifetime prolongs it and moves ``updated_at``.
+    ``search`` with a query gives the items that are nearest to it, as facts are embedded, with their cosine; without
+    one, those that were put last come first. A filter is looked at by the database as far as it compares fields of the
+    value with texts, numbers and truth values; the rest of it while reading.
+
+    Reads in a batch come before its writes, and the last write to a key counts; all puts of a batch are stored together
+    or not at all. The asynchronous methods join what concurrent tasks ask for into batches. A put over an item keeps
+    its ``created_at``; reading an item with a lifetime prolongs it.
+
+    A namespace has as many labels as fit beside ``scope`` into a scope (10 segments, 512 bytes), a key 1,000 bytes:
+    otherwise the put is refused.
 
     Args:
         memory: The memory.
         scope: The scope of the empty namespace.
         fields: The paths that are indexed when a put names none; ``$`` is the whole value as JSON.
-        ttl: As for other LangGraph stores: ``default_ttl`` in minutes, ``refresh_on_read``. What has expired is not
-            given any more; ``memory.purge()`` removes it.
+        ttl: As for other LangGraph stores: ``default_ttl`` in minutes, ``refresh_on_read``,
+            ``sweep_interval_minutes``. What has expired is not given any more; :meth:`sweep_ttl` removes it.
 
     Raises:
         ConfigurationError: The memory is no ``AgentMemory``.
@@ -195,6 +235,7 @@ class MemoryStoreAdapter(BaseStore):
         self._root = scopes.parse(scope)
         self._fields = tuple(fields)
         self.ttl_config = ttl
+        self._joined = JoinedBatches(self.batch)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do what ``get``, ``put``, ``search``, ``delete`` and ``list_namespaces`` ask for.
@@ -204,138 +245,96 @@ class MemoryStoreAdapter(BaseStore):
             EmbeddingError: The embedder failed; nothing was written.
         """
         asked = list(ops)
-        results = [self._answer(op) for op in asked]
-        last = {(op.namespace, op.key): op for op in asked if isinstance(op, PutOp)}
-        self._write(list(last.values()))
-        return results
+        puts = {(op.namespace, op.key): op for op in asked if isinstance(op, PutOp)}
+        keys = dict.fromkeys(self._key(op) for op in asked if isinstance(op, GetOp | PutOp))
+        there = self._memory.items.get([*keys])
+        results = [self._answer(op, there) for op in asked]
+        self._prolong([used for _, used in results if used])
+        self._write([*puts.values()], there)
+        return [result for result, _ in results]
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """:meth:`batch` in a thread."""
-        return await asyncio.to_thread(self.batch, list(ops))
+        """:meth:`batch` in a thread, together with what other tasks of this event loop ask for meanwhile."""
+        return await self._joined.do(list(ops))
 
-    def _answer(self, op: Op) -> Result:
+    def sweep_ttl(self) -> int:
+        """Delete the items that have expired; returns how many.
+
+        Raises:
+            ConfigurationError: The memory may only be read.
+        """
+        return self._memory.items.sweep(self._root)
+
+    def _answer(self, op: Op, there: Mapping[MemoryKey, AnyMemory]) -> tuple[Result, list[SemanticMemory]]:
+        """The result of an operation, and the items whose lifetime it prolongs."""
         match op:
             case GetOp():
-                return self._got(op)
+                item = as_item(there.get(self._key(op)))
+                return None if item is None else self._item(item), [item] if item is not None and op.refresh_ttl else []
             case SearchOp():
-                return self._searched(op)
+                found = self._searched(op)
+                return [self._item(*hit) for hit in found], [hit.item for hit in found if op.refresh_ttl]
             case ListNamespacesOp():
-                return self._listed_namespaces(op)
+                return self._listed_namespaces(op), []
             case PutOp():
-                return None
+                return None, []
             case _:
                 raise ValidationError(f"a store cannot do a {type(op).__name__}")
 
-    def _got(self, op: GetOp) -> Item | None:
-        found = self._find(op.namespace, op.key)
-        item = None if found is None else _as_item(found)
-        if found is None or item is None:
-            return None
-        used = self._used(item, refresh=op.refresh_ttl)
-        return Item(
-            value=_value(used),
-            key=used.id,
-            namespace=op.namespace,
-            created_at=used.created_at,
-            updated_at=used.updated_at,
-        )
+    def _key(self, op: GetOp | PutOp) -> MemoryKey:
+        return MemoryKey(scope=scope_of(self._root, op.namespace), id=storable(op.key))
 
-    def _searched(self, op: SearchOp) -> list[SearchItem]:
-        asked = op.query is not None and bool(op.query.strip())
-        found = self._ranked(op.namespace_prefix, op.query or "") if asked else self._newest(op.namespace_prefix)
-        fitting = [hit for hit in found if lets_through(op.filter or {}, _value(hit[1]))]
-        return [self._search_item(*hit, refresh=op.refresh_ttl) for hit in fitting[op.offset : op.offset + op.limit]]
-
-    def _search_item(
-        self, namespace: tuple[str, ...], item: SemanticMemory, score: float | None, *, refresh: bool
-    ) -> SearchItem:
-        used = self._used(item, refresh=refresh)
+    def _item(self, item: SemanticMemory, score: float | None = None) -> SearchItem:
         return SearchItem(
-            namespace=namespace,
-            key=used.id,
-            value=_value(used),
-            created_at=used.created_at,
-            updated_at=used.updated_at,
+            namespace=namespace_of(self._root, item.scope) or (),
+            key=item.id,
+            value=copy.deepcopy(cast("dict[str, Any]", item.metadata[VALUE])),
+            created_at=item.created_at,
+            updated_at=item.updated_at,
             score=score,
         )
 
-    def _ranked(
-        self, prefix: tuple[str, ...], query: str
-    ) -> list[tuple[tuple[str, ...], SemanticMemory, float | None]]:
-        found = self._memory.context(
-            query, scope=scope_of(self._root, prefix), semantic_limit=MOST_FOUND, include_child_scopes=True
-        )
-        return [
-            (namespace, item, hit.score)
-            for hit in found.semantic
-            if (item := _as_item(hit.memory)) is not None
-            and (namespace := namespace_of(self._root, item.scope)) is not None
-        ]
-
-    def _newest(self, prefix: tuple[str, ...]) -> list[tuple[tuple[str, ...], SemanticMemory, float | None]]:
-        found = [
-            (namespace, item, None) for namespace, scope in self._namespaces(prefix) for item in self._items(scope)
-        ]
-        found.sort(key=lambda hit: (hit[0], hit[1].id))
-        found.sort(key=lambda hit: hit[1].created_at, reverse=True)
-        return list(found)
+    def _searched(self, op: SearchOp) -> list[FoundItem]:
+        equal, fits = _divided(op.filter or {})
+        scope, page = scope_of(self._root, op.namespace_prefix), {"offset": op.offset, "limit": op.limit}
+        if op.query is None or not op.query.strip():
+            return self._memory.items.newest(scope, equal=equal, fits=fits, **page)
+        check_length(op.query, most=self._memory.query_characters)
+        return self._memory.items.nearest(op.query, scope, equal=equal, fits=fits, **page)
 
     def _listed_namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
         conditions = op.match_conditions or ()
+        namespaces = (namespace_of(self._root, scope) for scope in self._memory.items.scopes(self._root))
         fitting = {
             namespace[: op.max_depth]
-            for namespace, scope in self._namespaces(())
-            if all(fits(namespace, condition) for condition in conditions) and any(self._items(scope))
+            for namespace in namespaces
+            if namespace is not None and all(fits(namespace, condition) for condition in conditions)
         }
         return sorted(fitting)[op.offset : op.offset + op.limit]
 
-    def _namespaces(self, prefix: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-        """The namespaces that begin so and may have items, with their scopes."""
-        for scope in self._memory.scopes():
-            namespace = namespace_of(self._root, scope)
-            if namespace is not None and namespace[: len(prefix)] == tuple(prefix):
-                yield namespace, scope
+    def _prolong(self, read: Iterable[Sequence[SemanticMemory]]) -> None:
+        """Let the items that were read and have a lifetime live on from now."""
+        now = self._memory.now()
+        used = {
+            (item.scope, item.id): item.model_copy(update={"expires_at": now + timedelta(minutes=lifetime)})
+            for items in read
+            for item in items
+            if isinstance(lifetime := item.metadata.get(LIFETIME), int | float)
+        }
+        with contextlib.suppress(ConfigurationError):  # the memory may only be read
+            self._memory.items.prolong([*used.values()])
 
-    def _items(self, scope: str) -> Iterator[SemanticMemory]:
-        cursor: str | None = None
-        while True:
-            page = self._memory.list(scope, kind=Kind.SEMANTIC, cursor=cursor, limit=PAGE)
-            yield from (item for memory in page.memories if (item := _as_item(memory)) is not None)
-            if (cursor := page.cursor) is None:
-                return
-
-    def _find(self, namespace: tuple[str, ...], key: str) -> AnyMemory | None:
-        try:
-            return self._memory.get(storable(key), scope=scope_of(self._root, namespace))
-        except NotFoundError:
-            return None
-
-    def _used(self, item: SemanticMemory, *, refresh: bool) -> SemanticMemory:
-        """The item as it is once it was read: one with a lifetime lives on from now."""
-        lifetime = item.metadata.get(LIFETIME)
-        if refresh and isinstance(lifetime, int | float):
-            # somebody else may have just deleted it, the memory may only be read, or before_store says no by now
-            with contextlib.suppress(NotFoundError, ConfigurationError, ValidationError):
-                expires_at = self._memory.now() + timedelta(minutes=lifetime)
-                return _as_item(self._memory.update(item.id, scope=item.scope, expires_at=expires_at)) or item
-        return item
-
-    def _write(self, ops: Sequence[PutOp]) -> None:
+    def _write(self, ops: Sequence[PutOp], there: Mapping[MemoryKey, AnyMemory]) -> None:
         # 1. nothing is written before everything is checked
-        puts = [self._draft(op, op.value) for op in ops if op.value is not None]
-        gone = [item for op in ops if op.value is None and (item := self._found_item(op)) is not None]
-        # 2. all puts at once, then the deletions
-        self._memory.remember_many(puts, replace=True)
-        for item in gone:
-            with contextlib.suppress(NotFoundError):
-                self._memory.forget(item.id, scope=item.scope)
+        puts = [self._draft(op, op.value, there.get(self._key(op))) for op in ops if op.value is not None]
+        gone = [there.get(self._key(op)) for op in ops if op.value is None]
+        # 2. all puts at once, then all deletions
+        if puts:
+            self._memory.remember_many(puts, replace=True)
+        if items := [item for each in gone if (item := as_item(each)) is not None]:
+            self._memory.manager.delete(items)
 
-    def _found_item(self, op: PutOp) -> SemanticMemory | None:
-        found = self._find(op.namespace, op.key)
-        return None if found is None else _as_item(found)
-
-    def _draft(self, op: PutOp, value: Mapping[str, object]) -> SemanticDraft:
-        before = self._find(op.namespace, op.key)
+    def _draft(self, op: PutOp, value: Mapping[str, object], before: AnyMemory | None) -> SemanticDraft:
         if before is not None and before.origin is not Origin.STORE:
             raise ValidationError(f"the key {op.key!r} is the id of a memory that no store has put; take another key")
         now = self._memory.now()
@@ -362,15 +361,3 @@ class MemoryStoreAdapter(BaseStore):
 def _indexed(value: Mapping[str, object], fields: Sequence[str] | Literal[False]) -> str:
     texts = [text for path in fields or () for text in get_text_at_path(value, path)]
     return "\n".join(texts) if any(text.strip() for text in texts) else ""
-
-
-def _as_item(memory: AnyMemory) -> SemanticMemory | None:
-    """The memory, if a store has put it and it still holds."""
-    is_item = memory.origin is Origin.STORE and isinstance(memory.metadata.get(VALUE), dict)
-    return memory if is_item and isinstance(memory, SemanticMemory) and memory.invalid_at is None else None
-
-
-def _value(item: SemanticMemory) -> dict[str, object]:
-    value = item.metadata[VALUE]
-    assert isinstance(value, dict)  # noqa: S101 - see _as_item
-    return dict(value)

@@ -57,6 +57,7 @@ from memory_retrievers.storage.telemetry import observed
 if TYPE_CHECKING:
     from memory_retrievers.backends.embeddings.adapt import AnyEmbedder
     from memory_retrievers.storage.chroma_sync import Adoption, AnyCollection, Collection, Where
+    from memory_retrievers.storage.items import StoredItems
     from memory_retrievers.tools.manager.manager import MemoryManager
 
 
@@ -378,6 +379,11 @@ class AgentMemory(BaseMemory):
     def manager(self) -> MemoryManager:
         """What the memory tools use: finding, changing, moving and associating memories as they do."""
         return self._engine.manager
+
+    @property
+    def items(self) -> StoredItems:
+        """What a LangGraph store uses: values under keys, stored as facts."""
+        return self._engine.items
 
     @observed("update_memory")
     def invalidate(self, fact_id: str, *, scope: str) -> SemanticMemory:

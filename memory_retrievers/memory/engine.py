@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from memory_retrievers.ingestion.pipeline import IngestionPipeline
     from memory_retrievers.ingestion.worker import Worker
     from memory_retrievers.settings import IngestionSettings
+    from memory_retrievers.storage.items import StoredItems
     from memory_retrievers.storage.opening import Storage
     from memory_retrievers.tools.manager.manager import MemoryManager
 
@@ -104,6 +105,13 @@ class Engine:
             read_only=self.read_only,
             after_write=self.notify_written,
         )
+
+    @functools.cached_property
+    def items(self) -> StoredItems:
+        """What a LangGraph store uses; made at its first use."""
+        from memory_retrievers.storage.items import StoredItems
+
+        return StoredItems(self.store)
 
     def notify_written(self) -> None:
         """Call the listener for changes of this store, if there is one."""

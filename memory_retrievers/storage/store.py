@@ -509,8 +509,9 @@ class MemoryStore:
             told = () if near is None else self._near(tellings, passages, settings=near, now=now)
 
         def change(passages: list[list[NewPassage]]) -> list[AnyMemory]:
-            for each in tellings if replace else ():
-                self._remove(each.memory.scope, each.memory.id)
+            keys = [MemoryKey(scope=each.memory.scope, id=each.memory.id) for each in tellings] if replace else []
+            for key in self.ledger.present(keys):
+                self._remove(key.scope, key.id)
             leaving = self._replaced_by(tellings, now=now)
             memories = settle(
                 tellings, passages, ledger=self.ledger, add=self.add, allow_duplicates=allow_duplicates, now=now

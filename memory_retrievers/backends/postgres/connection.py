@@ -116,6 +116,11 @@ class PostgresDialect:
             equal = f"CASE WHEN json_typeof(pair.value) = 'number' THEN {number} ELSE FALSE END"
         return f"EXISTS (SELECT 1 FROM json_each({_json(column)}) AS pair WHERE pair.key = :{name}_key AND {equal})"
 
+    def inner(self, column: str, key: str) -> str:
+        """See ``sql.connection.Dialect``."""
+        under = f"{_json(column)} -> '{key}'"
+        return f"CASE json_typeof({under}) WHEN 'object' THEN CAST({under} AS text) ELSE '{{}}' END"
+
     def summed(self, expression: str, order: str) -> str:
         """See ``sql.connection.Dialect``; rows come in any order, and floats are not associative."""
         return f"sum({expression} ORDER BY {order})"

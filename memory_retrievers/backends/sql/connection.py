@@ -139,6 +139,10 @@ class Dialect(Protocol):
         """
         ...
 
+    def inner(self, column: str, key: str) -> str:
+        """The JSON object that a JSON object has under a key, as text; an empty one where there is none."""
+        ...
+
     def summed(self, expression: str, order: str) -> str:
         """Sum over a group in a fixed order, so that equal numbers have equal sums."""
         ...

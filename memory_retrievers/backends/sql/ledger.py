@@ -17,6 +17,7 @@ from memory_retrievers.backends.sql.connection import Connection, Database, Stat
 from memory_retrievers.backends.sql.conversations import SQLConversations
 from memory_retrievers.backends.sql.facts import SQLFacts
 from memory_retrievers.backends.sql.heard import SQLHeard
+from memory_retrievers.backends.sql.items import SQLItems
 from memory_retrievers.backends.sql.management import SQLManagement
 from memory_retrievers.backends.sql.memories import (
     ADD_NOTE,
@@ -61,6 +62,7 @@ class SQLLedger(StoredRecords, StoredPassages):
         self.characters = SQLCharacters(self.database)
         self.management = SQLManagement(self.database)
         self.facts = SQLFacts(self.database)
+        self.items = SQLItems(self.database)
         self.new_vectors = sync.SQLNewVectors(self.database)
         self.snapshots = Snapshots(self)
 

@@ -68,6 +68,11 @@ class SQLiteDialect:
             equal = f"pair.type IN ('integer', 'real') AND pair.atom = CAST(:{name}_value AS NUMERIC)"
         return f"EXISTS (SELECT 1 FROM json_each({column}) AS pair WHERE pair.key = :{name}_key AND {equal})"
 
+    def inner(self, column: str, key: str) -> str:
+        """See ``sql.connection.Dialect``."""
+        under = f"{column}, '$.{key}'"
+        return f"CASE json_type({under}) WHEN 'object' THEN json_extract({under}) ELSE '{{}}' END"
+
     def summed(self, expression: str, order: str) -> str:  # noqa: ARG002 - rows come in the order of the loop
         """See ``sql.connection.Dialect``."""
         return f"sum({expression})"

@@ -1,0 +1,237 @@
+"""``MemoryVectorStore``: the facts of a scope as a LangChain vector store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+import pydantic
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import VectorStore
+
+from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
+from memory_retrievers.langchain.scope import resolve_scope
+from memory_retrievers.memory import AgentMemory
+from memory_retrievers.models import JsonObject, SemanticMemory, scopes
+from memory_retrievers.models.results import RetrievedMemory
+
+Hit = RetrievedMemory[SemanticMemory]
+
+
+class MemoryVectorStore(VectorStore):
+    """A LangChain ``VectorStore`` over a scope: each document is a fact, and each fact of the scope a document.
+
+    ::
+
+        store = MemoryVectorStore(memory, scope="handbook")
+        store.add_texts(["Doors close at nine."], metadatas=[{"page": 3}])
+        store.as_retriever(search_type="similarity_score_threshold", search_kwargs={"score_threshold": 0.5})
+
+    It ranks as ``retrieve`` does, by words and by meaning. A score is the relevance of a memory, 0 to 1, which can be
+    compared across questions; the order is that of the ranking. ``filter`` holds the metadata that a document must
+    have. A text that is stored again without an id keeps the id it has.
+
+    Args:
+        memory: The memory, which has the embedder.
+        scope: Whose documents. None takes the scope of each call from the run that it happens in.
+
+    Raises:
+        ConfigurationError: The memory is no ``AgentMemory``.
+        ValidationError: The scope is malformed.
+    """
+
+    def __init__(self, memory: AgentMemory, *, scope: str | None = None) -> None:
+        if not isinstance(memory, AgentMemory):
+            raise ConfigurationError(f"a vector store needs an AgentMemory, not a {type(memory).__name__}")
+        self._memory = memory
+        self._scope = None if scope is None else scopes.parse(scope)
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: list[str],
+        embedding: Embeddings,
+        metadatas: list[JsonObject] | None = None,
+        *,
+        ids: list[str] | None = None,
+        memory: AgentMemory | None = None,
+        scope: str = "documents",
+        **kwargs: Any,  # noqa: ANN401 - as the base class has it
+    ) -> Self:
+        """A store that holds these texts.
+
+        Args:
+            texts: The texts.
+            embedding: The embedder of the memory that is made where none is given.
+            metadatas: The metadata of each text.
+            ids: The id of each text.
+            memory: The memory; None makes one that is gone with the process.
+            scope: Whose documents.
+            **kwargs: None are known.
+        """
+        store = cls(memory or AgentMemory.in_memory(embedder=embedding), scope=scope)
+        store.add_texts(texts, metadatas, ids=ids, **kwargs)
+        return store
+
+    def add_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: list[JsonObject] | None = None,
+        *,
+        ids: Sequence[str | None] | None = None,
+        **kwargs: Any,  # noqa: ANN401 - as the base class has it
+    ) -> list[str]:
+        """Store texts, all or none; those whose id is taken are replaced.
+
+        Args:
+            texts: The texts, which must not be blank.
+            metadatas: The metadata of each text.
+            ids: The id of each text; None makes one.
+            **kwargs: None are known.
+
+        Returns:
+            The ids, in the order of the texts.
+
+        Raises:
+            ValidationError: A text, id or value breaks a rule, or there are not as many of each.
+            EmbeddingError: The embedder failed.
+        """
+        if kwargs:
+            raise TypeError(f"unknown arguments: {', '.join(sorted(kwargs))}")
+        given, scope = list(texts), self._scope_of_call()
+        known, described = list(ids or [None] * len(given)), list(metadatas or [{}] * len(given))
+        if not len(given) == len(known) == len(described):
+            raise ValidationError(
+                f"{len(given)} texts, {len(known)} ids and {len(described)} metadata do not go together"
+            )
+        try:
+            drafts = [
+                SemanticMemory.new(scope=scope, id=each, fact=text, metadata=dict(metadata or {}))
+                for text, each, metadata in zip(given, known, described, strict=True)
+            ]
+        except pydantic.ValidationError as error:
+            raise ValidationError.from_pydantic(error) from error
+        has_ids = any(each is not None for each in known)
+        stored = self._memory.remember_many(drafts, replace=has_ids, allow_duplicates=has_ids)
+        return [memory.id for memory in stored]
+
+    def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:  # noqa: ANN401 - as the base class has it
+        """Forget the documents of these ids; those that are not there make no difference.
+
+        Raises:
+            ValidationError: No ids are given. ``forget_scope`` of the memory deletes everything.
+        """
+        if ids is None or kwargs:
+            raise ValidationError(
+                "name the ids of the documents to delete; memory.forget_scope(scope) deletes them all"
+            )
+        for fact in self._facts(ids):
+            self._memory.forget(fact.id, scope=fact.scope)
+        return True
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """The documents of these ids that are there, in their order."""
+        return [_document(fact) for fact in self._facts(ids)]
+
+    def similarity_search(
+        self,
+        query: str,
+        k: int = 4,
+        filter: JsonObject | None = None,
+        **kwargs: Any,  # noqa: ANN401 - as the base class has it
+    ) -> list[Document]:
+        """The documents that answer a query best.
+
+        Args:
+            query: The query.
+            k: At most so many, up to 1,000.
+            filter: The metadata that they must have.
+            **kwargs: Other options of ``retrieve``.
+        """
+        return [_document(hit.memory) for hit in self._found(query, k=k, filter=filter, **kwargs)]
+
+    def similarity_search_with_score(
+        self,
+        query: str,
+        k: int = 4,
+        filter: JsonObject | None = None,
+        **kwargs: Any,  # noqa: ANN401
+    ) -> list[tuple[Document, float]]:
+        """:meth:`similarity_search`, each document with its relevance, 0 to 1.
+
+        Args:
+            query: The query.
+            k: At most so many, up to 1,000.
+            filter: The metadata that they must have.
+            **kwargs: Other options of ``retrieve``.
+        """
+        return [(_document(hit.memory), hit.relevance) for hit in self._found(query, k=k, filter=filter, **kwargs)]
+
+    def _similarity_search_with_relevance_scores(
+        self,
+        query: str,
+        k: int = 4,
+        **kwargs: Any,  # noqa: ANN401
+    ) -> list[tuple[Document, float]]:
+        return self.similarity_search_with_score(query, k, **kwargs)
+
+    def max_marginal_relevance_search(
+        self,
+        query: str,
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        **kwargs: Any,  # noqa: ANN401
+    ) -> list[Document]:
+        """Documents that are relevant and unlike each other.
+
+        Args:
+            query: The query.
+            k: At most so many.
+            fetch_k: Of how many they are chosen.
+            lambda_mult: The weight of relevance, 0 to 1; the rest is that of being unlike those before.
+            **kwargs: ``filter``, and other options of ``retrieve``.
+        """
+        left = self._found(query, k=fetch_k, **kwargs)
+        vectors = self._memory.manager.vectors_of([hit.memory for hit in left])
+        likeness, chosen = vectors @ vectors.T, list[int]()
+        while len(chosen) < min(k, len(left)):
+            worth = {
+                place: lambda_mult * hit.relevance
+                - (1 - lambda_mult) * max((float(likeness[place, other]) for other in chosen), default=0.0)
+                for place, hit in enumerate(left)
+                if place not in chosen
+            }
+            chosen.append(max(worth, key=worth.__getitem__))
+        return [_document(left[place].memory) for place in chosen]
+
+    def _found(self, query: str, *, k: int, filter: JsonObject | None = None, **options: Any) -> Sequence[Hit]:  # noqa: ANN401
+        found = self._memory.retrieve(
+            query,
+            scope=self._scope_of_call(),
+            episodic_limit=0,
+            semantic_limit=k,
+            metadata=filter,
+            record=False,
+            **options,
+        )
+        return found.semantic
+
+    def _facts(self, ids: Sequence[str]) -> list[SemanticMemory]:
+        scope, found = self._scope_of_call(), list[SemanticMemory]()
+        for each in ids:
+            try:
+                memory = self._memory.get(each, scope=scope)
+            except NotFoundError:
+                continue
+            if isinstance(memory, SemanticMemory) and memory.invalid_at is None:
+                found.append(memory)
+        return found
+
+    def _scope_of_call(self) -> str:
+        return self._scope or resolve_scope(None)
+
+
+def _document(fact: SemanticMemory) -> Document:
+    return Document(id=fact.id, page_content=fact.fact, metadata=dict(fact.metadata))

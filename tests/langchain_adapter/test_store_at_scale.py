@@ -1,0 +1,253 @@
+"""The store with many items and many callers: filters, limits, order, scores, lifetimes and joined batches."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from langchain_core.embeddings import Embeddings
+from langgraph.store.base import GetOp, ListNamespacesOp, PutOp, SearchOp
+from langgraph.store.memory import InMemoryStore
+
+from memory_retrievers import AgentMemory, SemanticMemory
+from memory_retrievers.errors import ConfigurationError, ValidationError
+from memory_retrievers.langchain import MemoryStoreAdapter
+from memory_retrievers.testing import FixedClock, HashEmbedder
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+PLACE = ("notes", "alice")
+
+
+@pytest.fixture
+def clock():
+    return FixedClock(NOON)
+
+
+@pytest.fixture
+def memory(clock):
+    with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock) as memory:
+        yield memory
+
+
+@pytest.fixture
+def store(memory):
+    return MemoryStoreAdapter(memory, scope="app", fields=["text"])
+
+
+@pytest.fixture(scope="module")
+def crowded():
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        memory.remember_fact(scope="app/elsewhere", fact="No item")
+        store = MemoryStoreAdapter(memory, scope="app", fields=["text"])
+        store.batch([PutOp(PLACE, f"k{n:04}", {"text": f"note {n}", "n": n, "even": n % 2 == 0}) for n in range(1_501)])
+        store.put(("drafts", "bob"), "k", {"text": "x"})
+        yield store
+
+
+class AsAFact(Embeddings):
+    """What our items are embedded as."""
+
+    def embed_documents(self, texts):
+        drafts = [SemanticMemory.new(scope="app", fact=text) for text in texts]
+        return [list(each) for each in HashEmbedder().embed_documents([draft.embedding_text for draft in drafts])]
+
+    def embed_query(self, text):
+        return list(HashEmbedder().embed_query(text))
+
+
+def keys(found):
+    return [item.key for item in found]
+
+
+# --- filters and limits
+
+
+@pytest.mark.parametrize("query", [None, "note"])
+@pytest.mark.parametrize(
+    "conditions", [{"n": 0}, {"n": {"$eq": 0}}, {"n": {"$lt": 1}}, {"n": {"$lte": 0}, "even": True}]
+)
+def test_the_one_item_that_fits_is_found_among_many(crowded, query, conditions):
+    assert keys(crowded.search(PLACE, query=query, filter=conditions)) == ["k0000"]
+
+
+@pytest.mark.parametrize("query", [None, "note"])
+def test_as_many_are_given_as_are_asked_for(crowded, query):
+    assert len(crowded.search(PLACE, query=query, limit=2_000)) == 1_501
+    odd = crowded.search(PLACE, query=query, filter={"even": False}, limit=2_000)
+    assert sorted(item.value["n"] for item in odd) == list(range(1, 1_501, 2))
+    some = crowded.search(PLACE, query=query, filter={"n": {"$gte": 700}}, limit=300, offset=600)
+    assert len(some) == 201
+    assert crowded.search(PLACE, query=query, limit=0) == []
+
+
+@pytest.mark.parametrize(
+    ("conditions", "found"),
+    [
+        ({"v": 1}, ["number"]),
+        ({"v": True}, ["truth"]),
+        ({"v": "1"}, ["text"]),
+        ({"v": None}, ["nothing", "other"]),
+        ({"v": {"$ne": 1}}, ["nothing", "other", "text", "truth", "twin"]),
+        ({"a'b": 2}, ["twin"]),
+        ({"a\nb": 2}, ["twin"]),
+        ({'"': "\x00\ud800"}, []),
+        ({f"k{n}": n for n in range(20)}, ["other"]),
+        ({"v": float("inf")}, []),
+        ({"v": 2**70}, []),
+    ],
+)
+@pytest.mark.parametrize("query", [None, "thing"])
+def test_values_are_compared_as_json(store, conditions, found, query):
+    values = {
+        "number": {"v": 1},
+        "truth": {"v": True},
+        "text": {"v": "1"},
+        "nothing": {"v": None},
+        "twin": {"v": {"v": 1}, "a'b": 2, "a\nb": 2},
+        "other": {f"k{n}": n for n in range(20)},
+    }
+    for key, value in values.items():
+        store.put(PLACE, key, value | {"text": "a thing"})
+    assert sorted(keys(store.search((), query=query, filter=conditions))) == found
+
+
+@pytest.mark.parametrize("conditions", [{"n": {"$in": [1]}}, {"a": {"b": {"$regex": "x"}}}, {"n": [{"$or": 1}]}])
+def test_an_unknown_operator_is_refused_whatever_the_store_holds(store, conditions):
+    with pytest.raises(ValidationError, match="unknown operator"):
+        store.search((), filter=conditions)
+
+
+def test_a_query_that_is_too_long_is_refused(store, memory):
+    with pytest.raises(ValidationError, match="query is too long"):
+        store.search((), query="x" * (memory.query_characters + 1))
+
+
+# --- order and scores
+
+
+def test_what_was_put_last_comes_first_also_if_it_was_there_before(store, clock):
+    for key in ("a", "b", "c", "a"):
+        clock.advance(seconds=1)
+        store.put(PLACE, key, {"text": key})
+    assert keys(store.search(())) == ["a", "c", "b"]
+
+
+def test_a_score_is_the_cosine_whatever_else_is_there(store):
+    store.put(PLACE, "tea", {"text": "green tea in the morning"})
+    (alone,) = store.search((), query="green tea")
+    store.put(PLACE, "more", {"text": "green tea"})
+    both = store.search((), query="green tea")
+    assert [(item.key, item.score) for item in both][1] == ("tea", alone.score)
+    assert store.search((), query="green tea", filter={"text": {"$ne": "green tea"}})[0].score == alone.score
+
+
+def test_scores_are_those_of_the_in_memory_store(store):
+    embedder = AsAFact()
+    oracle = InMemoryStore(index={"embed": embedder, "dims": len(embedder.embed_query("x")), "fields": ["text"]})
+    for number in range(20):
+        for each in (store, oracle):
+            each.put(PLACE, f"k{number}", {"text": f"note {number} of green tea", "n": number % 3})
+    for conditions in (None, {"n": 1}, {"n": {"$gte": 1}}):
+        ours, theirs = (each.search((), query="note 7", filter=conditions, limit=50) for each in (store, oracle))
+        assert {item.key: item.score for item in ours} == {
+            item.key: pytest.approx(item.score, abs=1e-3) for item in theirs
+        }
+        assert [item.score for item in ours] == sorted((item.score for item in ours), reverse=True)
+
+
+def test_namespaces_are_those_that_hold_an_item(crowded):
+    assert crowded.list_namespaces() == [("drafts", "bob"), PLACE]
+
+
+# --- batches
+
+
+def test_equal_searches_of_a_batch_give_items_of_their_own(store):
+    store.put(PLACE, "k", {"list": [1]})
+    first, second = store.batch([SearchOp(()), SearchOp(())])
+    first[0].value["list"].append(2)
+    assert second[0].value == {"list": [1]}
+
+
+def test_a_batch_is_stored_by_few_writes(store, memory, monkeypatch):
+    written = []
+    remember_many = memory.remember_many
+    monkeypatch.setattr(
+        memory, "remember_many", lambda drafts, **how: written.append(len(drafts)) or remember_many(drafts, **how)
+    )
+    store.batch([PutOp(PLACE, f"k{n % 400}", {"text": f"{n}"}) for n in range(500)])
+    assert written == [400]
+    assert store.get(PLACE, "k0").value == {"text": "400"}
+
+
+async def test_concurrent_tasks_are_answered_together(store, memory, monkeypatch):
+    batches = []
+    batch = store._joined._batch
+    monkeypatch.setattr(store._joined, "_batch", lambda ops: batches.append(len(ops)) or batch(ops))
+    await asyncio.gather(*(store.aput(PLACE, f"k{n}", {"n": n}) for n in range(300)))
+    found = await asyncio.gather(*(store.aget(PLACE, f"k{n}") for n in range(300)))
+    assert [item.value["n"] for item in found] == list(range(300))
+    assert sum(batches) == 600
+    assert len(batches) < 10
+    assert memory.verify().problems == ()
+
+
+async def test_a_batch_is_never_divided_and_a_mistake_is_nobody_elses(store):
+    answers = await asyncio.gather(
+        store.abatch([PutOp(PLACE, "good", {"n": 1}), GetOp(PLACE, "good")]),
+        store.abatch([PutOp(PLACE, "half", {"n": 1}), PutOp(PLACE, " ", {"n": 2})]),
+        store.abatch([PutOp(PLACE, "other", {"n": 3}), ListNamespacesOp()]),
+        return_exceptions=True,
+    )
+    assert [type(answer) for answer in answers] == [list, ValidationError, list]
+    assert sorted(keys(store.search(()))) == ["good", "other"]
+
+
+async def test_a_task_that_is_given_up_holds_nobody_up(store):
+    given_up = asyncio.ensure_future(store.aput(PLACE, "a", {"n": 1}))
+    kept = asyncio.ensure_future(store.aput(PLACE, "b", {"n": 2}))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    await kept
+    assert (await store.aget(PLACE, "b")).value == {"n": 2}
+
+
+def test_every_event_loop_has_its_own_batches(store):
+    for number in range(3):
+        asyncio.run(store.aput(PLACE, f"k{number}", {"n": number}))
+    assert len(store.search(())) == 3
+
+
+# --- time to live
+
+
+def test_reading_prolongs_a_lifetime_and_changes_nothing_else(store, clock):
+    store.put(PLACE, "a", {"text": "x"}, ttl=5)
+    clock.advance(minutes=1)
+    store.put(PLACE, "b", {"text": "x"})
+    clock.advance(minutes=3)
+    assert store.get(PLACE, "a").updated_at == NOON
+    clock.advance(minutes=4)
+    assert keys(store.search(())) == ["b", "a"]
+
+
+def test_what_has_expired_is_swept_below_the_scope_alone(store, memory, clock):
+    other = MemoryStoreAdapter(memory, scope="other")
+    for each in (store, other):
+        each.batch([PutOp(PLACE, f"k{n}", {"n": n}, ttl=n) for n in (1, 2, 50)])
+    memory.remember_many([{"fact": "A note", "scope": "app/notes/alice", "expires_at": NOON + timedelta(minutes=1)}])
+    assert store.sweep_ttl() == 0
+    clock.advance(minutes=3)
+    assert store.sweep_ttl() == 2
+    assert memory.stats().facts == 1 + 3 + 1
+    assert memory.verify().problems == ()
+
+
+def test_a_memory_that_may_only_be_read_is_not_swept(tmp_path, clock):
+    with AgentMemory.open(tmp_path / "memory", embedder=HashEmbedder(), clock=clock) as memory:
+        MemoryStoreAdapter(memory, scope="app").put(PLACE, "a", {"n": 1}, ttl=5)
+    clock.advance(minutes=6)
+    with (
+        AgentMemory.open(tmp_path / "memory", embedder=HashEmbedder(), clock=clock, read_only=True) as memory,
+        pytest.raises(ConfigurationError, match="read-only"),
+    ):
+        MemoryStoreAdapter(memory, scope="app").sweep_ttl()

@@ -1,0 +1,119 @@
+"""The facts of a scope as a LangChain vector store."""
+
+import pytest
+from langchain_core.runnables import RunnableLambda
+from langchain_tests.integration_tests import VectorStoreIntegrationTests
+
+from memory_retrievers import AgentMemory
+from memory_retrievers.errors import ConfigurationError, ValidationError
+from memory_retrievers.langchain import MemoryVectorStore
+from memory_retrievers.testing import HashEmbedder
+
+TEXTS = ["Doors close at nine.", "Tea is served at four.", "Tea is served at five on Sundays."]
+PAGES = [{"page": 1}, {"page": 2}, {"page": 3}]
+
+
+class TestStandard(VectorStoreIntegrationTests):
+    @pytest.fixture
+    def vectorstore(self):
+        with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+            yield MemoryVectorStore(memory, scope="documents")
+
+
+@pytest.fixture
+def memory():
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        yield memory
+
+
+@pytest.fixture
+def store(memory):
+    store = MemoryVectorStore(memory, scope="handbook")
+    store.add_texts(TEXTS, PAGES, ids=["a", "b", "c"])
+    return store
+
+
+def ids(documents):
+    return [document.id for document in documents]
+
+
+def test_a_document_is_a_fact_and_a_fact_a_document(store, memory):
+    assert memory.get("a", scope="handbook").fact == TEXTS[0]
+    memory.remember_fact(scope="handbook", id="d", fact="The cat is called Tom")
+    assert ids(store.similarity_search("cat Tom", k=1)) == ["d"]
+    memory.remember_episode(scope="handbook", id="e", summary="The cat came home")
+    assert "e" not in ids(store.similarity_search("cat home", k=10))
+    assert store.get_by_ids(["e"]) == []
+    store.delete(["e", "d"])
+    assert memory.get("e", scope="handbook").id == "e"
+
+
+def test_a_filter_takes_metadata(store):
+    assert ids(store.similarity_search("tea", k=3, filter={"page": 3})) == ["c"]
+    assert ids(store.as_retriever(search_kwargs={"k": 3, "filter": {"page": 2}}).invoke("tea")) == ["b"]
+
+
+def test_scores_are_relevance_and_can_be_a_threshold(store):
+    scored = store.similarity_search_with_relevance_scores("When is tea served?", k=3)
+    assert all(0 <= score <= 1 for _, score in scored)
+    best = max(score for _, score in scored)
+    retriever = store.as_retriever(
+        search_type="similarity_score_threshold", search_kwargs={"score_threshold": best, "k": 3}
+    )
+    assert ids(retriever.invoke("When is tea served?")) == [doc.id for doc, score in scored if score >= best]
+    assert len(ids(retriever.invoke("When is tea served?"))) < 3
+
+
+def test_marginal_relevance_prefers_what_is_unlike(store, memory):
+    memory.remember_fact(scope="handbook", id="twin", fact="Tea is served at four o'clock.")
+    assert set(ids(store.max_marginal_relevance_search("tea served at four", k=2, lambda_mult=1.0))) == {"b", "twin"}
+    assert set(ids(store.max_marginal_relevance_search("tea served at four", k=2, lambda_mult=0.0))) != {"b", "twin"}
+    assert store.max_marginal_relevance_search("tea", k=0) == []
+    assert len(store.as_retriever(search_type="mmr").invoke("tea")) == 4
+
+
+def test_a_text_stored_again_without_an_id_keeps_the_id_it_has(store):
+    assert store.add_texts([TEXTS[0]]) == ["a"]
+    assert store.add_texts([TEXTS[0]], ids=["again"]) == ["again"]
+
+
+def test_a_store_is_made_of_texts():
+    store = MemoryVectorStore.from_texts(TEXTS, HashEmbedder(), PAGES)
+    assert [document.metadata for document in store.similarity_search("doors", k=1)] == [{"page": 1}]
+
+
+def test_stores_of_two_scopes_never_see_each_other(store, memory):
+    other = MemoryVectorStore(memory, scope="other")
+    assert other.similarity_search("tea", k=10) == other.get_by_ids(["a"]) == []
+    other.delete(["a"])
+    assert ids(store.get_by_ids(["a"])) == ["a"]
+
+
+def test_without_a_scope_that_of_the_run_counts(memory, store):
+    shared = MemoryVectorStore(memory)
+    step = RunnableLambda(lambda query: shared.as_retriever().invoke(query))
+    assert ids(step.invoke("doors", {"configurable": {"user_id": "handbook"}}))[0] == "a"
+    with pytest.raises(ConfigurationError, match="whose memory is this"):
+        shared.similarity_search("doors")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        lambda store: store.add_texts([" "]),
+        lambda store: store.add_texts(["a", "b"], ids=["x"]),
+        lambda store: store.add_texts(["a"], [{}, {}]),
+        lambda store: store.delete(),
+        lambda store: store.similarity_search("tea", filter={"page": object()}),
+        lambda store: store.similarity_search(" "),
+    ],
+)
+def test_what_breaks_a_rule_is_refused_and_nothing_is_changed(store, bad):
+    with pytest.raises(ValidationError):
+        bad(store)
+    assert sorted(ids(store.similarity_search("tea", k=10))) == ["a", "b", "c"]
+
+
+def test_only_an_agent_memory_can_be_a_vector_store():
+    with pytest.raises(ConfigurationError, match="a vector store needs an AgentMemory, not a dict"):
+        MemoryVectorStore({}, scope="x")
