@@ -472,7 +472,7 @@ class AgentMemory(BaseMemory):
     def recent(
         self, scope: str, *, limit: int = 10, days_limit: float | None = None, facts: bool = False
     ) -> RecentResult:
-        """The scope's newest episodes by ``created_at``, and if asked its newest facts.
+        """The scope's newest episodes by ``created_at``, those that are still open among them, and if asked its facts.
 
         Args:
             scope: Whose memories.
