@@ -76,7 +76,7 @@ def search(
     floor = 0.0 if request.mode is SearchMode.KEYWORD else request.min_similarity
     kept = [row for row in relevance if similar.get(row, 0.0) >= floor]
     # 3. the memories themselves
-    memories = store.ledger.load([row for row in kept if row > 0]) | lists.open
+    memories = {**store.ledger.load([row for row in kept if row > 0]), **lists.open}
     found = [
         FoundMemory(
             memory=memory,
