@@ -507,7 +507,7 @@ class AgentMemory(BaseMemory):
     def recent(
         self, scope: str, *, limit: int = 10, days_limit: float | None = None, facts: bool = False
     ) -> RecentResult:
-        """The scope's newest episodes by ``created_at``, and if asked its newest facts.
+        """The scope's newest episodes by ``created_at``, those that are still open among them, and if asked its facts.
 
         Args:
             scope: Whose memories.
@@ -995,9 +995,10 @@ class AgentMemory(BaseMemory):
         self._store.ledger.backup(Path(path) / STORE_FILE)
 
     def export(self, path: str | Path, *, scope: str | None = None, progress: Progress | None = None) -> int:
-        """Write memories, their vectors and what waits for review into a new file of JSON lines, losing nothing.
+        """Write memories of every kind, their vectors, queued messages and reviews into a new file, losing nothing.
 
-        The file is of one moment, and appears under its name only when it is whole. :meth:`import_` reads it.
+        The file has JSON lines, is of one moment, and appears under its name only when it is whole. :meth:`import_`
+        reads it.
 
         Args:
             path: The file; it must not exist yet.

@@ -101,7 +101,7 @@ class Engine:
             self.store,
             settings=self._parts.tools,
             ingestion=self._parts.ingestion,
-            query_characters=self._parts.retrieval.query_characters,
+            retrieval=self._parts.retrieval,
             read_only=self.read_only,
             after_write=self.notify_written,
         )

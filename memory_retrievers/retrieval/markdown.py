@@ -329,8 +329,8 @@ def _story(episode: RetrievedMemory[EpisodicMemory], *, now: datetime, messages:
     key_moment = ", key moment" if memory.is_key_moment else ""
     if memory.is_open:
         heading = f"### {title} [rank: {rank}, {_standing(episode)}]"
-        when = f"**When:** {relative_time(memory.end_at, now=now)}"
-        return "\n".join([heading, when, *(message_line(memory.messages[place]) for place in sorted(messages))])
+        said = (message_line(memory.messages[place]) for place in sorted(messages))
+        return "\n".join([heading, _when(memory, now=now), *said])
     heading = f"### {title} [rank: {rank}, {_standing(episode)}{key_moment}]"
     if by_turns and messages:
         shown = [memory.messages[place] for place in sorted(messages)]
@@ -346,8 +346,15 @@ def _standing(episode: RetrievedMemory[EpisodicMemory]) -> str:
     return f"relevance: {episode.relevance:.2f}" if episode.is_judged else f"score: {episode.score:.2f}"
 
 
+RECENT_TURNS: Final = 6
+"""Messages of an open episode that stand for the summary it has not got yet, the last ones."""
+
+
 def _recent_story(memory: EpisodicMemory, *, now: datetime, messages: bool) -> str:
     title = without_remark(one_line(memory.title), "keymoment)") or "Memory"
+    if memory.is_open:  # which has no summary: what was said last stands for it
+        said = memory.messages if messages else memory.messages[-RECENT_TURNS:]
+        return "\n".join([f"### {title}", _when(memory, now=now), *map(message_line, said)])
     key_moment = " (key moment)" if memory.is_key_moment else ""
     details = _details(memory.messages if messages else ())
     return "\n".join((f"### {title}{key_moment}", *_gist(memory, now=now), *details))
@@ -358,7 +365,11 @@ def _details(messages: Sequence[Message]) -> list[str]:
 
 
 def _gist(memory: EpisodicMemory, *, now: datetime) -> tuple[str, str]:
-    return f"**When:** {relative_time(memory.end_at, now=now)}", f"**Summary:** {one_line(memory.summary)}"
+    return _when(memory, now=now), f"**Summary:** {one_line(memory.summary)}"
+
+
+def _when(memory: EpisodicMemory, *, now: datetime) -> str:
+    return f"**When:** {relative_time(memory.end_at, now=now)}"
 
 
 def days(times: Sequence[datetime]) -> str:

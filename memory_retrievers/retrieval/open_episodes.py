@@ -144,7 +144,7 @@ def with_open(
         repeats=closed.repeats,
         counts=np.concatenate((closed.counts, counts.reshape(len(terms), len(turns))), axis=1),
         lengths=np.concatenate((closed.lengths, lengths)),
-        statistics=_statistics(closed.statistics, terms, known, lengths),
+        statistics=joined_statistics(closed.statistics, terms, known, lengths),
         is_whole=closed.is_whole,
         open=episodes,
     )
@@ -173,19 +173,26 @@ def _layout(
 
 
 def _cosines(closed: NDArray[np.float64], turns: Sequence[HeardTurn], vector: Vector) -> NDArray[np.float64]:
-    """Cosines of all passages, shape (n,); what has no vector yet is as far as the farthest that has one."""
+    """Cosines of all passages, shape (n,); what has no vector yet is as far as half of those that have one."""
     vectors = [turn.embedded.vector for turn in turns if turn.embedded is not None]
     near = rounded(similarities(np.stack(vectors), vector)).astype(np.float64) if vectors else np.empty(0)
     measured = np.concatenate((closed, near))
-    cosines = np.full(len(turns), measured.min() if len(measured) else 0.0)
+    cosines = np.full(len(turns), np.median(measured) if len(measured) else 0.0)
     cosines[[turn.embedded is not None for turn in turns]] = near
     return np.concatenate((closed, cosines))
 
 
-def _statistics(
+def joined_statistics(
     closed: TermStatistics, terms: Sequence[str], known: Sequence[Mapping[str, int]], lengths: NDArray[np.float64]
 ) -> TermStatistics:
-    """Statistics of the stored passages and the open ones together."""
+    """Join the statistics of stored passages with n open ones.
+
+    Args:
+        closed: Of the stored passages.
+        terms: The terms that are counted.
+        known: How often each term stands in each of the open passages.
+        lengths: How many terms each of them has, shape (n,).
+    """
     passages = closed.passages + len(known)
     length = closed.passages * closed.average_length + float(lengths.sum())
     return TermStatistics(

@@ -158,7 +158,7 @@ class HybridRetriever:
         return Explainer(self._store, settings=self._settings)
 
     def recent(self, scope: str, *, limit: int, days_limit: float | None, facts: bool = False) -> RecentResult:
-        """List the scope's newest episodes (specification §2.17), and if asked its newest facts.
+        """List the scope's newest episodes (specification §2.17), open ones included, and if asked its newest facts.
 
         Args:
             scope: Scope to read; scopes below it are not included.
@@ -172,9 +172,12 @@ class HybridRetriever:
         now, ledger, parsed = self._store.now(), self._store.ledger, scopes.parse(scope)
         most = min(max(parse_limit("limit", limit), 1), MAX_RECENT)
         since = None if days_limit is None else now - _days(days_limit)
+        stored = ledger.recent(scope=parsed, limit=most, now=now, since=since)
+        still_open = self._store.heard.episodes(parsed) if self._settings.searches_open else []
+        new = [each for each in still_open if since is None or each.created_at >= since]
         return RecentResult(
             now=now,
-            episodic=tuple(ledger.recent(scope=parsed, limit=most, now=now, since=since)),
+            episodic=tuple(sorted([*new, *stored], key=lambda each: each.created_at, reverse=True)[:most]),
             semantic=tuple(ledger.recent_facts(scope=parsed, limit=most, now=now, since=since)) if facts else None,
             fact_display_length=self._settings.fact_display_length,
         )

@@ -176,6 +176,13 @@ class HeardMessages:
             for each in episodes
         ]
 
+    def episodes(self, scope: str, *, include_child_scopes: bool = False) -> list[EpisodicMemory]:
+        """List the open episodes, by scope and conversation, with all that is queued of them."""
+        places = self._ledger.heard.places(scope, include_child_scopes=include_child_scopes)
+        messages = {each.row: each for each in self._ledger.heard.read([place.row for place in places])}
+        queued = [messages[place.row] for place in places if place.row in messages]
+        return [episode_whole(list(each)) for _, each in groupby(queued, key=lambda m: (m.scope, m.conversation))]
+
     def vectors(self, messages: Sequence[tuple[str, Message]], *, scope: str) -> dict[str, Embedded]:
         """Vectors of queued messages, by the text that was embedded.
 

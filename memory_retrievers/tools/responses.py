@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from enum import StrEnum
 from typing import Final
 
-from memory_retrievers.models import AnyMemory, JsonObject, ResponseLevel, SemanticMemory
+from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, ResponseLevel, SemanticMemory
 from memory_retrievers.models.management import Association
 from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.arguments import ManagementArguments
@@ -18,9 +18,21 @@ MOST_ASSOCIATIONS: Final = 100
 _DECIMALS: Final = 6
 
 
+MOST_SAID: Final = 2_000
+"""Characters of an open episode that an answer shows at most."""
+
+
 def text_of(memory: AnyMemory) -> str:
-    """The content of a memory as the tools understand it: a fact's sentence, or an episode's summary."""
-    return memory.fact if isinstance(memory, SemanticMemory) else memory.summary
+    """The content of a memory as the tools understand it: a fact's sentence, or an episode's summary.
+
+    An open episode has none yet: its content is what was said, as far as :data:`MOST_SAID` characters go.
+    """
+    if isinstance(memory, SemanticMemory):
+        return memory.fact
+    if not memory.is_open:
+        return memory.summary
+    said = "\n".join(f"{message.role}: {message.content[:MOST_SAID]}" for message in memory.messages)
+    return preview(said, MOST_SAID)
 
 
 def rounded(score: float) -> float:
@@ -63,6 +75,7 @@ def complete(
         "access_count": memory.access_count,
         "last_accessed_at": None if memory.last_accessed_at is None else iso(memory.last_accessed_at),
         "consolidated_from": list(memory.consolidated_from) or None,
+        "is_open": True if isinstance(memory, EpisodicMemory) and memory.is_open else None,
     }
     return {key: value for key, value in shown.items() if value is not None}
 

@@ -215,8 +215,10 @@ def _response(
 def _ids(found: JsonObject, counted: Sequence[str]) -> str:
     """The ids of what was found, for the tools that take one, each with the beginning of its text."""
     texts = {"semantic": "fact", "episodic": "summary"}
-    lines = [
-        f"- {memory['id']}: {preview(memory[texts[kind]], ID_PREVIEW)}" for kind in counted for memory in found[kind]
+    lines = [  # an open episode has no summary yet
+        f"- {memory['id']}: {preview(memory[texts[kind]] or memory['title'], ID_PREVIEW)}"
+        for kind in counted
+        for memory in found[kind]
     ]
     return "\n".join(("## Ids", *lines)) if lines else ""
 

@@ -91,7 +91,7 @@ def _export(context: ToolContext, arguments: SyncArguments) -> ToolOutput:
     home = context.sync_directory
     path = None if arguments.file_path is None else confined(home, arguments.file_path)
     # 2. the document, as text
-    document = _document(context, scope=arguments.scope, with_associations=arguments.include_associations)
+    document, left_out = _document(context, scope=arguments.scope, with_associations=arguments.include_associations)
     text = json.dumps(document, ensure_ascii=False, indent=2)
     if len(text) > MAX_BYTES or len(text.encode()) > MAX_BYTES:
         raise _export_too_large()
@@ -108,7 +108,7 @@ def _export(context: ToolContext, arguments: SyncArguments) -> ToolOutput:
         context,
         arguments,
         {"success": True, "operation_type": "export", "data": text if path is None else None},
-        {"item_count": count, "file_path": arguments.file_path},
+        {"item_count": count, "file_path": arguments.file_path, "left_out": _left_out(left_out)},
         lambda: {
             "detailed_summary": _known(
                 {"export_scope": document["export_scope"], "exported": count, "associations": associations}
@@ -126,8 +126,15 @@ def _export(context: ToolContext, arguments: SyncArguments) -> ToolOutput:
     )
 
 
-def _document(context: ToolContext, *, scope: str | None, with_associations: bool) -> JsonObject:
-    """The memories of a scope and of those below it: facts only, since an episode is more than its summary."""
+def _left_out(episodes: int) -> str | None:
+    """What an export says of what is not in it."""
+    if not episodes:
+        return None
+    return f"{episodes} {'episode' if episodes == 1 else 'episodes'}: the host exports them with AgentMemory.export"
+
+
+def _document(context: ToolContext, *, scope: str | None, with_associations: bool) -> tuple[JsonObject, int]:
+    """The facts of a scope and of those below it, and how many episodes are left out: they are more than a text."""
     within = context.root if scope is None else context.scope_named(scope)
     found = context.manager.select(
         MemoryFilter(scope=within, include_child_scopes=True, kinds=context.seen, include_invalidated=True)
@@ -153,7 +160,7 @@ def _document(context: ToolContext, *, scope: str | None, with_associations: boo
     }
     if with_associations:
         document["associations"] = [association_line(edge, scope_of=scope_of) for edge in edges.values()]
-    return document
+    return document, len(found) - len(memories)
 
 
 def _edges(

@@ -53,6 +53,9 @@ POINTS += [
     f"{when}:{what}:{count}"
     for when in ("before", "after")
     for what, count in (
+        ("INSERT INTO queues", 3),
+        ("INSERT INTO queued_messages", 3),
+        ("UPDATE queued_messages SET vector", 3),
         ("INSERT INTO memories", 1),
         ("INSERT INTO postings", 2),
         ("DELETE FROM queued_messages", 1),

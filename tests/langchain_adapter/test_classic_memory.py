@@ -114,6 +114,47 @@ def test_a_key_that_is_not_there_is_an_error(memory):
         classic.load_memory_variables({"question": "Who?"})
 
 
+def test_alone_it_tells_the_running_conversation_from_turn_to_turn(memory, saying, deprecated):
+    model = saying("Nice.", "In the north.")
+    classic = ConversationMemory(memory=memory, scope="user/nobody")
+    chain = ConversationChain(llm=model, memory=classic)
+    chain.invoke({"input": "I have rented a cabin."})
+    chain.invoke({"input": "Guess where."})
+    asked = model.heard[1][0].content
+    assert "Human: I have rented a cabin.\nAI: Nice.\nHuman: Guess where." in asked
+    assert asked.count("rented a cabin") == 1  # it is not recalled beside
+
+
+def test_as_messages_the_last_turns_stand_behind_what_is_recalled(memory):
+    classic = ConversationMemory(memory=memory, scope="user/alice", return_messages=True, turns=1)
+    for question, answer in (("Tea?", "Yes."), ("Where does Alice live?", "In Lyon.")):
+        classic.save_context({"question": question}, {"text": answer})
+    (block, *turns) = classic.load_memory_variables({"question": "Where does Alice live?"})["history"]
+    assert "Alice lives in Lyon" in block.content
+    assert turns == [HumanMessage("Where does Alice live?"), AIMessage("In Lyon.")]
+
+
+def test_running_conversations_are_kept_apart(memory):
+    classic = ConversationMemory(memory=memory, recall="none")
+    save = RunnableLambda(lambda said: classic.save_context(*said))
+    load = RunnableLambda(classic.load_memory_variables)
+
+    def run(user, thread):
+        return {"configurable": {"user_id": user, "thread_id": thread}}
+
+    save.invoke(({"question": "Tea?"}, {"text": "Yes."}), run("user/alice", "one"))
+    assert load.invoke({"question": "And?"}, run("user/alice", "one")) == {"history": "Human: Tea?\nAI: Yes."}
+    for user, thread in (("user/alice", "two"), ("user/bob", "one"), ("user/bob", "two")):
+        assert load.invoke({"question": "And?"}, run(user, thread)) == {"history": ""}
+
+
+def test_clear_ends_the_running_conversations_of_the_scope(memory):
+    classic = ConversationMemory(memory=memory, scope="user/nobody", recall="none")
+    classic.save_context({"question": "Tea?"}, {"text": "Yes."})
+    classic.clear()
+    assert classic.load_memory_variables({"question": "And?"}) == {"history": ""}
+
+
 def test_clear_forgets_the_scope_and_no_other(classic, memory):
     memory.remember_fact(scope="user/alice/work", fact="Alice mends imports")
     classic.save_context({"question": "Tea?"}, {"text": "Yes."})
@@ -187,7 +228,7 @@ async def test_an_asynchronous_chain_does_the_same_and_holds_up_nothing(
 def test_the_running_conversation_stands_beside_it_in_a_combined_memory(memory, saying, deprecated):
     recent = ConversationBufferWindowMemory(k=2, memory_key="recent", input_key="input", return_messages=True)
     notes = ConversationMemory(
-        memory=memory, scope="user/alice", memory_key="notes", input_key="input", return_messages=True
+        memory=memory, scope="user/alice", memory_key="notes", input_key="input", return_messages=True, turns=0
     )
     prompt = ChatPromptTemplate([MessagesPlaceholder("notes"), MessagesPlaceholder("recent"), ("human", "{input}")])
     model = saying("In Lyon.", "Yes.")

@@ -92,6 +92,16 @@ def test_a_search_embeds_the_newest_and_words_find_the_others(memory, embedder):
     assert len(embedder.texts) == 100
 
 
+def test_what_has_no_vector_yet_is_not_taken_for_the_farthest(memory):
+    memory.add_messages("c", said("The teapot of my aunt is blue."), conversation="old")
+    newer = [f"My aunt has said {number} things." for number in range(40)]
+    memory.add_messages("c", said(*newer, *(f"Rain came over the hills, {number}." for number in range(24))))
+    hits = memory.retrieve("What colour is the teapot of my aunt?", scope="c").episodic
+    before = next(hit for hit in hits if hit.memory.conversation_id == "old")
+    assert before.score > 0.9
+    assert memory.retrieve("What colour is the teapot of my aunt?", scope="c").episodic[0].memory == before.memory
+
+
 def test_a_finished_episode_keeps_the_vectors_and_its_summary_alone_is_embedded(embedder, clock):
     segment = {"num_messages": 20, "title": "Numbers", "summary": "They counted.", "surprise_level": "low"}
     model = ScriptedLanguageModel([{"segments": [segment]}])

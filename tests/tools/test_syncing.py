@@ -46,6 +46,18 @@ def rich(alice, keep, clock):
     return alice
 
 
+def test_an_export_says_what_it_leaves_out(alice, keep):
+    keep(alice, "green tea", id="m3")
+    assert "left_out" not in sync(alice, "export")
+    alice.memory.remember_episode(scope="user/alice/work", summary="They drank tea.")
+    assert sync(alice, "export")["left_out"] == "1 episode: the host exports them with AgentMemory.export"
+    alice.memory.add_messages("user/alice", [{"role": "user", "content": "More tea?"}])
+    alice.memory.add_messages("user/bob", [{"role": "user", "content": "No tea."}])
+    told = sync(alice, "export")
+    assert told["left_out"] == "2 episodes: the host exports them with AgentMemory.export"
+    assert told["item_count"] == 1
+
+
 def test_the_document_is_written_byte_for_byte(alice, keep, clock):
     keep(alice, "Grüße", id="m1", scope="work", tags=["ops"], metadata={"k": 1})
     clock.advance(days=1)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from memory_retrievers.errors import READ_ONLY, ConfigurationError, NotFoundError, ValidationError
-from memory_retrievers.models import AnyMemory, SemanticDraft, SemanticMemory, Tier, scopes
+from memory_retrievers.models import AnyMemory, EpisodicMemory, SemanticDraft, SemanticMemory, Tier, scopes
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.management import Association, AuditEntry, MemoryFilter
 from memory_retrievers.retrieval.request import check_length
-from memory_retrievers.settings import QUERY_CHARACTERS, IngestionSettings, ToolSettings
+from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ToolSettings
 from memory_retrievers.storage.store import MemoryStore, Revision, affected_scopes
 from memory_retrievers.tools.manager.importance import Importance
+from memory_retrievers.tools.manager.open_episodes import open_memories, with_open_memories
 from memory_retrievers.tools.manager.search import search
 from memory_retrievers.tools.manager.values import Change, FoundMemory, SearchRequest
 
@@ -36,7 +37,7 @@ class MemoryManager:
         store: Where the memories are.
         settings: What the tools keep to.
         ingestion: What counts as the same memory.
-        query_characters: How long a query may be.
+        retrieval: How long a query may be, and whether open episodes are among the memories.
         read_only: Refuse to write.
         after_write: Called after every write that is not part of another.
     """
@@ -47,13 +48,13 @@ class MemoryManager:
         *,
         settings: ToolSettings,
         ingestion: IngestionSettings,
-        query_characters: int = QUERY_CHARACTERS,
+        retrieval: RetrievalSettings,
         read_only: bool = False,
         after_write: Callable[[], None] = lambda: None,
     ) -> None:
         self.settings = settings
         self.ingestion = ingestion
-        self._query_characters = query_characters
+        self._retrieval = retrieval
         self._store = store
         self._ledger = store.ledger.management
         self._is_read_only = read_only
@@ -73,7 +74,7 @@ class MemoryManager:
             self._store,
             settings=self.settings,
             ingestion=self.ingestion,
-            query_characters=self._query_characters,
+            retrieval=self._retrieval,
             read_only=True,
         )
 
@@ -118,7 +119,7 @@ class MemoryManager:
         offset: int = 0,
         newest_first: bool = True,
     ) -> list[AnyMemory]:
-        """The memories that a filter lets through, by ``created_at``, then by id.
+        """The memories that a filter lets through, open episodes among them, by ``created_at``, then by id.
 
         Args:
             filter: Which memories.
@@ -127,12 +128,25 @@ class MemoryManager:
             newest_first: Or the oldest.
         """
         scopes.parse(filter.scope)
-        return self._ledger.select(filter, now=self.now(), limit=limit, offset=offset, newest_first=newest_first)
+        found = self._open(filter)
+        # so many of those before the page may have moved behind open ones, which are placed among those read here
+        before = min(offset, len(found))
+        most = None if limit is None else limit + before
+        stored = self._ledger.select(
+            filter, now=self.now(), limit=most, offset=offset - before, newest_first=newest_first
+        )
+        if not found:
+            return stored
+        together = with_open_memories(stored, found, newest_first=newest_first)
+        return together[before : None if limit is None else before + limit]
 
     def count(self, filter: MemoryFilter) -> int:
         """The number of memories that a filter lets through."""
         scopes.parse(filter.scope)
-        return self._ledger.count(filter, now=self.now())
+        return self._ledger.count(filter, now=self.now()) + len(self._open(filter))
+
+    def _open(self, filter: MemoryFilter) -> list[EpisodicMemory]:
+        return open_memories(self._store, filter) if self._retrieval.searches_open else []
 
     def scopes(self, *, root: str) -> dict[str, int]:
         """Every scope of the root, itself included, that holds memories, with their number, sorted by name."""
@@ -147,8 +161,8 @@ class MemoryManager:
             ValidationError: The query is longer than ``query_characters``.
             EmbeddingError: The embedder failed.
         """
-        check_length(request.query, most=self._query_characters)
-        return search(self._store, request, settings=self.settings)
+        check_length(request.query, most=self._retrieval.query_characters)
+        return search(self._store, request, settings=self.settings, retrieval=self._retrieval)
 
     def like(self, text: str, filter: MemoryFilter, *, top_k: int, min_similarity: float = 0.0) -> list[FoundMemory]:
         """The memories nearest to a text as long as a memory may be: it is embedded whole, as it would be stored.
@@ -365,7 +379,11 @@ class MemoryManager:
 
     def delete(self, memories: Sequence[AnyMemory]) -> None:
         """Remove memories for good, with every trace of them, in one transaction; one that is gone is left out."""
-        with self._writing() as store:
+        is_open = [memory for memory in memories if isinstance(memory, EpisodicMemory) and memory.is_open]
+        with self._writing() as store, store.transaction(*affected_scopes((each.scope, True) for each in memories)):
+            for memory in is_open:
+                with suppress(NotFoundError):
+                    store.heard.forget(memory.id, scope=memory.scope)
             store.remove([memory.key for memory in memories])
 
     def move(self, memories: Sequence[AnyMemory], *, target_scope: str) -> list[AnyMemory]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from memory_retrievers.models import Kind, scopes
+from memory_retrievers.models import EpisodicMemory, Kind, scopes
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.management import MemoryFilter
 from memory_retrievers.models.selection import Hits
-from memory_retrievers.settings import ToolSettings
+from memory_retrievers.settings import RetrievalSettings, ToolSettings
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text import analyze
+from memory_retrievers.tools.manager.open_episodes import search_open
 from memory_retrievers.tools.manager.values import FoundMemory, SearchMode, SearchRequest, SortBy
 
 if TYPE_CHECKING:
@@ -34,15 +35,22 @@ class _Lists:
         nearest: The nearest by vector, nearest first.
         words: The best by words with their BM25 scores, best first.
         cosines: The cosine of each that was found in either list, if vectors were asked.
+        open: The episodes among them that are still open, whose rows are below 0.
     """
 
     nearest: list[int]
     words: dict[int, float]
     cosines: dict[int, float]
+    open: Mapping[int, EpisodicMemory] = field(default_factory=dict)
 
 
 def search(
-    store: MemoryStore, request: SearchRequest, *, settings: ToolSettings, vector: Vector | None = None
+    store: MemoryStore,
+    request: SearchRequest,
+    *,
+    settings: ToolSettings,
+    vector: Vector | None = None,
+    retrieval: RetrievalSettings | None = None,
 ) -> list[FoundMemory]:
     """The memories that answer a request, sorted as it asks.
 
@@ -51,20 +59,25 @@ def search(
         request: The query, the filter and the weights.
         settings: The parameters of scoring.
         vector: The unit vector to compare with, shape (d,), if one is stored; None embeds the query.
+        retrieval: Whether open episodes are searched, and how; None searches what is stored alone.
 
     Raises:
         EmbeddingError: The embedder failed.
     """
     # 1. what each list finds, filtered before ranking
     now = store.now()
-    lists = _lists(store, request, now, vector=vector)
+    shows_open = retrieval if retrieval is not None and retrieval.searches_open else None
+    if shows_open is not None and request.mode is not SearchMode.KEYWORD:
+        asked = request.filter
+        store.heard.prepare(store.ledger.heard.places(asked.scope, include_child_scopes=asked.include_child_scopes))
+    lists = _lists(store, request, now, vector=vector, shows_open=shows_open)
     # 2. relevance
     relevance = _relevance(lists, request, settings)
     similar = {row: _similarity(cosine, settings) for row, cosine in lists.cosines.items()}
     floor = 0.0 if request.mode is SearchMode.KEYWORD else request.min_similarity
     kept = [row for row in relevance if similar.get(row, 0.0) >= floor]
     # 3. the memories themselves
-    memories = store.ledger.load(kept)
+    memories = {**store.ledger.load([row for row in kept if row > 0]), **lists.open}
     found = [
         FoundMemory(
             memory=memory,
@@ -87,7 +100,14 @@ def _is_in_scope(scope: str, filter: MemoryFilter) -> bool:
     return scope == filter.scope or (filter.include_child_scopes and scopes.is_within(filter.scope, scope))
 
 
-def _lists(store: MemoryStore, request: SearchRequest, now: datetime, *, vector: Vector | None) -> _Lists:
+def _lists(
+    store: MemoryStore,
+    request: SearchRequest,
+    now: datetime,
+    *,
+    vector: Vector | None,
+    shows_open: RetrievalSettings | None,
+) -> _Lists:
     kinds = (Kind.SEMANTIC,) if request.filter.category is not None else tuple(Kind)
     seen = [request.filter.selection(kind, now=now) for kind in kinds]
     query, depth = storable(request.query), DEPTH * request.top_k
@@ -100,10 +120,24 @@ def _lists(store: MemoryStore, request: SearchRequest, now: datetime, *, vector:
         near = _merged([store.dense.search(vector, selection, limit=depth) for selection in seen], limit=depth)
         words = by_words() if request.mode is SearchMode.HYBRID else _NOTHING
         cosines = _best(near)
-        return _Lists(list(cosines), _best(words), _cosines(store, vector, words) | cosines)
+        stored = _Lists(list(cosines), _best(words), _cosines(store, vector, words) | cosines)
+        return with_open(stored, vector)
+
+    def with_open(stored: _Lists, vector: Vector | None) -> _Lists:
+        if shows_open is None:
+            return stored
+        found = search_open(store, request.filter, query, vector=vector, settings=shows_open)
+        near = {row: stored.cosines[row] for row in stored.nearest} | dict(found.cosines)
+        words = stored.words | (dict(found.words) if request.mode is not SearchMode.SEMANTIC else {})
+        return _Lists(
+            sorted(near, key=lambda row: -near[row])[:depth],
+            dict(sorted(words.items(), key=lambda each: -each[1])[:depth]),
+            stored.cosines | dict(found.cosines),
+            found.memories,
+        )
 
     if request.mode is SearchMode.KEYWORD:
-        return _Lists([], _best(by_words()), {})
+        return with_open(_Lists([], _best(by_words()), {}), None)
     return store.search(query, by_vector) if vector is None else by_vector(vector)
 
 
