@@ -45,6 +45,7 @@ class Operations:
         random: Decides what comes next.
         known: What the store holds already.
         say: Announces and acknowledges.
+        within: The scope that all is in; empty for the whole store.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Operations:
         random: random.Random,
         known: Sequence[AnyMemory],
         say: Say,
+        within: str = "",
     ) -> None:
         self._say = say
         self._memory = memory
@@ -64,6 +66,7 @@ class Operations:
         self._random = random
         self._known = {(each.scope, each.id): each for each in known}
         self._made = 0
+        self._scopes = [f"{within}/{scope}" if within else scope for scope in SCOPES]
 
     def step(self) -> None:
         """Do the next thing."""
@@ -118,11 +121,11 @@ class Operations:
 
     def forget_scope(self) -> None:
         """Remove all of a scope and of those below it."""
-        self._forget_scope(self._random.choice(SCOPES))
+        self._forget_scope(self._random.choice(self._scopes))
 
     def clear(self) -> None:
         """Remove everything, scope by scope."""
-        for scope in SCOPES:
+        for scope in self._scopes:
             self._forget_scope(scope)
 
     def _forget_scope(self, scope: str) -> None:
@@ -136,7 +139,7 @@ class Operations:
     def retrieve(self) -> None:
         """Search, which feeds what feeds on searches and files a review."""
         self._announce("retrieve", {})
-        self._memory.retrieve(self._text(), scope=self._random.choice(SCOPES))
+        self._memory.retrieve(self._text(), scope=self._random.choice(self._scopes))
         self._done([])
 
     def _put(self, name: str, drafts: list[Draft]) -> None:
@@ -168,7 +171,7 @@ class Operations:
         return self._random.choice(list(self._known.values())) if self._known else None
 
     def _draft(self) -> Draft:
-        scope, text, now = self._random.choice(SCOPES), self._text(), self._clock.now()
+        scope, text, now = self._random.choice(self._scopes), self._text(), self._clock.now()
         its_id, expires_at = f"{self._name}-{self._made}", self._random.choice((None, now + timedelta(days=9_999)))
         if self._random.random() < 0.5:
             return SemanticMemory.new(scope=scope, id=its_id, fact=text, expires_at=expires_at, keywords=("kept",))

@@ -12,10 +12,10 @@ NEAR = 5
 """Asked for by its own text, a memory is at least so near; others may be as near, as few numbers stand for a text."""
 
 
-def contents(memory: AgentMemory) -> list[AnyMemory]:
-    """Every memory of every scope."""
+def contents(memory: AgentMemory, *, within: str = "") -> list[AnyMemory]:
+    """Every memory of every scope, or of those below one."""
     found: list[AnyMemory] = []
-    for scope in memory.scopes():
+    for scope in (each for each in memory.scopes() if not within or each.startswith(f"{within}/")):
         cursor = None
         while True:
             page = memory.list(scope, cursor=cursor, limit=1000)

@@ -65,7 +65,13 @@ def _run(asked: argparse.Namespace, say: Say) -> None:
         if fault is not None:
             fault.live |= asked.live == "ready"
         operations = Operations(
-            memory, clock=clock, name=f"m{asked.seed}", random=random.Random(asked.seed), known=held, say=say
+            memory,
+            clock=clock,
+            name=f"m{asked.seed}",
+            random=random.Random(asked.seed),
+            known=held,
+            say=say,
+            within=asked.within,
         )
         say({"ready": True})
         for _ in range(asked.steps):
@@ -81,11 +87,12 @@ def _run(asked: argparse.Namespace, say: Say) -> None:
 
 
 def _report(memory: AgentMemory, asked: argparse.Namespace, say: Say) -> list[AnyMemory]:
-    held = report.contents(memory)
+    held = report.contents(memory, within=asked.within)
     say({"found": [record_of(each) for each in held]})
     # Searched first, as a caller would: what a crash left over has to be made good by the search itself.
     say({"unfound": report.unfound(memory, held, searches=asked.searches, seed=asked.seed)})
-    say({"problems": report.disagreements(memory, held)})
+    # Whether all parts agree is asked at rest, when nobody else writes.
+    say({"problems": [] if asked.within else report.disagreements(memory, held)})
     return held
 
 
@@ -118,6 +125,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("store", type=Path)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--dense", default="auto")
+    parser.add_argument("--within", default="", help="write below this scope alone, beside others")
     parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--searches", type=int, default=20)
     parser.add_argument("--fault", default=None, help="when:what:count, see faults.KillAt")

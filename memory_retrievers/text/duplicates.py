@@ -142,9 +142,11 @@ class _Compared(NamedTuple):
 
     def may_share(self, text: str) -> bool:
         """False if another text has certainly other words, whichever of them are its details."""
+        possible = set(analyze(text))
+        if len(self.frame & possible) < SAME_FRAME * len(self.frame):
+            return False
         bare = [word.strip(_EDGES) for word in text.split()]
         plain = [word for word in bare if word.isascii() and word.isalpha() and word.islower()]
-        possible = set(analyze(text))
         sure = possible.intersection(analyze(" ".join(word for word in plain if not _negation(word))))
         if len(plain) < len(bare):
             sure -= set(analyze(" ".join(word for word in bare if word not in plain)))

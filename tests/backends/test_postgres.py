@@ -6,7 +6,7 @@ import numpy as np
 import psycopg
 import pytest
 from contracts import KeywordIndexContract, LedgerContract, VectorIndexContract
-from contracts.samples import add, fact, facts_in
+from contracts.samples import NOW, SCOPE, add, fact, facts_in
 from patience import until
 from postgres_server import EMPTIED
 
@@ -49,6 +49,35 @@ def _empty(ledger):
 
 class TestPostgresLedger(LedgerContract):
     pass
+
+
+def test_a_snapshot_catches_up_by_what_others_have_changed(ledger, ledgers, monkeypatch):
+    def kept():
+        with ledger.database.read() as connection:
+            return one(connection, "SELECT count(*) FROM changes")
+
+    add(ledger, [fact("f1"), fact("f2")])
+    assert len(ledger.snapshots.of(facts_in())) == 2
+    asked, read = [], ledger.columns
+    monkeypatch.setattr(ledger, "columns", lambda *given, **more: (asked.append(more), read(*given, **more))[1])
+    other = PostgresLedger(ledgers[1], pool_size=2)
+    try:
+        (third,) = add(other, [fact("f3")])
+        assert len(ledger.snapshots.of(facts_in())) == 3
+        other.invalidate(scope=SCOPE, id="f3", at=NOW)
+        assert np.count_nonzero(ledger.snapshots.seen(facts_in())[1]) == 2
+        other.remove(scope=SCOPE, id="f3")
+        assert len(ledger.snapshots.of(facts_in())) == 2
+        assert asked == [{"memories": [third.memory]}] * 3
+        with other.transaction():
+            add(other, [fact(f"m{each}") for each in range(2_400)])  # too many to name
+        assert kept() < 2_400
+        assert len(ledger.snapshots.of(facts_in())) == 2_402
+        assert {"memories": None} in asked
+        other.remove_scope(SCOPE, include_child_scopes=True)
+        assert kept() == 0
+    finally:
+        other.close()
 
 
 def test_a_transaction_that_postgresql_has_undone_does_not_pass_for_written(ledger):

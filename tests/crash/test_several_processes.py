@@ -8,6 +8,7 @@ import sys
 import threading
 
 import pytest
+import soak
 from patience import PATIENCE
 
 from memory_retrievers import AgentMemory
@@ -107,3 +108,13 @@ def test_what_any_of_several_processes_has_acknowledged_is_there_once_whichever_
         assert memory.verify().ok
         assert len([process for process in attached(store) if process.is_alive]) == 1
     assert attached(store) == []
+
+
+@pytest.mark.parametrize("number", [2, 4])
+def test_the_account_of_several_that_write_and_are_killed_at_once_is_whole(tmp_path, number):
+    account, runs = soak.soaked_together(tmp_path / "store", processes=number, kills=2 * number, seed=1, dense="chroma")
+    assert [each.error for each in runs if each.error] == []
+    assert [each.exitcode for each in runs].count(-signal.SIGKILL) == 2 * number
+    assert [each for one in runs for each in (*one.lost, *one.unfound, *one.disagreements)] == []
+    assert runs[-1].exitcode == 0
+    assert account.acknowledged

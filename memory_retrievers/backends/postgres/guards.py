@@ -186,9 +186,20 @@ def _noting(changed: str) -> str:
         FROM (SELECT scope_id, memory, count(*) OVER (PARTITION BY scope_id) > 1000 AS more
               FROM ({changed}) AS each) c
         JOIN <store>.scopes s ON s.id = c.scope_id ON CONFLICT DO NOTHING;
-        DELETE FROM <store>.changes USING (SELECT DISTINCT scope_id FROM ({changed}) AS each) c
-        JOIN <store>.scopes s ON s.id = c.scope_id AND s.version % 50 = 0
-        WHERE changes.scope_id = s.id AND changes.version <= s.version - 200;"""
+        IF EXISTS (SELECT FROM ({changed}) AS c JOIN <store>.scopes s ON s.id = c.scope_id
+                   WHERE c.memory % 256 = 0 OR s.version % 100 = 0) THEN
+            DELETE FROM <store>.changes USING (
+                SELECT s.id, s.version FROM <store>.scopes s WHERE s.id IN (SELECT scope_id FROM ({changed}) AS each)
+                AND (SELECT count(*) FROM <store>.changes n WHERE n.scope_id = s.id) > 2000
+            ) AS full_ WHERE changes.scope_id = full_.id AND changes.version < full_.version;
+            INSERT INTO <store>.changes (scope_id, version, memory)
+            SELECT s.id, s.version, -1 FROM <store>.scopes s WHERE s.id IN (SELECT scope_id FROM ({changed}) AS each)
+            AND (SELECT count(*) FROM <store>.changes n WHERE n.scope_id = s.id AND n.version = s.version) > 2000
+            ON CONFLICT DO NOTHING;
+            DELETE FROM <store>.changes USING <store>.changes AS many
+            WHERE many.scope_id IN (SELECT scope_id FROM ({changed}) AS each) AND many.memory = -1
+            AND changes.scope_id = many.scope_id AND changes.version = many.version AND changes.memory <> -1;
+        END IF;"""
 
 
 _SEARCHED: Final = "{0}.scope_id, {0}.invalid_at, {0}.expires_at, {0}.category, {0}.start_at"
