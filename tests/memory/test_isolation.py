@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from memory_retrievers import AgentMemory, Message, NotFoundError, RetrievalSettings
 from memory_retrievers.testing import FixedClock, HashEmbedder
+from memory_retrievers.tools.registry import LocalToolbox
+from memory_retrievers.tools.tool import ToolContext
 
 NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
 
@@ -67,6 +69,46 @@ def test_no_foreign_id_or_text_is_in_any_answer(history, asked, word, children, 
     found = {(hit.memory.scope, hit.memory.id) for hit in (*result.semantic, *result.episodic)}
     assert found == {(scope, f"m{number}") for scope in allowed for number in range(len(history[scope]))}
     memory.close()
+
+
+@settings(max_examples=40, deadline=None)
+@given(histories(), st.sampled_from(SCOPES), st.sampled_from(WORDS), st.booleans())
+def test_nothing_that_was_said_in_another_scope_is_in_any_answer(history, asked, word, children):
+    with AgentMemory.in_memory(embedder=HashEmbedder(32)) as memory:
+        for scope, entries in history.items():
+            said = [Message(role="user", content=f"{text} {mark(scope)}") for _, text in entries]
+            memory.add_messages(scope, said, conversation="one")
+        query = f"{word} {' '.join(map(mark, SCOPES))}"
+        result = memory.retrieve(query, scope=asked, include_child_scopes=children, episodic_limit=100)
+        toolbox = LocalToolbox(ToolContext(memory=memory, root=asked))
+        answers = [
+            result.to_markdown("high"),
+            json.dumps(result.to_dict(), ensure_ascii=False),
+            memory.explain(word, scope=asked, include_child_scopes=children).to_text(),
+            memory.recent(asked).to_markdown(),
+            toolbox.call("memory_list", {}).content,
+            toolbox.call("memory_search", {"query": query, "include_child_scopes": children}).content,
+        ]
+        allowed = {scope for scope in history if scope == asked or (children and scope.startswith(f"{asked}/"))}
+        for answer in answers:
+            assert not [scope for scope in SCOPES if scope not in allowed and mark(scope) in answer]
+        assert {hit.memory.scope for hit in result.episodic} == allowed
+        for scope in set(history) - {asked}:
+            (foreign,) = memory.retrieve(query, scope=scope).episodic
+            with pytest.raises(NotFoundError):
+                memory.get(foreign.memory.id, scope=asked)
+            with pytest.raises(NotFoundError):
+                memory.forget(foreign.memory.id, scope=asked)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.sampled_from(WORDS), max_size=6), st.sampled_from(WORDS))
+def test_what_is_said_in_one_scope_changes_no_rank_or_score_in_another(others, word):
+    with AgentMemory.in_memory(embedder=HashEmbedder(32), clock=FixedClock(NOW)) as memory:
+        memory.add_messages("user/1", [Message(role="user", content=f"I mentioned {text}") for text in WORDS])
+        before = memory.retrieve(word, scope="user/1").to_dict()
+        memory.add_messages("user/10", [Message(role="user", content=f"{text} and {word}") for text in others])
+        assert memory.retrieve(word, scope="user/1").to_dict() == before
 
 
 @settings(max_examples=30, deadline=None)

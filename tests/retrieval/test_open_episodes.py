@@ -240,6 +240,27 @@ def test_a_scope_is_forgotten_with_what_is_queued_there(memory):
     assert inside(memory).store.heard._turns == {}
 
 
+@pytest.mark.embedded("the files of a directory are read")
+@pytest.mark.parametrize("way", ["forget", "forget_scope", "memory_delete"])
+def test_nothing_of_what_was_forgotten_is_in_a_file_or_in_memory(way, tmp_path, embedder):
+    with AgentMemory.open(tmp_path, embedder=embedder) as memory:
+        memory.add_messages("c", said("The xylophone is in the cellar."), conversation="zitherthread")
+        (found,) = episodes(memory, "xylophone")
+        if way == "forget":
+            memory.forget(found.id, scope="c")
+        elif way == "forget_scope":
+            memory.forget_scope("c")
+        else:
+            memory.manager.delete([found])
+        memory.purge()
+        heard = inside(memory).store.heard
+        assert (heard._turns, heard._unstored, memory.waiting("c")) == ({}, {}, [])
+    content = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    assert b"memories" in content
+    assert b"xylophone" not in content
+    assert b"zitherthread" not in content
+
+
 def test_explanations_say_that_an_episode_is_still_open(memory, clock):
     memory.add_messages("c", said(NANTES), conversation="one")
     memory.remember_episode(scope="c", summary="The user moved.", id="e1", conversation_id="one")
