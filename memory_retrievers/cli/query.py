@@ -19,6 +19,7 @@ from memory_retrievers.cli.app import (
     Embedder,
     EmbedderId,
     EpisodicLimit,
+    Filter,
     Profile,
     Scope,
     SemanticLimit,
@@ -28,6 +29,7 @@ from memory_retrievers.cli.app import (
     Until,
     Where,
 )
+from memory_retrievers.cli.options import json_object
 from memory_retrievers.cli.output import (
     print_explained,
     print_json,
@@ -59,6 +61,7 @@ def retrieve(
     metadata: Where = None,
     since: Since = None,
     until: Until = None,
+    where: Filter = None,
     as_of: Annotated[str | None, typer.Option("--as-of", help="Answer with what held then, as ISO 8601.")] = None,
     exclude_conversation: Annotated[
         str | None, typer.Option("--exclude-conversation", help="No episode of this conversation.")
@@ -93,6 +96,7 @@ def retrieve(
         metadata: Only memories that have each of these, written KEY=VALUE.
         since: Only facts made, and episodes begun, then or later.
         until: Only facts made, and episodes begun, then or earlier.
+        where: Filter with operators as a JSON object; None is no filter.
         as_of: Moment whose memories are searched; None is now.
         exclude_conversation: Conversation whose episodes are left out.
         profile: Name of a ranking profile.
@@ -113,6 +117,7 @@ def retrieve(
         metadata=_pairs(metadata),
         since=since,
         until=until,
+        where=None if where is None else json_object("--where", where),
         as_of=as_of,
         exclude_conversation=exclude_conversation,
     )
@@ -256,6 +261,7 @@ def list_memories(
     metadata: Where = None,
     since: Since = None,
     until: Until = None,
+    where: Filter = None,
 ) -> None:
     """List what a scope holds, newest first; where more follows, standard error says how to go on.
     \f
@@ -270,6 +276,7 @@ def list_memories(
         metadata: Only memories that have each of these, written KEY=VALUE.
         since: Only facts made, and episodes begun, then or later.
         until: Only facts made, and episodes begun, then or earlier.
+        where: Filter with operators as a JSON object; None is no filter.
     """  # noqa: D205, D301, D415
     with to_look_into(store) as memory:
         page = memory.list(
@@ -281,6 +288,7 @@ def list_memories(
             metadata=_pairs(metadata),
             since=since,
             until=until,
+            where=None if where is None else json_object("--where", where),
         )
     print_memories(page.memories)
     if page.cursor is not None:

@@ -14,7 +14,7 @@ from memory_retrievers.models import Category, DetailLevel, JsonObject, Response
 from memory_retrievers.protocols import Retrieved
 from memory_retrievers.retrieval.markdown import NO_MEMORIES
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
-from memory_retrievers.tools.arguments import Level, MetadataFilter, Since, TagsFilter, ToolArguments, Until
+from memory_retrievers.tools.arguments import Level, MetadataFilter, Since, TagsFilter, ToolArguments, Until, Where
 from memory_retrievers.tools.responses import preview
 from memory_retrievers.tools.tool import ToolContext, ToolOutput, compact_json
 
@@ -75,6 +75,7 @@ class RetrieveMemoryArguments(ToolArguments):
     metadata: MetadataFilter = None
     since: Since = None
     until: Until = None
+    where: Where = None
     response_level: Level = ResponseLevel.STANDARD
 
     @model_validator(mode="before")
@@ -137,6 +138,7 @@ def retrieve_memory(context: ToolContext, arguments: RetrieveMemoryArguments) ->
         metadata=arguments.metadata,
         since=arguments.since,
         until=arguments.until,
+        where=arguments.where,
     )
     return _response(
         arguments.response_level,
