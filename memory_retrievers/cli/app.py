@@ -120,6 +120,12 @@ Since: TypeAlias = Annotated[
 Until: TypeAlias = Annotated[
     str | None, typer.Option("--until", help="Only facts made, and episodes begun, then or earlier, as ISO 8601.")
 ]
+Filter: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--where", metavar="JSON", help='A filter with operators, such as {"metadata.team": {"in": ["a", "b"]}}.'
+    ),
+]
 
 
 def _least_relevance(written: str) -> MinRelevance:

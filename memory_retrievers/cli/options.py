@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from memory_retrievers.cli.stores import PROFILE_NAMES, made_at, profile_named
 from memory_retrievers.errors import ConfigurationError, ValidationError
+from memory_retrievers.models import JsonObject
 from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings, ToolSettings
 from memory_retrievers.storage.options import StoreOptions
 
@@ -90,6 +91,21 @@ def store_options(*, language_model: str | None, profile: str, settings: Path | 
         "review": _with(ReviewSettings(), told, "review", settings),
         "tools": _with(ToolSettings.from_environment(), told, "tools", settings),
     }
+
+
+def json_object(option: str, written: str) -> JsonObject:
+    """The JSON object that an option is given.
+
+    Raises:
+        ValidationError: It is none.
+    """
+    try:
+        given = json.loads(written)
+    except (ValueError, RecursionError) as error:
+        raise ValidationError(f"{option} takes a JSON object: {error}") from error
+    if not isinstance(given, dict):
+        raise ValidationError(f"{option} takes a JSON object, not {type(given).__name__}")
+    return given
 
 
 _TABLES: Final[Mapping[str, type[BaseModel]]] = {

@@ -19,6 +19,7 @@ from memory_retrievers.cli.app import (
     Embedder,
     EmbedderId,
     EpisodicLimit,
+    Filter,
     LeastRelevance,
     Profile,
     Scope,
@@ -29,6 +30,7 @@ from memory_retrievers.cli.app import (
     Until,
     Where,
 )
+from memory_retrievers.cli.options import json_object
 from memory_retrievers.cli.output import (
     print_diff,
     print_explained,
@@ -62,6 +64,7 @@ def retrieve(
     since: Since = None,
     until: Until = None,
     min_relevance: LeastRelevance = "0",
+    where: Filter = None,
     as_of: Annotated[str | None, typer.Option("--as-of", help="Answer with what held then, as ISO 8601.")] = None,
     exclude_conversation: Annotated[
         str | None, typer.Option("--exclude-conversation", help="No episode of this conversation.")
@@ -97,6 +100,7 @@ def retrieve(
         since: Only facts made, and episodes begun, then or later.
         until: Only facts made, and episodes begun, then or earlier.
         min_relevance: Least relevance of what is printed, 0 to 1, or ``auto``.
+        where: Filter with operators as a JSON object; None is no filter.
         as_of: Moment whose memories are searched; None is now.
         exclude_conversation: Conversation whose episodes are left out.
         profile: Name of a ranking profile.
@@ -118,6 +122,7 @@ def retrieve(
         since=since,
         until=until,
         min_relevance=min_relevance,
+        where=None if where is None else json_object("--where", where),
         as_of=as_of,
         exclude_conversation=exclude_conversation,
     )
@@ -261,6 +266,7 @@ def list_memories(
     metadata: Where = None,
     since: Since = None,
     until: Until = None,
+    where: Filter = None,
 ) -> None:
     """List what a scope holds, newest first; where more follows, standard error says how to go on.
     \f
@@ -275,6 +281,7 @@ def list_memories(
         metadata: Only memories that have each of these, written KEY=VALUE.
         since: Only facts made, and episodes begun, then or later.
         until: Only facts made, and episodes begun, then or earlier.
+        where: Filter with operators as a JSON object; None is no filter.
     """  # noqa: D205, D301, D415
     with to_look_into(store) as memory:
         page = memory.list(
@@ -286,6 +293,7 @@ def list_memories(
             metadata=_pairs(metadata),
             since=since,
             until=until,
+            where=None if where is None else json_object("--where", where),
         )
     print_memories(page.memories)
     if page.cursor is not None:

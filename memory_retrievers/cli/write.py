@@ -11,12 +11,13 @@ from typing import Annotated, Any, Final
 import typer
 
 from memory_retrievers.cli.app import DEFAULT_STORE, PLACE, Embedder, EmbedderId, Scope, Store, Yes
+from memory_retrievers.cli.options import json_object
 from memory_retrievers.cli.output import print_line, print_text
 from memory_retrievers.cli.stores import Place, to_change, to_fill
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.evaluation import samples
 from memory_retrievers.memory import AgentMemory
-from memory_retrievers.models import Category, Draft, EpisodicMemory, JsonObject, SemanticMemory
+from memory_retrievers.models import Category, Draft, EpisodicMemory, SemanticMemory
 from memory_retrievers.models import scopes as scope_paths
 from memory_retrievers.retrieval.markdown import NO_MEMORIES
 
@@ -68,7 +69,7 @@ def remember(
             category=category or Category.NOTE,
             keywords=keyword or (),
             tags=tag or (),
-            metadata={} if metadata is None else _object("--metadata", metadata),
+            metadata={} if metadata is None else json_object("--metadata", metadata),
         )
     elif any((category, keyword, tag, metadata, replaces, allow_duplicates)):
         raise ValidationError(
@@ -131,7 +132,7 @@ def update(
         "keywords": keyword,
         "tags": tag,
         "importance": importance,
-        "metadata": None if metadata is None else _object("--metadata", metadata),
+        "metadata": None if metadata is None else json_object("--metadata", metadata),
     }
     fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if not fields:
@@ -188,16 +189,6 @@ def forget_scope(
         raise ValidationError(f"this removes all memories in {scope!r} and below for good: give --yes to do it")
     with to_change(store) as memory:
         print_text(memory.forget_scope(scope))
-
-
-def _object(option: str, written: str) -> JsonObject:
-    try:
-        given = json.loads(written)
-    except (ValueError, RecursionError) as error:
-        raise ValidationError(f"{option} takes a JSON object: {error}") from error
-    if not isinstance(given, dict):
-        raise ValidationError(f"{option} takes a JSON object, not {type(given).__name__}")
-    return given
 
 
 def _episode_from_standard_input(scope: str) -> Draft:

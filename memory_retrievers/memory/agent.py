@@ -557,6 +557,7 @@ class AgentMemory(BaseMemory):
         metadata: JsonObject | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
+        where: JsonObject | None = None,
     ) -> Page:
         """The memories of a scope, newest first, page by page; invalidated facts are among them.
 
@@ -571,11 +572,12 @@ class AgentMemory(BaseMemory):
             metadata: Only memories that have each of these values under its key.
             since: Only facts made, and episodes begun, at that moment or later.
             until: Only facts made, and episodes begun, at that moment or earlier.
+            where: A filter with operators: see ``FilterOptions``.
 
         Raises:
             ValidationError: An argument breaks a rule.
         """
-        filters = Filters.parse({"tags": tags, "metadata": metadata, "since": since, "until": until})
+        filters = Filters.parse({"tags": tags, "metadata": metadata, "since": since, "until": until, "where": where})
         return self._retriever.page(scope, kind=kind, cursor=cursor, limit=limit, filters=filters)
 
     def pending_reviews(self, scope: str) -> builtins.list[PendingReview]:

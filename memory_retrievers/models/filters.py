@@ -11,6 +11,7 @@ from typing import Final, TypeAlias, TypedDict
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models.fields import NAIVE, storable
 from memory_retrievers.models.memories import AnyMemory, EpisodicMemory, JsonObject
+from memory_retrievers.models.where import Expression, WhereParser
 
 JsonScalar: TypeAlias = str | int | float | bool | None
 """What metadata are compared with: nested values are not."""
@@ -34,12 +35,17 @@ class FilterOptions(TypedDict, total=False):
         since: Only facts made (``created_at``) and episodes begun (``start_at``) at that moment or later: a datetime
             with a time zone, or ISO 8601 text, in UTC where it names no zone. Default: any.
         until: The same, at that moment or earlier; not before ``since``. Default: any.
+        where: A filter with operators over ``metadata.KEY``, ``tags``, ``time`` (as for ``since``) and ``created_at``:
+            ``{"metadata.team": {"in": ["a", "b"]}, "or": [{"tags": "home"}, {"not": {"time": {"lt": "2026"}}}]}``.
+            Operators are eq, ne, gt, gte, lt, lte, in and nin; ``ne`` and ``nin`` also hold where the key is missing.
+            At most 32 conditions, 8 levels deep. Default: any.
     """
 
     tags: Iterable[str]
     metadata: JsonObject | None
     since: datetime | str | None
     until: datetime | str | None
+    where: JsonObject | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +57,14 @@ class Filters:
         metadata: Only memories that have each of these values under its key.
         since: Only facts made, and episodes begun, at that moment or later.
         until: Only facts made, and episodes begun, at that moment or earlier.
+        where: Only memories for which this holds.
     """
 
     tags: tuple[str, ...] = ()
     metadata: tuple[tuple[str, JsonScalar], ...] = ()
     since: datetime | None = None
     until: datetime | None = None
+    where: Expression | None = None
 
     @classmethod
     def parse(cls, options: FilterOptions) -> Filters:
@@ -73,6 +81,7 @@ class Filters:
             metadata=_parse_metadata(options.get("metadata")),
             since=since,
             until=until,
+            where=parse_where(options.get("where")),
         )
 
     def let_through(self, memory: AnyMemory) -> bool:
@@ -88,7 +97,9 @@ class Filters:
             return "metadata"
         if self.since is not None and moment < self.since:
             return "since"
-        return "until" if self.until is not None and moment > self.until else None
+        if self.until is not None and moment > self.until:
+            return "until"
+        return "where" if self.where is not None and not self.where.holds(memory) else None
 
 
 EVERYTHING: Final = Filters()
@@ -124,6 +135,15 @@ def parse_moment(name: str, given: object) -> datetime | None:
         return moment.astimezone(UTC)
     except OverflowError:
         raise ValidationError(f"{name} is too far from now: {moment!r}") from None
+
+
+def parse_where(given: object) -> Expression | None:
+    """Check a filter with operators; None stays None.
+
+    Raises:
+        ValidationError: It is malformed, too deep or too long; the message names the place in it.
+    """
+    return None if given is None else WhereParser(scalar=_scalar, moment=parse_moment).parse(given)
 
 
 def _parse_tags(tags: object) -> tuple[str, ...]:

@@ -75,6 +75,7 @@ class MemoryFilter:
             metadata=self.narrowed.metadata,
             since=self.narrowed.since,
             until=self.narrowed.until,
+            where=self.narrowed.where,
             content_type=self.content_type,
             origins=(Origin.TOOL,) if self.kinds == "tool" else (),
             created_after=self.created_after,

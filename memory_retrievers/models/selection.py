@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from memory_retrievers.models.filters import JsonScalar
 from memory_retrievers.models.memories import Category, ContentType, Kind, Origin, Tier
+from memory_retrievers.models.where import Expression
 
 if TYPE_CHECKING:  # importing the package loads no numpy
     import numpy as np
@@ -48,6 +49,7 @@ class Selection:
         metadata: Only memories that have each of these values under its key.
         since: Only facts made, and episodes begun, then or later.
         until: Only facts made, and episodes begun, then or earlier.
+        where: Only memories for which this holds.
         content_type: Only memories whose text is this.
         origins: Only memories that came from one of these; none is from anywhere.
         created_after: Only memories made then or later.
@@ -68,6 +70,7 @@ class Selection:
     metadata: tuple[tuple[str, JsonScalar], ...] = ()
     since: datetime | None = None
     until: datetime | None = None
+    where: Expression | None = None
     content_type: ContentType | None = None
     origins: tuple[Origin, ...] = ()
     created_after: datetime | None = None
@@ -84,7 +87,7 @@ class Selection:
     def is_narrow(self) -> bool:
         """True for conditions beyond scope, kind and category, which rarely repeat; only the ledger checks them."""
         moments = (self.as_of, self.since, self.until, self.created_after, self.created_before)
-        labels = (self.tier, self.content_type, self.ids, self.exclude_conversation)
+        labels = (self.tier, self.content_type, self.ids, self.exclude_conversation, self.where)
         return bool(self.tags or self.metadata or self.origins) or any(
             asked is not None for asked in (*moments, *labels)
         )

@@ -33,6 +33,7 @@ class Memory(Protocol):
         metadata: JsonObject | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
+        where: JsonObject | None = None,
         exclude_conversation: str | None = None,
         in_prompt: Iterable[MessageLike] = (),
         min_relevance: MinRelevance = 0.0,
@@ -53,6 +54,7 @@ class Memory(Protocol):
             metadata: Return only memories that have each of these values under its key.
             since: Return only facts made, and episodes begun, at this time or later.
             until: Return only facts made, and episodes begun, at this time or earlier.
+            where: Return only memories for which this filter with operators holds.
             exclude_conversation: Return no episode of this conversation; None leaves out none.
             in_prompt: Messages that the model has before it already; open episodes do not show them.
             min_relevance: Return no hit of less relevance, 0 to 1; ``auto`` is what is fitted for the embedder.

@@ -261,6 +261,7 @@ def _selection_of(request: RetrievalRequest, kind: Kind, *, now: datetime, setti
         metadata=request.filters.metadata,
         since=request.filters.since,
         until=request.filters.until,
+        where=request.filters.where,
         exclude_conversation=request.exclude_conversation if kind is Kind.EPISODIC else None,
     )
 

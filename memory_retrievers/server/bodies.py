@@ -107,10 +107,24 @@ class FilteredBody(Body):
     ] = None
     since: Annotated[Moment | None, Field(description="Only facts made, and episodes begun, then or later.")] = None
     until: Annotated[Moment | None, Field(description="Only facts made, and episodes begun, then or earlier.")] = None
+    where: Annotated[
+        dict[str, Any] | None,
+        Field(
+            description="A filter with operators (eq, ne, gt, gte, lt, lte, in, nin; and, or, not) over metadata.KEY, "
+            "tags, time and created_at.",
+            examples=[{"metadata.team": {"in": ["a", "b"]}, "not": {"tags": "old"}}],
+        ),
+    ] = None
 
     def filters(self) -> FilterOptions:
         """The options of a search that they are."""
-        return {"tags": self.tags, "metadata": self.metadata, "since": self.since, "until": self.until}
+        return {
+            "tags": self.tags,
+            "metadata": self.metadata,
+            "since": self.since,
+            "until": self.until,
+            "where": self.where,
+        }
 
 
 MinimumRelevance = Annotated[
@@ -180,6 +194,7 @@ def search_body(request: RetrievalRequest) -> JsonObject:
         "metadata": dict(request.filters.metadata),
         "since": _written(request.filters.since),
         "until": _written(request.filters.until),
+        "where": None if request.filters.where is None else request.filters.where.to_dict(),
         "exclude_conversation": request.exclude_conversation,
         "in_prompt": [{"role": each.role, "content": each.content} for each in request.in_prompt],
         "min_relevance": request.min_relevance,

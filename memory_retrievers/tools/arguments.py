@@ -251,6 +251,15 @@ Since = Annotated[
 Until = Annotated[
     UTCDateTime | None, Field(description="Only facts made, and episodes begun, then or earlier, as ISO 8601.")
 ]
+Where = Annotated[
+    dict[str, JsonValue] | None,
+    Field(
+        description=(
+            'Only memories for which this holds, e.g. {"metadata.team": {"in": ["a", "b"]}, "not": {"tags": "old"}}: '
+            "eq, ne, gt, gte, lt, lte, in, nin over metadata.KEY, tags, time, created_at; and, or, not."
+        )
+    ),
+]
 
 
 LEVEL_ARGUMENT: Final = "response_level"

@@ -31,6 +31,7 @@ from memory_retrievers.tools.arguments import (
     TagsFilter,
     TierFilter,
     Until,
+    Where,
     check_limits,
     one_of,
     tags_filter,
@@ -55,6 +56,7 @@ class MemoryListArguments(ManagementArguments):
     metadata: MetadataFilter = None
     since: Since = None
     until: Until = None
+    where: Where = None
     content_type: ContentTypeFilter = None
     created_after: Annotated[
         UTCDateTime | None, Field(description="Only memories made at this moment or later, as ISO 8601.")
@@ -113,7 +115,14 @@ def memory_list(context: ToolContext, arguments: MemoryListArguments) -> ToolOut
         kinds=context.seen,
         tier=arguments.memory_tier,
         tags=tags_filter(context.manager.settings, arguments.tags),
-        narrowed=Filters.parse({"metadata": arguments.metadata, "since": arguments.since, "until": arguments.until}),
+        narrowed=Filters.parse(
+            {
+                "metadata": arguments.metadata,
+                "since": arguments.since,
+                "until": arguments.until,
+                "where": arguments.where,
+            }
+        ),
         content_type=arguments.content_type,
         created_after=arguments.created_after,
         created_before=arguments.created_before,

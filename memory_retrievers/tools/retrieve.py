@@ -16,7 +16,7 @@ from memory_retrievers.protocols import Retrieved
 from memory_retrievers.retrieval.markdown import NO_MEMORIES
 from memory_retrievers.retrieval.request import parse_relevance
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
-from memory_retrievers.tools.arguments import Level, MetadataFilter, Since, TagsFilter, ToolArguments, Until
+from memory_retrievers.tools.arguments import Level, MetadataFilter, Since, TagsFilter, ToolArguments, Until, Where
 from memory_retrievers.tools.responses import preview
 from memory_retrievers.tools.tool import ToolContext, ToolOutput, compact_json
 
@@ -86,6 +86,7 @@ class RetrieveMemoryArguments(ToolArguments):
     metadata: MetadataFilter = None
     since: Since = None
     until: Until = None
+    where: Where = None
     response_level: Level = ResponseLevel.STANDARD
 
     @model_validator(mode="before")
@@ -149,6 +150,7 @@ def retrieve_memory(context: ToolContext, arguments: RetrieveMemoryArguments) ->
         metadata=arguments.metadata,
         since=arguments.since,
         until=arguments.until,
+        where=arguments.where,
     )
     return _response(
         arguments.response_level,

@@ -22,6 +22,7 @@ from memory_retrievers.tools.arguments import (
     TagsFilter,
     TierFilter,
     Until,
+    Where,
     fraction,
     one_of,
     tags_filter,
@@ -167,6 +168,7 @@ class MemorySearchArguments(ManagementArguments):
     metadata: MetadataFilter = None
     since: Since = None
     until: Until = None
+    where: Where = None
     content_type: ContentTypeFilter = None
     min_similarity: Annotated[
         float,
@@ -225,7 +227,14 @@ def _find(context: ToolContext, arguments: MemorySearchArguments) -> list[FoundM
         kinds=context.seen,
         tier=arguments.memory_tier,
         tags=tags_filter(context.manager.settings, arguments.tags),
-        narrowed=Filters.parse({"metadata": arguments.metadata, "since": arguments.since, "until": arguments.until}),
+        narrowed=Filters.parse(
+            {
+                "metadata": arguments.metadata,
+                "since": arguments.since,
+                "until": arguments.until,
+                "where": arguments.where,
+            }
+        ),
         content_type=arguments.content_type,
     )
 

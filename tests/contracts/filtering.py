@@ -32,6 +32,28 @@ FILTERED: Final = (
     Filters(until=NOW - HOUR),
     Filters(since=NOW - 2 * HOUR, until=NOW - HOUR),
     Filters(tags=("work",), metadata=(("team", "a"),), since=NOW - HOUR),
+    *(
+        Filters.parse({"where": where})
+        for where in (
+            {"metadata.team": "a"},
+            {"metadata.team": {"ne": "a"}},
+            {"metadata.n": {"in": [1, "1", None]}},
+            {"metadata.n": {"nin": [1, True]}},
+            {"metadata.n": {"gt": 0.1}},
+            {"metadata.n": {"gte": 0.1, "lt": 2}},
+            {"metadata.n": {"lte": "1"}},
+            {"metadata.team": {"gte": "Z"}},
+            {"metadata.team": {"lt": 'a"'}},
+            {"metadata.nul": {"gte": ""}},
+            {'metadata.it\'s "so"': {"gt": 2**53}},
+            {"not": {"metadata.n": {"gt": 0}}},
+            {"tags": "work"},
+            {"tags": {"nin": ["work", "worker"]}},
+            {"time": {"gte": (NOW - HOUR).isoformat()}},
+            {"created_at": {"lt": NOW.isoformat()}, "time": {"ne": NOW.isoformat()}},
+            {"or": [{"tags": "worker"}, {"and": [{"metadata.n": 1}, {"metadata.team": "a"}]}], "not": {"tags": "x"}},
+        )
+    ),
 )
 """Filters of every kind, and some together."""
 
@@ -73,5 +95,6 @@ def filtered(selection: Selection) -> Iterator[tuple[Filters, Selection]]:
                 metadata=filters.metadata,
                 since=filters.since,
                 until=filters.until,
+                where=filters.where,
             ),
         )

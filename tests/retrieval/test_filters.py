@@ -44,6 +44,7 @@ def options_of(filters):
         "metadata": dict(filters.metadata),
         "since": filters.since,
         "until": filters.until,
+        "where": None if filters.where is None else filters.where.to_dict(),
     }
 
 

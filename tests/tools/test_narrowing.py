@@ -36,6 +36,8 @@ NARROWED = [
     ({"since": "2026-04-01"}, {"b"}),
     ({"until": "2026-04-01T00:00:00Z"}, {"a", "e"}),
     ({"since": "2026-02-01", "until": "2026-04-01"}, {"a", "e"}),
+    ({"where": {"metadata.n": {"gte": 2}}}, {"b"}),
+    ({"where": {"or": [{"tags": "y"}, {"time": {"lt": "2026-04-01"}}]}, "metadata": {"n": 1}}, {"a", "e"}),
 ]
 
 
@@ -59,10 +61,12 @@ def test_each_tool_that_finds_is_narrowed_alike(call, narrowed, expected):
         {"metadata": {"k": [1]}},
         {"metadata": "n=1"},
         {"tags": "x"},
+        {"where": {"team": "a"}},
+        {"where": {"metadata.n": {"in": list(range(40))}}},
         {"since": "yesterday"},
         {"since": "2026-05-01", "until": "2026-04-01"},
     ],
-    ids=range(8),
+    ids=range(10),
 )
 def test_what_cannot_be_a_filter_is_refused(call, tool, narrowed):
     needed = {} if tool == "memory_list" else {"query": "rain"}

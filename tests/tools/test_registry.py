@@ -81,6 +81,14 @@ def _outline(name):
     return properties, schema.get("required", [])
 
 
+MAX_TOKENS = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "null"}], "default": None}
+SCALARS = {
+    "type": "object",
+    "additionalProperties": {"anyOf": [{"type": kind} for kind in ("string", "integer", "number", "boolean", "null")]},
+    "maxProperties": 16,
+}
+
+
 def test_the_arguments_of_retrieve_memory():
     assert _outline("retrieve_memory") == (
         {
@@ -88,7 +96,13 @@ def test_the_arguments_of_retrieve_memory():
             "episodic_limit": {"type": "integer", "minimum": 0, "default": 5},
             "semantic_limit": {"type": "integer", "minimum": 0, "default": 20},
             "detail": {"type": "string", "enum": ["auto", "none", "low", "high", "excerpts"], "default": "auto"},
+            "max_tokens": MAX_TOKENS,
             "category": {"anyOf": [{"type": "string", "enum": CATEGORIES}, {"type": "null"}], "default": None},
+            "tags": {"type": "array", "items": {"type": "string"}, "default": []},
+            "metadata": {"anyOf": [SCALARS, {"type": "null"}], "default": None},
+            "since": {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}], "default": None},
+            "until": {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}], "default": None},
+            "where": {"anyOf": [{"type": "object", "additionalProperties": {}}, {"type": "null"}], "default": None},
             "response_level": {"type": "string", "enum": ["minimal", "standard", "full"], "default": "standard"},
         },
         ["query"],
@@ -100,6 +114,7 @@ def test_the_arguments_of_context_pre_retrieve():
         {
             "query": {"type": "string"},
             "semantic_limit": {"type": "integer", "minimum": 0, "default": 20},
+            "max_tokens": MAX_TOKENS,
             "category": {"anyOf": [{"type": "string", "enum": CATEGORIES}, {"type": "null"}], "default": None},
             "response_level": {"type": "string", "enum": ["minimal", "standard", "full"], "default": "standard"},
         },

@@ -52,7 +52,7 @@ def test_the_plain_answer_is_that_of_the_specification(plain_tool):
             "Invalid content_type: a. Must be one of: text, image, code, json, yaml",
         ),
         ({"query": "x", "top_k": 5, "limit": 6}, "limit is another name of top_k: give one of them"),
-        ({"query": "x", "metadata": {"a": 1}}, "metadata: Extra inputs are not permitted"),
+        ({"query": "x", "colour": {"a": 1}}, "colour: Extra inputs are not permitted"),
         ({"query": "x", "scope": "user/bob"}, "scope: Extra inputs are not permitted"),
     ],
 )

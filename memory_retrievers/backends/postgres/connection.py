@@ -105,14 +105,14 @@ class PostgresDialect:
         """See ``sql.connection.Dialect``."""
         return f"SELECT listed.value FROM json_array_elements_text({_json(column)}) AS listed (value)"
 
-    def member(self, column: str, name: str, value: JsonScalar) -> str:
+    def member(self, column: str, name: str, value: JsonScalar, sign: str = "=") -> str:
         """See ``sql.connection.Dialect``; CASE, since a condition beside another may be looked at first."""
         if value is None or isinstance(value, bool):
             equal = f"CAST(pair.value AS text) = '{json.dumps(value)}'"
         elif isinstance(value, str):
-            equal = f"json_typeof(pair.value) = 'string' AND pair.value #>> '{{}}' = :{name}_value"
+            equal = f"json_typeof(pair.value) = 'string' AND (pair.value #>> '{{}}') COLLATE \"C\" {sign} :{name}_value"
         else:
-            number = f"CAST(CAST(pair.value AS text) AS numeric) = CAST(CAST(:{name}_value AS text) AS numeric)"
+            number = f"CAST(CAST(pair.value AS text) AS numeric) {sign} CAST(CAST(:{name}_value AS text) AS numeric)"
             equal = f"CASE WHEN json_typeof(pair.value) = 'number' THEN {number} ELSE FALSE END"
         return f"EXISTS (SELECT 1 FROM json_each({_json(column)}) AS pair WHERE pair.key = :{name}_key AND {equal})"
 

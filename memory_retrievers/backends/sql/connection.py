@@ -129,13 +129,14 @@ class Dialect(Protocol):
         """Query of the texts in a JSON list."""
         ...
 
-    def member(self, column: str, name: str, value: JsonScalar) -> str:
+    def member(self, column: str, name: str, value: JsonScalar, sign: str = "=") -> str:
         """Condition that a JSON object has a value under a key.
 
         Args:
             column: Column of the object.
             name: The parameters are ``:name_key`` and ``:name_value``, which is a number's text.
             value: The value, whose type decides how it is compared.
+            sign: How it is compared; texts are ordered by code point.
         """
         ...
 

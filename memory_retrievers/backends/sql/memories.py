@@ -196,6 +196,7 @@ class StoredRecords:
                     metadata=filters.metadata,
                     since=filters.since,
                     until=filters.until,
+                    where=filters.where,
                 )
                 narrowed = " AND ".join(["", *where.narrowing(dialect, selection)])
                 values = where.parameters(dialect, selection) | (after or _BEGINNING)._asdict() | {"limit": limit}

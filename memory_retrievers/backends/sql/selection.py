@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import count
+from typing import Any, Final, cast
 
 import numpy as np
 
 from memory_retrievers.backends.sql.connection import Dialect
 from memory_retrievers.backends.sql.rows import encode_json, encode_time
 from memory_retrievers.models import scopes
+from memory_retrievers.models.filters import JsonScalar
 from memory_retrievers.models.selection import TURN, WHOLE, Layout, Selection
+from memory_retrievers.models.where import Combination, Condition, Expression
 
 _ONE_SCOPE = "= (SELECT id FROM scopes WHERE scope = :scope)"
 _SCOPE_AND_CHILDREN = (
@@ -65,7 +69,48 @@ def narrowing(dialect: Dialect, selection: Selection) -> list[str]:
     asked |= {f":tag_{number} IN ({dialect.items('m.tags')})": True for number in range(len(selection.tags))}
     for number, (_, value) in enumerate(selection.metadata):
         asked[dialect.member("m.metadata", f"metadata_{number}", value)] = True
-    return [condition for condition, is_asked in asked.items() if is_asked]
+    narrowed = [] if selection.where is None else [_expressed(dialect, selection.where, count())]
+    return [*(condition for condition, is_asked in asked.items() if is_asked), *narrowed]
+
+
+_SIGNS: Final = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+
+
+def _expressed(dialect: Dialect, expression: Expression, numbers: Iterator[int]) -> str:
+    """SQL for an expression, true or false and never null; its conditions are numbered in the order written."""
+    if isinstance(expression, Combination):
+        parts = [_expressed(dialect, part, numbers) for part in expression.parts]
+        return f"NOT ({parts[0]})" if expression.word == "not" else f"({f' {expression.word.upper()} '.join(parts)})"
+    name, sign = f"where_{next(numbers)}", _SIGNS[expression.comparison]
+    match expression.field:
+        case "metadata":
+            return dialect.member("m.metadata", name, cast("JsonScalar", expression.value), sign)
+        case "tags":
+            return f":{name} IN ({dialect.items('m.tags')})"
+        case "time":
+            return f"{_BEGAN} {sign} :{name}"
+    return f"m.created_at {sign} :{name}"
+
+
+def _conditions(expression: Expression | None) -> Iterator[Condition]:
+    if isinstance(expression, Condition):
+        yield expression
+    elif expression is not None:
+        for part in expression.parts:
+            yield from _conditions(part)
+
+
+def _compared(selection: Selection) -> dict[str, object]:
+    """Values of the conditions of ``where``, as :func:`_expressed` numbers them."""
+    values: dict[str, object] = {}
+    for number, condition in enumerate(_conditions(selection.where)):
+        value = condition.value
+        if condition.field == "metadata":
+            values[f"where_{number}_key"] = condition.key
+            values[f"where_{number}_value"] = value if isinstance(value, str) else encode_json(value)
+        else:
+            values[f"where_{number}"] = encode_time(value) if isinstance(value, datetime) else value
+    return values
 
 
 def index(selection: Selection) -> str:
@@ -121,6 +166,7 @@ def parameters(dialect: Dialect, selection: Selection) -> dict[str, object]:
         "ids": None if selection.ids is None else dialect.listed(selection.ids),
         **{f"tag_{number}": tag for number, tag in enumerate(selection.tags)},
         **_metadata(selection),
+        **_compared(selection),
         **_origins(selection),
     }
 

@@ -58,14 +58,14 @@ class SQLiteDialect:
         """See ``sql.connection.Dialect``."""
         return f"SELECT value FROM json_each({column})"
 
-    def member(self, column: str, name: str, value: JsonScalar) -> str:
+    def member(self, column: str, name: str, value: JsonScalar, sign: str = "=") -> str:
         """See ``sql.connection.Dialect``."""
         if value is None or isinstance(value, bool):
             equal = f"pair.type = '{json.dumps(value)}'"
         elif isinstance(value, str):
-            equal = f"pair.type = 'text' AND pair.atom = :{name}_value"
+            equal = f"pair.type = 'text' AND pair.atom {sign} :{name}_value"
         else:
-            equal = f"pair.type IN ('integer', 'real') AND pair.atom = CAST(:{name}_value AS NUMERIC)"
+            equal = f"pair.type IN ('integer', 'real') AND pair.atom {sign} CAST(:{name}_value AS NUMERIC)"
         return f"EXISTS (SELECT 1 FROM json_each({column}) AS pair WHERE pair.key = :{name}_key AND {equal})"
 
     def inner(self, column: str, key: str) -> str:

@@ -21,6 +21,7 @@ QUESTIONS = [
     {"query": "?!", "semantic_limit": 1},
     {"query": "Lyon", "tags": ["nobody has it"]},
     {"query": "Lyon", "metadata": {"source": "x", "n": None}},
+    {"query": "Lyon", "where": {"or": [{"tags": {"in": ["home", "x"]}}, {"time": {"lt": "2026-02-21"}}]}},
     {"query": "Lyon", "since": datetime(2026, 2, 25, tzinfo=UTC), "until": "2026-03-01"},
 ]
 
