@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from compatibility import COLUMNS, SCOPE, Case, Section, Setting, expect
+from langchain.agents import create_agent
 from langchain_classic.chains import (
     ConversationalRetrievalChain,
     RetrievalQA,
@@ -23,12 +24,24 @@ from langchain_classic.retrievers import (
 )
 from langchain_classic.retrievers.document_compressors import DocumentCompressorPipeline
 from langchain_core.documents import Document
-from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_core.language_models.fake_chat_models import FakeListChatModel, FakeMessagesListChatModel
+from langchain_core.messages import AIMessage
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import Runnable, RunnableLambda, RunnableParallel, RunnablePassthrough
 from langchain_text_splitters import CharacterTextSplitter
+from langgraph.graph import START, StateGraph
+from langgraph.store.base import GetOp, Item, ListNamespacesOp, Op, PutOp, SearchOp
+from langgraph.store.memory import InMemoryStore
+from pydantic import Field
 
-from memory_retrievers.langchain import MemoryRetriever
+from memory_retrievers.langchain import (
+    AgentMemoryMiddleware,
+    ConversationMemory,
+    MemoryRetriever,
+    MemoryStoreAdapter,
+    MemoryVectorStore,
+    RetrieveMemoryTool,
+)
 
 QUESTION: Final = "Where does Bob live?"
 ASKED: Final = {"input": QUESTION, "question": QUESTION, "query": QUESTION, "chat_history": []}
@@ -162,11 +175,120 @@ RETRIEVAL: Final = [
     *(row for name, make in CHAINS.items() for row in around(name, make, asks=ASKED)),
 ]
 
+
+async def tool(setting: Setting) -> None:
+    made = RetrieveMemoryTool(memory=setting.memory, scope=setting.scope)
+    config: Any = None if setting.given else CONFIGURABLE
+    asked = {"query": QUESTION}
+    told = await made.ainvoke(asked, config) if setting.asynchronous else made.invoke(asked, config)
+    expect("Bob lives in Bergen" in told and "Alice" not in told, told)
+
+
+class Listening(FakeMessagesListChatModel):
+    """Keeps what it was asked."""
+
+    heard: list[str] = Field(default_factory=list)
+
+    def _generate(self, messages: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the base class has it
+        self.heard.append(" ".join(message.text for message in messages))
+        return super()._generate(messages, *args, **kwargs)
+
+
+async def middleware(setting: Setting) -> None:
+    chat = Listening(responses=[AIMessage("In Bergen.")])
+    made = AgentMemoryMiddleware(memory=setting.memory, scope=setting.scope, process="never")
+    agent = create_agent(chat, middleware=[made])
+    asked: Any = {"messages": [("user", QUESTION)]}
+    config: Any = None if setting.given else CONFIGURABLE
+    _ = await agent.ainvoke(asked, config) if setting.asynchronous else agent.invoke(asked, config)
+    expect("Bob lives in Bergen" in chat.heard[0] and "Alice" not in chat.heard[0], chat.heard)
+
+
+async def node(setting: Setting) -> None:
+    inner = WRAPPERS["MultiQueryRetriever"](retriever_of(setting))
+
+    def look(state: dict[str, Any]) -> dict[str, Any]:
+        return {"found": inner.invoke(state["asked"])}
+
+    async def alook(state: dict[str, Any]) -> dict[str, Any]:
+        return {"found": await inner.ainvoke(state["asked"])}
+
+    builder = StateGraph(dict)
+    builder.add_node("look", RunnableLambda(look, alook))
+    builder.add_edge(START, "look")
+    graph, asked = builder.compile(), {"asked": QUESTION}
+    config: Any = None if setting.given else CONFIGURABLE
+    state: Any = await graph.ainvoke(asked, config) if setting.asynchronous else graph.invoke(asked, config)
+    expect(len(state["found"]) == 2, state)
+
+
+async def classic_memory(setting: Setting) -> None:
+    made = ConversationMemory(memory=setting.memory, scope=setting.scope)
+    chain = RunnableLambda(made.load_memory_variables, made.aload_memory_variables)
+    config: Any = None if setting.given else CONFIGURABLE
+    asked = {"input": QUESTION}
+    found = await chain.ainvoke(asked, config) if setting.asynchronous else chain.invoke(asked, config)
+    expect("Bob lives in Bergen" in str(found) and "Alice" not in str(found), found)
+
+
+async def vector_store(setting: Setting) -> None:
+    store = MemoryVectorStore(setting.memory, scope=setting.scope)
+    made = RunnablePassthrough() | store.as_retriever(
+        search_type="similarity_score_threshold", search_kwargs={"score_threshold": 0.0, "k": 10}
+    )
+    config: Any = None if setting.given else CONFIGURABLE
+    found = await made.ainvoke(QUESTION, config) if setting.asynchronous else made.invoke(QUESTION, config)
+    texts = sorted(document.page_content for document in found)
+    expect(texts == ["Bob likes Bergen", "Bob lives in Bergen"], texts)
+
+
+async def graph_store(setting: Setting) -> None:
+    """Everything of ``BaseStore``, and beside it LangGraph's own store of the same."""
+    theirs, place = InMemoryStore(), ("plans", "bob")
+    ours = MemoryStoreAdapter(setting.memory, scope=SCOPE)
+    given: list[Any] = []
+    for store in (ours, theirs):
+        puts: list[Op] = [PutOp(place, f"k{n}", {"n": n, "text": f"plan {n}"}) for n in range(5)]
+        asked: list[Op] = [
+            GetOp(place, "k3"),
+            SearchOp(("plans",), {"n": {"$gte": 2}}, 10),
+            SearchOp(("plans",), {"n": 4}, 10),
+            ListNamespacesOp(),
+        ]
+        for ops in (puts, [PutOp(place, "k2", None)]):
+            _ = await store.abatch(ops) if setting.asynchronous else store.batch(ops)
+        answers = await store.abatch(asked) if setting.asynchronous else store.batch(asked)
+        given.append(repr([_plain(answer) for answer in answers]))
+    expect(given[0] == given[1], given)
+
+
+def _plain(answer: Any) -> Any:  # noqa: ANN401 - whatever a store answers
+    if isinstance(answer, list):
+        return sorted(map(_plain, answer), key=repr)
+    return (answer.namespace, answer.key, answer.value) if isinstance(answer, Item) else answer
+
+
+AGENTS: Final = [
+    Case("`RetrieveMemoryTool`", tool),
+    Case("`AgentMemoryMiddleware` in `create_agent`", middleware),
+    Case("`MultiQueryRetriever` in a LangGraph node", node),
+    Case("`ConversationMemory` of LangChain classic", classic_memory),
+    Case("`MemoryVectorStore.as_retriever(…)` in a chain", vector_store),
+    Case("`MemoryStoreAdapter`: put, get, delete, search, filters, namespaces", graph_store),
+]
+
 SECTIONS: Final = (
     Section(
         title="LangChain: retrievers and chains",
         packages=("langchain-core", "langchain-classic", "langchain"),
         text="The call names the scope in `configurable`, unless the row says otherwise.",
         cases=RETRIEVAL,
+    ),
+    Section(
+        title="LangChain and LangGraph: agents, tools and stores",
+        packages=("langchain", "langgraph", "langgraph-checkpoint"),
+        text="The call names the scope in `configurable`; a LangGraph store has one scope, and its users are "
+        "namespaces below it.",
+        cases=AGENTS,
     ),
 )

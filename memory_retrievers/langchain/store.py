@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, Self, TypeAlias, cast
 from urllib.parse import quote, unquote
 
 import pydantic
@@ -236,6 +236,10 @@ class MemoryStoreAdapter(BaseStore):
         self._fields = tuple(fields)
         self.ttl_config = ttl
         self._joined = JoinedBatches(self.batch)
+
+    def __reduce__(self) -> tuple[Callable[[], Self], tuple[()]]:
+        """A copy shares the memory; a pickle has its address."""
+        return partial(type(self), self._memory, scope=self._root, fields=self._fields, ttl=self.ttl_config), ()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do what ``get``, ``put``, ``search``, ``delete`` and ``list_namespaces`` ask for.

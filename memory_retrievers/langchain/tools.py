@@ -52,6 +52,22 @@ class RegistryTool(ScopedByConfig, BaseTool):
         self.args_schema = self.args_schema or self.spec.offered_arguments(allow_scopes=self.rules.allow_scopes)
         return self
 
+    def __getstate__(self) -> dict[str, Any]:
+        """As any model's, but what is of the registry goes by its name."""
+        state = super().__getstate__()
+        if REGISTRY.get(self.spec.name) is self.spec:
+            made = self.args_schema is self.spec.offered_arguments(allow_scopes=self.rules.allow_scopes)
+            by_name = {"spec": self.spec.name, "args_schema": None if made else self.args_schema}
+            state["__dict__"] = state["__dict__"] | by_name
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """As any model's; what goes by its name is looked up in the registry."""
+        super().__setstate__(state)
+        self.spec = REGISTRY[self.spec] if isinstance(self.spec, str) else self.spec
+        if self.args_schema is None:
+            self.args_schema = self.spec.offered_arguments(allow_scopes=self.rules.allow_scopes)
+
     @property
     def tool_call_schema(self) -> dict[str, Any]:
         """The schema that a model sees: the arguments' own, where LangChain would make another of their fields."""

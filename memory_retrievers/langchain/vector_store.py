@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
@@ -175,6 +176,14 @@ class MemoryVectorStore(VectorStore):
         **kwargs: Any,  # noqa: ANN401
     ) -> list[tuple[Document, float]]:
         return self.similarity_search_with_score(query, k, **kwargs)
+
+    async def _asimilarity_search_with_relevance_scores(
+        self,
+        query: str,
+        k: int = 4,
+        **kwargs: Any,  # noqa: ANN401
+    ) -> list[tuple[Document, float]]:
+        return await asyncio.to_thread(self.similarity_search_with_score, query, k, **kwargs)
 
     def max_marginal_relevance_search(
         self,

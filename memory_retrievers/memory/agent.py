@@ -114,7 +114,7 @@ class AgentMemory(BaseMemory):
 
         Args:
             path: The directory.
-            keyword: The BM25 engine.
+            keyword: The BM25 engine, see ``KeywordEngine``; under the default fusion both give the same.
             read_only: Only look, also beside a process that writes, or on a read-only file system; nothing is noted
                 for review.
             shared_group: Make files and directories (0660, 2770) for all users of the directory's group, and not for

@@ -28,6 +28,10 @@ in wide ones, once it has been filled in the background. ``chroma``: always by C
 client of a Chroma server or of Chroma Cloud: as ``auto``, with the collection there."""
 
 KeywordEngine: TypeAlias = Literal["sqlite_bm25", "rank_bm25"]
+"""What finds by words where words alone are searched: with ``fusion="rrf"``, among more passages than ``exact_limit``,
+and in the tools' search by words. The default fusion counts the words of every passage itself, so that there both give
+the same. ``sqlite_bm25``: counts that are kept in the database. ``rank_bm25``: that library, over a scope in memory,
+which is for small stores and for comparing."""
 
 
 class StoreOptions(TypedDict, total=False):

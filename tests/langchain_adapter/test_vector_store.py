@@ -53,6 +53,11 @@ def test_a_filter_takes_metadata(store):
     assert ids(store.as_retriever(search_kwargs={"k": 3, "filter": {"page": 2}}).invoke("tea")) == ["b"]
 
 
+async def test_a_threshold_counts_asynchronously_too(store):
+    retriever = store.as_retriever(search_type="similarity_score_threshold", search_kwargs={"score_threshold": 0.2})
+    assert await retriever.ainvoke("When is tea served?") == retriever.invoke("When is tea served?") != []
+
+
 def test_scores_are_relevance_and_can_be_a_threshold(store):
     scored = store.similarity_search_with_relevance_scores("When is tea served?", k=3)
     assert all(0 <= score <= 1 for _, score in scored)
