@@ -4,6 +4,8 @@
 2. Without an extra, the demo runs with the network cut off, and so does what needs no extra in ``examples/``.
 3. With an extra, its examples run, and what needs another extra says which one to install.
 4. With the oldest framework versions that ``pyproject.toml`` allows, the adapters' tests pass.
+5. With the newest of all frameworks that the index has and ``pyproject.toml`` allows, together, so do those that meet
+   most of a framework.
 
 Run it with ``make test-install``. What it installs comes from pip's package index, and is thrown away at the end.
 """
@@ -70,11 +72,12 @@ class Installation:
 
 
 @dataclass(frozen=True)
-class Oldest:
-    """An empty environment with the oldest packages that some extras name, and the tests that pass in it."""
+class Bound:
+    """An empty environment with the oldest or newest packages that some extras allow, and the tests that pass in it."""
 
     extras: tuple[str, ...]
     tests: tuple[str, ...]
+    oldest: bool = True
 
 
 def _importing(module: str, name: str) -> tuple[str, ...]:
@@ -152,10 +155,22 @@ INSTALLATIONS: Final = (
     Installation(("postgres",), brings=frozenset({"postgres"}), code=CONNECTING),
 )
 
-OLDEST: Final = (
-    Oldest(("langchain",), ("tests/langchain_adapter/test_retriever.py", "tests/langchain_adapter/test_tools.py")),
-    Oldest(("agents", "classic"), ("tests/langchain_adapter",)),
-    Oldest(("llama-index",), ("tests/llama_index_adapter",)),
+BOUNDS: Final = (
+    Bound(("langchain",), ("tests/langchain_adapter/test_retriever.py", "tests/langchain_adapter/test_tools.py")),
+    Bound(("agents", "classic"), ("tests/langchain_adapter",)),
+    Bound(("llama-index",), ("tests/llama_index_adapter",)),
+    Bound(("server", "mcp"), ("tests/server/test_mcp_protocol.py",)),
+    Bound(
+        ("agents", "classic", "llama-index", "server", "mcp"),
+        (
+            "tests/langchain_adapter/test_retriever.py",
+            "tests/langchain_adapter/test_tools.py",
+            "tests/llama_index_adapter/test_retriever.py",
+            "tests/llama_index_adapter/test_tools.py",
+            "tests/server/test_mcp_protocol.py",
+        ),
+        oldest=False,
+    ),
 )
 
 
@@ -188,7 +203,7 @@ class Environment:
 
 def main() -> None:
     """Try all installations, or those that are named."""
-    known = {_name(one): one for one in (*INSTALLATIONS, *OLDEST)}
+    known = {_name(one): one for one in (*INSTALLATIONS, *BOUNDS)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("only", nargs="*", metavar="ONLY", help=f"of: {', '.join(known)}")
     only = parser.parse_args().only or list(known)
@@ -199,8 +214,8 @@ def main() -> None:
         for number, name in enumerate(only):
             started, one = time.monotonic(), known[name]
             place = Path(directory) / str(number)
-            if isinstance(one, Oldest):
-                _try_oldest(one, wheel, place)
+            if isinstance(one, Bound):
+                _try_bound(one, wheel, place)
             else:
                 _try_installation(one, wheel, place)
             shutil.rmtree(place)
@@ -234,17 +249,20 @@ def _try_installation(installation: Installation, wheel: Path, place: Path) -> N
             raise SystemExit(f"{need.command} should say {need.complaint()!r}, and says {said!r}")
 
 
-def _try_oldest(oldest: Oldest, wheel: Path, place: Path) -> None:
+def _try_bound(bound: Bound, wheel: Path, place: Path) -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    pins = [_lower_bound(each) for extra in oldest.extras for each in extras[extra] if ">=" in each]
+    named = [each for extra in bound.extras for each in extras[extra] if ">=" in each]
+    pins = [_lower_bound(each) for each in named] if bound.oldest else []  # without a pin, pip takes the newest
     testing = [each for each in extras["dev"] if _package(each) in TESTING]
-    environment = Environment(place, [_with_extras(wheel, oldest.extras), *pins, *testing])
-    environment.run("python", *PYTEST, *LEFT_OUT, *oldest.tests, offline=False, where=ROOT)
+    environment = Environment(place, [_with_extras(wheel, bound.extras), *pins, *testing])
+    environment.run("python", *PYTEST, *LEFT_OUT, *bound.tests, offline=False, where=ROOT)
 
 
-def _name(one: Installation | Oldest) -> str:
+def _name(one: Installation | Bound) -> str:
     extras = "+".join(one.extras) or "base"
-    return f"oldest-{extras}" if isinstance(one, Oldest) else extras
+    if isinstance(one, Installation):
+        return extras
+    return f"oldest-{extras}" if one.oldest else "newest"
 
 
 def _with_extras(wheel: Path, extras: Sequence[str]) -> str:
