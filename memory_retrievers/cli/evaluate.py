@@ -50,6 +50,9 @@ def locomo(
     conversation: Annotated[
         list[int] | None, typer.Option("--conversation", help="Only the conversation of this number, from 1.")
     ] = None,
+    paired: Annotated[
+        bool, typer.Option("--paired", help="Also show by how many points each is above the first, with 95 %.")
+    ] = False,
     vectors: Vectors = None,
     as_json: AsJson = False,
     embedder: Embedder = None,
@@ -63,6 +66,7 @@ def locomo(
         profile: Names of the profiles to measure; None measures all.
         ablation: Also measure the settings of the ablation.
         conversation: Numbers of the conversations to measure, from 1; None measures all.
+        paired: Also print the paired differences from the first profile.
         vectors: File that keeps vectors between runs, as arrays of shape (texts, d); None keeps none.
         as_json: Print JSON.
         embedder: Embedder as MODULE:NAME; None is the bundled model.
@@ -82,6 +86,8 @@ def locomo(
         return
     print_table(report.headings(measured), report.rows(measured))
     print_text(f"\n{report.counted(tokens)}")
+    if paired:
+        print_table(["profile", "category", "measure", "points", "95 %"], report.paired_rows(measured))
 
 
 @app.command("own")
