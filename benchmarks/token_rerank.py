@@ -44,7 +44,8 @@ def main() -> None:
                         times[is_on].append(1_000 * (time.perf_counter() - begun))
     rest = len(questions)
     on, off = (statistics.median(times[is_on][rest:]) for is_on in (True, False))
-    print(f"p50 of {len(times[True]) - rest:,} searches: {on:.2f} ms with tokens, {off:.2f} without: {on - off:+.2f} ms")
+    number = len(times[True]) - rest
+    print(f"p50 of {number:,} searches: {on:.2f} ms with tokens, {off:.2f} without: {on - off:+.2f} ms")
 
 
 def _bytes(memory: AgentMemory) -> str:
