@@ -2,8 +2,8 @@
 
     python benchmarks/token_rerank.py [--conversations 8] [--rounds 5]
 
-One store of synthetic conversations is opened with ``token_rerank`` on and off; every question is asked of both in
-turn, so that both meet the same load. Embedding the question is left out of the times.
+One store of synthetic conversations is opened with ``token_rerank`` on and off in turn. Embedding the question is left
+out of the times.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from collections.abc import Iterator, Sequence
 
 from memory_retrievers import AgentMemory, RetrievalSettings
 from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
@@ -29,23 +30,26 @@ def main() -> None:
     questions = [(each.scope, question.text) for each in held for question in each.questions]
     times: dict[bool, list[float]] = {True: [], False: []}
     with FilledStores(held, embedder=RememberedVectors(MiniLMEmbedder())) as stores:
-        with stores.opened(RetrievalSettings()) as (memory, _):
+        with stores.opened(RetrievalSettings(token_rerank=True)) as (memory, _):
             print(_bytes(memory))
-        with (
-            stores.opened(RetrievalSettings()) as (measured, _),
-            stores.opened(RetrievalSettings(token_rerank=False)) as (plain, _),
-        ):
-            for _ in range(arguments.rounds + 1):  # the first warms up
-                for scope, text in questions:
-                    for is_on, memory in ((True, measured), (False, plain)):
-                        memory.retrieve(text, scope=scope, record=False)  # the question is embedded and remembered
-                        begun = time.perf_counter()
-                        memory.retrieve(text, scope=scope, record=False)
-                        times[is_on].append(1_000 * (time.perf_counter() - begun))
-    rest = len(questions)
-    on, off = (statistics.median(times[is_on][rest:]) for is_on in (True, False))
-    number = len(times[True]) - rest
+        for _ in range(arguments.rounds):
+            for is_on in (True, False):
+                with stores.opened(RetrievalSettings(token_rerank=is_on)) as (memory, _):
+                    times[is_on] += _milliseconds(memory, questions)
+    on, off = (statistics.median(times[is_on]) for is_on in (True, False))
+    number = len(times[True])
     print(f"p50 of {number:,} searches: {on:.2f} ms with tokens, {off:.2f} without: {on - off:+.2f} ms")
+
+
+def _milliseconds(memory: AgentMemory, questions: Sequence[tuple[str, str]]) -> Iterator[float]:
+    """Times of searches once their scopes have been read and the questions embedded."""
+    for scope, text in questions:
+        memory.retrieve(text, scope=scope, record=False)
+    for scope, text in questions:
+        memory.retrieve(text, scope=scope, record=False)
+        begun = time.perf_counter()
+        memory.retrieve(text, scope=scope, record=False)
+        yield 1_000 * (time.perf_counter() - begun)
 
 
 def _bytes(memory: AgentMemory) -> str:
