@@ -54,6 +54,9 @@ def locomo(
         bool,
         typer.Option("--live", help="Also ask while every message is still queued: sent one by one, and no flush."),
     ] = False,
+    paired: Annotated[
+        bool, typer.Option("--paired", help="Also show by how many points each is above the first, with 95 %.")
+    ] = False,
     vectors: Vectors = None,
     as_json: AsJson = False,
     embedder: Embedder = None,
@@ -68,6 +71,7 @@ def locomo(
         ablation: Also measure the settings of the ablation.
         conversation: Numbers of the conversations to measure, from 1; None measures all.
         live: Also measure what is found before any flush, under each setting that searches what is queued.
+        paired: Also print the paired differences from the first profile.
         vectors: File that keeps vectors between runs, as arrays of shape (texts, d); None keeps none.
         as_json: Print JSON.
         embedder: Embedder as MODULE:NAME; None is the bundled model.
@@ -91,6 +95,8 @@ def locomo(
         return
     print_table(report.headings(measured), report.rows(measured))
     print_text(f"\n{report.counted(tokens)}")
+    if paired:
+        print_table(["profile", "category", "measure", "points", "95 %"], report.paired_rows(measured))
 
 
 @app.command("own")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.evaluation.measure import Figures, Score, TokenCounter, by_category, figures
+from memory_retrievers.evaluation.metrics import bootstrap
 from memory_retrievers.models import JsonObject
 from memory_retrievers.settings import RetrievalSettings
 
@@ -27,6 +29,7 @@ ROWS: Final[Mapping[str, Mapping[str, object]]] = {
     "no length": {"length_weight": 0.0},
     "no dates": {"date_weight": 0.0},
     "no times": {"time_weight": 0.0},
+    "tokens": {"token_rerank": True},
     "common words embedded": {"common_share": 1.0},
 }
 """Each row of the ablation by its name: in what it differs from the default."""
@@ -105,6 +108,25 @@ def rows(measured: Mapping[str, Sequence[Score]], *, measures: Sequence[str] | N
         for profile, each in found.items()
         if category in each
     ]
+
+
+def paired_rows(measured: Mapping[str, Sequence[Score]]) -> list[list[str]]:
+    """A row for each further profile, category and measure: by how many points it is above the first profile.
+
+    Args:
+        measured: The scores of each profile, of the same questions in the same order.
+    """
+    (_, first), *others = measured.items()
+    table = []
+    for profile, scores in others:
+        for category in (ALL, *sorted({score.category for score in first})):
+            pairs = [pair for pair in zip(scores, first, strict=True) if category in {ALL, pair[0].category}]
+            for name in _measures({"": [score for pair in pairs for score in pair]}):
+                differences = [one.values[name] - other.values[name] for one, other in pairs]
+                low, high = (f"{100 * end:+.1f}" for end in bootstrap(differences))
+                mean = f"{100 * statistics.fmean(differences):+.1f}"
+                table.append([profile, category, name, mean, f"{low} to {high}"])
+    return table
 
 
 def as_json(measured: Mapping[str, Sequence[Score]]) -> JsonObject:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 MEASURED: Final = 100
 """Candidates that are measured: the first by the lists."""
 
+_BLOCK: Final = 200_000
+"""Multiplications of a block."""
+
 ReadTokens: TypeAlias = Callable[[Sequence[int]], Mapping[int, bytes | None]]
 """Reads the token vectors of passages by their ids; None where nobody has made them."""
 
@@ -118,7 +121,7 @@ def max_sim(question: QuestionTokens, tokens: Sequence[bytes], statistics: TermS
     has_any = np.flatnonzero(sizes)
     found = np.zeros(len(tokens))
     if len(has_any):
-        near = _unit(b"".join(tokens), width=width) @ question.vectors.T
+        near = _products(_unit(b"".join(tokens), width=width), question.vectors)
         starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))[has_any]
         found[has_any] = np.maximum.reduceat(near, starts) @ _weights(question.words, statistics)
     return found
@@ -131,6 +134,19 @@ def _weights(words: Sequence[str], statistics: TermStatistics) -> NDArray[np.flo
     weights = np.array([np.log1p(statistics.passages / (1 + max(each))) if each else 0.0 for each in known])
     total = float(weights.sum())
     return weights / total if total else np.full(len(words), 1 / len(words))
+
+
+def _products(texts: NDArray[np.float32], question: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Cosine of each token of the texts, shape (t, d), and of the question, shape (q, d): shape (t, q).
+
+    In blocks below the size at which BLAS wakes its threads, which costs more than it brings.
+    """
+    near = np.empty((len(texts), len(question)), np.float32)
+    rows = max(1, _BLOCK // question.size)
+    for start in range(0, len(texts), rows):
+        block = slice(start, start + rows)
+        np.dot(texts[block], question.T, out=near[block])
+    return near
 
 
 def _unit(tokens: bytes, *, width: int) -> NDArray[np.float32]:

@@ -16,6 +16,7 @@ from memory_retrievers.testing import HashEmbedder, inside
 from memory_retrievers.text import analyze
 
 WIDTH = 8
+WITH = RetrievalSettings(token_rerank=True)
 TURNS = (
     "The heron stood by the pond",
     "A kettle sang in the kitchen",
@@ -58,7 +59,9 @@ def _of(word):
 @pytest.fixture
 def make_memory(clock):
     with contextlib.ExitStack() as opened:
-        yield lambda **options: opened.enter_context(AgentMemory.in_memory(clock=clock, **options))
+        yield lambda retrieval=WITH, **options: opened.enter_context(
+            AgentMemory.in_memory(clock=clock, retrieval=retrieval, **options)
+        )
 
 
 @pytest.fixture
@@ -118,8 +121,8 @@ def test_what_was_said_keeps_its_tokens_on_the_way_to_an_episode(make_memory, em
     assert stages(memory)["tokens"] > 0
 
 
-@pytest.mark.parametrize("settings", [RetrievalSettings.light(), RetrievalSettings.reference()])
-def test_light_and_reference_neither_store_nor_measure_tokens(make_memory, embedder, settings):
+@pytest.mark.parametrize("settings", [RetrievalSettings(), RetrievalSettings.light(), RetrievalSettings.reference()])
+def test_default_light_and_reference_neither_store_nor_measure_tokens(make_memory, embedder, settings):
     memory = make_memory(embedder=embedder, retrieval=settings)
     told(memory, *TURNS)
     assert set(stored_tokens(memory).values()) == {None}
@@ -134,11 +137,10 @@ def test_an_embedder_without_tokens_goes_without(make_memory):
 
 
 def test_a_store_without_tokens_gets_them_after_its_first_search(tmp_path, embedder, clock):
-    without = RetrievalSettings(token_rerank=False)
-    with AgentMemory.open(tmp_path / "m", embedder=embedder, retrieval=without, clock=clock) as memory:
+    with AgentMemory.open(tmp_path / "m", embedder=embedder, clock=clock) as memory:
         told(memory, *TURNS)
         assert "tokens" not in stages(memory)
-    with AgentMemory.open(tmp_path / "m", embedder=embedder, clock=clock) as memory:
+    with AgentMemory.open(tmp_path / "m", embedder=embedder, retrieval=WITH, clock=clock) as memory:
         assert set(stored_tokens(memory).values()) == {None}  # opening does nothing
         assert "tokens" not in stages(memory)
         until(lambda: None not in stored_tokens(memory).values())
@@ -146,19 +148,17 @@ def test_a_store_without_tokens_gets_them_after_its_first_search(tmp_path, embed
 
 
 def test_reindex_makes_missing_tokens(tmp_path, embedder, clock):
-    without = RetrievalSettings(token_rerank=False)
-    with AgentMemory.open(tmp_path / "m", embedder=embedder, retrieval=without, clock=clock) as memory:
-        told(memory, *TURNS)
     with AgentMemory.open(tmp_path / "m", embedder=embedder, clock=clock) as memory:
+        told(memory, *TURNS)
+    with AgentMemory.open(tmp_path / "m", embedder=embedder, retrieval=WITH, clock=clock) as memory:
         assert memory.reindex() == 0
         assert None not in stored_tokens(memory).values()
 
 
 def test_a_store_that_is_only_looked_into_stays_as_it_is(tmp_path, embedder, clock):
-    without = RetrievalSettings(token_rerank=False)
-    with AgentMemory.open(tmp_path / "m", embedder=embedder, retrieval=without, clock=clock) as memory:
+    with AgentMemory.open(tmp_path / "m", embedder=embedder, clock=clock) as memory:
         told(memory, *TURNS)
-    with AgentMemory.open(tmp_path / "m", embedder=embedder, clock=clock, read_only=True) as memory:
+    with AgentMemory.open(tmp_path / "m", embedder=embedder, retrieval=WITH, clock=clock, read_only=True) as memory:
         assert "tokens" not in stages(memory)
         inside(memory)._engine.missing_tokens.close()
         assert set(stored_tokens(memory).values()) == {None}
@@ -181,7 +181,9 @@ def test_an_export_carries_them(make_memory, embedder, tmp_path, clock):
     lines = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text(encoding="utf-8").splitlines()]
     assert all(passage["tokens"] for line in lines for passage in line.get("passages", ()))
     embedder.passes.clear()
-    with AgentMemory.import_(tmp_path / "all.jsonl", into=tmp_path / "copy", embedder=embedder, clock=clock) as copy:
+    with AgentMemory.import_(
+        tmp_path / "all.jsonl", into=tmp_path / "copy", embedder=embedder, retrieval=WITH, clock=clock
+    ) as copy:
         assert list(stored_tokens(copy).values()) == list(stored_tokens(memory).values())
         assert stages(copy)["tokens"] > 0
     assert not any("heron" in text for text in embedder.passes)
@@ -189,7 +191,7 @@ def test_an_export_carries_them(make_memory, embedder, tmp_path, clock):
 
 @pytest.mark.embedded
 def test_a_purge_leaves_no_byte_of_what_was_forgotten(tmp_path, embedder, clock):
-    with AgentMemory.open(tmp_path / "m", embedder=embedder, clock=clock) as memory:
+    with AgentMemory.open(tmp_path / "m", embedder=embedder, retrieval=WITH, clock=clock) as memory:
         told(memory, *TURNS)
         tokens = max(stored_tokens(memory).values(), key=len)
         memory.forget("e", scope="c")
