@@ -136,8 +136,8 @@ class Snapshots:
         snapshot = self.of(selection, wide=wide)
         if snapshot is None:
             return None
-        eligible = self._passages.eligible(selection) if selection.is_narrow else None
-        return snapshot, snapshot.visible(selection, eligible=eligible)
+        matching = self._passages.matching(selection) if selection.is_narrow else None
+        return snapshot, snapshot.visible(selection, matching=matching)
 
     def attach(
         self, snapshot: ScopeSnapshot, name: str, make: Callable[[], ValueT], size: Callable[[ValueT], int]
