@@ -180,6 +180,13 @@ class StoredPassages:
             below = selection.include_child_scopes
             return state_of(connection, selection.scope, include_child_scopes=below).versions
 
+    def newest_versions(self, selection: Selection) -> dict[int, int]:
+        """Like :meth:`scope_versions`, and read again where they were asked for before."""
+        with self.database.read() as connection:
+            if connection.states is not None:
+                connection.states.clear()
+            return self.scope_versions(selection)
+
     def _mapping(self, key: str, value: str, table: str, ids: Sequence[int]) -> dict[int, Any]:
         with self.database.read() as connection:
             dialect = connection.dialect
