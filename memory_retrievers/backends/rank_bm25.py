@@ -95,14 +95,14 @@ class RankBM25KeywordIndex:
         if not terms:
             return Hits([], [], [])
         snapshot = self._snapshot(selection)
-        eligible = self._ledger.eligible(selection) if selection.is_narrow else None
+        matching = self._ledger.matching(selection) if selection.is_narrow else None
         model = self._ledger.snapshots.attach(
             snapshot,
             f"rank_bm25 {self._k1} {self._b}",
             lambda: _Model(snapshot.terms, k1=self._k1, b=self._b),
             lambda model: model.size,
         )
-        return model.best(terms, snapshot.visible(selection, eligible=eligible), limit=limit)
+        return model.best(terms, snapshot.visible(selection, matching=matching), limit=limit)
 
     def statistics(self, terms: Sequence[str], selection: Selection) -> TermStatistics:
         """See ``protocols.KeywordIndex``."""

@@ -130,15 +130,15 @@ class ScopeSnapshot:
         attached = sum(size for _, size in self.attached.values())
         return columns + self.vectors.size + self.terms.size + sum(map(sys.getsizeof, self.names)) + attached
 
-    def visible(self, selection: Selection, *, eligible: Sequence[int] | None = None) -> NDArray[np.bool_]:
+    def visible(self, selection: Selection, *, matching: Sequence[int] | None = None) -> NDArray[np.bool_]:
         """Mask of the passages that a selection lets through, shape (n,).
 
         Args:
             selection: Filters; expiry, validity and category are checked here.
-            eligible: Ids of the passages that fit, ascending, where the ledger has checked all filters.
+            matching: Rows of the memories that fit, where the ledger has checked all filters.
         """
-        if eligible is not None:
-            return self.terms.among(np.array(eligible, np.int64))
+        if matching is not None:
+            return np.isin(self.memories, np.array(matching, np.int64))
         mask: NDArray[np.bool_] = self.columns["invalid"].array == NEVER
         mask &= self.columns["expires"].array > microseconds(selection.now)
         if selection.category is not None:

@@ -130,17 +130,6 @@ class TermBlock:
                 )
         return scores
 
-    def among(self, passages: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Test for each passage of the block whether it is in a list.
-
-        Args:
-            passages: Passage ids, ascending, shape (m,).
-
-        Returns:
-            Mask of shape (n,).
-        """
-        return positions_of(self.ids, passages)[1]
-
     def holding(self, terms: Iterable[str]) -> NDArray[np.bool_]:
         """Test for each passage of the block whether it contains any of the terms; shape (n,)."""
         holding = np.zeros(len(self.ids), np.bool_)

@@ -1,6 +1,7 @@
 """Snapshots of scopes: they equal those made anew whatever happens, grow, are bounded, and hold nothing forgotten."""
 
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -55,7 +56,10 @@ def selections(now):
     for scope in SCOPES:
         for children in (False, True):
             for kind, every in ((Kind.SEMANTIC, False), (Kind.EPISODIC, False), (Kind.EPISODIC, True)):
-                yield Selection(scope=scope, kind=kind, now=now, include_child_scopes=children, every_passage=every)
+                whole = Selection(scope=scope, kind=kind, now=now, include_child_scopes=children, every_passage=every)
+                yield whole
+                yield replace(whole, as_of=now)
+                yield replace(whole, ids=IDS[:3], exclude_conversation="thread-1")
 
 
 def shown(snapshot):

@@ -48,6 +48,17 @@ class StoredPassages:
                 )
             return sorted(passage for (passage,) in found)
 
+    def matching(self, selection: Selection) -> list[int]:
+        """List the rows of all memories that match the selection, in any order; their passages are not looked at."""
+        with self.database.read() as connection:
+            dialect = connection.dialect
+            found = connection.execute(
+                f"""SELECT m.row FROM memories m {dialect.indexed_by(where.index(selection))}
+                WHERE {where.where(dialect, selection)}""",
+                where.parameters(dialect, selection),
+            )
+            return [row for (row,) in found]
+
     def layout(self, selection: Selection, *, memories: Sequence[int] | None = None) -> Layout:
         """Return how the matching passages belong together, optionally only those of the given memory rows."""
         with self.database.read() as connection:
@@ -192,6 +203,13 @@ class StoredPassages:
         with self.database.read() as connection:
             below = selection.include_child_scopes
             return state_of(connection, selection.scope, include_child_scopes=below).versions
+
+    def newest_versions(self, selection: Selection) -> dict[int, int]:
+        """Like :meth:`scope_versions`, and read again where they were asked for before."""
+        with self.database.read() as connection:
+            if connection.states is not None:
+                connection.states.clear()
+            return self.scope_versions(selection)
 
     def _mapping(self, key: str, value: str, table: str, ids: Sequence[int]) -> dict[int, Any]:
         with self.database.read() as connection:

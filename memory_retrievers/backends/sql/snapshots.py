@@ -112,8 +112,6 @@ class Snapshots:
             shown = self._shown(entry, states[key].versions)
             if shown is not None:
                 return shown if wide or not self._is_wide(len(shown)) else None
-            if entry.is_torn:
-                del states[key]  # what took something out of the snapshot came after this state
         with database.reading(), database.read() as connection:
             versions = self._passages.scope_versions(selection)
             if not versions:
@@ -136,8 +134,8 @@ class Snapshots:
         snapshot = self.of(selection, wide=wide)
         if snapshot is None:
             return None
-        eligible = self._passages.eligible(selection) if selection.is_narrow else None
-        return snapshot, snapshot.visible(selection, eligible=eligible)
+        matching = self._passages.matching(selection) if selection.is_narrow else None
+        return snapshot, snapshot.visible(selection, matching=matching)
 
     def attach(
         self, snapshot: ScopeSnapshot, name: str, make: Callable[[], ValueT], size: Callable[[ValueT], int]
@@ -271,11 +269,11 @@ class Snapshots:
             is_torn = entry.is_torn
             if evictions != entry.evictions and self._entries.get(_key(selection)) is not entry:
                 known = None  # what was forgotten since, such as all vectors of another embedder, may be in it
+        versions = self._passages.newest_versions(selection) if is_torn else versions  # it came after this state
         if _is_behind(versions, known):
-            if not is_open and not is_torn:
+            if not (is_open or is_torn):
                 return snapshot  # another thread has just done it
-            if is_torn:
-                known = None  # no version tells what else has changed with what was taken out
+            known = None if is_torn else known  # no version tells what has changed with what was taken out
         if known is None:
             snapshot = self._load(connection, selection)
         else:
