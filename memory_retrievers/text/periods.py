@@ -213,7 +213,7 @@ def _thing(word: str, today: datetime, *, is_last: bool) -> Period | None:
     if word in _UNITS:
         return _back(_UNITS[word], int(is_last), today)
     if word in _WEEKDAYS:
-        return _weekday(_WEEKDAYS[word], today, has_ended=is_last)
+        return _weekday(_WEEKDAYS[word], today, has_ended=True) if is_last else None  # "this Friday" lies ahead
     if word in _SEASONS:
         return _season(_SEASONS[word], today, has_ended=is_last)
     if word == "may" and not is_last:  # "this may be"
