@@ -89,6 +89,10 @@ def test_the_arguments_of_retrieve_memory():
             "semantic_limit": {"type": "integer", "minimum": 0, "default": 20},
             "detail": {"type": "string", "enum": ["auto", "none", "low", "high", "excerpts"], "default": "auto"},
             "category": {"anyOf": [{"type": "string", "enum": CATEGORIES}, {"type": "null"}], "default": None},
+            "min_relevance": {
+                "anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"const": "auto"}],
+                "default": 0.0,
+            },
             "response_level": {"type": "string", "enum": ["minimal", "standard", "full"], "default": "standard"},
         },
         ["query"],
