@@ -64,6 +64,8 @@ def test_a_period_is_read_in_six_languages(text, expected):
             "Where does Ruth live?",
             "this may be wrong",
             "every Monday",
+            "on that expensive Saturday",
+            "jeden Montag",
             "this Friday",
             "next week",
             "March on!",
