@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
-from memory_retrievers.cli.app import DEFAULT_STORE, Embedder, EmbedderId, Store, mistakes_in_one_line
+from memory_retrievers.cli.app import (
+    DEFAULT_STORE,
+    Embedder,
+    EmbedderId,
+    LeastRelevance,
+    Store,
+    mistakes_in_one_line,
+)
 from memory_retrievers.cli.output import print_json, print_table, print_text, progress_bar
 from memory_retrievers.cli.stores import PROFILE_NAMES, PROFILES, embedder_at, profile_named, to_compare
 from memory_retrievers.errors import ValidationError
@@ -19,10 +26,13 @@ from memory_retrievers.storage.options import chosen_embedder
 if TYPE_CHECKING:
     from memory_retrievers.evaluation.conversations import Conversation
     from memory_retrievers.evaluation.measure import Score, TokenCounter
+    from memory_retrievers.evaluation.silence import Silence
     from memory_retrievers.evaluation.stores import RememberedVectors
 
 
 app = typer.Typer(no_args_is_help=True, help="Measure how well memories are found. Nothing is recorded.")
+
+_LOCOMO: Final = "LoCoMo's file, for example locomo10.json, or the directory of REALTALK's files Chat_*.json."
 
 Profiles: TypeAlias = Annotated[
     list[str] | None,
@@ -42,9 +52,7 @@ AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print every fig
 @mistakes_in_one_line()
 def locomo(
     *,
-    path: Annotated[
-        Path, typer.Argument(envvar="LOCOMO_PATH", help="LoCoMo's file, for example locomo10.json.", show_default=False)
-    ],
+    path: Annotated[Path, typer.Argument(envvar="LOCOMO_PATH", help=_LOCOMO, show_default=False)],
     profile: Profiles = None,
     ablation: Ablation = False,
     conversation: Annotated[
@@ -115,6 +123,7 @@ def own(
             help=f"A profile to measure: {PROFILE_NAMES}; may be repeated. All, and other weights, if left out.",
         ),
     ] = None,
+    min_relevance: LeastRelevance = "0",
     seed: Annotated[int, typer.Option(help="Splits the questions into those to choose by and those to test on.")] = 1,
     vectors: Vectors = None,
     as_json: AsJson = False,
@@ -128,6 +137,7 @@ def own(
         path: File of questions, one JSON object a line.
         store: Place of the store.
         profile: Names of the profiles to measure; None measures all, and other weights.
+        min_relevance: Least relevance of what counts as found, 0 to 1, or ``auto``.
         seed: Splits the questions into those to choose by and those to test on.
         vectors: File that keeps vectors between runs, as arrays of shape (texts, d); None keeps none.
         as_json: Print JSON.
@@ -135,7 +145,7 @@ def own(
         embedder_id: Name the store knows the embedder by; None is the embedder's own.
     """  # noqa: D205, D301, D415
     from memory_retrievers.evaluation import custom, report
-    from memory_retrievers.evaluation.custom import DEFAULT, measure_own, suggest
+    from memory_retrievers.evaluation.custom import DEFAULT, measure_own, measure_silence, suggest
 
     compared = _settings(profile, ablation=False) | ({} if profile else report.grid())
     asked = custom.load(path)
@@ -149,15 +159,21 @@ def own(
             embedder=remembered,
             seed=seed,
             progress=progress,
+            min_relevance=min_relevance,
         )
+    with to_compare(store, embedder=remembered, retrieval=next(iter(compared.values()))) as memory:
+        figures = measure_silence(asked, memory)
     remembered.save()
     has_choice = DEFAULT in compared and len(compared) > 1
     suggestion = suggest(measured, compared) if has_choice else None
     if as_json:
         suggested = None if suggestion is None else report.suggestion_as_json(suggestion)
-        print_json({"profiles": report.as_json(measured), "suggestion": suggested})
+        silent = {name: None if value != value else value for name, value in asdict(figures).items()}  # noqa: PLR0124
+        print_json({"profiles": report.as_json(measured), "suggestion": suggested, "silence": silent})
         return
     print_table(report.headings(measured), report.rows(measured))
+    print_text("")
+    _print_silence(figures)
     if suggestion is None:
         return
     print_text("")
@@ -212,9 +228,7 @@ def synthetic(
 @mistakes_in_one_line()
 def silence(
     *,
-    path: Annotated[
-        Path, typer.Argument(envvar="LOCOMO_PATH", help="LoCoMo's file, for example locomo10.json.", show_default=False)
-    ],
+    path: Annotated[Path, typer.Argument(envvar="LOCOMO_PATH", help=_LOCOMO, show_default=False)],
     profile: Annotated[str, typer.Option(help=f"The profile to measure: {PROFILE_NAMES}.")] = "default",
     vectors: Vectors = None,
     as_json: AsJson = False,
@@ -246,12 +260,19 @@ def silence(
     if as_json:
         print_json(asdict(figures))
         return
+    _print_silence(figures)
+
+
+def _print_silence(figures: Silence) -> None:
+    foreign = [
+        ["AUC of the best hit", f"{figures.auc:.3f}"],
+        ["silenced where 2 % of the answers are lost", f"{figures.silenced:.1%}"],
+    ]
     rows = [
         ["questions", f"{figures.questions:,}"],
         ["questions of another conversation", f"{figures.foreign:,}"],
-        ["AUC of the best hit", f"{figures.auc:.3f}"],
-        ["silenced where 2 % of the answers are lost", f"{figures.silenced:.1%}"],
-        ["the floor that does it", f"{figures.floor:.3f}"],
+        *(foreign if figures.foreign else []),
+        ["the floor that loses 2 % of the answers", f"{figures.floor:.3f}"],
         ["calibration error", f"{figures.calibration_error:.3f}"],
     ]
     print_table(["measure", "figure"], rows)

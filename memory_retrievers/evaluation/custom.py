@@ -16,9 +16,12 @@ from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.evaluation import metrics
 from memory_retrievers.evaluation.conversations import read_text
 from memory_retrievers.evaluation.measure import Figures, Score, figures
+from memory_retrievers.evaluation.silence import DEPTH, Asked, Silence
+from memory_retrievers.evaluation.silence import measured as measured_silence
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models.contents import Progress
 from memory_retrievers.models.fields import NonBlankText
+from memory_retrievers.models.results import MinRelevance
 from memory_retrievers.retrieval.request import MAX_EPISODES
 from memory_retrievers.settings import RetrievalSettings
 
@@ -141,6 +144,7 @@ def measure_own(
     embedder: Embedder,
     seed: int,
     progress: Progress,
+    min_relevance: MinRelevance = 0.0,
 ) -> dict[str, list[Score]]:
     """Score every setting; the category of a score is the half of the questions it belongs to.
 
@@ -151,6 +155,7 @@ def measure_own(
         embedder: The store's, remembering vectors, so that embedding is no part of the time.
         seed: Splits the questions.
         progress: Told how many settings have been measured, and of how many.
+        min_relevance: Least relevance of what counts as found.
 
     Raises:
         ValidationError: A question names a memory that is not there, or one half of the questions is empty.
@@ -162,9 +167,42 @@ def measure_own(
         with open_store(settings) as memory:
             if not measured:
                 check(pairs, memory)
-            measured[name] = [_score(pair, memory, embedder=embedder, seed=seed) for pair in pairs]
+            measured[name] = [
+                _score(pair, memory, embedder=embedder, seed=seed, min_relevance=min_relevance) for pair in pairs
+            ]
         progress(len(measured), len(compared))
     return measured
+
+
+def measure_silence(pairs: Sequence[Pair], memory: AgentMemory) -> Silence:
+    """Ask every question of its own scope and of the next one in the file, as :mod:`evaluation.silence` does.
+
+    Where all questions are of one scope there is no foreign one: the AUC and what is silenced are then NaN.
+
+    Args:
+        pairs: The questions, at least one.
+        memory: The store that they are about.
+    """
+    scopes = list(dict.fromkeys(pair.scope for pair in pairs))
+    following = dict(zip(scopes, [*scopes[1:], scopes[0]], strict=True))
+    answers = []
+    for pair in pairs:
+        answers.append(_asked(pair, pair.scope, memory))
+        if following[pair.scope] != pair.scope:
+            answers.append(_asked(pair, following[pair.scope], memory))
+    return measured_silence(answers)
+
+
+def _asked(pair: Pair, scope: str, memory: AgentMemory) -> Asked:
+    result = memory.retrieve(pair.query, scope=scope, record=False)
+    found = [(hit.relevance, hit.memory.id) for hit in result.semantic]
+    found += [(hit.relevance, hit.memory.id) for hit in result.episodic]
+    best, is_own = sorted(found, key=lambda hit: -hit[0])[:DEPTH], scope == pair.scope
+    return Asked(
+        is_own=is_own,
+        relevances=tuple(relevance for relevance, _ in best),
+        is_gold=tuple(is_own and found_id in pair.memory_ids for _, found_id in best),
+    )
 
 
 def suggest(measured: Mapping[str, Sequence[Score]], compared: Mapping[str, RetrievalSettings]) -> Suggestion:
@@ -200,12 +238,17 @@ def _check_halves(pairs: Sequence[Pair], seed: int) -> None:
         )
 
 
-def _score(pair: Pair, memory: AgentMemory, *, embedder: Embedder, seed: int) -> Score:
+def _score(pair: Pair, memory: AgentMemory, *, embedder: Embedder, seed: int, min_relevance: MinRelevance) -> Score:
     # 1. The vector is known before the time is taken.
     embedder.embed_query(pair.query)
     started = time.perf_counter()
     result = memory.retrieve(
-        pair.query, scope=pair.scope, episodic_limit=MAX_EPISODES, semantic_limit=MOST_FACTS, record=False
+        pair.query,
+        scope=pair.scope,
+        episodic_limit=MAX_EPISODES,
+        semantic_limit=MOST_FACTS,
+        min_relevance=min_relevance,
+        record=False,
     )
     seconds = time.perf_counter() - started
     # 2. Both kinds in one ranking, facts first among equals, as a joint limit cuts them.

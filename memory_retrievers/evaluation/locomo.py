@@ -1,6 +1,7 @@
 """Reader of LoCoMo: the published file (https://github.com/snap-research/locomo), or a list of turns with gold ids.
 
-The data are CC BY-NC 4.0 and no part of this package; whoever measures with them fetches them.
+REALTALK (https://github.com/danny911kr/REALTALK) has the same layout, with a file ``Chat_*.json`` a conversation. The
+data of LoCoMo are CC BY-NC 4.0 and no part of this package; whoever measures with them fetches them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar
 import pydantic
 from pydantic import BaseModel, BeforeValidator, Field
 
-from memory_retrievers.errors import ValidationError
+from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.evaluation.conversations import Conversation, Question, Session, Turn, read_text
 
 CATEGORIES: Final[Mapping[int, str]] = {
@@ -30,7 +31,7 @@ CATEGORIES: Final[Mapping[int, str]] = {
 
 _EVIDENCE: Final = re.compile(r"D:?(\d{1,9}):(\d{1,9})(?!\d)")
 _SESSION: Final = re.compile(r"session_(\d{1,9})")
-_WHEN: Final = "%I:%M %p on %d %B, %Y"
+_WHEN: Final = ("%I:%M %p on %d %B, %Y", "%d.%m.%Y, %H:%M:%S")
 _ROOM: Final = timedelta(days=366)  # behind it there is time for a session and its questions
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -40,7 +41,7 @@ Optional: TypeAlias = Annotated[str, BeforeValidator(lambda value: value or "")]
 class _Turn(BaseModel):
     dia_id: str
     speaker: str
-    text: str
+    text: Annotated[str, Field(validation_alias=pydantic.AliasChoices("clean_text", "text"))]
     caption: Annotated[Optional, Field(validation_alias=pydantic.AliasChoices("blip_caption", "caption"))] = ""
 
 
@@ -72,15 +73,19 @@ class _Listed(BaseModel):
 
 
 def load(path: Path) -> list[Conversation]:
-    """The conversations of a file, in its order.
+    """The conversations of a file, in its order, or of the files ``Chat_*.json`` of a directory, by name.
 
     Evidence is brought into one form ("D8:6; D9:17" are two turns, "D30:05" is D30:5); what points to no turn is
     left out, and so is a question without any evidence that is left.
 
     Raises:
-        ConfigurationError: There is no such file.
-        ValidationError: It is not in one of the two forms, or longer than ``files.MAX_BYTES``.
+        ConfigurationError: There is no such file, or none in the directory.
+        ValidationError: It is not in one of the forms, or longer than ``files.MAX_BYTES``.
     """
+    if path.is_dir():
+        if not (files := sorted(path.glob("Chat_*.json"))):
+            raise ConfigurationError(f"{path} holds no file Chat_*.json: give LoCoMo's file, or REALTALK's directory")
+        return [conversation for file in files for conversation in load(file)]
     text = read_text(path)
     try:
         content = json.loads(text)
@@ -96,6 +101,9 @@ def load(path: Path) -> list[Conversation]:
     if isinstance(content, dict) and isinstance(content.get("conversations"), list):
         listed = [_parsed(_Listed, each, path, number) for number, each in enumerate(content["conversations"], 1)]
         return [_conversation(each.sample_id, list(_grouped(each.turns)), each.qa, path) for each in listed]
+    if isinstance(content, dict) and "qa" in content and any(map(_SESSION.fullmatch, content)):
+        chat = _parsed(_Sample, {"sample_id": path.stem, "conversation": content, "qa": content["qa"]}, path, 1)
+        return [_conversation(chat.sample_id, list(_sessions(chat, path)), chat.qa, path)]
     raise ValidationError(f"{path} is no LoCoMo file: it must be a list of samples, as locomo10.json is")
 
 
@@ -115,7 +123,8 @@ def _sessions(sample: _Sample, path: Path) -> Iterator[tuple[int, str, list[_Tur
             continue
         number = int(match[1])
         turns = [_parsed(_Turn, turn, path, number) for turn in spoken]
-        yield number, str(sample.conversation.get(f"{match[0]}_date_time", "")), turns
+        told = spoken[0].get("date_time", "")  # where only the turns have times
+        yield number, str(sample.conversation.get(f"{match[0]}_date_time", told)), turns
 
 
 def _grouped(turns: Sequence[_DatedTurn]) -> Iterator[tuple[int, str, Sequence[_Turn]]]:
@@ -165,9 +174,11 @@ def _ids(texts: Iterable[str]) -> list[str]:
 
 
 def _moment(when: str, path: Path) -> datetime:
-    try:
-        moment = datetime.strptime(when.strip(), _WHEN).replace(tzinfo=UTC)
-        _ = moment + _ROOM
-    except (ValueError, OverflowError):
-        raise ValidationError(f'{path}: {when!r} is no time such as "1:56 pm on 8 May, 2023"') from None
-    return moment
+    for form in _WHEN:
+        try:
+            moment = datetime.strptime(when.strip(), form).replace(tzinfo=UTC)
+            _ = moment + _ROOM
+        except (ValueError, OverflowError):
+            continue
+        return moment
+    raise ValidationError(f'{path}: {when!r} is no time such as "1:56 pm on 8 May, 2023"')

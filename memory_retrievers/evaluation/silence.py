@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -110,7 +111,7 @@ def exchanged(question: Question, names: Mapping[str, str]) -> str:
 
 
 def measured(answers: Sequence[Asked]) -> Silence:
-    """Measure answers to own and to foreign questions, at least one of each."""
+    """Measure answers to own questions, at least one, and to foreign ones; without any, their figures are NaN."""
     own = [answer for answer in answers if answer.is_own]
     foreign = sorted(answer.best for answer in answers if not answer.is_own)
     found = sorted(answer.best for answer in own if any(answer.is_gold[:DEPTH]))
@@ -118,8 +119,8 @@ def measured(answers: Sequence[Asked]) -> Silence:
     return Silence(
         questions=len(own),
         foreign=len(foreign),
-        auc=auc([answer.best for answer in own], foreign),
-        silenced=sum(best < floor for best in foreign) / len(foreign),
+        auc=auc([answer.best for answer in own], foreign) if foreign else math.nan,
+        silenced=sum(best < floor for best in foreign) / len(foreign) if foreign else math.nan,
         floor=floor,
         calibration_error=calibration_error(list(_hits(answers))),
     )

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from memory_retrievers.text import SMALL_TALK, STOP_WORDS, analyze
 from memory_retrievers.text.dates import MONTHS as ENGLISH_MONTHS
+from memory_retrievers.text.languages import LOCAL_STOP_WORDS, language_of, without_accents
 from memory_retrievers.text.periods import MONTHS, Period, periods, plain
 
 
@@ -79,12 +80,13 @@ class Question:
     is_small_talk: bool
 
     @classmethod
-    def parse(cls, text: str, *, now: datetime | None = None) -> Question:
+    def parse(cls, text: str, *, now: datetime | None = None, as_specified: bool = False) -> Question:
         """Parse a query.
 
         Args:
             text: The query.
             now: What "last week" is before, and "in March" the latest of; None leaves periods and years open.
+            as_specified: Keep stop words of other languages than English among the terms.
 
         >>> Question.parse("What did Ruth plant in May 2023?").dates
         (AskedDate(year=2023, month=5),)
@@ -96,7 +98,7 @@ class Question:
         named = () if now is None else periods(text, now=now)
         return cls(
             text=text,
-            terms=analyze(text),
+            terms=analyze(text if as_specified else _without_local_stop_words(text)),
             dates=tuple(_resolved(_dates(plain(text)), named, now)),
             periods=named,
             asks_when=_ASKS_WHEN.search(text) is not None,
@@ -159,6 +161,20 @@ def _is_filler(words: list[str]) -> bool:
     if not _QUESTION_WORDS.isdisjoint(words):
         return False
     return all(not word or word in SMALL_TALK or word in STOP_WORDS for word in bare)
+
+
+def _without_local_stop_words(text: str) -> str:
+    """The text without the stop words of its language; whole where it is English, or of nothing else."""
+    words = {word: _bare(word) for word in text.split()}
+    language = language_of(words.values(), english=STOP_WORDS)
+    if language is None:
+        return text
+    kept = (word for word in text.split() if without_accents(words[word]) not in LOCAL_STOP_WORDS[language])
+    return " ".join(kept) or text
+
+
+def _bare(word: str) -> str:
+    return re.sub(r"^\W+|\W+$", "", word.casefold())
 
 
 def _is_common(word: str, frequencies: Mapping[str, int], most: float) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
@@ -17,6 +17,8 @@ from memory_retrievers.models.results import MinRelevance
 from memory_retrievers.models.selection import Selection, TermStatistics
 from memory_retrievers.retrieval.question import Question
 from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
+from memory_retrievers.text import analyze
+from memory_retrievers.text.languages import without_accents
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.connection import States
@@ -307,12 +309,15 @@ class RetrievalPlan(NamedTuple):
             now: The moment of the retrieval, for expiry.
             settings: ``common_share`` and ``fusion`` decide what is embedded.
         """
-        question = Question.parse(request.query, now=request.as_of or now)
+        as_specified = settings.fusion == "rrf"
+        question = Question.parse(request.query, now=request.as_of or now, as_specified=as_specified)
         asked = {Kind.SEMANTIC: request.semantic_limit, Kind.EPISODIC: request.episodic_limit}
         limits = {kind: limit for kind, limit in asked.items() if limit}
         selections = {kind: _selection_of(request, kind, now=now, settings=settings) for kind in limits}
-        if settings.fusion == "rrf" and settings.common_share >= 1:
+        if as_specified and settings.common_share >= 1:
             return cls(request, question, selections, limits, request.limit, {}, question.text, {})
+        if not as_specified:
+            question = _with_known_accents(question, store, selections)
         terms = list(dict.fromkeys(question.terms))
         states: States = {}
         with store.ledger.reading(states):
@@ -321,6 +326,19 @@ class RetrievalPlan(NamedTuple):
         passages = sum(each.passages for each in known.values())
         embedded = question.without_common(frequencies, passages=passages, share=settings.common_share)
         return cls(request, question, selections, limits, request.limit, known, embedded, states)
+
+
+def _with_known_accents(question: Question, store: MemoryStore, selections: Mapping[Kind, Selection]) -> Question:
+    """The question with its accented terms also without accents, in whichever of both forms the scope knows them."""
+    plain = {term: analyze(without_accents(term))[:1] for term in question.terms if without_accents(term) != term}
+    if not plain:
+        return question
+    asked = list(dict.fromkeys(form for term, forms in plain.items() for form in (term, *forms)))
+    with store.ledger.reading():
+        found = [store.keyword.statistics(asked, selection).frequencies for selection in selections.values()]
+    known = {form for form in asked if any(frequencies[form] for frequencies in found)}
+    forms = {term: [form for form in (term, *others) if form in known] for term, others in plain.items()}
+    return replace(question, terms=[form for term in question.terms for form in forms.get(term) or [term]])
 
 
 def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -> bool:

@@ -16,8 +16,6 @@ from itertools import chain, pairwise
 
 import Stemmer
 
-from memory_retrievers.text.languages import LOCAL_STOP_WORDS, language_of, stem, without_accents
-
 MAX_WORD_LENGTH = 64
 """Longer words are cut into pieces of this length, which keeps every term and the cache of terms small."""
 
@@ -115,11 +113,9 @@ _OLD_CLOSING_TAG = re.compile(r"<(?=/\s*(?:scene_)?memory)", re.IGNORECASE)
 def analyze(text: str) -> list[str]:
     """Split a document or a query into search terms; repeated terms are kept.
 
-    Words are folded (NFKC, case), English stop words dropped and the rest cut to its Snowball stem. A word with
-    accents also gives its stem without them; in a text that is told to be German, French or Spanish, each gives its
-    stem there too, and the stop words of the language are dropped. A text of nothing but stop words keeps them.
-    What is joined by one of ``. @ - _ / : + #`` or an apostrophe gives the whole, as written, and its parts.
-    Chinese, Japanese and Korean script gives single characters and pairs of neighbours.
+    Words are folded (NFKC, case), English stop words dropped and the rest cut to its Snowball stem. A text of nothing
+    but stop words keeps them. What is joined by one of ``. @ - _ / : + #`` or an apostrophe gives the whole, as
+    written, and its parts. Chinese, Japanese and Korean script gives single characters and pairs of neighbours.
 
     >>> analyze("The user's cats were running.")
     ['user', 'cat', 'run']
@@ -127,19 +123,12 @@ def analyze(text: str) -> list[str]:
     ['c++', 'c', 'v1.5.9', 'v1', '5', '9']
     >>> analyze("東京都")
     ['東', '京', '都', '東京', '京都']
-    >>> analyze("Wir waren im Café")
-    ['café', 'cafe']
     >>> analyze("Who are you?")
     ['who', 'are', 'you']
     """
     folded = _folded(text)
     runs = _word_runs(ascii_only=folded.isascii()).findall(folded)
-    language = language_of(runs, english=STOP_WORDS)
-    terms = list(
-        chain.from_iterable(
-            _known_terms(run, language) if len(run) <= _RECURS else _word_terms(run, language) for run in runs
-        )
-    )
+    terms = list(chain.from_iterable(_known_terms(run) if len(run) <= _RECURS else _word_terms(run) for run in runs))
     if not folded.isascii():
         terms += chain.from_iterable(map(_characters_and_pairs, _CJK_RUN.findall(folded)))
     return terms or [_stemmer.stem(run) for run in runs]
@@ -322,26 +311,14 @@ def _marks() -> str:
     return "".join(mark for mark in map(chr, range(0x300, 0x10000)) if unicodedata.category(mark) in {"Mn", "Mc"})
 
 
-def _word_terms(run: str, language: str | None) -> tuple[str, ...]:
-    """The terms of a word or an identifier in a language, None for English; all at most a kilobyte long."""
-    if run in STOP_WORDS or (language is not None and without_accents(run) in LOCAL_STOP_WORDS[language]):
+def _word_terms(run: str) -> tuple[str, ...]:
+    """The terms of a word or an identifier, all at most a kilobyte long."""
+    if run in STOP_WORDS:
         return ()
     word = _CONTRACTED_ENDING.sub("", run)
     parts = [part for part in _JOINERS.split(word) if part]
     stems = [_stemmer.stem(part) for part in parts if part not in STOP_WORDS]
-    if language is not None or not run.isascii():
-        stems = list(dict.fromkeys((*stems, *_further_stems(parts, language))))
     return tuple(stems) if parts == [word] else (word, *stems)
-
-
-def _further_stems(parts: list[str], language: str | None) -> Iterator[str]:
-    """The stems without accents, and those of the language."""
-    for part in parts:
-        if part not in STOP_WORDS:
-            if not part.isascii():
-                yield _stemmer.stem(without_accents(part))
-            if language is not None:
-                yield stem(part, language)
 
 
 _known_terms = functools.lru_cache(maxsize=1 << 15)(_word_terms)

@@ -1,19 +1,15 @@
-"""Languages of texts: English, German, French and Spanish, told by their commonest words; with stop words and stemmers.
+"""Languages of texts: English, German, French and Spanish, told by their commonest words.
 
 Words of Chinese, Japanese and Korean are told by their script, in :mod:`memory_retrievers.text.analysis`.
 """
 
 from __future__ import annotations
 
-import functools
 import re
-import threading
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
-
-import Stemmer
 
 _GERMAN: Final = """
 ab aber alle allem allen aller alles als also am an andere anderen auch auf aus bei bin bis bist da damit dann das
@@ -101,24 +97,3 @@ def without_accents(text: str) -> str:
     if text.isascii():
         return text
     return unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFD", text)))
-
-
-class _ThreadStemmers(threading.local):
-    """Stemmers of each thread, by language, since a stemmer must not be shared."""
-
-    def __init__(self) -> None:
-        self.stem_in: Callable[[str], Callable[[str], str]] = functools.cache(
-            lambda language: Stemmer.Stemmer(language, 0).stemWord
-        )
-
-
-_stemmers = _ThreadStemmers()
-
-
-def stem(word: str, language: str) -> str:
-    """The Snowball stem of a word, without accents.
-
-    >>> stem("häuser", "german"), stem("maisons", "french")
-    ('haus', 'maison')
-    """
-    return without_accents(_stemmers.stem_in(language)(word))

@@ -95,6 +95,7 @@ _UNIT: Final = f"({_any(_LATIN)})"
 _THING: Final = f"({_any(_LATIN, _WEEKDAYS, MONTHS, _SEASONS)})"
 _LAST: Final = r"(?:last|letzte[nrsm]?|vorige[nrsm]?|vergangene[nrsm]?|ultim[oa])"
 _LAST_YEAR: Final = r"(?:of )?last year|letzte[ns] jahr(?:e?s)?|(?:de )?l'an(?:nee)? derniere?|del ano pasado"
+_ANY_OF_THEM: Final = r"every|each|that|a|one|jede[nr]|chaque|cada"
 _THIS: Final = r"(?:this|diese[nrsm]?|cet|cette|ce|est[ea])"
 _DATED_MONTH: Final = rf"({_any(MONTHS)})(?:(?:,| of| de| del)? ({_WRITTEN_YEAR}))?"
 _CJK_DATED_MONTH: Final = rf"(?:({_WRITTEN_YEAR})年)?(?<!\d)(\d{{1,2}}|十[一二]?|[一二三四五六七八九])月"
@@ -213,7 +214,7 @@ def _thing(word: str, today: datetime, *, is_last: bool) -> Period | None:
     if word in _UNITS:
         return _back(_UNITS[word], int(is_last), today)
     if word in _WEEKDAYS:
-        return _weekday(_WEEKDAYS[word], today, has_ended=is_last)
+        return _weekday(_WEEKDAYS[word], today, has_ended=True) if is_last else None  # "this Friday" lies ahead
     if word in _SEASONS:
         return _season(_SEASONS[word], today, has_ended=is_last)
     if word == "may" and not is_last:  # "this may be"
@@ -332,8 +333,8 @@ _EXPRESSIONS: Final[tuple[tuple[re.Pattern[str], _Resolve], ...]] = (
     (re.compile(rf"\b{_THIS} {_THING}\b"), lambda match, today: _thing(match[1], today, is_last=False)),
     (re.compile(rf"\b(?:{_any(_DAYS_BACK)})\b"), _day),
     (
-        re.compile(rf"(?<!every )(?<!each )\b({_any(_WEEKDAYS)})\b"),
-        lambda match, today: _weekday(_WEEKDAYS[match[1]], today),
+        re.compile(rf"\b(?:({_ANY_OF_THEM}) (?:\w+ )?)?({_any(_WEEKDAYS)})\b"),
+        lambda match, today: _weekday(_WEEKDAYS[match[2]], today) if match[1] is None else None,
     ),
     (re.compile(rf"\b(?:in|im|en|au) (?:the |der |el |la )?({_any(_SEASONS)})\b"), _of_season),
     (

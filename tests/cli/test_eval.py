@@ -134,6 +134,20 @@ def test_own_questions_are_asked_of_the_profiles_that_are_named_alone(run, own_s
     assert (list(told["profiles"]), told["suggestion"]) == (["light"], None)
 
 
+def test_own_questions_tell_calibration_and_what_a_floor_loses(run, own_store, profiles):
+    store, file = own_store
+    asked = ("eval", "own", file, "--store", store, *HASHED, "--profile", "light")
+    told = json.loads(run(*asked, "--json"))
+    assert told["silence"]["questions"] == told["profiles"]["light"]["all"]["questions"]
+    assert (told["silence"]["foreign"], told["silence"]["auc"]) == (0, None)  # all questions are of one scope
+    assert 0 <= told["silence"]["calibration_error"] <= 1
+    assert "\ncalibration error\t" in run(*asked)
+    lost = json.loads(run(*asked, "--json", "--min-relevance", "1"))
+    assert (
+        lost["profiles"]["light"]["all"]["means"]["any@10"] == 0 < told["profiles"]["light"]["all"]["means"]["any@10"]
+    )
+
+
 def test_own_questions_refuse_a_profile_that_is_not_there(refused, own_store):
     store, file = own_store
     line = refused("eval", "own", file, "--store", store, *HASHED, "--profile", "best")

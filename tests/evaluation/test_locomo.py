@@ -189,3 +189,34 @@ def test_a_line_of_pairs_of_any_other_shape_is_refused_with_its_number(tmp_path,
     (tmp_path / "pairs.jsonl").write_text(f"\n{line}\n")
     with pytest.raises(ValidationError, match="line 2: "):
         custom.load(tmp_path / "pairs.jsonl")
+
+
+CHAT = {
+    "name": {"speaker_1": "Ruth", "speaker_2": "Sami"},
+    "session_1": [
+        {"speaker": "Ruth", "dia_id": "D1:1", "clean_text": "I have bees", "date_time": "29.12.2023, 22:20:37"},
+        {"speaker": "Sami", "dia_id": "D1:2", "clean_text": "Look", "blip_caption": "a boat", "date_time": "later"},
+    ],
+    "session_2": [{"speaker": "Ruth", "dia_id": "D2:1", "clean_text": "Nice", "date_time": "02.01.2024, 08:00:00"}],
+    "qa": [{"question": "Who has bees?", "answer": "Ruth", "evidence": ["D1:1"], "category": 1}],
+}
+
+
+def test_a_directory_of_chats_is_read_in_the_order_of_names(tmp_path):
+    for name in ("Chat_2_b", "Chat_1_a"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(CHAT), encoding="utf-8")
+    (tmp_path / "other.json").write_text("no JSON", encoding="utf-8")
+    first, second = load(tmp_path)
+    assert (first.scope, second.scope) == ("locomo/Chat_1_a", "locomo/Chat_2_b")
+    assert [session.at for session in first.sessions] == [
+        datetime(2023, 12, 29, 22, 20, 37, tzinfo=UTC),
+        datetime(2024, 1, 2, 8, tzinfo=UTC),
+    ]
+    assert [turn.text for turn in first.turns.values()] == ["I have bees", "Look [photo: a boat]", "Nice"]
+    assert [(question.text, question.gold) for question in first.questions] == [("Who has bees?", frozenset({"D1:1"}))]
+    assert load(tmp_path / "Chat_1_a.json") == [first]
+
+
+def test_a_directory_without_chats_is_refused(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"holds no file Chat_\*.json"):
+        load(tmp_path)

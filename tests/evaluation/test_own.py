@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from memory_retrievers import AgentMemory, RetrievalSettings
@@ -106,3 +108,20 @@ def test_the_default_is_suggested_where_nothing_is_better():
     assert found.name == custom.DEFAULT
     assert found.gain == (0.0, 0.0)
     assert found.is_within_noise
+
+
+def test_silence_is_measured_between_the_scopes_of_the_questions(embedder):
+    with AgentMemory.in_memory(embedder=embedder) as memory:
+        for scope, fact in (("a", "Ruth keeps bees"), ("b", "Sami has a boat")):
+            memory.remember_fact(scope=scope, id=scope, fact=fact)
+        pairs = [
+            Pair(line=1, scope="a", query="Who keeps bees?", memory_ids=frozenset({"a"})),
+            Pair(line=2, scope="b", query="Who has a boat?", memory_ids=frozenset({"b"})),
+        ]
+        figures = custom.measure_silence(pairs, memory)
+        assert (figures.questions, figures.foreign, figures.auc, figures.silenced) == (2, 2, 1, 1)
+        right = min(memory.retrieve(pair.query, scope=pair.scope).semantic[0].relevance for pair in pairs)
+        assert figures.floor == right
+        alone = custom.measure_silence(pairs[:1], memory)
+        assert alone.foreign == 0
+        assert math.isnan(alone.auc)

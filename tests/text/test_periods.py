@@ -60,7 +60,17 @@ def test_a_period_is_read_in_six_languages(text, expected):
 @pytest.mark.parametrize(
     "text",
     [
-        *("Where does Ruth live?", "this may be wrong", "every Monday", "next week", "March on!", "Was ist hier los?"),
+        *(
+            "Where does Ruth live?",
+            "this may be wrong",
+            "every Monday",
+            "on that expensive Saturday",
+            "jeden Montag",
+            "this Friday",
+            "next week",
+            "March on!",
+            "Was ist hier los?",
+        ),
         *("in 3 days", "", "May and June are sisters", "99999 years ago", "the fall of Rome"),
     ],
 )

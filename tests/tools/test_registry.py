@@ -98,6 +98,10 @@ def test_the_arguments_of_retrieve_memory():
             "detail": {"type": "string", "enum": ["auto", "none", "low", "high", "excerpts"], "default": "auto"},
             "max_tokens": MAX_TOKENS,
             "category": {"anyOf": [{"type": "string", "enum": CATEGORIES}, {"type": "null"}], "default": None},
+            "min_relevance": {
+                "anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"const": "auto"}],
+                "default": 0.0,
+            },
             "tags": {"type": "array", "items": {"type": "string"}, "default": []},
             "metadata": {"anyOf": [SCALARS, {"type": "null"}], "default": None},
             "since": {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}], "default": None},
