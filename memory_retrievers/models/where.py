@@ -6,10 +6,12 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models.memories import AnyMemory, EpisodicMemory, JsonObject
+
+if TYPE_CHECKING:
+    from memory_retrievers.models.memories import AnyMemory, JsonObject
 
 MAX_CONDITIONS: Final = 32
 """Conditions in one filter, each value of an ``in`` being one: each is looked at for every memory of the scope."""
@@ -55,7 +57,7 @@ class Condition:
             case "tags":
                 return self.value in memory.tags
             case "time":
-                return self._compares(memory.start_at if isinstance(memory, EpisodicMemory) else memory.created_at)
+                return self._compares(getattr(memory, "start_at", memory.created_at))  # of an episode
         return self._compares(memory.created_at)
 
     def _compares(self, stored: object) -> bool:

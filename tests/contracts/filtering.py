@@ -50,7 +50,7 @@ FILTERED: Final = (
             {"tags": "work"},
             {"tags": {"nin": ["work", "worker"]}},
             {"time": {"gte": (NOW - HOUR).isoformat()}},
-            {"created_at": {"lt": NOW.isoformat()}, "time": {"ne": NOW.isoformat()}},
+            {"created_at": {"lte": NOW.isoformat()}, "time": {"ne": NOW.isoformat()}},
             {"or": [{"tags": "worker"}, {"and": [{"metadata.n": 1}, {"metadata.team": "a"}]}], "not": {"tags": "x"}},
         )
     ),

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_retrievers import AgentMemory
@@ -134,6 +134,7 @@ def memory():
         yield memory
 
 
+@settings(deadline=None)
 @given(where=filters)
 def test_the_database_lists_what_the_filter_lets_through_and_a_search_finds_it(memory, where):
     passing = Filters.parse({"where": where})
