@@ -216,8 +216,8 @@ class MemoryStoreAdapter(BaseStore):
         memory: The memory.
         scope: The scope of the empty namespace.
         fields: The paths that are indexed when a put names none; ``$`` is the whole value as JSON.
-        ttl: As for other LangGraph stores: ``default_ttl`` in minutes, ``refresh_on_read``,
-            ``sweep_interval_minutes``. What has expired is not given any more; :meth:`sweep_ttl` removes it.
+        ttl: As for other LangGraph stores: ``default_ttl`` in minutes, ``refresh_on_read``. What has expired is not
+            given any more; :meth:`sweep_ttl` removes it, for a timer of the host to call.
 
     Raises:
         ConfigurationError: The memory is no ``AgentMemory``.
