@@ -159,15 +159,15 @@ BOUNDS: Final = (
     Bound(("langchain",), ("tests/langchain_adapter/test_retriever.py", "tests/langchain_adapter/test_tools.py")),
     Bound(("agents", "classic"), ("tests/langchain_adapter",)),
     Bound(("llama-index",), ("tests/llama_index_adapter",)),
-    Bound(("server", "mcp"), ("tests/server/test_mcp_protocol.py",)),
+    Bound(("mcp",), ("tests/mcp_server",)),
     Bound(
-        ("agents", "classic", "llama-index", "server", "mcp"),
+        ("agents", "classic", "llama-index", "mcp"),
         (
             "tests/langchain_adapter/test_retriever.py",
             "tests/langchain_adapter/test_tools.py",
             "tests/llama_index_adapter/test_retriever.py",
             "tests/llama_index_adapter/test_tools.py",
-            "tests/server/test_mcp_protocol.py",
+            "tests/mcp_server",
         ),
         oldest=False,
     ),

@@ -110,8 +110,13 @@ def _node(document: MemoryDocument) -> NodeWithScore:
         text=document.text,
         metadata=document.metadata,
         excluded_embed_metadata_keys=list(document.metadata),
-        excluded_llm_metadata_keys=list(HIDDEN_KEYS),
+        excluded_llm_metadata_keys=[*HIDDEN_KEYS, *_addressed(document)],
     )
     if "relevance_score" in node.metadata:
         node.metadata["relevance_score"] = document.relevance
     return NodeWithScore(node=node, score=document.relevance)
+
+
+def _addressed(document: MemoryDocument) -> list[str]:
+    """The key of a source that is but the memory's address, which tells a model nothing."""
+    return ["source"] if str(document.metadata.get("source", "")).startswith("memory://") else []
