@@ -128,7 +128,7 @@ class Worker:
         """Do one thing at random."""
         kept = self._facts if self._random.random() < 0.5 else self._episodes
         work = self._random.choices((self._search, self._add, self._forget, self._update), (5, 3, 2, 2))[0]
-        if work is self._add and len(kept) == ROOM:
+        if work == self._add and len(kept) == ROOM:
             work = self._forget
         if work in {self._forget, self._update} and not kept:
             work = self._add
