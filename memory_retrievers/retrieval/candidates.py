@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from memory_retrievers.backends.snapshot import ScopeSnapshot
     from memory_retrievers.models import Kind
     from memory_retrievers.models.selection import Vector
-    from memory_retrievers.retrieval.late_interaction import QuestionTokens
     from memory_retrievers.retrieval.question import Question
     from memory_retrievers.retrieval.request import RetrievalPlan
     from memory_retrievers.settings import RetrievalSettings
@@ -35,6 +34,25 @@ _MEASURED_WHOLE: Final = 20_000
 
 _READ_WHOLE: Final = 20_000
 """Up to so many passages all are scored where there is no snapshot and the database is read for every search."""
+
+
+ReadTokens: TypeAlias = Callable[[Sequence[int]], Mapping[int, bytes | None]]
+"""Reads the token vectors of passages by their ids; None where nobody has made them."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionTokens:
+    """A question by its tokens.
+
+    Attributes:
+        vectors: Unit vectors, shape (q, d).
+        words: The word that each is of.
+        read: Reads the tokens of passages.
+    """
+
+    vectors: NDArray[np.float32]
+    words: tuple[str, ...]
+    read: ReadTokens
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ weighed by the idf of its word.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from memory_retrievers.retrieval.candidates import Candidates, RankedLists
+from memory_retrievers.retrieval.candidates import Candidates, QuestionTokens, RankedLists
 from memory_retrievers.text import analyze
 
 if TYPE_CHECKING:
@@ -32,24 +32,6 @@ MEASURED: Final = 100
 
 _BLOCK: Final = 200_000
 """Multiplications of a block."""
-
-ReadTokens: TypeAlias = Callable[[Sequence[int]], Mapping[int, bytes | None]]
-"""Reads the token vectors of passages by their ids; None where nobody has made them."""
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionTokens:
-    """A question by its tokens.
-
-    Attributes:
-        vectors: Unit vectors, shape (q, d).
-        words: The word that each is of.
-        read: Reads the tokens of passages.
-    """
-
-    vectors: NDArray[np.float32]
-    words: tuple[str, ...]
-    read: ReadTokens
 
 
 def by_tokens(

@@ -11,7 +11,8 @@ from memory_retrievers import AgentMemory, Message, RetrievalSettings
 from memory_retrievers.backends.embeddings import minilm
 from memory_retrievers.errors import EmbeddingError
 from memory_retrievers.models.selection import MOST_TOKEN_BYTES, Embedded, TermStatistics
-from memory_retrievers.retrieval.late_interaction import QuestionTokens, max_sim
+from memory_retrievers.retrieval.candidates import QuestionTokens
+from memory_retrievers.retrieval.late_interaction import max_sim
 from memory_retrievers.testing import HashEmbedder, inside
 from memory_retrievers.text import analyze
 
