@@ -10,18 +10,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, cast
 
 from memory_retrievers.errors import ConfigurationError, EmbeddingError, EmbeddingMismatchError, ZeroVectorError
 from memory_retrievers.models.selection import MOST_TOKEN_BYTES, Embedded
 from memory_retrievers.models.storage import HELD_UNTIL
-from memory_retrievers.protocols import TokenEmbedder
 from memory_retrievers.storage.tracing import advance
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.ledger import SQLLedger
     from memory_retrievers.models.selection import Vector, Vectors
-    from memory_retrievers.protocols import Embedder
+    from memory_retrievers.protocols import Embedder, TokenEmbedder
 
 _PROBE: Final = "The quick brown fox jumps over the lazy dog."
 _FIRST: Final = 16
@@ -155,7 +154,7 @@ class ProbedEmbedder:
             raise _unknowable(embedder.id) from error
         if not any(probe):
             raise _unknowable(embedder.id)
-        by_tokens = with_tokens and isinstance(embedder, TokenEmbedder)
+        by_tokens = with_tokens and _by_tokens(embedder) is not None
         return cls(embedder, Fingerprint.of(embedder.id, probe), with_tokens=by_tokens)
 
     def embed_query(self, query: str) -> Vector:
@@ -172,7 +171,7 @@ class ProbedEmbedder:
         return self.questions(query) if len(query) <= REMEMBERED_CHARACTERS else self._asker()(query)
 
     def _asker(self) -> Callable[[str], Embedded]:
-        by_tokens = self.embedder if self.with_tokens and isinstance(self.embedder, TokenEmbedder) else None
+        by_tokens = _by_tokens(self.embedder) if self.with_tokens else None
         # a function that holds no reference to this object: no cycle, so that all of it goes at once
         return functools.partial(_asked, self.embedder, by_tokens, self.fingerprint.dimension)
 
@@ -197,8 +196,8 @@ class ProbedEmbedder:
 
     def embed_passages(self, texts: Sequence[str]) -> list[Embedded]:
         """Embed texts in batches, with their tokens if there are any; errors as for :meth:`embed_query`."""
-        embedder = self.embedder
-        if not (isinstance(embedder, TokenEmbedder) and self.with_tokens):
+        embedder = _by_tokens(self.embedder)
+        if embedder is None or not self.with_tokens:
             return [Embedded(vector) for vector in self.embed_documents(texts)]
         found: list[Embedded] = []
         for batch in _batches(texts):
@@ -219,6 +218,10 @@ class ProbedEmbedder:
         vectors = self.embedder.embed_documents(batch)
         _require_dimension(self.embedder, self.fingerprint.dimension, vectors.shape[1])
         return vectors
+
+
+def _by_tokens(embedder: Embedder) -> TokenEmbedder | None:
+    return cast("TokenEmbedder", embedder) if callable(getattr(embedder, "embed_tokens", None)) else None
 
 
 def _asked(embedder: Embedder, by_tokens: TokenEmbedder | None, dimension: int, query: str) -> Embedded:

@@ -14,11 +14,11 @@ from memory_retrievers.errors import BackendError, ConfigurationError, Validatio
 from memory_retrievers.models import EpisodicMemory
 from memory_retrievers.models.contents import Progress, VerificationReport
 from memory_retrievers.models.selection import NewPassage
-from memory_retrievers.models.storage import UnembeddedPassage
 from memory_retrievers.protocols import Embedder
 from memory_retrievers.storage.embedder import EMBEDDED_TEXTS, Fingerprint, ProbedEmbedder
+from memory_retrievers.storage.missing_tokens import texts_of
 from memory_retrievers.storage.store import MemoryStore
-from memory_retrievers.text.passages import PassageText, passage_text, passage_texts, turn_place
+from memory_retrievers.text.passages import PassageText, passage_texts, turn_place
 
 _logger = logging.getLogger("memory_retrievers")
 
@@ -102,17 +102,6 @@ def _embed_missing_versions(store: MemoryStore, new: ProbedEmbedder) -> None:
         facts.keep_new_vectors([version.id for version in page], new.embed_documents([each.text for each in page]))
         if len(page) < PASSAGES_AT_ONCE:
             return
-
-
-def texts_of(store: MemoryStore, page: Sequence[UnembeddedPassage]) -> tuple[dict[int, str], set[str]]:
-    """Texts to embed, by passage, without those of memories deleted meanwhile; and the scopes they are in."""
-    memories = store.ledger.load([passage.memory for passage in page])
-    texts = {
-        passage.id: passage.text if (known := passage_text(memory, passage.part)) is None else known.embedded
-        for passage in page
-        if (memory := memories.get(passage.memory)) is not None
-    }
-    return texts, {memory.scope for memory in memories.values()}
 
 
 def _take_over(store: MemoryStore) -> bool:

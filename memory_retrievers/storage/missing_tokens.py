@@ -7,9 +7,12 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.errors import MemoryRetrieversError
-from memory_retrievers.storage.maintenance import texts_of
+from memory_retrievers.text.passages import passage_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_retrievers.models.storage import UnembeddedPassage
     from memory_retrievers.storage.store import MemoryStore
 
 AT_ONCE: Final = 32
@@ -77,3 +80,14 @@ class MissingTokens:
             self.make()
         except MemoryRetrieversError as error:
             _logger.warning("token vectors could not be made and will be later: %s", error)
+
+
+def texts_of(store: MemoryStore, page: Sequence[UnembeddedPassage]) -> tuple[dict[int, str], set[str]]:
+    """Texts to embed, by passage, without those of memories deleted meanwhile; and the scopes they are in."""
+    memories = store.ledger.load([passage.memory for passage in page])
+    texts = {
+        passage.id: passage.text if (known := passage_text(memory, passage.part)) is None else known.embedded
+        for passage in page
+        if (memory := memories.get(passage.memory)) is not None
+    }
+    return texts, {memory.scope for memory in memories.values()}
