@@ -25,7 +25,8 @@ _KEYS: Final[Mapping[str, str]] = {
     "number": "importance_score previous_score new_score confidence",
     "string": (
         "id memory_id memory_tier created_at content scope content_type updated_at category consolidated_memory_id "
-        "target_scope source_scope operation_type data suggested_scope reasoning action_summary scene duplicate_of note"
+        "target_scope source_scope operation_type data suggested_scope reasoning action_summary scene duplicate_of note "
+        "left_out"
     ),
     "string null": "last_accessed_at expires_at",
     "object": (
@@ -67,7 +68,7 @@ _ANSWERS: Final[Mapping[str, str]] = {
     "memory_discover_associations": "success* association_count* associations discovery_metadata",
     "memory_move": "success* moved_count target_scope moved_items source_scope",
     "memory_list_all": "success* total_count* memories pagination_info",
-    "memory_sync": "success* operation_type* data item_count detailed_summary file_info processing_stats",
+    "memory_sync": "success* operation_type* data item_count left_out detailed_summary file_info processing_stats",
     "scope_list": "success* scope_count* scopes hierarchy statistics",
     "scope_suggest": (
         "success* suggested_scope* confidence alternatives suggestion_analysis all_alternatives reasoning"

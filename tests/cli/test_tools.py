@@ -11,7 +11,10 @@ def test_tools_are_listed_with_what_they_take(run, table):
     lines = table(run("tools", "list"))
     assert [line["name"] for line in lines] == [tool.name for tool in offered_tools("all", allow_scopes=False)]
     (retrieve,) = (line for line in lines if line["name"] == "retrieve_memory")
-    assert retrieve["arguments"] == "query, episodic_limit, semantic_limit, detail, category, response_level"
+    assert retrieve["arguments"] == (
+        "query, episodic_limit, semantic_limit, detail, max_tokens, category, min_relevance, tags, metadata, since, until, "
+        "where, response_level"
+    )
     assert {line["name"]: line["writes"] for line in lines} == {
         tool.name: "yes" if tool.writes else "no" for tool in offered_tools("all", allow_scopes=False)
     }

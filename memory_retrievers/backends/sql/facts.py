@@ -196,8 +196,7 @@ class SQLFacts:
     def then_of(self, memory: AnyMemory, *, as_of: datetime) -> AnyMemory:
         """Give one memory as it was at a moment, or as it is if it said nothing then."""
         versions = self.history(scope=memory.scope, id=memory.id) if isinstance(memory, SemanticMemory) else []
-        held = (each for each in versions if each.id == memory.id and held(each, as_of))
-        return next(held, memory)
+        return next((each for each in versions if each.id == memory.id and held(each, as_of)), memory)
 
     def searched_then(self, selection: Selection) -> Iterator[PastPassages]:
         """Yield the former versions of facts that a selection lets through and that held at its moment, in pages."""

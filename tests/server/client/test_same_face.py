@@ -25,6 +25,7 @@ LEFT_OUT = {
     "sync_chroma": "it reads a collection of this process",
     "adoption": "it tells of from_chroma",
     "manager": "it holds the open store; run_tool runs the tools there",
+    "items": "it holds the open store of a LangGraph store, which runs beside it",
     "query_characters": "it is a setting of the server, which refuses longer queries by itself",
     "verify": "of whoever runs the server: it reads every scope",
     "rebuild": "of whoever runs the server: it changes every scope",
