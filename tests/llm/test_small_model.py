@@ -1,15 +1,19 @@
 """A language model of 135 million parameters, run here, asked through both frameworks: its answers fit, wise or not."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 import pytest
+from langchain.agents import create_agent
+from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel
 
-from memory_retrievers import Message
+from memory_retrievers import AgentMemory, Message
 from memory_retrievers.backends.language_models import adapt
 from memory_retrievers.errors import LanguageModelError
 from memory_retrievers.ingestion.segmenters import LanguageModelSegmenter
+from memory_retrievers.langchain import AgentMemoryMiddleware
 from memory_retrievers.protocols import SegmentationContext
 
 pytestmark = [pytest.mark.llm, pytest.mark.timeout(600)]
@@ -56,3 +60,35 @@ def test_a_server_that_is_gone_is_an_error_of_ours(model, address, requests):
         adapt(model).generate("You know geography.", "What is the capital of France?", Capital)
     assert raised.value.__cause__ is not None
     assert len(requests) == 1
+
+
+SESSIONS = {
+    "monday": ["I live in Porto with my cat Nico.", "Nico is allergic to chicken."],
+    "tuesday": ["We have moved: Nico and I live in Braga now.", "What should I not feed to Nico?"],
+    "friday": ["In which town do I live now?"],
+}
+EVIDENCE = {
+    "What should I not feed to Nico?": "Nico is allergic to chicken.",
+    "In which town do I live now?": "We have moved: Nico and I live in Braga now.",
+}
+
+
+def test_three_sessions_by_middleware_have_the_evidence_of_each_answer_in_the_prompt(
+    langchain_model, requests, tmp_path
+):
+    prompts = {}
+    for thread, said in SESSIONS.items():  # each session in a store that is opened anew, as after a restart
+        with AgentMemory.open(tmp_path) as memory:
+            agent = create_agent(
+                langchain_model, middleware=[AgentMemoryMiddleware(memory=memory)], checkpointer=InMemorySaver()
+            )
+            config = {"configurable": {"user_id": "user/ines", "thread_id": thread}}
+            for text in said:
+                answer = agent.invoke({"messages": [{"role": "user", "content": text}]}, config)["messages"][-1]
+                assert answer.text.strip()
+                prompts[text] = json.loads(requests[-1].content)["messages"]
+    for question, evidence in EVIDENCE.items():
+        assert evidence in json.dumps(prompts[question])
+    # nothing of another session is in the history: the evidence came from the memory, behind the question
+    assert [message["role"] for message in prompts["In which town do I live now?"]] == ["user"]
+    assert len(requests) == sum(map(len, SESSIONS.values()))
