@@ -1,10 +1,13 @@
 """What a search asks the database, on every backend."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
 
 from memory_retrievers import AgentMemory, Message
+from memory_retrievers.backends.sql import snapshots
 from memory_retrievers.testing import HashEmbedder, inside
 
 SCOPE = "user/ines"
@@ -13,14 +16,16 @@ MOST = 4
 
 
 @contextmanager
-def statements(memory, monkeypatch):
-    """What the connections of a memory execute meanwhile."""
+def statements(memory, monkeypatch, before=lambda: None):
+    """What this thread's connections execute meanwhile; ``before`` is called before each statement."""
     with inside(memory).ledger.database.read() as connection:
         kind = type(connection)
-    said, execute = [], kind.execute
+    said, execute, thread = [], kind.execute, threading.get_ident()
 
     def noted(self, sql, *parameters):
-        said.append(" ".join(sql.split()))
+        if threading.get_ident() == thread:
+            before()
+            said.append(" ".join(sql.split()))
         return execute(self, sql, *parameters)
 
     with monkeypatch.context() as patched:
@@ -85,3 +90,33 @@ def test_what_is_told_while_a_question_is_embedded_is_found(filled, meanwhile):
     meanwhile.append(lambda: filled.remember_fact(scope=SCOPE, fact="Ada mends nets"))
     found = filled.retrieve("who mends nets?", scope=SCOPE)
     assert "Ada mends nets" in [hit.memory.fact for hit in found.semantic]
+
+
+def all_of(memory):
+    """The ids of all memories, as a search finds them."""
+    found = memory.retrieve("boat", scope=SCOPE, semantic_limit=100, episodic_limit=100, record=False)
+    return sorted(hit.memory.id for hit in (*found.semantic, *found.episodic))
+
+
+@pytest.mark.parametrize("few", [snapshots._FEW, 0], ids=["by texts", "by postings"])
+@pytest.mark.parametrize("is_cold", [True, False], ids=["cold", "behind"])
+def test_updates_between_all_statements_of_a_search_hide_nothing(filled, monkeypatch, is_cold, few):
+    monkeypatch.setattr(snapshots, "_FEW", few)
+    there, texts = all_of(filled), iter(range(10**6))
+    found = filled.retrieve("boat 2", scope=SCOPE)
+    fact, episode = found.semantic[0].memory.id, found.episodic[0].memory.id
+
+    def update():
+        filled.update(fact, scope=SCOPE, fact=f"The boat sails at {next(texts)}")
+        filled.update(episode, scope=SCOPE, summary=f"The boat sailed at {next(texts)}")
+
+    update()
+    if is_cold:
+        inside(filled).ledger.snapshots.forget(None)
+    with (
+        ThreadPoolExecutor(1) as writer,
+        statements(filled, monkeypatch, lambda: writer.submit(update).result()) as said,
+    ):
+        assert all_of(filled) == there
+    assert len(said) > MOST
+    assert all_of(filled) == there

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import psycopg
+from psycopg.pq import TransactionStatus
 
 from memory_retrievers.backends.postgres import guards, migrations, samples
 from memory_retrievers.backends.postgres.connection import (
@@ -114,14 +115,16 @@ class Database:
                 yield outer
             return
         begun: Connection | None = getattr(self._local, "reading", None)
-        if begun is not None and not snapshot:
-            with wrapped():
-                yield begun
-            return
-        with wrapped(), self._taken() as connection:
-            if snapshot:
-                connection.run(_SNAPSHOT)
-            yield connection
+        with wrapped(), self._taken() if begun is None else contextlib.nullcontext(begun) as connection:
+            if not snapshot or connection.raw.info.transaction_status != TransactionStatus.IDLE:
+                yield connection
+                return
+            connection.run(_SNAPSHOT)
+            try:
+                yield connection
+            finally:
+                with contextlib.suppress(psycopg.Error):  # a connection that is lost has ended it by itself
+                    connection.raw.rollback()
 
     @contextmanager
     def reading(self, known: sql.States | None = None) -> Iterator[None]:

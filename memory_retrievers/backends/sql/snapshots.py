@@ -127,7 +127,7 @@ class Snapshots:
             if not is_open and (shown := self._shown(entry, versions)) is not None:
                 return shown
             with entry.lock:
-                return self._current(connection, selection, entry, versions, is_open=is_open)
+                return self._current(selection, entry, versions, is_open=is_open)
 
     def seen(self, selection: Selection, *, wide: bool = False) -> tuple[ScopeSnapshot, NDArray[np.bool_]] | None:
         """Snapshot of n passages and a mask (n,) of those that a selection lets through; None if it is too large."""
@@ -253,15 +253,7 @@ class Snapshots:
         with self._lock:
             return None if entry.is_torn or not _is_behind(versions, entry.versions) else entry.snapshot
 
-    def _current(
-        self,
-        connection: Connection,
-        selection: Selection,
-        entry: _Entry,
-        versions: _Versions,
-        *,
-        is_open: bool,
-    ) -> ScopeSnapshot:
+    def _current(self, selection: Selection, entry: _Entry, versions: _Versions, *, is_open: bool) -> ScopeSnapshot:
         """Bring a snapshot up to date, and keep it unless a transaction that may be undone is open."""
         with self._lock:
             evictions = self._evictions  # before the snapshot: what is forgotten from here on is in it
@@ -269,18 +261,21 @@ class Snapshots:
             is_torn = entry.is_torn
             if evictions != entry.evictions and self._entries.get(_key(selection)) is not entry:
                 known = None  # what was forgotten since, such as all vectors of another embedder, may be in it
-        versions = self._passages.newest_versions(selection) if is_torn else versions  # it came after this state
-        if _is_behind(versions, known):
-            if not (is_open or is_torn):
-                return snapshot  # another thread has just done it
-            known = None if is_torn else known  # no version tells what has changed with what was taken out
-        if known is None:
-            snapshot = self._load(connection, selection)
-        else:
-            if is_open:
-                snapshot = snapshot.apart()  # nothing that may be undone is written behind what is kept
-            changed = changed_since(connection, known, versions)
-            snapshot = self._caught_up(connection, selection, snapshot, changed)
+        if not (is_open or is_torn) and _is_behind(versions, known):
+            return snapshot  # another thread has just done it
+        # One state for all reads: what is updated between two of them would be lost with its old passage.
+        with self._passages.database.read(snapshot=True) as connection:
+            if is_torn:
+                versions = self._passages.newest_versions(selection)  # it came after this state
+                if _is_behind(versions, known):
+                    known = None  # no version tells what has changed with what was taken out
+            if known is None:
+                snapshot = self._load(connection, selection)
+            else:
+                if is_open:
+                    snapshot = snapshot.apart()  # nothing that may be undone is written behind what is kept
+                changed = changed_since(connection, known, versions)
+                snapshot = self._caught_up(connection, selection, snapshot, changed)
         if not is_open:
             with self._lock:
                 if evictions == self._evictions:
@@ -329,7 +324,7 @@ class Snapshots:
             terms=terms,
             is_ordered=is_ordered(columns["memories"], columns["places"]),
         )
-        # what was deleted after the passages were read and before their terms
+        # In a transaction of its own, PostgreSQL shows what others delete after the passages were read.
         return snapshot.without(np.setdiff1d(snapshot.ids, terms.ids, assume_unique=True))
 
     def _terms(self, selection: Selection, owners: dict[int, int]) -> TermBlock:

@@ -139,15 +139,16 @@ class Database:
                 yield self._writing_connection()
             return
         begun: Connection | None = getattr(self._local, "reading", None)
-        if begun is not None and not snapshot:
-            with wrapped(self._path):
-                self._require_open()
-                yield begun
-            return
-        with self._reader() as connection:
-            if snapshot:
-                connection.execute("BEGIN")
-            yield connection
+        with self._reader() if begun is None else nullcontext(begun) as connection, wrapped(self._path):
+            self._require_open()
+            if not snapshot or connection.in_transaction:
+                yield connection
+                return
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.rollback()
 
     @contextmanager
     def reading(self, known: sql.States | None = None) -> Iterator[None]:
