@@ -7,6 +7,7 @@ import copy
 import json
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, Literal, Self, TypeAlias, cast
@@ -29,6 +30,7 @@ from langgraph.store.base import (
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.langchain.batching import JoinedBatches
+from memory_retrievers.langchain.sweeping import TTLSweeper, ended
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import AnyMemory, ContentType, MemoryKey, Origin, SemanticDraft, SemanticMemory, scopes
 from memory_retrievers.models.fields import storable
@@ -217,7 +219,8 @@ class MemoryStoreAdapter(BaseStore):
         scope: The scope of the empty namespace.
         fields: The paths that are indexed when a put names none; ``$`` is the whole value as JSON.
         ttl: As for other LangGraph stores: ``default_ttl`` in minutes, ``refresh_on_read``. What has expired is not
-            given any more; :meth:`sweep_ttl` removes it, for a timer of the host to call.
+            given any more; :meth:`sweep_ttl` removes it, and :meth:`start_ttl_sweeper` does so every
+            ``sweep_interval_minutes``.
 
     Raises:
         ConfigurationError: The memory is no ``AgentMemory``.
@@ -236,6 +239,7 @@ class MemoryStoreAdapter(BaseStore):
         self._fields = tuple(fields)
         self.ttl_config = ttl
         self._joined = JoinedBatches(self.batch)
+        self._sweeper = TTLSweeper(self.sweep_ttl)
 
     def __reduce__(self) -> tuple[Callable[[], Self], tuple[()]]:
         """A copy shares the memory; a pickle has its address."""
@@ -268,6 +272,30 @@ class MemoryStoreAdapter(BaseStore):
             ConfigurationError: The memory may only be read.
         """
         return self._memory.items.sweep(self._root)
+
+    def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
+        """Call :meth:`sweep_ttl` again and again in a thread, until :meth:`stop_ttl_sweeper` or the end of the process.
+
+        What goes wrong is logged, and tried again at the next turn. A second call does nothing; without ``ttl`` there
+        is nothing to sweep.
+
+        Args:
+            sweep_interval_minutes: The time between two turns; None takes that of ``ttl``, or else 5.
+
+        Returns:
+            It is done when the thread has ended; cancelling it stops the thread.
+
+        Raises:
+            ValidationError: The time is not above 0.
+        """
+        if not self.ttl_config:
+            return ended()
+        minutes = sweep_interval_minutes or self.ttl_config.get("sweep_interval_minutes") or 5
+        return self._sweeper.start(timedelta(minutes=minutes))
+
+    def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
+        """Stop the thread of :meth:`start_ttl_sweeper`; False if it still runs after ``timeout`` seconds."""
+        return self._sweeper.stop(timeout)
 
     def _answer(self, op: Op, there: Mapping[MemoryKey, AnyMemory]) -> tuple[Result, list[SemanticMemory]]:
         """The result of an operation, and the items whose lifetime it prolongs."""

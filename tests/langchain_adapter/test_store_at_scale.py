@@ -1,12 +1,14 @@
 """The store with many items and many callers: filters, limits, order, scores, lifetimes and joined batches."""
 
 import asyncio
+import gc
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from langchain_core.embeddings import Embeddings
 from langgraph.store.base import GetOp, ListNamespacesOp, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
+from patience import A_LONG_TIME, PATIENCE, until
 
 from memory_retrievers import AgentMemory, SemanticMemory
 from memory_retrievers.errors import ConfigurationError, ValidationError
@@ -240,6 +242,51 @@ def test_what_has_expired_is_swept_below_the_scope_alone(store, memory, clock):
     assert store.sweep_ttl() == 2
     assert memory.stats().facts == 1 + 3 + 1
     assert memory.verify().problems == ()
+
+
+def test_a_sweeper_removes_what_has_expired_until_it_is_stopped(memory, clock):
+    store = MemoryStoreAdapter(memory, scope="app", ttl={"sweep_interval_minutes": 1 / 60_000})
+    running = store.start_ttl_sweeper()
+    assert store.start_ttl_sweeper() is running
+    for _ in range(2):
+        store.put(PLACE, "a", {"n": 1}, ttl=5)
+        clock.advance(minutes=6)
+        until(lambda: memory.stats().facts == 0, "sweeping")
+    assert store.stop_ttl_sweeper(timeout=PATIENCE)
+    assert running.done()
+    store.put(PLACE, "a", {"n": 1}, ttl=5)
+    clock.advance(minutes=6)
+    again = store.start_ttl_sweeper(A_LONG_TIME)
+    assert again.cancel()
+    until(lambda: store.stop_ttl_sweeper(timeout=0), "its end")
+    assert memory.stats().facts == 1
+
+
+def test_a_sweeper_goes_on_after_what_went_wrong(memory, clock, caplog, monkeypatch):
+    store = MemoryStoreAdapter(memory, scope="app", ttl={"default_ttl": 5})
+    with monkeypatch.context() as broken:
+        broken.setattr(memory.items, "sweep", lambda scope: 1 / 0)
+        store.start_ttl_sweeper(1 / 60_000)
+        until(lambda: "ZeroDivisionError" in caplog.text, "the warning")
+    store.put(PLACE, "a", {"n": 1}, ttl=5)
+    clock.advance(minutes=6)
+    until(lambda: memory.stats().facts == 0, "sweeping")
+    assert store.stop_ttl_sweeper(timeout=PATIENCE)
+    assert store.stop_ttl_sweeper()
+
+
+def test_a_sweeper_needs_a_ttl_and_a_time_above_zero(store, memory):
+    assert store.start_ttl_sweeper().done()
+    with pytest.raises(ValidationError, match="above 0"):
+        MemoryStoreAdapter(memory, scope="app", ttl={"default_ttl": 5}).start_ttl_sweeper(-1)
+
+
+def test_a_sweeper_ends_with_its_store(memory):
+    store = MemoryStoreAdapter(memory, scope="app", ttl={"default_ttl": 5})
+    running = store.start_ttl_sweeper(1 / 60_000)
+    del store
+    gc.collect()
+    running.result(timeout=PATIENCE)
 
 
 def test_a_memory_that_may_only_be_read_is_not_swept(tmp_path, clock):
