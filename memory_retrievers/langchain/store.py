@@ -34,7 +34,8 @@ from memory_retrievers.langchain.sweeping import TTLSweeper, ended
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import AnyMemory, ContentType, MemoryKey, Origin, SemanticDraft, SemanticMemory, scopes
 from memory_retrievers.models.fields import storable
-from memory_retrievers.models.filters import MAX_FILTERS, JsonScalar
+from memory_retrievers.models.filters import MAX_FILTERS
+from memory_retrievers.models.storage import ItemCondition
 from memory_retrievers.retrieval.request import check_length
 from memory_retrievers.storage.items import VALUE, Fits, FoundItem, as_item, is_comparable
 
@@ -171,16 +172,31 @@ def check_filter(conditions: object) -> None:
                 check_filter(wanted)
 
 
-def _divided(conditions: Mapping[str, object]) -> tuple[dict[str, JsonScalar], Fits | None]:
+_SIGNS: Final[Mapping[str, Literal["=", "!=", ">", ">=", "<", "<="]]] = {
+    "$eq": "=",
+    "$ne": "!=",
+    "$gt": ">",
+    "$gte": ">=",
+    "$lt": "<",
+    "$lte": "<=",
+}
+
+
+def _divided(conditions: Mapping[str, object]) -> tuple[list[ItemCondition], Fits | None]:
     """What the database compares of a filter, and a check of all of it if that is not everything."""
     check_filter(conditions)
-    plain = {
-        key: wanted["$eq"] if isinstance(wanted, Mapping) and [*wanted] == ["$eq"] else wanted
-        for key, wanted in conditions.items()
-    }
-    comparable = [(key, wanted) for key, wanted in plain.items() if is_comparable(key, wanted)]
-    equal = cast("dict[str, JsonScalar]", dict(comparable[:MAX_FILTERS]))
-    return equal, None if len(equal) == len(conditions) else partial(lets_through, conditions)
+    parts = [(key, *part) for key, wanted in conditions.items() for part in _parts(wanted)]
+    compared = [
+        ItemCondition(key, _SIGNS[name], cast("str | int | float | bool", operand))
+        for key, name, operand in parts
+        if is_comparable(key, operand) and (name in {"$eq", "$ne"} or not isinstance(operand, bool))
+    ][:MAX_FILTERS]
+    return compared, None if len(compared) == len(parts) else partial(lets_through, conditions)
+
+
+def _parts(wanted: object) -> Iterable[tuple[str, object]]:
+    compares = isinstance(wanted, Mapping) and any(str(key).startswith("$") for key in wanted)
+    return wanted.items() if isinstance(wanted, Mapping) and compares else [("$eq", wanted)]
 
 
 LIFETIME: Final = "ttl_minutes"
@@ -327,12 +343,12 @@ class MemoryStoreAdapter(BaseStore):
         )
 
     def _searched(self, op: SearchOp) -> list[FoundItem]:
-        equal, fits = _divided(op.filter or {})
+        conditions, fits = _divided(op.filter or {})
         scope, page = scope_of(self._root, op.namespace_prefix), {"offset": op.offset, "limit": op.limit}
         if op.query is None or not op.query.strip():
-            return self._memory.items.newest(scope, equal=equal, fits=fits, **page)
+            return self._memory.items.newest(scope, conditions=conditions, fits=fits, **page)
         check_length(op.query, most=self._memory.query_characters)
-        return self._memory.items.nearest(op.query, scope, equal=equal, fits=fits, **page)
+        return self._memory.items.nearest(op.query, scope, conditions=conditions, fits=fits, **page)
 
     def _listed_namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
         conditions = op.match_conditions or ()

@@ -13,6 +13,7 @@ from patience import A_LONG_TIME, PATIENCE, until
 from memory_retrievers import AgentMemory, SemanticMemory
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.langchain import MemoryStoreAdapter
+from memory_retrievers.langchain.store import lets_through
 from memory_retrievers.testing import FixedClock, HashEmbedder
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -298,3 +299,23 @@ def test_a_memory_that_may_only_be_read_is_not_swept(tmp_path, clock):
         pytest.raises(ConfigurationError, match="read-only"),
     ):
         MemoryStoreAdapter(memory, scope="app").sweep_ttl()
+
+
+# --- what the database compares
+
+VALUES = [None, True, False, 0, 1, -1, 2.5, 1e30, 10**17 + 1, "", "1", "a", "ä", "Z", "2", "😀", [1], {"b": 1}]
+
+
+@pytest.mark.parametrize("operator", ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"])
+def test_the_database_compares_as_a_filter_says(memory, operator, monkeypatch):
+    store = MemoryStoreAdapter(memory, scope="app")
+    there = {f"k{n}": {"n": n, "a": value} for n, value in enumerate(VALUES)} | {"none": {"n": -1}}
+    store.batch([PutOp(PLACE, key, value) for key, value in there.items()])
+    read = []  # by a check of what the database does not compare
+    monkeypatch.setattr("memory_retrievers.langchain.store.lets_through", lambda *given: read.append(given))
+    for wanted in (0, 1, -1, 2.5, 10**17 + 1, "", "1", "a", "ä", "Z", "😀"):
+        conditions = {"a": {operator: wanted}, "n": {"$gt": -5, "$ne": 7}}
+        fitting = sorted(key for key, value in there.items() if lets_through(conditions, value))
+        assert sorted(keys(store.search((), filter=conditions, limit=100))) == fitting
+        assert sorted(keys(store.search((), query="a", filter=conditions, limit=100))) == fitting
+    assert read == []
