@@ -1,4 +1,4 @@
-"""Long-term memory for LangChain: a retriever, tools, a vector store, an agent middleware, a LangGraph store, and more.
+"""Long-term memory for LangChain: a retriever, tools, a vector store, a chat history, an agent middleware, and more.
 
 ::
 
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from memory_retrievers.errors import Extra, lazy_names
 
 if TYPE_CHECKING:
+    from memory_retrievers.langchain.history import MemoryChatHistory
     from memory_retrievers.langchain.memory import ConversationMemory
     from memory_retrievers.langchain.middleware import AgentMemoryMiddleware
     from memory_retrievers.langchain.retriever import MemoryRetriever
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AgentMemoryMiddleware",
     "ConversationMemory",
+    "MemoryChatHistory",
     "MemoryRetriever",
     "MemoryStoreAdapter",
     "MemoryToolkit",
@@ -43,6 +45,7 @@ __getattr__ = lazy_names(
     {
         "AgentMemoryMiddleware": f"{__name__}.middleware",
         "ConversationMemory": f"{__name__}.memory",
+        "MemoryChatHistory": f"{__name__}.history",
         "MemoryRetriever": f"{__name__}.retriever",
         "MemoryStoreAdapter": f"{__name__}.store",
         "MemoryToolkit": f"{__name__}.tools",

@@ -38,8 +38,8 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
         k: How many documents to return at most.
         detail: Which episodes bring their messages along: at ``auto`` key moments, and those without a summary of a
             language model.
-        with_scores: Tell in the metadata why a memory was found: ``relevance_score``, ``fused_score``,
-            ``retrievability``, ``dense_rank`` and ``bm25_rank``.
+        with_scores: Tell in the metadata why a memory was found: ``relevance_score``, 0 to 1, which falls with rank,
+            ``fused_score``, ``retrievability``, ``dense_rank`` and ``bm25_rank``.
         category: Only facts of this category; episodes are not affected.
         include_child_scopes: Also search the scopes below.
         memory_tags: Only memories that have all of these tags; ``tags`` is LangChain's own.

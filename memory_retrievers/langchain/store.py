@@ -7,6 +7,7 @@ import copy
 import json
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, Literal, Self, TypeAlias, cast
@@ -29,10 +30,12 @@ from langgraph.store.base import (
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.langchain.batching import JoinedBatches
+from memory_retrievers.langchain.sweeping import TTLSweeper, ended
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import AnyMemory, ContentType, MemoryKey, Origin, SemanticDraft, SemanticMemory, scopes
 from memory_retrievers.models.fields import storable
-from memory_retrievers.models.filters import MAX_FILTERS, JsonScalar
+from memory_retrievers.models.filters import MAX_FILTERS
+from memory_retrievers.models.storage import ItemCondition
 from memory_retrievers.retrieval.request import check_length
 from memory_retrievers.storage.items import VALUE, Fits, FoundItem, as_item, is_comparable
 
@@ -169,16 +172,31 @@ def check_filter(conditions: object) -> None:
                 check_filter(wanted)
 
 
-def _divided(conditions: Mapping[str, object]) -> tuple[dict[str, JsonScalar], Fits | None]:
+_SIGNS: Final[Mapping[str, Literal["=", "!=", ">", ">=", "<", "<="]]] = {
+    "$eq": "=",
+    "$ne": "!=",
+    "$gt": ">",
+    "$gte": ">=",
+    "$lt": "<",
+    "$lte": "<=",
+}
+
+
+def _divided(conditions: Mapping[str, object]) -> tuple[list[ItemCondition], Fits | None]:
     """What the database compares of a filter, and a check of all of it if that is not everything."""
     check_filter(conditions)
-    plain = {
-        key: wanted["$eq"] if isinstance(wanted, Mapping) and [*wanted] == ["$eq"] else wanted
-        for key, wanted in conditions.items()
-    }
-    comparable = [(key, wanted) for key, wanted in plain.items() if is_comparable(key, wanted)]
-    equal = cast("dict[str, JsonScalar]", dict(comparable[:MAX_FILTERS]))
-    return equal, None if len(equal) == len(conditions) else partial(lets_through, conditions)
+    parts = [(key, *part) for key, wanted in conditions.items() for part in _parts(wanted)]
+    compared = [
+        ItemCondition(key, _SIGNS[name], cast("str | int | float | bool", operand))
+        for key, name, operand in parts
+        if is_comparable(key, operand) and (name in {"$eq", "$ne"} or not isinstance(operand, bool))
+    ][:MAX_FILTERS]
+    return compared, None if len(compared) == len(parts) else partial(lets_through, conditions)
+
+
+def _parts(wanted: object) -> Iterable[tuple[str, object]]:
+    compares = isinstance(wanted, Mapping) and any(str(key).startswith("$") for key in wanted)
+    return wanted.items() if isinstance(wanted, Mapping) and compares else [("$eq", wanted)]
 
 
 LIFETIME: Final = "ttl_minutes"
@@ -217,7 +235,8 @@ class MemoryStoreAdapter(BaseStore):
         scope: The scope of the empty namespace.
         fields: The paths that are indexed when a put names none; ``$`` is the whole value as JSON.
         ttl: As for other LangGraph stores: ``default_ttl`` in minutes, ``refresh_on_read``. What has expired is not
-            given any more; :meth:`sweep_ttl` removes it, for a timer of the host to call.
+            given any more; :meth:`sweep_ttl` removes it, and :meth:`start_ttl_sweeper` does so every
+            ``sweep_interval_minutes``.
 
     Raises:
         ConfigurationError: The memory is no ``AgentMemory``.
@@ -236,6 +255,7 @@ class MemoryStoreAdapter(BaseStore):
         self._fields = tuple(fields)
         self.ttl_config = ttl
         self._joined = JoinedBatches(self.batch)
+        self._sweeper = TTLSweeper(self.sweep_ttl)
 
     def __reduce__(self) -> tuple[Callable[[], Self], tuple[()]]:
         """A copy shares the memory; a pickle has its address."""
@@ -269,6 +289,30 @@ class MemoryStoreAdapter(BaseStore):
         """
         return self._memory.items.sweep(self._root)
 
+    def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
+        """Call :meth:`sweep_ttl` again and again in a thread, until :meth:`stop_ttl_sweeper` or the end of the process.
+
+        What goes wrong is logged, and tried again at the next turn. A second call does nothing; without ``ttl`` there
+        is nothing to sweep.
+
+        Args:
+            sweep_interval_minutes: The time between two turns; None takes that of ``ttl``, or else 5.
+
+        Returns:
+            It is done when the thread has ended; cancelling it stops the thread.
+
+        Raises:
+            ValidationError: The time is not above 0.
+        """
+        if not self.ttl_config:
+            return ended()
+        minutes = sweep_interval_minutes or self.ttl_config.get("sweep_interval_minutes") or 5
+        return self._sweeper.start(timedelta(minutes=minutes))
+
+    def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
+        """Stop the thread of :meth:`start_ttl_sweeper`; False if it still runs after ``timeout`` seconds."""
+        return self._sweeper.stop(timeout)
+
     def _answer(self, op: Op, there: Mapping[MemoryKey, AnyMemory]) -> tuple[Result, list[SemanticMemory]]:
         """The result of an operation, and the items whose lifetime it prolongs."""
         match op:
@@ -299,12 +343,12 @@ class MemoryStoreAdapter(BaseStore):
         )
 
     def _searched(self, op: SearchOp) -> list[FoundItem]:
-        equal, fits = _divided(op.filter or {})
+        conditions, fits = _divided(op.filter or {})
         scope, page = scope_of(self._root, op.namespace_prefix), {"offset": op.offset, "limit": op.limit}
         if op.query is None or not op.query.strip():
-            return self._memory.items.newest(scope, equal=equal, fits=fits, **page)
+            return self._memory.items.newest(scope, conditions=conditions, fits=fits, **page)
         check_length(op.query, most=self._memory.query_characters)
-        return self._memory.items.nearest(op.query, scope, equal=equal, fits=fits, **page)
+        return self._memory.items.nearest(op.query, scope, conditions=conditions, fits=fits, **page)
 
     def _listed_namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
         conditions = op.match_conditions or ()

@@ -97,7 +97,6 @@ class MemoryRetriever(BaseRetriever):
             with_scores=self._with_scores,
             **self._options,
         )
-        found.sort(key=lambda document: -document.relevance)  # within a kind that is the order they have
         return [_node(document) for document in found]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
@@ -112,8 +111,6 @@ def _node(document: MemoryDocument) -> NodeWithScore:
         excluded_embed_metadata_keys=list(document.metadata),
         excluded_llm_metadata_keys=[*HIDDEN_KEYS, *_addressed(document)],
     )
-    if "relevance_score" in node.metadata:
-        node.metadata["relevance_score"] = document.relevance
     return NodeWithScore(node=node, score=document.relevance)
 
 

@@ -477,6 +477,23 @@ class AgentMemory(BaseMemory):
         with self._written() as store:
             return store.forget_scope(scope, include_child_scopes=include_child_scopes)
 
+    @observed("delete_memory")
+    def forget_conversation(self, scope: str, conversation: str | None = None) -> int:
+        """Remove what was said in a conversation, queued or in episodes, and give the number of episodes.
+
+        What was made of it stays, as for :meth:`forget`.
+
+        Args:
+            scope: Whose conversation.
+            conversation: Which of the scope's conversations; None is the one without a name.
+
+        Raises:
+            ValidationError: The scope or the conversation is malformed.
+        """
+        named = self._engine.pipeline.queue.named(parse_conversation(conversation))
+        with self._written() as store:
+            return store.forget_conversation(scopes.parse(scope), named)
+
     # --- reading
 
     @property
@@ -793,6 +810,23 @@ class AgentMemory(BaseMemory):
         at_most = parse_limit("limit", limit)
         queued = self._store.ledger.conversations.waiting(scopes.parse(scope), limit=at_most)
         return [waiting.message for waiting in queued]
+
+    def transcript(self, scope: str, conversation: str | None = None, *, limit: int = 1_000) -> builtins.list[Message]:
+        """What was said in a conversation, in the order it came: the messages of its episodes, and those queued.
+
+        Args:
+            scope: Whose conversation.
+            conversation: Which of the scope's conversations, as :meth:`add_messages` named it; None is the one without
+                a name. Where ``IngestionSettings.by_conversation`` is off, a scope has but one.
+            limit: At most this many, the last, 1 to 1000.
+
+        Raises:
+            ValidationError: An argument breaks a rule.
+        """
+        named = self._engine.pipeline.queue.named(parse_conversation(conversation))
+        return self._store.ledger.conversations.said(
+            scopes.parse(scope), conversation=named, now=self.now(), limit=parse_page_size(limit)
+        )
 
     def waiting_scopes(self, within: str | None = None) -> builtins.list[str]:
         """The scopes in which messages wait to become episodes, or reviews to be made, sorted; as for :meth:`scopes`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
@@ -28,6 +28,20 @@ class QueuedMessage:
 
     id: str
     message: Message
+
+
+class ItemCondition(NamedTuple):
+    """A comparison of a field at the top level of an item's value, of which every part is untrusted.
+
+    Attributes:
+        key: The field.
+        sign: How it is compared; ``!=`` also holds where the field is not there.
+        value: A text, a number or a truth value, and one of the first two where the sign orders.
+    """
+
+    key: str
+    sign: Literal["=", "!=", ">", ">=", "<", "<="]
+    value: str | int | float | bool
 
 
 class HeardPlace(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Protocol, cast
 
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.models import Category, DetailLevel, EpisodicMemory, JsonObject, SemanticMemory
-from memory_retrievers.models.messages import MessageLike
+from memory_retrievers.models.messages import Message, MessageLike
 from memory_retrievers.models.results import MinRelevance, Queued, Report, RetrievedMemory
 from memory_retrievers.models.scenes import CharacterState
 from memory_retrievers.settings import SceneSettings
@@ -91,6 +91,20 @@ class Memory(Protocol):
             messages: What was said, in order.
             conversation: Name of the conversation within the scope; None is the one without a name.
         """
+        ...
+
+    def transcript(self, scope: str, conversation: str | None = None, *, limit: int = 1_000) -> list[Message]:
+        """Return the last messages of a conversation, in order, those of its episodes and those that are queued.
+
+        Args:
+            scope: Path of the scope.
+            conversation: Name of the conversation; None is the one without a name.
+            limit: Maximum number of messages, 1 to 1,000.
+        """
+        ...
+
+    def forget_conversation(self, scope: str, conversation: str | None = None) -> int:
+        """Delete the episodes and queued messages of a conversation; returns the number of episodes."""
         ...
 
     def start_worker(self) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, DetailLevel, EpisodicMemory, JsonObject, SemanticMemory, SummaryBy
 from memory_retrievers.models.messages import Message
-from memory_retrievers.models.results import Explanation, RetrievedMemory
+from memory_retrievers.models.results import RetrievedMemory
 from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.excerpts import best_excerpts, excerpt_line, matched_turns
 from memory_retrievers.retrieval.markdown import detailed_messages, is_told_by_turns, message_line
@@ -20,7 +20,7 @@ from memory_retrievers.text import one_line
 from memory_retrievers.text.dates import iso
 
 SCORE_KEYS: Final = ("relevance_score", "fused_score", "retrievability", "dense_rank", "bm25_rank")
-"""Metadata keys of the explanation of a rank: what is of the query, and not of the memory."""
+"""Metadata keys of relevance and of the explanation of a rank: what is of the query, and not of the memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ def documents(
     detail: DetailLevel = DetailLevel.AUTO,
     with_scores: bool = False,
 ) -> list[MemoryDocument]:
-    """Merge both kinds into one list by descending score; at equal scores facts come first.
+    """Merge both kinds into one list by descending relevance; at equal relevance facts come first.
 
     Whatever question found a memory, its document is the same, so that documents that several questions found can be
     joined by their content. Only ``low`` and ``excerpts``, open episodes and scores depend on the question.
@@ -73,9 +73,9 @@ def documents(
         told = [_told(episode, detail=detail) for episode in episodes]
     both = [*map(_fact, facts), *map(_episode, episodes, told)]
     if with_scores:
-        why = [hit.explanation for hit in facts] + [hit.explanation for hit in episodes]
-        both = [replace(one, metadata=one.metadata | _scores(each)) for one, each in zip(both, why, strict=True)]
-    return sorted(both, key=lambda document: -document.score)
+        scores = [*map(_scores, facts), *map(_scores, episodes)]
+        both = [replace(one, metadata=one.metadata | each) for one, each in zip(both, scores, strict=True)]
+    return sorted(both, key=lambda document: -document.relevance)  # within a kind that is the order they have
 
 
 def _fact(fact: RetrievedMemory[SemanticMemory]) -> MemoryDocument:
@@ -141,9 +141,10 @@ def _address(memory: AnyMemory) -> str:
     return f"memory://{quote(memory.scope, safe='/@')}#{quote(memory.id, safe='')}"
 
 
-def _scores(explanation: Explanation) -> JsonObject:
+def _scores(hit: RetrievedMemory[SemanticMemory] | RetrievedMemory[EpisodicMemory]) -> JsonObject:
+    explanation = hit.explanation
     values = (
-        explanation.score,
+        hit.relevance,
         explanation.fused_score,
         explanation.retrievability,
         explanation.dense_rank,

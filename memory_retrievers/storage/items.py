@@ -15,8 +15,8 @@ from memory_retrievers.models.filters import MAX_FILTER_BYTES
 from memory_retrievers.models.selection import Selection
 
 if TYPE_CHECKING:
-    from memory_retrievers.models.filters import JsonScalar
     from memory_retrievers.models.selection import Vector
+    from memory_retrievers.models.storage import ItemCondition
     from memory_retrievers.storage.store import MemoryStore
 
 VALUE: Final = "value"
@@ -68,19 +68,19 @@ class StoredItems:
         return self._ledger.scopes(scopes.parse(scope), now=self._store.now())
 
     def newest(
-        self, scope: str, *, equal: Mapping[str, JsonScalar], fits: Fits | None, offset: int, limit: int
+        self, scope: str, *, conditions: Sequence[ItemCondition], fits: Fits | None, offset: int, limit: int
     ) -> list[FoundItem]:
         """The items of a scope and those below it, the last changed first.
 
         Args:
             scope: The scope.
-            equal: What values must have at their top level, see :func:`is_comparable`.
+            conditions: What the database looks at of a value, see :func:`is_comparable`.
             fits: What else a value must be; None for nothing.
             offset: Leave out so many of the first.
             limit: At most so many.
         """
         page = {} if fits is not None else {"offset": offset, "limit": limit}
-        rows = self._rows(scope, equal, **page)
+        rows = self._rows(scope, conditions, **page)
         found = ((item, None) for item in self._read(rows, fits))
         return _part(found, 0 if fits is None else offset, limit)
 
@@ -89,7 +89,7 @@ class StoredItems:
         query: str,
         scope: str,
         *,
-        equal: Mapping[str, JsonScalar],
+        conditions: Sequence[ItemCondition],
         fits: Fits | None,
         offset: int,
         limit: int,
@@ -99,7 +99,7 @@ class StoredItems:
         Args:
             query: What is looked for.
             scope: The scope.
-            equal: As for :meth:`newest`.
+            conditions: As for :meth:`newest`.
             fits: As for :meth:`newest`.
             offset: Leave out so many of the first.
             limit: At most so many.
@@ -116,11 +116,11 @@ class StoredItems:
         )
 
         def find(vector: Vector) -> list[FoundItem]:
-            if fits is None and not equal:
+            if fits is None and not conditions:
                 hits = self._store.dense.search(vector, selection, limit=offset + limit)
                 ranked = dict(zip(hits.memories, np.round(np.array(hits.scores), _DECIMALS).tolist(), strict=True))
             else:
-                ranked = self._measured(vector, selection, self._rows(scope, equal))
+                ranked = self._measured(vector, selection, self._rows(scope, conditions))
             return _part(self._scored(ranked, fits), offset, limit)
 
         return self._store.search(storable(query), find)
@@ -142,8 +142,8 @@ class StoredItems:
         """Delete the items of a scope and those below it that have expired; returns how many."""
         return self._store.remove(self._ledger.expired(scopes.parse(scope), now=self._store.now()))
 
-    def _rows(self, scope: str, equal: Mapping[str, JsonScalar], **page: int) -> list[int]:
-        return self._ledger.rows(scopes.parse(scope), now=self._store.now(), equal=equal, under=VALUE, **page)
+    def _rows(self, scope: str, conditions: Sequence[ItemCondition], **page: int) -> list[int]:
+        return self._ledger.rows(scopes.parse(scope), now=self._store.now(), conditions=conditions, under=VALUE, **page)
 
     def _measured(self, vector: Vector, selection: Selection, rows: Sequence[int]) -> dict[int, float]:
         """The cosine of each of these items that is indexed, by row, the greatest first; ties by row."""

@@ -707,6 +707,18 @@ class MemoryStore:
         self.heard.clear()
         return removed
 
+    def forget_conversation(self, scope: str, conversation: str | None) -> int:
+        """Delete the episodes and queued messages of a conversation, in one transaction.
+
+        Returns:
+            The number of episodes.
+        """
+        with self.transaction(*scopes.lineage(scope)):
+            removed = self.remove(self.ledger.conversations.episodes(scope, conversation=conversation))
+            self.ledger.heard.forget(scope, conversation)
+        self.heard.clear()
+        return removed
+
     def erase_messages(self, *, before: datetime) -> int:
         """Delete the messages of episodes that ended before a time, and their passages.
 

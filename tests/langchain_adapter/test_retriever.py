@@ -6,8 +6,10 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
+from memory_retrievers import AgentMemory, Message, RetrievalSettings
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.langchain import MemoryRetriever
+from memory_retrievers.testing import HashEmbedder
 
 BOB = {"configurable": {"user_id": "user/bob"}}
 ALICE = {"configurable": {"user_id": "user/alice"}}
@@ -33,6 +35,44 @@ def test_memories_come_as_documents_best_first(memory):
     scores = [document.metadata["relevance_score"] for document in found]
     assert scores == sorted(scores, reverse=True)
     assert len(found) == 3
+
+
+def test_a_score_is_relevance_which_falls_with_rank(memory):
+    for number in range(6):
+        memory.remember_episode(scope="user/alice", summary=f"Trip {number} to Lyon and the sea")
+        memory.remember_fact(scope="user/alice", fact=f"Lyon has bridge number {number}")
+    found = MemoryRetriever(memory=memory, scope="user/alice", with_scores=True, k=15).invoke("a bridge in Lyon")
+    hits = memory.retrieve(
+        "a bridge in Lyon", scope="user/alice", limit=15, episodic_limit=15, semantic_limit=15, record=False
+    )
+    relevance = {hit.memory.id: hit.relevance for hit in (*hits.semantic, *hits.episodic)}
+    scores = [document.metadata["relevance_score"] for document in found]
+    assert scores == [relevance[document.id] for document in found] == sorted(scores, reverse=True)
+    assert {document.metadata["kind"] for document in found} == {"semantic", "episodic"}
+    assert [hit.score for hit in hits.semantic] != [hit.relevance for hit in hits.semantic]
+
+
+def test_where_ranks_are_fused_a_score_is_the_specified_one():
+    with AgentMemory.in_memory(embedder=HashEmbedder(), retrieval=RetrievalSettings.reference()) as memory:
+        memory.remember_fact(scope="a", fact="Lyon has many bridges")
+        memory.remember_episode(scope="a", summary="A walk in Lyon")
+        found = MemoryRetriever(memory=memory, scope="a", with_scores=True).invoke("Lyon")
+        hits = memory.retrieve("Lyon", scope="a", record=False)
+    specified = {hit.memory.id: hit.score for hit in (*hits.semantic, *hits.episodic)}
+    assert {document.id: document.metadata["relevance_score"] for document in found} == specified
+
+
+@pytest.mark.parametrize("detail", ["low", "excerpts"])
+def test_where_a_text_is_of_the_question_id_and_metadata_are_the_memorys(memory, detail):
+    said = [Message(role="user", content=text) for text in ("The garden needs rain.", "My boat needs paint.")]
+    memory.remember_episode(scope="user/alice", title="Chores", summary="What is to be done.", messages=said)
+    retriever = MemoryRetriever(memory=memory, scope="user/alice", detail=detail, k=10)
+    first, second = (
+        {document.id: document.metadata for document in retriever.invoke(question)}
+        for question in ("Does the garden need rain?", "What does my boat need?")
+    )
+    assert first.keys() & second.keys()
+    assert all(first[each] == second[each] for each in first.keys() & second.keys())
 
 
 def test_detail_brings_the_messages_of_an_episode_along(memory):

@@ -1,16 +1,19 @@
 """The store with many items and many callers: filters, limits, order, scores, lifetimes and joined batches."""
 
 import asyncio
+import gc
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from langchain_core.embeddings import Embeddings
 from langgraph.store.base import GetOp, ListNamespacesOp, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
+from patience import A_LONG_TIME, PATIENCE, until
 
 from memory_retrievers import AgentMemory, SemanticMemory
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.langchain import MemoryStoreAdapter
+from memory_retrievers.langchain.store import lets_through
 from memory_retrievers.testing import FixedClock, HashEmbedder
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -242,6 +245,51 @@ def test_what_has_expired_is_swept_below_the_scope_alone(store, memory, clock):
     assert memory.verify().problems == ()
 
 
+def test_a_sweeper_removes_what_has_expired_until_it_is_stopped(memory, clock):
+    store = MemoryStoreAdapter(memory, scope="app", ttl={"sweep_interval_minutes": 1 / 60_000})
+    running = store.start_ttl_sweeper()
+    assert store.start_ttl_sweeper() is running
+    for _ in range(2):
+        store.put(PLACE, "a", {"n": 1}, ttl=5)
+        clock.advance(minutes=6)
+        until(lambda: memory.stats().facts == 0, "sweeping")
+    assert store.stop_ttl_sweeper(timeout=PATIENCE)
+    assert running.done()
+    store.put(PLACE, "a", {"n": 1}, ttl=5)
+    clock.advance(minutes=6)
+    again = store.start_ttl_sweeper(A_LONG_TIME)
+    assert again.cancel()
+    until(lambda: store.stop_ttl_sweeper(timeout=0), "its end")
+    assert memory.stats().facts == 1
+
+
+def test_a_sweeper_goes_on_after_what_went_wrong(memory, clock, caplog, monkeypatch):
+    store = MemoryStoreAdapter(memory, scope="app", ttl={"default_ttl": 5})
+    with monkeypatch.context() as broken:
+        broken.setattr(memory.items, "sweep", lambda scope: 1 / 0)
+        store.start_ttl_sweeper(1 / 60_000)
+        until(lambda: "ZeroDivisionError" in caplog.text, "the warning")
+    store.put(PLACE, "a", {"n": 1}, ttl=5)
+    clock.advance(minutes=6)
+    until(lambda: memory.stats().facts == 0, "sweeping")
+    assert store.stop_ttl_sweeper(timeout=PATIENCE)
+    assert store.stop_ttl_sweeper()
+
+
+def test_a_sweeper_needs_a_ttl_and_a_time_above_zero(store, memory):
+    assert store.start_ttl_sweeper().done()
+    with pytest.raises(ValidationError, match="above 0"):
+        MemoryStoreAdapter(memory, scope="app", ttl={"default_ttl": 5}).start_ttl_sweeper(-1)
+
+
+def test_a_sweeper_ends_with_its_store(memory):
+    store = MemoryStoreAdapter(memory, scope="app", ttl={"default_ttl": 5})
+    running = store.start_ttl_sweeper(1 / 60_000)
+    del store
+    gc.collect()
+    running.result(timeout=PATIENCE)
+
+
 def test_a_memory_that_may_only_be_read_is_not_swept(tmp_path, clock):
     with AgentMemory.open(tmp_path / "memory", embedder=HashEmbedder(), clock=clock) as memory:
         MemoryStoreAdapter(memory, scope="app").put(PLACE, "a", {"n": 1}, ttl=5)
@@ -251,3 +299,23 @@ def test_a_memory_that_may_only_be_read_is_not_swept(tmp_path, clock):
         pytest.raises(ConfigurationError, match="read-only"),
     ):
         MemoryStoreAdapter(memory, scope="app").sweep_ttl()
+
+
+# --- what the database compares
+
+VALUES = [None, True, False, 0, 1, -1, 2.5, 1e30, 10**17 + 1, "", "1", "a", "ä", "Z", "2", "😀", [1], {"b": 1}]
+
+
+@pytest.mark.parametrize("operator", ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"])
+def test_the_database_compares_as_a_filter_says(memory, operator, monkeypatch):
+    store = MemoryStoreAdapter(memory, scope="app")
+    there = {f"k{n}": {"n": n, "a": value} for n, value in enumerate(VALUES)} | {"none": {"n": -1}}
+    store.batch([PutOp(PLACE, key, value) for key, value in there.items()])
+    read = []  # by a check of what the database does not compare
+    monkeypatch.setattr("memory_retrievers.langchain.store.lets_through", lambda *given: read.append(given))
+    for wanted in (0, 1, -1, 2.5, 10**17 + 1, "", "1", "a", "ä", "Z", "😀"):
+        conditions = {"a": {operator: wanted}, "n": {"$gt": -5, "$ne": 7}}
+        fitting = sorted(key for key, value in there.items() if lets_through(conditions, value))
+        assert sorted(keys(store.search((), filter=conditions, limit=100))) == fitting
+        assert sorted(keys(store.search((), query="a", filter=conditions, limit=100))) == fitting
+    assert read == []

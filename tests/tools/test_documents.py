@@ -2,10 +2,11 @@ import json
 
 import pytest
 
-from memory_retrievers import Message
+from memory_retrievers import AgentMemory, Message, RetrievalSettings
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.retrieval.documents import documents, find_documents
+from memory_retrievers.testing import HashEmbedder
 
 
 def find(memory, query, *, scope="user/alice", k=4, detail=DetailLevel.AUTO, **options):
@@ -81,7 +82,7 @@ def test_the_metadata_of_a_fact(filled):
         "scope": "user/alice",
         "category": "identity",
         "created_at": "2026-03-01T09:00:00Z",
-        "relevance_score": retrieved.score,
+        "relevance_score": retrieved.relevance,
         "fused_score": retrieved.explanation.fused_score,
         "retrievability": 1.0,
         "dense_rank": 1,
@@ -110,7 +111,7 @@ def test_a_memorys_own_metadata_stand_beside_ours_and_never_replace_them(memory)
     (document,) = find(memory, "note", scope="c1", with_scores=True)
     assert document.metadata["page"] == 3
     assert document.metadata["scope"] == "c1"
-    assert document.metadata["relevance_score"] == document.score
+    assert document.metadata["relevance_score"] == document.relevance
 
 
 def test_the_source_is_the_memorys_own_or_its_address(memory):
@@ -141,15 +142,18 @@ def test_documents_can_be_changed_without_changing_the_memory(memory):
     assert second.metadata["nested"] == {"a": [1]}
 
 
-def test_both_kinds_come_in_one_order_and_a_fact_wins_a_tie(memory):
-    for number in range(3):
-        memory.remember_episode(scope="c1", summary=f"note boat {number}")  # as a fact is embedded, with its category
-        memory.remember_fact(scope="c1", fact=f"boat {number}")
-    found = find(memory, "boat 2", scope="c1", k=6)
-    scores = [document.score for document in found]
-    assert scores == sorted(scores, reverse=True)
-    assert [document.metadata["kind"] for document in found[:2]] == ["semantic", "episodic"]
-    assert found[0].score == found[1].score
+@pytest.mark.parametrize("settings", [RetrievalSettings(), RetrievalSettings.reference()])
+def test_both_kinds_come_in_one_order_and_a_fact_wins_a_tie(settings):
+    with AgentMemory.in_memory(embedder=HashEmbedder(), retrieval=settings) as memory:
+        for number in range(3):
+            memory.remember_episode(scope="c1", summary=f"note boat {number}")  # as a fact is embedded, with category
+            memory.remember_fact(scope="c1", fact=f"boat {number}")
+        found = find(memory, "boat 2", scope="c1", k=6)
+    relevances = [document.relevance for document in found]
+    assert relevances == sorted(relevances, reverse=True)
+    if settings == RetrievalSettings.reference():
+        assert [document.metadata["kind"] for document in found[:2]] == ["semantic", "episodic"]
+        assert found[0].relevance == found[1].relevance == found[1].score
 
 
 @pytest.mark.parametrize("k", range(1, 7))

@@ -24,6 +24,8 @@ _HEARD: Final = """
     INSERT INTO queues (scope_id, conversation, heard_at) VALUES (?, ?, ?)
     ON CONFLICT (scope_id, conversation) DO UPDATE SET heard_at = excluded.heard_at
 """
+_IN_EPISODES: Final = """m.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND m.kind = 'episodic'
+    AND m.origin = 'conversation' AND coalesce(m.conversation_id, '') = :conversation"""
 _STATE: Final = """
     SELECT s.scope, q.conversation, q.heard_at, q.fence, q.fenced_at, q.window_doubled, q.previous_summary,
         (SELECT count(*) FROM queued_messages m WHERE m.scope_id = q.scope_id AND m.conversation = q.conversation),
@@ -168,6 +170,38 @@ class SQLConversations:
                 {"scope": scope, "limit": limit},
             ).fetchall()
         return list(map(_queued, rows))
+
+    def said(self, scope: str, *, conversation: str | None, now: datetime, limit: int) -> list[Message]:
+        """Return the last messages of a conversation, those of its episodes and those that are queued, in order.
+
+        Args:
+            scope: Scope of the conversation.
+            conversation: The conversation.
+            now: Leave out episodes that expired by this time.
+            limit: Maximum number of messages.
+        """
+        key = {**_key(scope, conversation), "limit": limit}
+        with self._database.read(snapshot=True) as connection:  # what is just becoming an episode is seen once
+            queued = connection.execute(
+                f"""SELECT id, role, content, timestamp FROM queued_messages WHERE {_OF_QUEUE}
+                ORDER BY row DESC LIMIT :limit""",
+                key,
+            ).fetchall()
+            episodes = connection.execute(
+                f"""SELECT e.messages FROM memories m JOIN excerpts e ON e.memory = m.row
+                WHERE {_IN_EPISODES} AND (m.expires_at IS NULL OR m.expires_at > :now)
+                ORDER BY m.row DESC LIMIT :limit""",
+                {**key, "now": encode_time(now)},
+            ).fetchall()
+        with readable(f"a conversation in scope {scope!r}"):
+            told = [message for (messages,) in reversed(episodes) for message in decode_messages(messages)]
+        return [*told, *(_queued(row).message for row in reversed(queued))][-limit:]
+
+    def episodes(self, scope: str, *, conversation: str | None) -> list[MemoryKey]:
+        """List the episodes of a conversation."""
+        with self._database.read() as connection:
+            found = connection.execute(f"SELECT m.id FROM memories m WHERE {_IN_EPISODES}", _key(scope, conversation))
+            return [MemoryKey(scope=scope, id=its_id) for (its_id,) in found]
 
     def scopes(self) -> list[str]:
         """List the scopes with queued messages or review jobs, sorted."""

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
-from memory_retrievers.backends.sql.connection import Connection, Database
+from memory_retrievers.backends.sql.connection import Connection, Database, Dialect
 from memory_retrievers.backends.sql.memories import memory_query
 from memory_retrievers.backends.sql.removal import SCOPE_AND_CHILDREN, scope_values
 from memory_retrievers.backends.sql.rows import encode_json, encode_time, memory_of
 from memory_retrievers.models import AnyMemory, MemoryKey
-from memory_retrievers.models.filters import JsonScalar
+from memory_retrievers.models.storage import ItemCondition
 
 _BELOW: Final = f"m.scope_id IN (SELECT s.id FROM scopes s WHERE {SCOPE_AND_CHILDREN})"
 _IS_ITEM: Final = """m.origin = 'store' AND m.kind = 'semantic' AND m.invalid_at IS NULL
     AND (m.expires_at IS NULL OR m.expires_at > :now)"""
+
+_EQUALITY: Final[Mapping[str, str]] = {"=": "", "!=": "NOT"}
+_ORDER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
 
 
 class SQLItems:
@@ -33,7 +42,7 @@ class SQLItems:
         scope: str,
         *,
         now: datetime,
-        equal: Mapping[str, JsonScalar],
+        conditions: Sequence[ItemCondition],
         under: str,
         offset: int = 0,
         limit: int | None = None,
@@ -43,7 +52,7 @@ class SQLItems:
         Args:
             scope: The scope.
             now: Leave out items that expired by this time.
-            equal: Values that an item has at the top level of its value.
+            conditions: What holds of the value of an item.
             under: The key of the metadata that the value of an item is under.
             offset: Leave out so many of the first.
             limit: At most so many; None sets no limit.
@@ -56,13 +65,13 @@ class SQLItems:
         values |= scope_values(scope, include_child_scopes=True)
         with self._database.read() as connection:
             dialect = connection.dialect
-            conditions = [_BELOW, _IS_ITEM]
-            for number, (key, value) in enumerate(equal.items()):
-                conditions.append(dialect.member(dialect.inner("m.metadata", under), f"value_{number}", value))
-                values[f"value_{number}_key"] = key
-                values[f"value_{number}_value"] = value if isinstance(value, str) else encode_json(value)
+            wanted = [_BELOW, _IS_ITEM]
+            for number, each in enumerate(conditions):
+                wanted.append(_holds(dialect, dialect.inner("m.metadata", under), f"value_{number}", each))
+                values[f"value_{number}_key"] = each.key
+                values[f"value_{number}_value"] = each.value if isinstance(each.value, str) else encode_json(each.value)
             found = connection.execute(
-                f"""SELECT m.row FROM memories m JOIN scopes p ON p.id = m.scope_id WHERE {" AND ".join(conditions)}
+                f"""SELECT m.row FROM memories m JOIN scopes p ON p.id = m.scope_id WHERE {" AND ".join(wanted)}
                 ORDER BY m.updated_at DESC, p.scope, m.id LIMIT :limit OFFSET :offset""",
                 values,
             )
@@ -111,6 +120,17 @@ class SQLItems:
                 WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?""",
                 [(encode_time(item.expires_at), item.scope, item.id) for item in items],
             )
+
+
+def _holds(dialect: Dialect, column: str, name: str, condition: ItemCondition) -> str:
+    """The condition in SQL; where numbers are ordered, true is 1 and false 0."""
+    sign, value = condition.sign, condition.value
+    if sign in _EQUALITY:
+        return f"{_EQUALITY[sign]} {dialect.member(column, name, value)}"
+    alike = [dialect.member(column, name, value, sign)]
+    if not isinstance(value, str):
+        alike += [dialect.member(column, name, each) for each in (True, False) if _ORDER[sign](each, value)]
+    return f"({' OR '.join(alike)})"
 
 
 def _of_scope(connection: Connection, scope: str, ids: Sequence[str]) -> list[AnyMemory]:

@@ -25,8 +25,12 @@ def either(request, memory, remote):
 
 
 def test_both_retrievers_find_the_same_documents(either, memory):
-    documents = langchain.MemoryRetriever(memory=either, scope=ALICE, k=3, detail="high").invoke("Lyon")
-    expected = langchain.MemoryRetriever(memory=memory, scope=ALICE, k=3, detail="high").invoke("Lyon")
+    documents = langchain.MemoryRetriever(memory=either, scope=ALICE, k=3, detail="high", with_scores=True).invoke(
+        "Lyon"
+    )
+    expected = langchain.MemoryRetriever(memory=memory, scope=ALICE, k=3, detail="high", with_scores=True).invoke(
+        "Lyon"
+    )
     assert documents == expected
     assert documents[0].metadata["dense_rank"]
 

@@ -24,6 +24,7 @@ LEFT_OUT = {
     "from_chroma": "it makes a store from a collection of this process",
     "sync_chroma": "it reads a collection of this process",
     "adoption": "it tells of from_chroma",
+    "items": "it holds the open store; a LangGraph store is over a memory of this process",
     "manager": "it holds the open store; run_tool runs the tools there",
     "items": "it holds the open store of a LangGraph store, which runs beside it",
     "query_characters": "it is a setting of the server, which refuses longer queries by itself",
@@ -90,6 +91,7 @@ READS = {
     "explain_missing": [(("b1",), {"query": "x", "scope": "user/bob", "category": "goal"})],
     "waiting": [((ALICE,), {}), ((ALICE,), {"limit": 1})],
     "waiting_scopes": [((), {}), (("user/bob",), {})],
+    "transcript": [((ALICE,), {}), ((ALICE,), {"conversation": None, "limit": 1})],
     "pending_reviews": [((ALICE,), {})],
     "characters": [(("story",), {}), (("story",), {"pov": ["Mia"]})],
     "scene": [
@@ -101,6 +103,7 @@ WRITES = {
     "update": [(("f1",), {"scope": ALICE, "fact": "Alice lives in Nantes", "tags": ("new",), "importance": 0.75})],
     "invalidate": [(("f2",), {"scope": ALICE})],
     "forget": [(("e2",), {"scope": ALICE})],
+    "forget_conversation": [((ALICE,), {})],
     "review": [(("e1",), {"scope": ALICE, "rating": "good"})],
     "add_scene_events": [(("story",), {"events": [SceneEvent(id="s2", summary="Mia ran home.")]})],
 }
@@ -200,6 +203,8 @@ def test_a_token_sees_the_scopes_within_its_root_and_no_other(served, tokens):
             lambda: bound.explain("Bergen", scope="user/bob"),
             lambda: bound.scene("user/bob", chat_length=1),
             lambda: bound.waiting("user/bob"),
+            lambda: bound.transcript("user/bob"),
+            lambda: bound.forget_conversation("user/bob"),
             lambda: bound.pending_reviews("user/bob"),
         ]
         for ask in refused:
