@@ -25,8 +25,8 @@ _KEYS: Final[Mapping[str, str]] = {
     "number": "importance_score previous_score new_score confidence",
     "string": (
         "id memory_id memory_tier created_at content scope content_type updated_at category consolidated_memory_id "
-        "target_scope source_scope operation_type data suggested_scope reasoning action_summary scene duplicate_of note "
-        "left_out"
+        "target_scope source_scope operation_type data suggested_scope reasoning action_summary scene duplicate_of "
+        "note left_out"
     ),
     "string null": "last_accessed_at expires_at",
     "object": (

@@ -26,7 +26,6 @@ LEFT_OUT = {
     "adoption": "it tells of from_chroma",
     "items": "it holds the open store; a LangGraph store is over a memory of this process",
     "manager": "it holds the open store; run_tool runs the tools there",
-    "items": "it holds the open store of a LangGraph store, which runs beside it",
     "query_characters": "it is a setting of the server, which refuses longer queries by itself",
     "verify": "of whoever runs the server: it reads every scope",
     "rebuild": "of whoever runs the server: it changes every scope",
