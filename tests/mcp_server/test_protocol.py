@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 
 import pytest
 from mcp_calls import ALICE, BEES, BOB, arguments_for, told
@@ -212,7 +213,13 @@ async def test_what_a_client_cancels_is_ended_and_leaves_nothing(call, monkeypat
 
 
 async def _cancel(session, calling):
-    """The client's own way to cancel what it waits for."""
+    """The client's own way to cancel what it waits for; the first version does not tell the server by itself."""
+    if version("mcp").startswith("1."):
+        from mcp import types
+
+        asked = types.CancelledNotificationParams(requestId=session._request_id - 1)
+        note = types.CancelledNotification(method="notifications/cancelled", params=asked)
+        await session.send_notification(types.ClientNotification(note))
     calling.cancel()
     await asyncio.gather(calling, return_exceptions=True)
     await session.send_ping()  # what was sent before has arrived
