@@ -7,7 +7,7 @@ from differential import Table, differences
 
 
 def test_no_answer_is_wrong_or_torn_beside_other_threads(tmp_path):
-    faults, done = differences(tmp_path / "store", threads=4, steps=40)
+    faults, done = differences(tmp_path / "store", threads=2, steps=60)
     assert faults == []
     assert min(done[name] for name in ("add", "update", "forget", "search")) > 0
 
