@@ -141,7 +141,7 @@ class Dialect(Protocol):
         ...
 
     def inner(self, column: str, key: str) -> str:
-        """The JSON object that a JSON object has under a key, as text; an empty one where there is none."""
+        """The JSON object that a JSON object has under a key, as a column of :meth:`member`; empty if there is none."""
         ...
 
     def summed(self, expression: str, order: str) -> str:

@@ -69,9 +69,8 @@ class SQLiteDialect:
         return f"EXISTS (SELECT 1 FROM json_each({column}) AS pair WHERE pair.key = :{name}_key AND {equal})"
 
     def inner(self, column: str, key: str) -> str:
-        """See ``sql.connection.Dialect``."""
-        under = f"{column}, '$.{key}'"
-        return f"CASE json_type({under}) WHEN 'object' THEN json_extract({under}) ELSE '{{}}' END"
+        """See ``sql.connection.Dialect``; as two arguments, so that JSON is parsed once. A list has no key of text."""
+        return f"{column}, '$.{key}'"
 
     def summed(self, expression: str, order: str) -> str:  # noqa: ARG002 - rows come in the order of the loop
         """See ``sql.connection.Dialect``."""
