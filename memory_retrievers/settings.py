@@ -71,7 +71,7 @@ class RetrievalSettings(BaseModel):
         token_rerank: The first hundred are measured once more, word by word (late interaction), if the embedder gives
             vectors of tokens, as the bundled one does: a message then takes another kilobyte. ``relative_score`` only.
             What was stored without gets them in the background, after the first search that finds some missing. Off,
-            since on LoCoMo more of the evidence is among the first 20 turns, and no more of it comes first.
+            since on LoCoMo a right episode is first more often, and for questions of time less often among five.
         token_weight: What that counts against the lists.
         query_characters: A longer query is refused, so that nobody can keep a search busy with words: 8,000 characters
             are four pages. Where a framework gives a user's message for the query, its beginning and end of together

@@ -1,7 +1,8 @@
 """Late interaction: the best candidates are measured once more, each token of the question by its nearest (MaxSim).
 
 What is near as a whole need not speak of what is asked; the rare words of the question tell. So each of its tokens is
-weighed by the idf of its word.
+weighed by the idf of its word. Stop words count as well, as if a tenth of the passages had them: their vectors hold
+what stands around them, and without them a question of two rare words is those two words.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 MEASURED: Final = 100
 """Candidates that are measured: the first by the lists."""
+
+_STOP_WORD_SHARE: Final = 0.1
+"""Share of the passages that a word which is no search term counts as being in."""
 
 _BLOCK: Final = 200_000
 """Multiplications of a block."""
@@ -110,10 +114,11 @@ def max_sim(question: QuestionTokens, tokens: Sequence[bytes], statistics: TermS
 
 
 def _weights(words: Sequence[str], statistics: TermStatistics) -> NDArray[np.float64]:
-    """Weight of the word of each token, shape (q,), 1 in all; what is no term of the question weighs nothing."""
-    frequencies = statistics.frequencies
+    """Weight of the word of each token, shape (q,), 1 in all."""
+    frequencies, passages = statistics.frequencies, statistics.passages
     known = [[frequencies[term] for term in analyze(word) if term in frequencies] for word in words]
-    weights = np.array([np.log1p(statistics.passages / (1 + max(each))) if each else 0.0 for each in known])
+    holding = np.array([max(each) if each else _STOP_WORD_SHARE * passages for each in known])
+    weights = np.log1p(passages / (1 + holding))
     total = float(weights.sum())
     return weights / total if total else np.full(len(words), 1 / len(words))
 

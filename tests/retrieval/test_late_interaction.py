@@ -201,13 +201,16 @@ def test_a_purge_leaves_no_byte_of_what_was_forgotten(tmp_path, embedder, clock)
     assert not any(tokens in file.read_bytes() for file in (tmp_path / "m").rglob("*") if file.is_file())
 
 
-def test_rare_words_of_the_question_decide():
-    words = ("where", "is", "the", "oboe")
-    vectors = np.eye(4, WIDTH, dtype=np.float32)
-    question = QuestionTokens(vectors, words, dict.fromkeys)
-    common, rare = (127 * vectors[:3]).astype(np.int8).tobytes(), (127 * vectors[3:]).astype(np.int8).tobytes()
+def test_rare_words_of_the_question_weigh_most_and_stop_words_as_if_a_tenth_had_them():
+    vectors = np.eye(2, WIDTH, dtype=np.float32)
+    question = QuestionTokens(vectors, ("the", "oboe"), dict.fromkeys)
+    common, rare = (127 * vectors[:1]).astype(np.int8).tobytes(), (127 * vectors[1:]).astype(np.int8).tobytes()
     statistics = TermStatistics(100, 5.0, {analyze("oboe")[0]: 1})
-    assert max_sim(question, [common, rare, b"", common + rare], statistics).tolist() == pytest.approx([0, 1, 0, 1])
+    of_common, of_rare = np.log1p(100 / 11), np.log1p(100 / 2)
+    share = of_rare / (of_common + of_rare)
+    found = max_sim(question, [common, rare, b"", common + rare], statistics).tolist()
+    assert found == pytest.approx([1 - share, share, 0, 1])
+    assert share > 0.6
 
 
 def test_a_question_of_unknown_words_weighs_all_alike():
