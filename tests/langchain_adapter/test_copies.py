@@ -57,6 +57,7 @@ def test_a_copy_shares_the_store(memory, name):
     assert use(copy.deepcopy(made)) == use(copy.copy(made)) == use(made)
 
 
+@pytest.mark.embedded("a directory is opened again")
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_pickle_opens_the_store_again(memory, name):
     make, use = WHOLE[name]
