@@ -168,6 +168,8 @@ async def agent_with_block(setting: Setting) -> None:
     llm = MockFunctionCallingLLM(response_generator=answer, is_chat_model=True)
     await FunctionAgent(tools=[], llm=llm).run(QUESTION, memory=chat)
     await block.aflush(chat)
+    if (engine := chat.sql_store._async_engine) is not None:  # noqa: SLF001 - LlamaIndex leaves it open otherwise
+        await engine.dispose()
     expect("Bob lives in Bergen" in shown[0] and "Lyon" not in shown[0], shown)
     expect(setting.memory.stats(SCOPE).episodes == 1, setting.memory.stats(SCOPE))
 

@@ -1,23 +1,23 @@
 """The page on compatibility is what its benchmark makes."""
 
 import re
-import warnings
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from compatibility import page
 
-PAGE = Path(__file__).parents[1] / "docs" / "compatibility.md"
+ROOT = Path(__file__).parents[1]
 
 
 def without_versions(text):
-    return re.sub(r"^Tried with .*$", "", text, flags=re.MULTILINE)
+    return re.sub(r"^Tried with .*$", "", text, flags=re.MULTILINE).strip()
 
 
 @pytest.mark.slow
-async def test_everything_works_where_the_page_says_so():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the frameworks tell of what they are about to remove
-        text, fine = await page()
-    assert fine, text
-    assert without_versions(text) == without_versions(PAGE.read_text(encoding="utf-8"))
+def test_everything_works_where_the_page_says_so():
+    # a process of its own: the frameworks leave connections of their chat memories open
+    command = [sys.executable, "benchmarks/compatibility.py"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert without_versions(done.stdout) == without_versions((ROOT / "docs" / "compatibility.md").read_text("utf-8"))

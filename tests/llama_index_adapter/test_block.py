@@ -416,6 +416,8 @@ async def test_a_pickled_context_keeps_the_block_and_opens_the_store_again(tmp_p
     assert (again.scope, again.semantic_limit) == ("user/alice", 7)
     assert "Alice lives in Lyon" in await again.aget([user("Where does Alice live?")])
     again.memory.close()
+    if restored.sql_store._async_engine is not None:
+        await restored.sql_store._async_engine.dispose()
 
 
 async def test_a_pickle_of_a_block_without_an_address_is_refused():

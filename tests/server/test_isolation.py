@@ -91,6 +91,7 @@ def test_every_route_refuses_every_scope_outside_in_the_same_words(both, data):
     path = data.draw(st.sampled_from([path for path in sorted(fields) if "conversation_id" in fields[path]]))
     body = {"query": "zebra", "message": {"role": "user", "content": "x"}, "messages": [], "arguments": {}}
     body |= {"id": "fact-zebra", "fact_id": "fact-zebra", "rating": "good", "chat_length": 1, "events": []}
+    body |= {"since": "2026-01-01"}
     body = {name: value for name, value in body.items() if name in fields[path]}
     before = _held_by_bob(memory)
     answers = [
