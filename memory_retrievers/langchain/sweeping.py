@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import timedelta
 
-from memory_retrievers.errors import ValidationError
+from memory_retrievers.errors import ConfigurationError, ValidationError
 
 _logger = logging.getLogger("memory_retrievers")
 
@@ -22,7 +22,7 @@ def ended() -> Future[None]:
 
 
 class TTLSweeper:
-    """Calls a method again and again in a thread; it does not keep the object of the method alive, and ends with it.
+    """Calls a method again and again in a thread, until its object or its memory ends; it keeps neither.
 
     Args:
         sweep: A method that removes what has expired.
@@ -71,6 +71,8 @@ def _work(
     while not stop.wait(interval.total_seconds()) and (sweep := method()) is not None:
         try:
             sweep()
+        except ConfigurationError:  # the memory is closed, or may only be read
+            break
         except Exception as error:  # noqa: BLE001 - the next turn may do it
             _logger.warning("expired items were not swept (%s)", type(error).__name__)
         del sweep
