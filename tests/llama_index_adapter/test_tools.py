@@ -262,6 +262,7 @@ def test_in_the_plain_format_answers_are_plain(memory):
 
 @pytest.mark.parametrize("way", ["to_langchain_tool", "to_langchain_structured_tool"])
 async def test_a_tool_becomes_one_for_langchain(memory, way):
+    pytest.importorskip("langchain_core", reason="LlamaIndex alone does not bring it")
     [found] = MemoryToolSpec(memory, scope="user/alice", tools=["retrieve_memory"]).to_tool_list()
     tool = getattr(found, way)()
     assert "user/bob" not in str(tool.args)

@@ -78,7 +78,7 @@ def told(memory, *turns, scope="c", id="e"):
 
 def stored_tokens(memory):
     with inside(memory).ledger.database.read() as connection:
-        return dict(connection.execute("SELECT passage, tokens FROM passage_contents").fetchall())
+        return dict(connection.execute("SELECT passage, tokens FROM passage_contents ORDER BY passage").fetchall())
 
 
 def stages(memory, query="Who plays the oboe?"):
