@@ -17,7 +17,7 @@ import multiprocessing
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -55,7 +55,13 @@ def main() -> int:
 
 
 def run(
-    server: PostgresServer, *, seconds: float, processes: int, kills: int, lease_minutes: float = 0.05
+    server: PostgresServer,
+    *,
+    seconds: float,
+    processes: int,
+    kills: int,
+    lease_minutes: float = 0.05,
+    kinds: Collection[str] = (),
 ) -> tuple[dict[str, int], list[str]]:
     """Let a fleet work on a new database of the server, and give the figures and what is wrong.
 
@@ -65,6 +71,7 @@ def run(
         processes: How many there are.
         kills: How often the server is killed, evenly over the time.
         lease_minutes: After which a lease is too old.
+        kinds: They go on until each of these was done and a call has failed, as a slow machine may take longer.
     """
     name = server.create()
     url = server.url(name)
@@ -85,6 +92,9 @@ def run(
                 time.sleep(seconds / (kills + 1))
                 server.kill()
             time.sleep(seconds / (kills + 1))
+            deadline = time.monotonic() + LONGEST
+            while kinds and not fleet_account.has_done(files, kinds) and time.monotonic() < deadline:
+                time.sleep(0.1)
         # 3. at rest, everything is counted
         with fleet_process.connected(url, lease_minutes=lease_minutes) as memory:
             for scope in memory.waiting_scopes():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -35,6 +35,17 @@ REVIEWS: Final = (
 def read(journals: Iterable[Path]) -> list[list[Line]]:
     """The lines of every process."""
     return [[json.loads(line) for line in file.read_text("utf-8").splitlines()] for file in journals]
+
+
+def has_done(journals: Iterable[Path], kinds: Collection[str]) -> bool:
+    """True if of each kind a call was acknowledged, and some call failed; what is just being written does not count."""
+    done, failed = set(), False
+    for file in journals:
+        for written in file.read_text("utf-8").splitlines(keepends=True) if file.exists() else ():
+            if written.endswith("\n") and (line := json.loads(written))["did"] != "error":
+                done |= {line["did"]} if line["ok"] else set()
+                failed = failed or not line["ok"]
+    return failed and done.issuperset(kinds)
 
 
 def problems(memory: AgentMemory, journals: Sequence[Sequence[Line]], reviews: Sequence[Sequence[Any]]) -> list[str]:
