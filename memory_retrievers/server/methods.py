@@ -59,11 +59,6 @@ class Method:
         """The parameter that names a scope; None if there is none."""
         return next((name for name in _PLACES if name in self._signature.parameters), None)
 
-    @property
-    def requires_scope(self) -> bool:
-        """True if it cannot be called without a scope."""
-        return self.place is not None and self._signature.parameters[self.place].default is inspect.Parameter.empty
-
     @cached_property
     def body(self) -> type[Body]:
         """The model of a request's body."""

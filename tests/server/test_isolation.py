@@ -78,9 +78,11 @@ def test_a_token_never_sees_or_touches_another_root_on_any_route(both, data):
 
 
 def _was_told(memory, word):
-    """Whether an earlier request of Alice's has put the word into her own memories."""
+    """Whether an earlier request of Alice's has put the word into her own memories, or into what they said before."""
     scopes = [scope for scope in memory.scopes() if scope.startswith("user/alice")]
-    told = any(word in str(each) for scope in scopes for each in memory.list(scope, limit=1000).memories)
+    own = [each for scope in scopes for each in memory.list(scope, limit=1000).memories]
+    former = [each for fact in own if fact.kind == "semantic" for each in memory.history(fact.id, scope=fact.scope)]
+    told = any(word in str(each) for each in (*own, *former))
     return told or any(memory.stats(scope).queued_messages for scope in scopes)
 
 
