@@ -21,6 +21,7 @@ LEFT_OUT = {
     "cli/test_progress.py": "processes of their own on a terminal",
     "crash": "processes that are killed, full disks, waiting",
     "evaluation/test_floors.py": "whole evaluations with the bundled embedder",
+    "examples/test_chat.py": "a server, and programs that talk with it",
     "ingestion/test_kills.py": "36 processes that are killed",
     "langchain_adapter/test_imports.py": "interpreters of their own",
     "llama_index_adapter/test_imports.py": "interpreters of their own",
