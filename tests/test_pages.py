@@ -80,3 +80,11 @@ def test_pages_are_found_where_there_is_a_checkout():
         pytest.skip("the pages are part of a checkout only")
     assert {"README.md", "docs/index.md", "docs/scene.md"} <= set(pages_with("python"))
     assert [words for words, _ in (run.values for run in shown_runs())] == [["benchmarks/scene_tokens.py"]]
+
+
+def test_the_picture_of_the_readme_shows_what_happens():
+    script = ROOT / "scripts" / "draw_picture.py"
+    if not script.exists():
+        pytest.skip("the scripts are part of a checkout only")
+    done = subprocess.run([sys.executable, script, "--check"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr or "python scripts/draw_picture.py draws it anew"
