@@ -15,7 +15,8 @@ from memory_retrievers.models import EpisodicMemory
 from memory_retrievers.models.contents import Progress, VerificationReport
 from memory_retrievers.models.selection import NewPassage
 from memory_retrievers.protocols import Embedder
-from memory_retrievers.storage.embedder import EMBEDDED_TEXTS, Fingerprint, ProbedEmbedder
+from memory_retrievers.storage.embedder import EMBEDDED_TEXTS, ProbedEmbedder
+from memory_retrievers.storage.fingerprint import Fingerprint
 from memory_retrievers.storage.missing_tokens import texts_of
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text.passages import PassageText, passage_texts, turn_place

@@ -22,7 +22,7 @@ from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.storage import ReviewJob
 from memory_retrievers.storage import export as transfer
 from memory_retrievers.storage import export_format, maintenance
-from memory_retrievers.storage.embedder import Fingerprint
+from memory_retrievers.storage.fingerprint import Fingerprint
 from memory_retrievers.storage.store import MemoryStore
 
 if TYPE_CHECKING:
