@@ -9,14 +9,20 @@ from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, Callba
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
-from pydantic import BeforeValidator, ConfigDict, Field, SkipValidation
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, SkipValidation
 
 from memory_retrievers.langchain.scope import ScopedByConfig
 from memory_retrievers.models import Category, DetailLevel, JsonObject
 from memory_retrievers.models.fields import UTCDateTime
+from memory_retrievers.models.filters import Filters
 from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.documents import find_documents
 from memory_retrievers.retrieval.results import parse_detail
+
+
+def _checked(where: JsonObject | None) -> JsonObject | None:
+    Filters.parse({"where": where})  # refused when the retriever is made, and not at the first question
+    return where
 
 
 class MemoryRetriever(ScopedByConfig, BaseRetriever):
@@ -46,6 +52,7 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
         memory_metadata: Only memories that have each of these values under its key, likewise.
         since: Only facts made, and episodes begun, at that moment or later.
         until: Only facts made, and episodes begun, at that moment or earlier.
+        where: A filter with operators over metadata, tags and times: see ``FilterOptions``.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -60,6 +67,7 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
     memory_metadata: JsonObject | None = None
     since: UTCDateTime | None = None
     until: UTCDateTime | None = None
+    where: Annotated[JsonObject | None, AfterValidator(_checked)] = None
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: object) -> list[Document]:
         """The documents that answer ``input``; takes ``k`` besides what every LangChain runnable takes.
@@ -114,6 +122,7 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
             metadata=self.memory_metadata,
             since=self.since,
             until=self.until,
+            where=self.where,
         )
         return [Document(id=document.id, page_content=document.text, metadata=document.metadata) for document in found]
 

@@ -45,6 +45,7 @@ class MemoryRetriever(BaseRetriever):
         metadata: Only memories that have each of these values under its key.
         since: Only facts made, and episodes begun, at that moment or later.
         until: Only facts made, and episodes begun, at that moment or earlier.
+        where: A filter with operators over metadata, tags and times: see ``FilterOptions``.
         with_scores: Tell in the metadata why a memory was found: ``relevance_score``, ``fused_score``,
             ``retrievability``, ``dense_rank`` and ``bm25_rank``.
         callback_manager: LlamaIndex's own.
@@ -67,6 +68,7 @@ class MemoryRetriever(BaseRetriever):
         metadata: JsonObject | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
+        where: JsonObject | None = None,
         with_scores: bool = False,
         callback_manager: CallbackManager | None = None,
         verbose: bool = False,
@@ -84,6 +86,7 @@ class MemoryRetriever(BaseRetriever):
             metadata=metadata,
             since=since,
             until=until,
+            where=where,
         )
         Filters.parse(self._options)
 

@@ -103,6 +103,16 @@ def test_tags_metadata_and_times_filter_the_documents(memory):
     assert len(MemoryRetriever(memory=memory, scope="user/alice", since="2020-01-01").invoke("Lyon")) == 4
 
 
+def test_a_filter_with_operators_filters_the_documents(memory):
+    for number in range(4):
+        memory.remember_fact(scope="user/alice", fact=f"Lyon has {number} bridges", metadata={"bridges": number})
+    where = {"or": [{"metadata.bridges": {"gte": 3}}, {"metadata.bridges": 0}]}
+    found = MemoryRetriever(memory=memory, scope="user/alice", where=where, k=9).invoke("Lyon")
+    assert sorted(texts(found)) == ["Lyon has 0 bridges", "Lyon has 3 bridges"]
+    with pytest.raises(pydantic.ValidationError, match=r"where\.owner is no field"):
+        MemoryRetriever(memory=memory, scope="user/alice", where={"owner": "bob"})
+
+
 def test_k_of_a_call_wins_over_k_of_the_retriever(memory):
     retriever = MemoryRetriever(memory=memory, scope="user/alice", k=1)
     assert len(retriever.invoke("Lyon")) == 1

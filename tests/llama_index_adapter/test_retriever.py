@@ -157,6 +157,16 @@ def test_tags_metadata_and_times_filter_the_nodes(memory):
         MemoryRetriever(memory, scope="user/alice", since="2020-01-02", until="2020-01-01")
 
 
+def test_a_filter_with_operators_filters_the_nodes(memory):
+    for number in range(4):
+        memory.remember_fact(scope="user/alice", fact=f"Lyon has {number} bridges", metadata={"bridges": number})
+    where = {"not": {"metadata.bridges": {"in": [1, 2]}}, "metadata.bridges": {"gte": 0}}
+    nodes = MemoryRetriever(memory, scope="user/alice", where=where, k=9).retrieve("Lyon")
+    assert sorted(node.text for node in nodes) == ["Lyon has 0 bridges", "Lyon has 3 bridges"]
+    with pytest.raises(ValidationError, match=r"where\.owner is no field"):
+        MemoryRetriever(memory, scope="user/alice", where={"owner": "bob"})
+
+
 def test_an_empty_memory_gives_no_nodes(memory):
     assert MemoryRetriever(memory, scope="nobody").retrieve("Lyon") == []
 
