@@ -6,10 +6,13 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import pydantic
+from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
+from langchain_core.runnables import ensure_config
+from langchain_core.runnables.config import get_callback_manager_for_config
 from pydantic import BeforeValidator, ConfigDict, Field, SkipValidation
 
 from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError
@@ -18,6 +21,7 @@ from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import MinRelevance
 from memory_retrievers.protocols import Memory, Retrieved
+from memory_retrievers.retrieval.documents import documents
 from memory_retrievers.retrieval.markdown import notes
 from memory_retrievers.retrieval.request import asked_by
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
@@ -32,6 +36,9 @@ turn that makes them due; or when other code asks."""
 
 TAG = "memory"
 PROFILE_TAG = "profile"
+
+RUN_NAME: Final = "AgentMemory"
+"""Name of the retriever run that a trace shows for what was recalled."""
 
 _INSTRUCTIONS = frozenset({"system", "developer"})
 
@@ -88,23 +95,41 @@ class TurnMemory(ScopedByConfig):
         if self.recall == "none" or not query.strip():
             return ""
         query = asked_by(self.memory, query)
-        found: Retrieved
-        if self.recall == "facts":
-            found = self.memory.context(
-                query, scope=scope, semantic_limit=self.semantic_limit, min_relevance=self.min_relevance
-            )
-        else:
-            found = self.memory.retrieve(
-                query,
-                scope=scope,
-                episodic_limit=self.episodic_limit,
-                semantic_limit=self.semantic_limit,
-                in_prompt=in_prompt,
-                min_relevance=self.min_relevance,
-            )
+        found = self._traced(query, scope=scope, in_prompt=in_prompt)
         if known and isinstance(found, RetrievalResult):
             found = replace(found, semantic=tuple(hit for hit in found.semantic if hit.memory.id not in known))
         return found.to_markdown(self.detail, max_tokens=self.max_tokens, token_counter=self.token_counter)
+
+    def _traced(self, query: str, *, scope: str, in_prompt: Sequence[Message]) -> Retrieved:
+        """Search as a retriever run below the run it happens in, so that tracers and callbacks see what was found."""
+        run = get_callback_manager_for_config(ensure_config()).on_retriever_start(
+            {"name": RUN_NAME}, query, name=RUN_NAME
+        )
+        try:
+            found = self._search(query, scope=scope, in_prompt=in_prompt)
+        except MemoryRetrieversError as error:
+            run.on_retriever_error(error)
+            raise
+        if run.handlers:
+            told = documents(found.semantic, found.episodic, detail=self.detail, with_scores=True)
+            run.on_retriever_end(
+                [Document(id=each.id, page_content=each.text, metadata=each.metadata) for each in told]
+            )
+        return found
+
+    def _search(self, query: str, *, scope: str, in_prompt: Sequence[Message]) -> Retrieved:
+        if self.recall == "facts":
+            return self.memory.context(
+                query, scope=scope, semantic_limit=self.semantic_limit, min_relevance=self.min_relevance
+            )
+        return self.memory.retrieve(
+            query,
+            scope=scope,
+            episodic_limit=self.episodic_limit,
+            semantic_limit=self.semantic_limit,
+            in_prompt=in_prompt,
+            min_relevance=self.min_relevance,
+        )
 
     def framed(self, query: str, *, scope: str, known: Collection[str] = (), in_prompt: Sequence[Message] = ()) -> str:
         """The same between ``<memory>`` and ``</memory>``, marked as data; empty where the memory failed.
