@@ -231,18 +231,24 @@ def _calls(crowd, number, *, without=frozenset()):
     return calls
 
 
-def test_runs_of_two_users_in_threads_find_no_foreign_memory(crowd):
+# so many calls of each wrapper for each user: with the slow ones, more than 10,000 together
+TIMES = [4, pytest.param(180, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
+
+
+@pytest.mark.parametrize("times", TIMES)
+def test_runs_of_two_users_in_threads_find_no_foreign_memory(crowd, times):
     def call(each):
         runnable, config, user = each
         return user, runnable.invoke(QUESTION, config(user))
 
     with ThreadPoolExecutor(8) as threads:
-        for user, found in threads.map(call, _calls(crowd, 4)):
+        for user, found in threads.map(call, _calls(crowd, times)):
             assert {document.metadata["scope"] for document in found} == {f"user/{user}"}
 
 
-async def test_runs_of_two_users_in_tasks_find_no_foreign_memory(crowd):
-    calls = _calls(crowd, 4, without=ONLY_SYNCHRONOUS)
+@pytest.mark.parametrize("times", TIMES)
+async def test_runs_of_two_users_in_tasks_find_no_foreign_memory(crowd, times):
+    calls = _calls(crowd, times, without=ONLY_SYNCHRONOUS)
     answers = await asyncio.gather(*(runnable.ainvoke(QUESTION, config(user)) for runnable, config, user in calls))
     for (*_, user), found in zip(calls, answers, strict=True):
         assert {document.metadata["scope"] for document in found} == {f"user/{user}"}
