@@ -131,7 +131,7 @@ INSTALLATIONS: Final = (
     Installation(
         ("langchain",),
         brings=frozenset({"langchain"}),
-        section="## Five lines for LangChain",
+        section="### Without a model, in five lines",
         examples=("langchain_retriever_lcel.py",),
     ),
     Installation(
@@ -143,7 +143,7 @@ INSTALLATIONS: Final = (
     Installation(
         ("llama-index",),
         brings=frozenset({"llama-index"}),
-        section="## Five lines for LlamaIndex",
+        section="### In LlamaIndex",
         examples=("llama_index_query_engine.py", "llama_index_agent_memory_block.py"),
     ),
     Installation(
@@ -284,9 +284,8 @@ def _python_of(section: str | None) -> str | None:
         return None
     readme = (ROOT / "README.md").read_text("utf-8")
     _, _, after = readme.partition(f"\n{section}\n")
-    blocks = re.findall(
-        r"^```python\n(.*?)^```", re.split(r"^## ", after, flags=re.MULTILINE)[0], re.DOTALL | re.MULTILINE
-    )
+    below = re.split(r"^##+ ", after, maxsplit=1, flags=re.MULTILINE)[0]
+    blocks = re.findall(r"^```python\n(.*?)^```", below, re.DOTALL | re.MULTILINE)
     if not blocks:
         raise SystemExit(f"the README has no Python below {section!r}")
     return "\n".join(blocks)
