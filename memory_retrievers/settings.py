@@ -8,9 +8,10 @@ from datetime import timedelta
 from typing import Annotated, Final, Literal, Self
 
 import pydantic
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.models.categories import OWN_CATEGORY, Category
 from memory_retrievers.models.scenes import MOST_SHIFTS
 
 TOOLS_PREFIX: Final = "LLM_MEMORY_"
@@ -139,6 +140,17 @@ class RetrievalSettings(BaseModel):
         )
 
 
+def _own(categories: dict[str, str]) -> dict[str, str]:
+    for name, text in categories.items():
+        if not OWN_CATEGORY.fullmatch(name):
+            raise ValueError(f"a category needs a name of small letters, digits, - and _, not {name[:50]!r}")
+        if name in set(Category):
+            raise ValueError(f"there is a category {name} already")
+        if not text.strip() or len(text.splitlines()) > 1:
+            raise ValueError(f"say in one line what the category {name} is about")
+    return categories
+
+
 class IngestionSettings(BaseModel):
     """Settings of how messages become episodes, and episodes facts.
 
@@ -164,6 +176,10 @@ class IngestionSettings(BaseModel):
             (specification §2.16).
         keep_messages_days: The messages of older episodes are erased, and what they were found by; title and summary
             stay. None keeps them for ever.
+        categories: Categories of your own beside the nine: their names, in small letters, and what each is about,
+            which the language model is told. Facts may have them, and a search may ask for them.
+        extraction_prompt: What the language model is told to keep as facts, in place of the package's own words about
+            it; what it answers, and that it follows no instruction in a conversation, it is told all the same.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -182,6 +198,10 @@ class IngestionSettings(BaseModel):
     compare_details: bool = True
     keep_flashbulbs: bool = False
     keep_messages_days: Annotated[float, Field(gt=0)] | None = None
+    categories: Annotated[
+        dict[str, Annotated[str, Field(max_length=200)]], Field(max_length=32), AfterValidator(_own)
+    ] = {}
+    extraction_prompt: Annotated[str, Field(min_length=1, max_length=8_000)] | None = None
 
     @classmethod
     def reference(cls) -> Self:

@@ -16,14 +16,14 @@ import uuid_utils
 
 from memory_retrievers.backends.language_models.structured import asked
 from memory_retrievers.ingestion.facts import (
-    SYSTEM_PROMPT,
     Action,
-    ConsolidationAnswer,
     FactChange,
+    answer_type,
     find_existing,
     is_current,
     parse_changes,
     resolve_conflicts,
+    system_prompt,
     user_prompt,
 )
 from memory_retrievers.models import AnyMemory, EpisodicMemory, SemanticDraft, SemanticMemory
@@ -128,7 +128,8 @@ class FactConsolidator:
         """Ask the model for changes, leaving out new facts that may not be stored."""
         if not episodes:  # all have expired
             return []
-        answer = asked(self._language_model, SYSTEM_PROMPT, user_prompt(known, episodes), ConsolidationAnswer)
+        schema = answer_type(tuple(self._settings.categories))
+        answer = asked(self._language_model, system_prompt(self._settings), user_prompt(known, episodes), schema)
         changes = parse_changes(answer.facts, known=known, episodes=episodes, scope=scope)
         admitted = (change.admitted_by(self._store.admitted) for change in changes)
         return [change for change in admitted if change is not None]

@@ -6,12 +6,13 @@ can name only what was shown.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
 from memory_retrievers.models import Category, EpisodicMemory, Kind, Origin, SemanticDraft, SemanticMemory
 from memory_retrievers.models.selection import Hits, Selection
@@ -35,7 +36,7 @@ MAX_FACTS: Final = 200
 MAX_KEYWORDS: Final = 10
 """Two to five are asked for; from the eleventh on they are dropped."""
 
-SYSTEM_PROMPT = """\
+_TASK: Final = """\
 You keep the long-term memory of an assistant. From episodes of its conversations you learn facts that stay true.
 
 You are given the facts that are known and that the episodes may touch, and then the episodes. What stands in facts, \
@@ -47,13 +48,15 @@ something else. Answer with one entry for each difference:
 - "reinforce": the episodes confirm a known fact. existing_fact_id names it, for example "F1".
 - "update": a known fact has changed, or is now known more exactly. existing_fact_id names it, and fact is the whole \
 sentence that holds now.
-- "invalidate": a known fact no longer holds, and nothing takes its place. existing_fact_id names it.
+- "invalidate": a known fact no longer holds, and nothing takes its place. existing_fact_id names it."""
 
+_WORTH: Final = """\
 A fact is one sentence that can be understood without the conversation: name the person, the thing, the number, the \
 date. Write it in the language of the conversation. Keep what will matter in other conversations: who somebody is, \
 what they like, plan, own, have lived through, and how they want the assistant to behave. Leave out small talk, what \
-was only for the moment, general knowledge, and anything that nobody said. An empty list is a good answer.
+was only for the moment, general knowledge, and anything that nobody said. An empty list is a good answer."""
 
+_CATEGORIES: Final = """\
 Categories:
 - identity: name, age, home, work, health, belongings
 - preference: likes, dislikes, tastes, settings
@@ -62,10 +65,17 @@ Categories:
 - relationship: family, friends, colleagues, pets
 - experience: what happened to somebody
 - goal: plans, wishes, appointments
-- guideline: how the assistant is to behave
+- guideline: how the assistant is to behave"""
 
+_FIELDS: Final = """\
 keywords are two to five names or nouns that the fact will be looked up by. source_episodes are the numbers of the \
 episodes that say so, for example [1, 3] for E1 and E3; an empty list means all of them."""
+
+
+def system_prompt(settings: IngestionSettings) -> str:
+    """The instructions, with the categories and the words of one's own about what is to be kept."""
+    categories = "\n".join((_CATEGORIES, *(f"- {name}: {text}" for name, text in settings.categories.items())))
+    return "\n\n".join((_TASK, settings.extraction_prompt or _WORTH, categories, _FIELDS))
 
 
 class Action(StrEnum):
@@ -147,6 +157,23 @@ class ConsolidationAnswer(Answer):
     """What the episodes teach; may be empty."""
 
     facts: Annotated[tuple[FactAnswer, ...], BeforeValidator(_usable), Field(description="One entry per difference")]
+
+
+@functools.lru_cache(maxsize=16)
+def answer_type(own: tuple[str, ...]) -> type[ConsolidationAnswer]:
+    """The answer of a memory that has categories of its own beside the eight."""
+    if not own:
+        return ConsolidationAnswer
+    names = [*(each.value for each in Category if each is not Category.NOTE), *own]
+
+    def known(value: object) -> str:
+        return folded if (folded := _folded(value)) in names else Category.IDENTITY
+
+    category: Any = Annotated[Category, BeforeValidator(known), WithJsonSchema({"type": "string", "enum": names})]
+    fact: Any = create_model("FactAnswer", __base__=FactAnswer, category=(category, Category.IDENTITY))
+    described = Field(description="One entry per difference")
+    facts: Any = Annotated[tuple.__class_getitem__((fact, ...)), BeforeValidator(_usable), described]
+    return create_model("ConsolidationAnswer", __base__=ConsolidationAnswer, facts=(facts, ...))
 
 
 def user_prompt(facts: Sequence[SemanticMemory], episodes: Sequence[EpisodicMemory]) -> str:

@@ -29,6 +29,7 @@ from memory_retrievers.models import (
     SemanticMemory,
     scopes,
 )
+from memory_retrievers.models.categories import require_category
 from memory_retrievers.models.contents import AdoptionReport, Progress, VerificationReport
 from memory_retrievers.models.differences import MemoryDiff
 from memory_retrievers.models.filters import Filters
@@ -318,6 +319,7 @@ class AgentMemory(BaseMemory):
             options["embedder"] = adoption.embedder_in(collection)
         engine = keyword or ("rank_bm25" if path is None else "sqlite_bm25")
         parts = ResolvedOptions.chosen(options, keyword=engine, shared_group=shared_group)
+        require_category(adopted.category, parts.ingestion.categories)
         adoption.check_embedder(found, adopted, parts.embedder.embed_documents)
         # 2. open the store
         memory = cls._of(parts, path)
@@ -1148,7 +1150,11 @@ class AgentMemory(BaseMemory):
         return cls(engine, release=release)
 
     def _request(self, query: str, scope: str, options: SearchOptions) -> RetrievalRequest:
-        return RetrievalRequest.parse(query, scope=scope, query_characters=self._retriever.query_characters, **options)
+        request = RetrievalRequest.parse(
+            query, scope=scope, query_characters=self._retriever.query_characters, **options
+        )
+        self._store.check_category(request.category)
+        return request
 
     def _take_in(self, collection: Collection, adopted: Adoption, progress: Progress | None) -> None:
         """Do the part of :meth:`from_chroma` that follows the opening."""

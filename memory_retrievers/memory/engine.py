@@ -50,6 +50,7 @@ class Engine:
                 before_store=parts.before_store,
                 searched=parts.retrieval.passages,
                 with_tokens=parts.retrieval.token_rerank,
+                categories=parts.ingestion.categories,
                 read_only=read_only,
             )
         except BaseException:

@@ -1,8 +1,8 @@
 """The records of the package: memories, messages, results, scenes and scopes."""
 
+from memory_retrievers.models.categories import Category as Category
 from memory_retrievers.models.memories import KEY_MOMENT_SURPRISE as KEY_MOMENT_SURPRISE
 from memory_retrievers.models.memories import AnyMemory as AnyMemory
-from memory_retrievers.models.memories import Category as Category
 from memory_retrievers.models.memories import ContentType as ContentType
 from memory_retrievers.models.memories import DetailLevel as DetailLevel
 from memory_retrievers.models.memories import Draft as Draft

@@ -8,8 +8,9 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from memory_retrievers.models.categories import Category
 from memory_retrievers.models.management import Association, AuditEntry
-from memory_retrievers.models.memories import AnyMemory, Category
+from memory_retrievers.models.memories import AnyMemory
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.scenes import CharacterState

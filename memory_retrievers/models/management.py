@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
+from memory_retrievers.models.categories import Category
 from memory_retrievers.models.filters import EVERYTHING, Filters
-from memory_retrievers.models.memories import Category, ContentType, Kind, MemoryKey, Origin, Tier
+from memory_retrievers.models.memories import ContentType, Kind, MemoryKey, Origin, Tier
 from memory_retrievers.models.selection import Selection
 
 ToolKinds: TypeAlias = Literal["tool", "all"]

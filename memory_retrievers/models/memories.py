@@ -13,6 +13,7 @@ import pydantic
 from pydantic import BeforeValidator, Field
 
 from memory_retrievers.errors import ValidationError
+from memory_retrievers.models.categories import Category
 from memory_retrievers.models.fields import (
     DistinctTexts,
     Metadata,
@@ -35,20 +36,6 @@ class Kind(StrEnum):
 
     EPISODIC = "episodic"
     SEMANTIC = "semantic"
-
-
-class Category(StrEnum):
-    """Topic of a fact."""
-
-    IDENTITY = "identity"
-    PREFERENCE = "preference"
-    INTEREST = "interest"
-    PERSONALITY = "personality"
-    RELATIONSHIP = "relationship"
-    EXPERIENCE = "experience"
-    GOAL = "goal"
-    GUIDELINE = "guideline"
-    NOTE = "note"
 
 
 class Rating(StrEnum):

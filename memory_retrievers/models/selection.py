@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from memory_retrievers.models.categories import Category
 from memory_retrievers.models.filters import JsonScalar
-from memory_retrievers.models.memories import Category, ContentType, Kind, Origin, Tier
+from memory_retrievers.models.memories import ContentType, Kind, Origin, Tier
 from memory_retrievers.models.where import Expression
 
 if TYPE_CHECKING:  # importing the package loads no numpy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +17,7 @@ from memory_retrievers import fsrs
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.models import (
     AnyMemory,
+    Category,
     Draft,
     EpisodicDraft,
     EpisodicMemory,
@@ -25,6 +26,7 @@ from memory_retrievers.models import (
     SemanticMemory,
     scopes,
 )
+from memory_retrievers.models.categories import require_category
 from memory_retrievers.models.memories import NearFact, changed
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
@@ -91,6 +93,7 @@ class MemoryStore:
         before_store: Hook that receives every record before it is stored, and returns it, changed or not, or None.
         searched: Which texts of an episode are searchable, and so stored as its passages.
         with_tokens: The vectors of tokens are stored as well, if the embedder gives them.
+        categories: Categories that facts may have beside the nine.
         read_only: Searches store nothing.
 
     Raises:
@@ -108,9 +111,11 @@ class MemoryStore:
         before_store: Callable[[Any], Any] | None = None,
         searched: Searched = "turns",
         with_tokens: bool = False,
+        categories: Collection[str] = (),
         read_only: bool = False,
     ) -> None:
         self.ledger = ledger
+        self.categories: Final = tuple(categories)
         self.keyword = keyword
         self.dense = dense
         self.clock = clock
@@ -458,6 +463,15 @@ class MemoryStore:
         self.dense.close()
         self.ledger.close()
 
+    def check_category(self, category: Category | None) -> None:
+        """Refuse a category that the memory does not have; None is no category.
+
+        Raises:
+            ValidationError: It is neither one of the nine nor of the memory's own.
+        """
+        if category is not None:
+            require_category(category, self.categories)
+
     def put(
         self,
         drafts: Sequence[Draft],
@@ -492,6 +506,8 @@ class MemoryStore:
             EmbeddingError: The embedder failed, or gave unusable vectors.
             EmbeddingMismatchError: The embedder is not the store's.
         """
+        for draft in drafts:
+            self.check_category(draft.category if isinstance(draft, SemanticDraft) else None)
         now = self.now()
         replaced = [*replacing, *[None] * (len(drafts) - len(replacing))]
         admitted = zip(self._all_admitted(drafts), replaced, strict=True)
@@ -668,6 +684,8 @@ class MemoryStore:
         revised = changed(known, revision.fields(known), now=now)
         if revised is not known:
             revised = self.required(revised)
+            if isinstance(revised, SemanticMemory) and revised.category != getattr(known, "category", None):
+                self.check_category(revised.category)
             if not revision.correct and _is_superseded(before[key], revised, now=now):
                 revised = revised.model_copy(update={"valid_at": now, "last_confirmed_at": None})
                 superseded[key] = now

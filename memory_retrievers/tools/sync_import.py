@@ -122,6 +122,7 @@ def _readable(
         try:
             line = parse_memory(each)
             check_limits(context.manager.settings, content=line.content, tags=line.tags, metadata=line.metadata)
+            context.manager.check_category(line.category)
             scope = _placed(context, line.scope, prefix=prefix)
             key = MemoryKey(scope=scope, id=line.id_in(scope))
         except ValidationError as error:

@@ -31,7 +31,7 @@ SCOPE = "user/ines"
         (["demo", "--scope", ".."], "is malformed"),
         (["remember", "--scope", "a\nb", "--fact", "x"], "is malformed"),
         (["remember", "--scope", SCOPE, "--fact", " "], "fact: must not be blank"),
-        (["remember", "--scope", SCOPE, "--fact", "x", "--category", "hobby"], "category: Input should be"),
+        (["remember", "--scope", SCOPE, "--fact", "x", "--category", "hobby"], "unknown category 'hobby'; one of"),
         (["remember", "--scope", SCOPE, "--category", "note"], "give --fact as well"),
         (["remember", "--scope", SCOPE, "--keyword", "x"], "give --fact as well"),
     ],

@@ -134,7 +134,7 @@ def test_an_unknown_keyword_of_a_call_raises(memory, unknown):
         retriever.invoke("Lyon", None, **unknown)
 
 
-@pytest.mark.parametrize("mistake", [{"k": 0}, {"top_k": 3}, {"detail": "loud"}, {"category": "hobby"}])
+@pytest.mark.parametrize("mistake", [{"k": 0}, {"top_k": 3}, {"detail": "loud"}, {"category": "my hobby"}])
 def test_a_mistake_in_the_constructor_raises(memory, mistake):
     with pytest.raises(pydantic.ValidationError, match=next(iter(mistake))):
         MemoryRetriever(memory=memory, scope="user/alice", **mistake)

@@ -68,7 +68,7 @@ def test_a_malformed_scope_is_refused_everywhere(untouched, scope):
     [
         ({"fact": "  "}, "fact: must not be blank"),
         ({"fact": "x" * 1_000_001}, "fact: String should have at most 1000000 characters"),
-        ({"fact": "x", "category": "hobby"}, "category: Input should be 'identity'"),
+        ({"fact": "x", "category": "hobby"}, "unknown category 'hobby'; one of: identity"),
         ({"fact": "x", "importance": 1.5}, "importance"),
         ({"fact": "x", "id": ""}, "id"),
         ({"fact": "x", "metadata": {"when": float("nan")}}, "metadata"),

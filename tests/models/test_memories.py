@@ -224,8 +224,9 @@ class TestRecords:
     def test_a_fact_is_a_note_unless_told_otherwise(self):
         assert fact_draft().category is Category.NOTE
         assert fact_draft(category="identity").category is Category.IDENTITY
+        assert fact_draft(category="gossip").category == "gossip"  # a memory says whether it has such a one
         with pytest.raises(ValidationError, match="identity"):
-            fact_draft(category="gossip")
+            fact_draft(category="What they say")
 
     def test_an_episode_is_found_by_its_summary_alone(self):
         record = episode(title="Moving house")

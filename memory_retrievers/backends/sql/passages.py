@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memory_retrievers.backends.snapshot import CATEGORIES, COLUMNS, NEVER, NO_CATEGORY, Passages
+from memory_retrievers.backends.snapshot import COLUMNS, NEVER, Passages, category_code
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Connection, Database, ScopeState
 from memory_retrievers.backends.terms import Postings
@@ -171,7 +171,7 @@ class StoredPassages:
         names: dict[str, int] = {}
         codes = [-1 if speaker is None else names.setdefault(speaker, len(names)) for speaker in speakers]
         ends = ([NEVER if moment is None else moment for moment in moments] for moments in (expires, invalid))
-        numbers = [CATEGORIES.get(category, NO_CATEGORY) for category in categories]
+        numbers = [category_code(category) for category in categories]
         columns = (ids, rows_of, places, codes, tells_time, began, *ends, numbers)
         return Passages(
             {name: np.array(column, np.int64) for name, column in zip(COLUMNS, columns, strict=True)},

@@ -103,6 +103,13 @@ _BASE: Final[dict[str, _Decode | None]] = {
     "consolidated_from": _decode_texts,
     "metadata": _decode_object,
 }
+_CATEGORIES: Final = {each.value: each for each in Category}
+
+
+def _decode_category(name: str) -> Category:
+    return _CATEGORIES.get(name) or Category(name)  # one of a memory's own
+
+
 _EPISODIC: Final[dict[str, _Decode | None]] = {
     **_BASE,
     "stability": None,
@@ -120,7 +127,7 @@ _EPISODIC: Final[dict[str, _Decode | None]] = {
 }
 _SEMANTIC: Final[dict[str, _Decode | None]] = {
     **_BASE,
-    "category": _word(Category),
+    "category": _decode_category,
     "valid_at": moment,
     "invalid_at": moment,
     "keywords": _decode_texts,

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_retrievers import Message
+from memory_retrievers import IngestionSettings, Message
 from memory_retrievers.ingestion.facts import (
     MAX_KEYWORDS,
-    SYSTEM_PROMPT,
     Action,
     ConsolidationAnswer,
     read_label,
+    system_prompt,
     user_prompt,
 )
 from memory_retrievers.models import Category, EpisodicMemory, SemanticMemory
@@ -93,7 +93,7 @@ class TestThePrompt:
 
     def test_the_instructions_name_the_eight_categories_and_four_actions(self):
         for name in [*Action, *(each for each in Category if each is not Category.NOTE)]:
-            assert name in SYSTEM_PROMPT
+            assert name in system_prompt(IngestionSettings())
 
 
 class TestTheAnswer:
