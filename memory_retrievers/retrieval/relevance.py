@@ -103,7 +103,7 @@ class Calibration(NamedTuple):
 
 _BUNDLED: Final = {
     Kind.EPISODIC: Calibration(Weights(bias=-7.25, match=5.1, deviations=0.13, fewer=0.75), floor=0.035),
-    Kind.SEMANTIC: Calibration(Weights(bias=-4.95, match=3.0, deviations=0.2, fewer=0.4), floor=0.08),
+    Kind.SEMANTIC: Calibration(Weights(bias=-4.95, match=3.0, deviations=0.2, fewer=0.2), floor=0.08),
 }
 _OTHERS: Final = {kind: each._replace(floor=0.0) for kind, each in _BUNDLED.items()}
 _FITTED: Final = {"all-MiniLM-L6-v2-int8": _BUNDLED}

@@ -7,6 +7,7 @@ from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 
 from memory_retrievers import AgentMemory, EpisodicMemory, RetrievalSettings, SemanticMemory, ValidationError
+from memory_retrievers.evaluation.samples import load_history
 from memory_retrievers.models import Category, Kind
 from memory_retrievers.models.results import Evidence
 from memory_retrievers.retrieval.question import Question
@@ -256,3 +257,12 @@ def test_what_was_said_in_other_words_is_recalled_from_a_small_scope(said, asked
         memory.add_messages(SCOPE, [{"role": "user", "content": said}])
         assert found(memory, asked, min_relevance="auto")[1] == [said]
         assert found(memory, "Which planet is the largest?", min_relevance="auto")[1] == []
+
+
+@pytest.mark.parametrize("query", ["zzz qqq", "blorf wug frobnicate", "Who won the football match yesterday?"])
+def test_what_stands_out_by_chance_alone_is_not_recalled(query):
+    with AgentMemory.in_memory() as memory:
+        memory.remember_many(load_history(scope=SCOPE, now=datetime(2026, 3, 1, tzinfo=UTC)))
+        found_now = memory.retrieve(query, scope=SCOPE, min_relevance="auto", record=False)
+        assert {each.memory.category for each in found_now.semantic} <= {Category.GUIDELINE}
+        assert found_now.episodic == ()
