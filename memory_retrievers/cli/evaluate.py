@@ -18,7 +18,7 @@ from memory_retrievers.cli.app import (
     mistakes_in_one_line,
 )
 from memory_retrievers.cli.output import print_json, print_table, print_text, progress_bar
-from memory_retrievers.cli.stores import PROFILE_NAMES, PROFILES, embedder_at, profile_named, to_compare
+from memory_retrievers.cli.stores import PROFILE_NAMES, PROFILES, embedder_at, note_relevance, profile_named, to_compare
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.options import chosen_embedder
@@ -261,6 +261,117 @@ def silence(
         print_json(asdict(figures))
         return
     _print_silence(figures)
+
+
+@app.command("beam")
+@mistakes_in_one_line()
+def beam(
+    *,
+    path: Annotated[
+        Path, typer.Argument(help="Directory of BEAM's chats, for example chats/100K.", show_default=False)
+    ],
+    profile: Annotated[
+        list[str] | None,
+        typer.Option("--profile", help=f"A profile to measure: {PROFILE_NAMES}; may be repeated. The default."),
+    ] = None,
+    vectors: Vectors = None,
+    as_json: AsJson = False,
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Measure on BEAM's update questions whether both statements are found, and the newer one first.
+    \f
+
+    Args:
+        path: Directory of BEAM's chats.
+        profile: Names of the profiles to measure; None measures the default.
+        vectors: File that keeps vectors between runs, as arrays of shape (texts, d); None keeps none.
+        as_json: Print JSON.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+    """  # noqa: D205, D301, D415
+    from memory_retrievers.evaluation import beam as reading
+    from memory_retrievers.evaluation import report
+    from memory_retrievers.evaluation.stores import FilledStores
+
+    compared = _settings(profile or ["default"], ablation=False)
+    chats = reading.load(path)
+    remembered = _remembered(embedder, embedder_id=embedder_id, file=vectors)
+    measured = {}
+    with FilledStores([chat.conversation for chat in chats], embedder=remembered) as stores:
+        for name, settings in compared.items():
+            with progress_bar(name) as progress:
+                measured[name] = reading.measure(chats, stores, settings, progress=progress)
+    remembered.save()
+    if as_json:
+        print_json({"profiles": report.as_json(measured)})
+        return
+    print_table(report.headings(measured), report.rows(measured))
+
+
+@app.command("calibrate")
+@mistakes_in_one_line()
+def calibrate(
+    *,
+    path: Annotated[
+        Path | None,
+        typer.Argument(help="Questions as for `eval own`. Without a file they are made of what is stored."),
+    ] = None,
+    store: Store = DEFAULT_STORE,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Fit and tell, and store nothing.")] = False,
+    as_json: AsJson = False,
+    embedder: Embedder = None,
+    embedder_id: EmbedderId = None,
+) -> None:
+    """Fit relevance and its floor for the embedder of a store, and keep them there.
+    \f
+
+    Args:
+        path: File of questions, one JSON object a line; None makes questions of what is stored.
+        store: Place of the store.
+        dry_run: Store nothing.
+        as_json: Print JSON.
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+    """  # noqa: D205, D301, D415
+    from memory_retrievers.evaluation import calibrating, custom
+    from memory_retrievers.retrieval.relevance import noted
+
+    pairs = None if path is None else custom.load(path)
+    store.require_store()
+    chosen = chosen_embedder(embedder_at(embedder), embedder_id=embedder_id)
+    with to_compare(store, embedder=chosen, retrieval=RetrievalSettings()) as memory:
+        if pairs is None:
+            asked = calibrating.asked_by_memories(memory)
+        else:
+            custom.check(pairs, memory)
+            asked = calibrating.asked_by_pairs(pairs, memory)
+        with progress_bar("calibrating") as progress:
+            every = calibrating.examples(asked, memory, progress=progress)
+    found = calibrating.calibrated(every, are_made=pairs is None)
+    if not dry_run:
+        note_relevance(store, noted(found))
+    figures = {kind: calibrating.figures_left_out(every, kind) for kind in found}
+    if as_json:
+        told = {
+            kind: {
+                "weights": each.weights._asdict(),
+                "floor": each.floor,
+                "held_out": None if (held := figures[kind]) is None else asdict(held),
+            }
+            for kind, each in found.items()
+        }
+        print_json({"stored": not dry_run, "kinds": told})
+        return
+    for kind, each in found.items():
+        held = figures[kind]
+        if held is None:
+            print_text(f"{kind}: too few questions; the bundled weights, and no floor\n")
+            continue
+        print_text(f"{kind}: floor {each.floor:.3f}; on questions left out of the fit:")
+        _print_silence(held)
+        print_text("")
+    print_text("nothing is stored" if dry_run else "stored; searches use it from now on")
 
 
 def _print_silence(figures: Silence) -> None:

@@ -355,6 +355,20 @@ def moved_into(place: Place, *, source: Place) -> Iterator[MemoryStore]:
         yield engine.store
 
 
+def note_relevance(place: Place, note: str) -> None:
+    """Let a store that is there say what relevance its vectors tell.
+
+    Args:
+        place: The store.
+        note: What ``retrieval.relevance.noted`` gave.
+
+    Raises:
+        StoreLockedError: A process of an older version has it open, or nothing can be written there.
+    """
+    with _opened(place, embedder_id=place.noted_embedder(), read_only=False) as engine:
+        engine.store.embedder.note_relevance(note)
+
+
 def _real(place: Place) -> Path | str:
     return place.address.resolve() if isinstance(place.address, Path) else place.address
 

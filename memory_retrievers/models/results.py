@@ -33,15 +33,16 @@ class Evidence:
     """What speaks for a memory's bearing on a query, in numbers that compare across queries and scopes.
 
     Attributes:
-        cosine: Cosine of the query and the memory's nearest passage.
-        coverage: Share of the query's terms, weighed by their rarity in the scope, that its best passage has; 0 to 1.
-        margin: The cosine above that of the middle passage of the scope.
+        cosine: Cosine of the query and that passage of the memory which matches best by meaning and words together.
+        coverage: Share of the query's terms, weighed by their rarity in the scope, that this passage has; 0 to 1.
+        deviations: How far the memory's nearest passage stands out from the scope: its cosine above the median of all
+            passages, in median absolute deviations; 15 at most.
         passages: Number of passages of its kind in the scope.
     """
 
     cosine: float
     coverage: float
-    margin: float
+    deviations: float
     passages: int
 
 

@@ -19,7 +19,7 @@ from memory_retrievers.retrieval.features import NamedBoost, min_max
 from memory_retrievers.retrieval.late_interaction import token_nearness
 from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.rank_fusion import Ranked, RankingByRank
-from memory_retrievers.retrieval.relevance import Weights, background, coverages, falling
+from memory_retrievers.retrieval.relevance import MOST_DEVIATIONS, Weights, coverages, falling, match, middle
 from memory_retrievers.settings import RetrievalSettings
 
 if TYPE_CHECKING:
@@ -88,22 +88,29 @@ class Scored:
         Args:
             memory: Index of the memory.
         """
-        cosine = float(self.best_dense[memory])
+        passage = int(self._best_matches[memory])
+        at, spread = self._middle
         return Evidence(
-            cosine=cosine,
-            coverage=float(self._best_coverage[memory]),
-            margin=cosine - self._background,
+            cosine=float(self.candidates.similarities[passage]),
+            coverage=float(self._coverages[passage]),
+            deviations=min((float(self.best_dense[memory]) - at) / spread, MOST_DEVIATIONS),
             passages=self.candidates.statistics.passages,
         )
 
     @cached_property
-    def _best_coverage(self) -> Floats:
-        best: Floats = np.maximum.reduceat(coverages(self.candidates), self.candidates.starts)
-        return best
+    def _coverages(self) -> Floats:
+        return coverages(self.candidates)
 
     @cached_property
-    def _background(self) -> float:
-        return background(self.candidates)
+    def _best_matches(self) -> NDArray[np.int64]:
+        """Index of the passage of each memory that matches best by meaning and words together, shape (m,)."""
+        groups, matched = self.candidates.groups, match(self.candidates.similarities, self._coverages)
+        best = np.flatnonzero(matched == np.maximum.reduceat(matched, self.candidates.starts)[groups])
+        return best[np.searchsorted(groups[best], np.arange(len(self.candidates.starts)))]
+
+    @cached_property
+    def _middle(self) -> tuple[float, float]:
+        return middle(self.candidates)
 
     def stage_scores(self, memory: int, *, unit: float) -> dict[str, float]:
         """Contribution of each stage to the best passage of a memory, in the same unit as its score."""

@@ -6,10 +6,12 @@ Relevance is a logistic function of absolute evidence, fitted by ``scripts/fit_r
 
 from __future__ import annotations
 
+import functools
+import json
 import math
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,8 +23,10 @@ if TYPE_CHECKING:
 
     from memory_retrievers.retrieval.candidates import Candidates
 
+ScoresT = TypeVar("ScoresT", float, "NDArray[np.float64]")
+
 FEW_PASSAGES: Final = 20
-"""Below so many passages the middle cosine of a scope says little, and :data:`BACKGROUND` stands for it."""
+"""Below so many passages the cosines of a scope say little, and a fixed middle and spread stand for theirs."""
 
 FEWEST_PASSAGES: Final = 5
 """From here down a scope is not taken to be smaller."""
@@ -37,34 +41,46 @@ are counted: among five passages every word would be a common one."""
 BACKGROUND: Final = 0.1
 """Middle cosine of a query and unrelated passages, by the bundled embedder."""
 
+SPREAD: Final = 0.05
+"""Median deviation of such cosines from their middle."""
+
+LEAST_SPREAD: Final = 0.02
+"""A smaller one is not believed: where all passages say the same, none stands out."""
+
+MOST_DEVIATIONS: Final = 15.0
+"""What stands out further tells no more."""
+
+COVERAGE: Final = 2.0
+"""What the coverage of a passage counts beside its cosine."""
+
+KEPT: Final = 0.5
+"""Share of the floor that a memory needs behind one that reaches it: silence is decided by the best of its kind."""
+
 
 class Weights(NamedTuple):
     """Weights of the evidence for one kind; see :class:`~memory_retrievers.models.results.Evidence`.
 
     Attributes:
         bias: Added to all.
-        cosine: Weight of the cosine.
-        coverage: Weight of the coverage.
-        margin: Weight of the margin.
+        match: Weight of the cosine and twice the coverage of the best passage; 0 or more.
+        deviations: Weight of the deviations; 0 or more.
         fewer: How much it tells for a memory that its scope has few: 1 if some memory had to answer, 0 if none need.
             Chosen, not fitted: the scopes of the data are all large.
     """
 
     bias: float
-    cosine: float
-    coverage: float
-    margin: float
+    match: float
+    deviations: float
     fewer: float = 0.0
 
     def relevance(self, evidence: Evidence) -> float:
-        """Probability that the memory bears on the query, 0 to 1."""
+        """Probability that the memory bears on the query, 0 to 1; it never falls with more evidence."""
         fewer = math.log(KNOWN_PASSAGES / min(max(evidence.passages, FEWEST_PASSAGES), KNOWN_PASSAGES))
         total = (
             self.bias
             + self.fewer * fewer
-            + self.cosine * evidence.cosine
-            + self.coverage * evidence.coverage
-            + self.margin * evidence.margin
+            + self.match * match(evidence.cosine, evidence.coverage)
+            + self.deviations * evidence.deviations
         )
         return 1 / (1 + math.exp(-total))
 
@@ -74,28 +90,59 @@ class Calibration(NamedTuple):
 
     Attributes:
         weights: Weights of the evidence.
-        floor: Least relevance of what is put into prompts that did not ask for it.
+        floor: Least relevance of the best of what is put into prompts that did not ask for it.
     """
 
     weights: Weights
     floor: float
 
+    def least(self, best: float) -> float:
+        """The least relevance of a hit beside one of relevance ``best``: behind one that fits, half the floor."""
+        return self.floor if best < self.floor else KEPT * self.floor
+
 
 _BUNDLED: Final = {
-    Kind.EPISODIC: Calibration(Weights(bias=-7.0, cosine=2.7, coverage=9.6, margin=4.5, fewer=0.75), floor=0.03),
-    Kind.SEMANTIC: Calibration(Weights(bias=-5.0, cosine=1.8, coverage=5.3, margin=5.5, fewer=0.4), floor=0.05),
+    Kind.EPISODIC: Calibration(Weights(bias=-7.25, match=5.1, deviations=0.13, fewer=0.75), floor=0.035),
+    Kind.SEMANTIC: Calibration(Weights(bias=-4.95, match=3.0, deviations=0.2, fewer=0.2), floor=0.08),
 }
 _OTHERS: Final = {kind: each._replace(floor=0.0) for kind, each in _BUNDLED.items()}
 _FITTED: Final = {"all-MiniLM-L6-v2-int8": _BUNDLED}
 
 
-def calibration_of(embedder_id: str) -> Mapping[Kind, Calibration]:
+def calibration_of(embedder_id: str, note: str | None = None) -> Mapping[Kind, Calibration]:
     """Calibration for an embedder, by kind; one without its own has the weights of the bundled one and no floor.
 
     Args:
         embedder_id: Name of the embedder.
+        note: What :func:`noted` gave for it, from the notes of the store; None if there is none.
     """
+    if note is not None and (found := parsed(note)) is not None:
+        return found
     return _FITTED.get(embedder_id, _OTHERS)
+
+
+def noted(calibration: Mapping[Kind, Calibration]) -> str:
+    """A calibration as text for the notes of a store."""
+    return json.dumps({kind: [*each.weights, each.floor] for kind, each in calibration.items()})
+
+
+@functools.lru_cache(maxsize=16)
+def parsed(note: str) -> Mapping[Kind, Calibration] | None:
+    """Read what :func:`noted` wrote; None if another version wrote it, or nobody: then the default holds."""
+    try:
+        told = json.loads(note)
+        numbers = {kind: [float(number) for number in told[kind]] for kind in Kind}
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        return None
+    found = {}
+    for kind, each in numbers.items():
+        if len(each) != len(Weights._fields) + 1 or not all(map(math.isfinite, each)):
+            return None
+        *weights, floor = each
+        if min(weights[1:]) < 0 or not 0 <= floor <= 1:
+            return None
+        found[kind] = Calibration(Weights(*weights), floor)
+    return found
 
 
 def falling(relevances: Sequence[float]) -> list[float]:
@@ -121,8 +168,14 @@ def coverages(candidates: Candidates) -> NDArray[np.float64]:
     return covered
 
 
-def background(candidates: Candidates) -> float:
-    """Cosine that an unrelated passage of the scope has with the query."""
+def match(cosine: ScoresT, coverage: ScoresT) -> ScoresT:
+    """How well passages match by meaning and by words together; of the shape of both."""
+    return cosine + COVERAGE * coverage
+
+
+def middle(candidates: Candidates) -> tuple[float, float]:
+    """Cosine that an unrelated passage of the scope has with the query, and how far such ones are from it."""
     if len(candidates) < FEW_PASSAGES or not candidates.is_whole:
-        return BACKGROUND
-    return float(np.median(candidates.similarities))
+        return BACKGROUND, SPREAD
+    at = float(np.median(candidates.similarities))
+    return at, max(float(np.median(np.abs(candidates.similarities - at))), LEAST_SPREAD)

@@ -136,9 +136,9 @@ class RetrievalRequest:
             **_given(options),
         )
 
-    def least_relevance(self, floor: float) -> float:
-        """The least relevance of a hit, where that of the embedder is ``floor``."""
-        return floor if self.min_relevance == "auto" else self.min_relevance
+    def least_relevance(self, fitted: float) -> float:
+        """The least relevance of a hit, where what is fitted for the embedder asks for ``fitted``."""
+        return fitted if self.min_relevance == "auto" else self.min_relevance
 
 
 def parse_limit(name: str, value: object) -> int:

@@ -132,13 +132,12 @@ class HybridRetriever:
         prepare(store, plan, settings=settings)
         rankings, memories = store.search(plan.embedded, find, known=plan.states)
         visible = {row: memory for row, memory in memories.items() if is_visible(memory, request, now=now)}
-        calibration = calibration_of(store.embedder.id)
+        calibration = calibration_of(store.embedder.id, store.embedder.relevance_note)
         semantic = _hydrated(rankings.get(Kind.SEMANTIC), visible, SemanticMemory, plan, calibration)
         episodic = _hydrated(rankings.get(Kind.EPISODIC), visible, EpisodicMemory, plan, calibration)
-        if request.category is None and settings.fusion != "rrf":
-            floors = {kind: each.floor for kind, each in calibration.items()}
-            semantic = _relevant(semantic, least=request.least_relevance(floors[Kind.SEMANTIC]))
-            episodic = _relevant(episodic, least=request.least_relevance(floors[Kind.EPISODIC]))
+        if request.category is None and settings.fusion != "rrf" and request.min_relevance:
+            semantic = _relevant(semantic, request, calibration[Kind.SEMANTIC])
+            episodic = _relevant(episodic, request, calibration[Kind.EPISODIC])
         result = RetrievalResult(
             query=request.query,
             scope=request.scope,
@@ -250,10 +249,11 @@ def _hydrated(
     )
 
 
-def _relevant(hits: tuple[RetrievedMemory[KindT], ...], *, least: float) -> tuple[RetrievedMemory[KindT], ...]:
+def _relevant(
+    hits: tuple[RetrievedMemory[KindT], ...], request: RetrievalRequest, calibration: Calibration
+) -> tuple[RetrievedMemory[KindT], ...]:
     """Leave out hits of less relevance, but for what must always be known: guidelines, and what is pinned."""
-    if not least:
-        return hits
+    least = request.least_relevance(calibration.least(hits[0].relevance) if hits else 0.0)
     kept = [hit for hit in hits if hit.relevance >= least or _is_always_known(hit.memory)]
     if len(kept) == len(hits):
         return hits

@@ -212,6 +212,8 @@ class StoreEmbedder:
 
     Attributes:
         id: Name of the embedder.
+        relevance_note: What the store says, as it was last read, of the relevance that its vectors tell; None if it
+            says nothing of them.
 
     Raises:
         EmbeddingMismatchError: The store was filled with an embedder of another id.
@@ -229,6 +231,7 @@ class StoreEmbedder:
         self.with_tokens: Final = with_tokens
         self._embedder = embedder
         self.id = embedder.id
+        self.relevance_note: str | None = None
         self._forget_vectors = forget_vectors
         self._known: ProbedEmbedder | None = None
         self._lock = threading.Lock()
@@ -287,7 +290,14 @@ class StoreEmbedder:
 
     def holds(self, embedder: ProbedEmbedder) -> bool:
         """Return True if the store's vectors are those it had when :meth:`current` returned this embedder."""
-        return embedder.state == _State.noted(self._ledger.notes())
+        notes = self._ledger.notes()
+        self.relevance_note = notes.get(_relevance_key(notes))
+        return embedder.state == _State.noted(notes)
+
+    def note_relevance(self, note: str) -> None:
+        """Let the store say what relevance its vectors tell; another embedder's are not told of."""
+        with self._ledger.transaction():
+            self._ledger.write_notes({_relevance_key(self._ledger.notes()): note})
 
     def admits(self, embedder: ProbedEmbedder, *, can_wait: bool = False) -> bool:
         """Like :meth:`holds`, inside a write transaction; records the fingerprint if the store has none.
@@ -348,6 +358,12 @@ class StoreEmbedder:
         if probed.state is not None and probed.state.reembedded != state.reembedded:
             self._forget_vectors()  # the process that writes the store has made all vectors anew
         return replace(probed, state=state)
+
+
+def _relevance_key(notes: Mapping[str, str]) -> str:
+    """Name of the note on relevance for the embedder with the fingerprint that is noted."""
+    fingerprint = "\n".join(notes.get(name, "") for name in ("embedder_id", "dimension", "probe"))
+    return f"relevance {hashlib.blake2b(fingerprint.encode(), digest_size=16).hexdigest()}"
 
 
 def _is_held(notes: Mapping[str, str]) -> bool:

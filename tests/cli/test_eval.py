@@ -197,3 +197,80 @@ def test_silence_is_measured_between_conversations(run, refused, locomo_file):
     assert figures["questions"] == figures["foreign"] == 12
     assert figures["auc"] == 0.5  # the other conversation is the same one
     assert "AUC of the best hit" in run("eval", "silence", locomo_file, *HASHED)
+
+
+def test_update_questions_of_beam(run, refused, tmp_path):
+    chat = tmp_path / "1"
+    chat.mkdir()
+    said = [("My bakery opens at eight.", 0), ("My bakery opens at six now.", 1)]
+    batches = [{"turns": [[{"role": "user", "id": number, "content": text}]]} for text, number in said]
+    (chat / "chat.json").write_text(json.dumps(batches), encoding="utf-8")
+    sources = {"original_info": [0], "updated_info": [1]}
+    asked = {"knowledge_update": [{"question": "When does my bakery open?", "source_chat_ids": sources}]}
+    (chat / "probing_questions.json").write_text(json.dumps(asked), encoding="utf-8")
+    told = json.loads(run("eval", "beam", tmp_path, *HASHED, "--json"))
+    assert told["profiles"]["default"]["all"]["questions"] == 1
+    assert told["profiles"]["default"]["all"]["means"]["both@5"] == 1
+    assert "newer first" in run("eval", "beam", tmp_path, *HASHED, "--profile", "default")
+    (chat / "probing_questions.json").unlink()
+    assert "holds no update question" in refused("eval", "beam", tmp_path, *HASHED)
+
+
+@pytest.fixture
+def calibrated_store(tmp_path):
+    """A store with enough facts to fit relevance by, and questions to it."""
+    things = [
+        f"{first}{last}"
+        for first in ("gar", "mol", "tis", "bel", "ran", "kov")
+        for last in ("den", "tor", "mek", "fus", "lip", "nar")
+    ]
+    store = tmp_path / "store"
+    with AgentMemory.open(store, embedder=HashEmbedder()) as memory:
+        facts = [
+            memory.remember_fact(scope="a", fact=f"The {thing} stands on shelf {n}").id
+            for n, thing in enumerate(things)
+        ]
+    lines = [
+        {"scope": "a", "query": f"Where is the {thing}?", "memory_ids": [id]}
+        for thing, id in zip(things, facts, strict=True)
+    ]
+    (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    return store, tmp_path / "own.jsonl"
+
+
+def _is_silent(store):
+    with AgentMemory.open(store, embedder=HashEmbedder(), read_only=True) as memory:
+        assert memory.retrieve("Where is the garden?", scope="a", min_relevance="auto", record=False).semantic
+        return not memory.retrieve("Which towns has Ilse seen?", scope="a", min_relevance="auto", record=False).semantic
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+def test_an_embedder_without_a_table_is_calibrated_and_searches_use_it(run, calibrated_store, has_file):
+    store, file = calibrated_store
+    asked = ("eval", "calibrate", *([file] if has_file else []), "--store", store, *HASHED)
+    assert "nothing is stored" in run(*asked, "--dry-run")
+    assert not _is_silent(store)
+    told = json.loads(run(*asked, "--json"))
+    assert told["stored"]
+    assert told["kinds"]["semantic"]["held_out"]["auc"] > 0.9
+    assert told["kinds"]["semantic"]["floor"] > 0 == told["kinds"]["episodic"]["floor"]
+    assert _is_silent(store)
+    assert "semantic: floor" in run(*asked)
+
+
+def test_a_calibration_goes_with_its_embedder(run, calibrated_store):
+    store, file = calibrated_store
+    run("eval", "calibrate", file, "--store", store, *HASHED)
+    with AgentMemory.open(store, embedder=HashEmbedder()) as memory:
+        memory.reembed(HashEmbedder(64))
+        assert memory.retrieve("Which towns has Ilse seen?", scope="a", min_relevance="auto", record=False).semantic
+        memory.reembed(HashEmbedder())
+        assert not memory.retrieve("Which towns has Ilse seen?", scope="a", min_relevance="auto", record=False).semantic
+
+
+def test_too_few_questions_calibrate_nothing(refused, own_store, tmp_path):
+    store, file = own_store
+    few = tmp_path / "few.jsonl"
+    few.write_text(file.read_text().splitlines()[0], encoding="utf-8")
+    line = refused("eval", "calibrate", few, "--store", store, *HASHED)
+    assert "nothing was fitted: it takes 30 questions" in line

@@ -7,9 +7,11 @@ from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 
 from memory_retrievers import AgentMemory, EpisodicMemory, RetrievalSettings, SemanticMemory, ValidationError
-from memory_retrievers.models import Category
+from memory_retrievers.evaluation.samples import load_history
+from memory_retrievers.models import Category, Kind
+from memory_retrievers.models.results import Evidence
 from memory_retrievers.retrieval.question import Question
-from memory_retrievers.retrieval.relevance import calibration_of, falling
+from memory_retrievers.retrieval.relevance import Calibration, Weights, calibration_of, falling, noted
 
 SCOPE = "user/ines"
 FACTS = (
@@ -17,6 +19,11 @@ FACTS = (
     "Alice plays the cello on Thursdays",
     "Bruno's allergy to hazelnuts was found in 2019",
     "The spare key of the boathouse is under the third flower pot",
+)
+WORDS = (
+    *("harbour", "apple", "violin", "glacier", "teapot", "lantern", "mitten", "bicycle", "sermon"),
+    *("turbine", "walnut", "ledger", "carpet", "meadow", "anchor", "pigeon", "mortar", "ticket"),
+    *("cellar", "blanket", "cactus"),
 )
 GREETINGS = """hi|Hello!|hey there|Good morning|good evening|good night|How are you?|how's it going?|what's up?|thanks
 thank you so much|Thanks a lot!|you're welcome|bye|goodbye|see you tomorrow|see you later|take care|ok|okay, great|sure
@@ -128,12 +135,70 @@ def test_the_explanation_holds_the_evidence(memory):
     weights = calibration_of("all-MiniLM-L6-v2-int8")[best.memory.kind].weights
     assert best.relevance == pytest.approx(weights.relevance(evidence))
     assert 0 < evidence.coverage < 1
-    assert evidence.margin == pytest.approx(evidence.cosine - 0.1)  # too few passages for a middle one
+    assert evidence.deviations == pytest.approx((evidence.cosine - 0.1) / 0.05)  # too few passages for their own
 
 
 def test_an_embedder_without_a_calibration_has_no_floor():
     assert {each.floor for each in calibration_of("another").values()} == {0.0}
     assert all(each.floor > 0 for each in calibration_of("all-MiniLM-L6-v2-int8").values())
+
+
+@pytest.mark.parametrize("embedder", ["all-MiniLM-L6-v2-int8", "another"])
+@pytest.mark.parametrize("kind", Kind)
+@given(
+    st.floats(-1, 1), st.floats(0, 1), st.floats(-10, 15), st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0, 5))
+)
+def test_more_evidence_never_makes_less_relevant(embedder, kind, cosine, coverage, deviations, more):
+    weights = calibration_of(embedder)[kind].weights
+    less, further = (
+        weights.relevance(Evidence(cosine=a, coverage=b, deviations=c, passages=100))
+        for a, b, c in (
+            (cosine, coverage, deviations),
+            (cosine + more[0], coverage + more[1], deviations + more[2]),
+        )
+    )
+    assert 0 <= less <= further <= 1
+
+
+def test_silence_is_decided_by_the_best_and_half_of_the_floor_is_enough_behind_it():
+    calibration = calibration_of("all-MiniLM-L6-v2-int8")[Kind.SEMANTIC]._replace(floor=0.2)
+    assert calibration.least(0.19) == 0.2
+    assert calibration.least(0.2) == 0.1
+
+
+def test_a_calibration_in_a_store_is_read_as_it_was_written():
+    calibration = {
+        Kind.EPISODIC: Calibration(Weights(bias=-7.0, match=5.5, deviations=0.25, fewer=0.5), floor=0.04),
+        Kind.SEMANTIC: Calibration(Weights(bias=-5.0, match=3.0, deviations=0.0), floor=0.0),
+    }
+    assert calibration_of("another", noted(calibration)) == calibration
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        *("", "[", "[]", "null", "{}", '{"episodic": [1, 2], "semantic": [1, 2]}', "[" * 10_000),
+        '{"episodic": [-7, -1, 0, 0, 0.1], "semantic": [-7, 1, 0, 0, 0.1]}',  # less relevant by more evidence
+        '{"episodic": [-7, 1, 0, 0, 1.1], "semantic": [-7, 1, 0, 0, 0.1]}',
+        '{"episodic": [NaN, 1, 0, 0, 0.1], "semantic": [-7, 1, 0, 0, 0.1]}',
+        '{"episodic": ["x", 1, 0, 0, 0.1], "semantic": [-7, 1, 0, 0, 0.1]}',
+    ],
+)
+def test_a_calibration_that_cannot_be_used_is_none(note):
+    assert calibration_of("another", note) == calibration_of("another")
+
+
+def test_what_stands_out_of_a_large_scope_is_measured_by_its_own_spread():
+    with AgentMemory.in_memory() as memory:
+        memory.remember_many(
+            [SemanticMemory.new(scope=SCOPE, fact=f"The {word} of number {n}") for n, word in enumerate(WORDS)]
+        )
+        hits = memory.retrieve("Where is the harbour?", scope=SCOPE, record=False, semantic_limit=len(WORDS)).semantic
+        found = {hit.memory.fact: hit.explanation.evidence for hit in hits}
+        assert len(found) == len(WORDS)
+        deviations = sorted(each.deviations for each in found.values())
+        assert deviations[-1] == found["The harbour of number 0"].deviations > 3
+        assert abs(deviations[len(WORDS) // 2]) < 0.5
 
 
 @settings_of_hypothesis(deadline=None, max_examples=25)
@@ -192,3 +257,12 @@ def test_what_was_said_in_other_words_is_recalled_from_a_small_scope(said, asked
         memory.add_messages(SCOPE, [{"role": "user", "content": said}])
         assert found(memory, asked, min_relevance="auto")[1] == [said]
         assert found(memory, "Which planet is the largest?", min_relevance="auto")[1] == []
+
+
+@pytest.mark.parametrize("query", ["zzz qqq", "blorf wug frobnicate", "Who won the football match yesterday?"])
+def test_what_stands_out_by_chance_alone_is_not_recalled(query):
+    with AgentMemory.in_memory() as memory:
+        memory.remember_many(load_history(scope=SCOPE, now=datetime(2026, 3, 1, tzinfo=UTC)))
+        found_now = memory.retrieve(query, scope=SCOPE, min_relevance="auto", record=False)
+        assert {each.memory.category for each in found_now.semantic} <= {Category.GUIDELINE}
+        assert found_now.episodic == ()

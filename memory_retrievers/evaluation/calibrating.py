@@ -1,0 +1,333 @@
+"""Calibration: the weights and floors of relevance for an embedder, fitted to questions and what they brought."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.evaluation import synthetic
+from memory_retrievers.evaluation.custom import Pair
+from memory_retrievers.evaluation.silence import LOSS, Asked, Silence, measured
+from memory_retrievers.memory import AgentMemory
+from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, SemanticMemory
+from memory_retrievers.models.contents import Progress
+from memory_retrievers.models.results import Evidence
+from memory_retrievers.retrieval.relevance import (
+    FEWEST_PASSAGES,
+    KEPT,
+    KNOWN_PASSAGES,
+    Calibration,
+    Weights,
+    calibration_of,
+    falling,
+    match,
+)
+from memory_retrievers.text import STOP_WORDS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+LIMITS: Final = {Kind.EPISODIC: 5, Kind.SEMANTIC: 20}
+"""Hits of a question: as many as a search gives by default."""
+
+FOLDS: Final = 5
+FEWEST: Final = 30
+"""Questions of a kind that are answered, and as many that are not, below which nothing is fitted."""
+
+CAUTION: Final = 0.5
+"""Share of the floor by questions that were made of memories which counts for those that people ask."""
+
+MOST: Final = 400
+"""Questions that are made of a store's own memories."""
+
+_PAGE: Final = 500
+_RIDGE: Final = 1.0
+_SMALLEST_STEP: Final = 1e-9
+_STEPS: Final = 50
+_FEWEST_WORDS: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """A question to a scope.
+
+    Attributes:
+        text: The question.
+        scope: Whose memories are searched.
+        right: Ids of the memories that answer it, by kind; empty if none does.
+        fold: Questions of one fold are measured by what is fitted to the others.
+    """
+
+    text: str
+    scope: str
+    right: Mapping[Kind, frozenset[str]]
+    fold: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A question and its hits of one kind.
+
+    Attributes:
+        fold: That of the question.
+        kind: Kind of the hits.
+        is_own: Whether some memory of this kind answers it.
+        evidence: Of each hit, best first.
+        is_gold: Whether each hit answers it.
+    """
+
+    fold: str
+    kind: Kind
+    is_own: bool
+    evidence: tuple[Evidence, ...]
+    is_gold: tuple[bool, ...]
+
+    def answered(self, weights: Weights) -> Asked:
+        """The example as the evaluation measures it."""
+        relevances = falling([weights.relevance(each) for each in self.evidence])
+        return Asked(is_own=self.is_own, relevances=tuple(relevances), is_gold=self.is_gold)
+
+
+def examples(asked: Sequence[Asking], memory: AgentMemory, *, progress: Progress) -> list[Example]:
+    """Ask questions; nothing is recorded. Small talk, which is never answered, is left out.
+
+    Args:
+        asked: The questions.
+        memory: A memory that scores, not one under rank fusion.
+        progress: Told how many have been asked, and of how many.
+
+    Raises:
+        EmbeddingError: The embedder failed.
+    """
+    found: list[Example] = []
+    for number, each in enumerate(asked, start=1):
+        found += _hits(each, memory)
+        progress(number, len(asked))
+    return found
+
+
+def _hits(asked: Asking, memory: AgentMemory) -> Iterator[Example]:
+    result = memory.retrieve(
+        asked.text,
+        scope=asked.scope,
+        episodic_limit=LIMITS[Kind.EPISODIC],
+        semantic_limit=LIMITS[Kind.SEMANTIC],
+        record=False,
+    )
+    for kind, hits in ((Kind.EPISODIC, result.episodic), (Kind.SEMANTIC, result.semantic)):
+        evidence = tuple(hit.explanation.evidence for hit in hits if hit.explanation.evidence is not None)
+        right = asked.right.get(kind, frozenset())
+        is_about_the_other_kind = not right and any(asked.right.values())
+        if evidence and hits[0].relevance and not is_about_the_other_kind:
+            yield Example(
+                fold=asked.fold,
+                kind=kind,
+                is_own=bool(right),
+                evidence=evidence,
+                is_gold=tuple(hit.memory.id in right for hit in hits),
+            )
+
+
+def fitted(chosen: Sequence[Example], *, fewer: float = 0.0) -> Weights:
+    """Weights of a logistic regression over all hits; what would be negative is left out.
+
+    Args:
+        chosen: Examples of one kind.
+        fewer: What few passages tell, which is not fitted.
+    """
+    import numpy as np
+
+    every = [evidence for example in chosen for evidence in example.evidence]
+    rows = np.array([(1.0, match(each.cosine, each.coverage), each.deviations) for each in every])
+    known = np.array([min(max(each.passages, FEWEST_PASSAGES), KNOWN_PASSAGES) for each in every])
+    right = np.array([gold for example in chosen for gold in example.is_gold], np.float64)
+    used = [0, 1, 2]
+    while True:
+        weights = _regression(rows[:, used], right, given=fewer * np.log(KNOWN_PASSAGES / known))
+        wrong = [column for column, weight in zip(used, weights, strict=True) if weight < 0 and column]
+        if not wrong:
+            whole = np.zeros(3)
+            whole[used] = weights
+            bias, matched, deviations = whole.tolist()
+            return Weights(bias, matched, deviations, fewer)
+        used.remove(wrong[0])
+
+
+def _regression(
+    rows: NDArray[np.float64], right: NDArray[np.float64], *, given: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Fit by Newton's method, with a ridge on all but the bias: shape (k,).
+
+    Args:
+        rows: Shape (n, k), the first column 1.
+        right: Outcomes, shape (n,).
+        given: What is added to each sum, shape (n,).
+    """
+    import numpy as np
+
+    weights, ridge = np.zeros(rows.shape[1]), _RIDGE * np.eye(rows.shape[1])
+    ridge[0, 0] = 0
+    for _ in range(_STEPS):
+        chance = 1 / (1 + np.exp(-np.clip(rows @ weights + given, -30, 30)))
+        gradient = rows.T @ (right - chance) - ridge @ weights
+        step = np.linalg.solve((rows.T * (chance * (1 - chance))) @ rows + ridge, gradient)
+        weights = weights + step
+        if np.abs(step).max() < _SMALLEST_STEP:
+            break
+    return weights
+
+
+def floor_of(answers: Sequence[Asked], *, loss: float = LOSS) -> float:
+    """The highest floor that silences the answers to at most a share of the own questions.
+
+    An answer is lost if the best hit is below the floor, or every hit that answers below the share of it that the
+    others need.
+
+    Args:
+        answers: Answers to own questions and others.
+        loss: The share, 0 to 1.
+    """
+    own = [each for each in answers if each.is_own]
+    lost_above = sorted(
+        min(each.best, max(r for r, gold in zip(each.relevances, each.is_gold, strict=True) if gold) / KEPT)
+        for each in own
+        if any(each.is_gold)
+    )
+    return lost_above[min(int(loss * len(own)), len(lost_above) - 1)] if lost_above else 0.0
+
+
+def left_out(chosen: Sequence[Example]) -> dict[str, list[Asked]]:
+    """The answers of each fold by the weights fitted to the others.
+
+    Args:
+        chosen: Examples of one kind, of two folds or more.
+    """
+    found = {}
+    for fold in sorted({each.fold for each in chosen}):
+        weights = fitted([each for each in chosen if each.fold != fold])
+        found[fold] = [each.answered(weights) for each in chosen if each.fold == fold]
+    return found
+
+
+def calibrated(every: Sequence[Example], *, are_made: bool) -> dict[Kind, Calibration]:
+    """Fit weights and floor of each kind; a kind with too few examples keeps the bundled weights, without a floor.
+
+    Args:
+        every: Examples.
+        are_made: The questions were made of memories, and are easier than what people ask: the floor is a share of
+            that at which no answer at all is lost.
+
+    Raises:
+        ValidationError: No kind has enough.
+    """
+    found, default = {}, calibration_of("")
+    for kind in Kind:
+        chosen = [each for each in every if each.kind is kind]
+        found[kind] = default[kind]
+        if has_enough(chosen):
+            weights = fitted(chosen, fewer=default[kind].weights.fewer)
+            answers = [each.answered(weights) for each in chosen]
+            floor = CAUTION * floor_of(answers, loss=0) if are_made else floor_of(answers)
+            found[kind] = Calibration(weights, floor)
+    if not any(each.floor for each in found.values()):
+        raise ValidationError(
+            f"nothing was fitted: it takes {FEWEST} questions that memories of a kind answer and {FEWEST} that none "
+            "does; store more, or give a file with more questions"
+        )
+    return found
+
+
+def figures_left_out(every: Sequence[Example], kind: Kind) -> Silence | None:
+    """Measure the answers of one kind by weights fitted to the other folds; None if there are too few.
+
+    Args:
+        every: Examples.
+        kind: The kind.
+    """
+    chosen = [each for each in every if each.kind is kind]
+    return measured([each for held in left_out(chosen).values() for each in held]) if has_enough(chosen) else None
+
+
+def has_enough(chosen: Sequence[Example]) -> bool:
+    """Whether there are enough examples with and without an answer to fit weights to."""
+    answered = sum(any(each.is_gold) for each in chosen)
+    return answered >= FEWEST and sum(not each.is_own for each in chosen) >= FEWEST
+
+
+def asked_by_pairs(pairs: Sequence[Pair], memory: AgentMemory) -> list[Asking]:
+    """Ask the questions of a file, and of each scope those of the next one in the file and the synthetic ones.
+
+    Args:
+        pairs: The questions, whose memories are there.
+        memory: The store that they are about.
+    """
+    scopes = list(dict.fromkeys(pair.scope for pair in pairs))
+    following = dict(zip(scopes, [*scopes[1:], scopes[0]], strict=True))
+    asked = []
+    for number, pair in enumerate(pairs):
+        fold = str(number % FOLDS)
+        answering = [memory.get(name, scope=pair.scope) for name in pair.memory_ids]
+        right = {kind: frozenset(each.id for each in answering if each.kind is kind) for kind in Kind}
+        asked.append(Asking(text=pair.query, scope=pair.scope, right=right, fold=fold))
+        if following[pair.scope] != pair.scope:
+            asked.append(Asking(text=pair.query, scope=following[pair.scope], right={}, fold=fold))
+    return [*asked, *_foreign(scopes, len(pairs))]
+
+
+def asked_by_memories(memory: AgentMemory, *, seed: int = 1) -> list[Asking]:
+    """Make questions of a store's own memories, and as many that none of them answers.
+
+    A question has half of the words of a fact or of a message, and half as many that are not in it, as one who asks
+    uses other words. That is easier or harder than what people ask: questions of your own tell more.
+
+    Args:
+        memory: The store.
+        seed: Which memories and words are taken.
+    """
+    chance = random.Random(seed)  # noqa: S311 - nothing secret
+    scopes = memory.scopes()
+    chosen: list[AnyMemory] = []
+    for kind in Kind:
+        told = [found for scope in scopes for found in memory.list(scope, kind=kind, limit=_PAGE).memories]
+        again = sum(len(each.messages) if isinstance(each, EpisodicMemory) else 1 for each in told)
+        chosen += chance.choices(told, k=min(again, MOST // 2)) if told else []
+    foreign = _foreign(scopes, len(chosen))
+    others = sorted({word for each in foreign for word in _words(each.text)})
+    asked = []
+    for number, each in enumerate(chosen):
+        words = _words(_said(each, chance))
+        if len(words) < _FEWEST_WORDS:
+            continue
+        kept = sorted(chance.sample(range(len(words)), math.ceil(len(words) / 2))[:_FEWEST_WORDS])
+        text = [*(words[place] for place in kept), *chance.sample(others, len(kept) // 2)]
+        right = {each.kind: frozenset({each.id})}
+        asked.append(Asking(text=" ".join(text), scope=each.scope, right=right, fold=str(number % FOLDS)))
+    return [*asked, *foreign]
+
+
+def _said(told: AnyMemory, chance: random.Random) -> str:
+    if isinstance(told, SemanticMemory):
+        return told.fact
+    return chance.choice([message.content for message in told.messages] or [told.summary])
+
+
+def _words(text: str) -> list[str]:
+    words = (word.strip("?.!,;:'\"()…") for word in text.split())
+    return list(dict.fromkeys(word for word in words if word and word.casefold() not in STOP_WORDS))
+
+
+def _foreign(scopes: Sequence[str], number: int) -> list[Asking]:
+    """Questions about synthetic conversations, which no store answers, dealt out to scopes."""
+    questions = [each.text for conversation in synthetic.conversations() for each in conversation.questions]
+    distinct = list(dict.fromkeys(questions))
+    return [
+        Asking(
+            text=distinct[place % len(distinct)], scope=scopes[place % len(scopes)], right={}, fold=f"{place % FOLDS}"
+        )
+        for place in range(number if scopes else 0)
+    ]
