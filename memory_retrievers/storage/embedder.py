@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
