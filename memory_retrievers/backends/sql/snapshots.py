@@ -134,7 +134,7 @@ class Snapshots:
         snapshot = self.of(selection, wide=wide)
         if snapshot is None:
             return None
-        matching = self._passages.matching(selection) if selection.is_narrow else None
+        matching = self._passages.matching(selection) if selection.needs_ledger else None
         return snapshot, snapshot.visible(selection, matching=matching)
 
     def attach(
