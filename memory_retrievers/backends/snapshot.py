@@ -294,14 +294,16 @@ class Passages:
         columns: As in a snapshot, shape (n,).
         names: Names of the speakers by code.
         vectors: Their vectors as the database gives them; empty if they were not read.
+        texts: Their texts, likewise.
     """
 
     columns: dict[str, NDArray[Any]]
     names: tuple[str, ...]
     vectors: list[Any]
+    texts: list[str] = field(default_factory=list)
 
     def taken(self, mask: NDArray[np.bool_]) -> Passages:
-        """Those of a mask of shape (n,), without vectors."""
+        """Those of a mask of shape (n,), without vectors and texts."""
         return Passages({name: column[mask] for name, column in self.columns.items()}, self.names, [])
 
 

@@ -137,6 +137,7 @@ class StoredPassages:
         *,
         memories: Sequence[int] | None = None,
         with_vectors: bool = False,
+        with_texts: bool = False,
         limit: int | None = None,
     ) -> Passages:
         """Read the passages of a selection's scope and fields, whatever their state, as columns of a snapshot.
@@ -145,6 +146,7 @@ class StoredPassages:
             selection: Scope and fields.
             memories: Rows of the memories whose passages are read; None reads all.
             with_vectors: Also read their vectors.
+            with_texts: And beside these their texts.
             limit: Maximum number of passages.
         """
         with self.database.read() as connection:
@@ -161,6 +163,7 @@ class StoredPassages:
                 tables += f" JOIN passage_contents c ON c.passage = p.id {dialect.beside('c', 'p')}"
             rows = connection.execute(
                 f"""SELECT {where.LAYOUT}, {_STATE} {", c.vector" if with_vectors else ""}
+                {", c.text" if with_texts else ""}
                 FROM {tables} WHERE {where.in_scope(selection)} AND {where.searched(selection)}
                 {"" if limit is None else f"LIMIT {limit}"}""",
                 values,
@@ -213,10 +216,10 @@ _STATE: Final = f"""
 
 
 def _as_passages(rows: list[Sequence[Any]]) -> Passages:
-    """Passages from rows of a layout, the state, and the vector if it was read; in any order."""
+    """Passages from rows of a layout, the state, and vector and text if they were read; in any order."""
     rows.sort(key=itemgetter(0))
     read = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in COLUMNS]
-    columns = dict(zip(COLUMNS, read, strict=False))  # the vector is no column
+    columns = dict(zip(COLUMNS, read, strict=False))  # vector and text are none
     names: dict[str, int] = {}
     columns["speakers"] = [
         UNKNOWN if speaker is None else names.setdefault(speaker, len(names)) for speaker in columns["speakers"]
@@ -226,7 +229,8 @@ def _as_passages(rows: list[Sequence[Any]]) -> Passages:
     for name, codes in (("categories", CATEGORIES), ("origins", ORIGINS)):
         columns[name] = [codes.get(value, UNKNOWN) for value in columns[name]]
     arrays = {name: np.array(columns[name], numbers) for name, numbers in COLUMNS.items()}
-    return Passages(arrays, tuple(names), read[len(COLUMNS)] if len(read) > len(COLUMNS) else [])
+    more = read[len(COLUMNS) :]
+    return Passages(arrays, tuple(names), more[0] if more else [], more[1] if len(more) > 1 else [])
 
 
 def state_of(connection: Connection, scope: str, *, include_child_scopes: bool) -> ScopeState:
