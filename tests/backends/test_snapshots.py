@@ -1,5 +1,6 @@
 """Snapshots of scopes: they equal those made anew whatever happens, grow, are bounded, and hold nothing forgotten."""
 
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from memory_retrievers import Message
+from memory_retrievers.backends import terms
 from memory_retrievers.backends.embeddings.adapt import adapt
 from memory_retrievers.backends.snapshot import Growing
 from memory_retrievers.backends.sql import changes, snapshots
@@ -566,6 +568,28 @@ def test_threads_that_read_write_and_forget_see_whole_snapshots(ledger):
 
     at_once(work)
     assert shown(ledger.snapshots.of(facts_in())) == shown(Snapshots(ledger).of(facts_in()))
+
+
+def test_terms_that_are_added_to_are_kept_apart_until_they_are_many(monkeypatch):
+    monkeypatch.setattr(terms, "_LEAST_RECENT", 4)
+    documents = [Counter([f"t{n % 7}", f"t{n % 5}", f"t{n}"]) for n in range(40)]
+    block, blocks = terms.EMPTY, []
+    for number, document in enumerate(documents):
+        block = block.appended({number: 7}, [document])
+        blocks.append(block)
+    whole = terms.EMPTY.appended(dict.fromkeys(range(40), 7), documents)
+    for each in (block, whole.without(np.array([40]))):
+        assert {term: places.tolist() for term, places in each.postings.items()} == {
+            term: whole.postings[term].tolist() for term in whole.postings
+        }
+    assert len(block.postings) == 40
+    assert len({id(each.postings._all) for each in blocks}) < 20  # not all terms were copied every time
+    assert block.shown == whole.shown
+    assert [each.size - each.shown for each in blocks] == [
+        sum(each.postings._all[term].nbytes for term in each.postings._recent.keys() & each.postings._all.keys())
+        for each in blocks
+    ]
+    assert any(each.size > each.shown for each in blocks)
 
 
 def test_an_array_grows_in_its_room_and_views_keep_their_length():
