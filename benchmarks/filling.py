@@ -127,7 +127,7 @@ class Pair:
             rows[table] = new.fetchall()
             self._last[table] = max(self._last[table], rows[table][-1][0])
         ((scope_id,),) = self._store.execute("SELECT id FROM scopes")
-        texts = {passage: text for passage, text, _ in rows["passage_contents"]}
+        texts = {passage: text for passage, text, *_ in rows["passage_contents"]}
         postings: list[tuple[object, ...]] = []
         for passage, memory, part, *_ in rows["passages"]:
             terms = analyze(texts[passage])

@@ -95,7 +95,7 @@ class RankBM25KeywordIndex:
         if not terms:
             return Hits([], [], [])
         snapshot = self._snapshot(selection)
-        matching = self._ledger.matching(selection) if selection.is_narrow else None
+        matching = self._ledger.matching(selection) if selection.needs_ledger else None
         model = self._ledger.snapshots.attach(
             snapshot,
             f"rank_bm25 {self._k1} {self._b}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -15,9 +15,12 @@ import numpy as np
 from memory_retrievers.backends.terms import EMPTY, TermBlock, positions_of
 from memory_retrievers.models.categories import Category
 from memory_retrievers.models.fields import microseconds
+from memory_retrievers.models.memories import Kind, Origin
 from memory_retrievers.models.selection import Layout, Selection
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from numpy.typing import NDArray
 
     from memory_retrievers.models.selection import Vector, Vectors
@@ -26,7 +29,9 @@ NEVER: Final = np.iinfo(np.int64).max
 """The moment of what never ends."""
 
 _CATEGORIES: Final = {category.value: code for code, category in enumerate(Category)}
-_NO_CATEGORY: Final = -1
+ORIGINS: Final = {origin.value: code for code, origin in enumerate(Origin)}
+UNKNOWN: Final = -1
+"""The code of a speaker, a category or an origin that there is not."""
 
 _CHUNK: Final = 256
 """Rows per product: below the size at which BLAS wakes its threads, which costs more than it brings (measured: 8 ms
@@ -39,7 +44,7 @@ _DECIMALS: Final = 6
 def category_code(name: str | None) -> int:
     """The number that stands for a category in a snapshot: the same in every process, also of a memory's own."""
     if name is None:
-        return _NO_CATEGORY
+        return UNKNOWN
     own = hashlib.blake2b(name.encode(), digest_size=7)  # 56 bits: no two names of a memory share one
     return _CATEGORIES.get(name, len(_CATEGORIES) + int.from_bytes(own.digest()))
 
@@ -89,8 +94,24 @@ class _Room:
         self.taken = taken
 
 
-COLUMNS: Final = ("ids", "memories", "places", "speakers", "tells_time", "began", "expires", "invalid", "categories")
-_MARKED: Final = ("began", "expires", "invalid", "categories")
+COLUMNS: Final = {
+    "ids": np.int64,
+    "memories": np.int64,
+    "places": np.int64,
+    "speakers": np.int64,
+    "tells_time": np.int8,
+    "began": np.int64,
+    "expires": np.int64,
+    "invalid": np.int64,
+    "categories": np.int64,
+    "valid": np.int64,
+    "created": np.int64,
+    "origins": np.int8,
+}
+"""The columns of a snapshot and the numbers they hold."""
+
+_LAID_OUT: Final = ("ids", "memories", "places", "speakers", "tells_time", "began")
+_MARKED: Final = ("began", "expires", "invalid", "categories", "valid")
 """The columns that may change while a passage stays."""
 
 
@@ -99,9 +120,9 @@ class ScopeSnapshot:
     """The n passages of a scope and its fields, whatever their state, ascending by id.
 
     Attributes:
-        columns: Arrays of int64, shape (n,): passage id, memory row, place in the memory, code of the speaker, whether
-            it tells a time, begin of the episode, expiry and end of validity in microseconds since 1970, and code of
-            the category.
+        columns: Arrays of shape (n,): passage id, memory row, place in the memory, code of the speaker, and whether it
+            tells a time; begin of the episode, expiry, end of validity; code of the category; begin of validity, and
+            when the memory was made; code of where it came from. Times are microseconds since 1970.
         names: Names of the speakers by code.
         vectors: Unit vectors, shape (n, d).
         terms: Their terms.
@@ -145,16 +166,34 @@ class ScopeSnapshot:
         """Mask of the passages that a selection lets through, shape (n,).
 
         Args:
-            selection: Filters; expiry, validity and category are checked here.
+            selection: Filters; those that do not need the ledger are checked here.
             matching: Rows of the memories that fit, where the ledger has checked all filters.
         """
         if matching is not None:
             return np.isin(self.memories, np.array(matching, np.int64))
-        mask: NDArray[np.bool_] = self.columns["invalid"].array == NEVER
-        mask &= self.columns["expires"].array > microseconds(selection.now)
+        mask: NDArray[np.bool_] = self.columns["expires"].array > microseconds(selection.now)
+        if selection.as_of is None:
+            mask &= self.columns["invalid"].array == NEVER
+        else:
+            moment = microseconds(selection.as_of)
+            mask &= (self.columns["valid"].array <= moment) & (self.columns["invalid"].array > moment)
         if selection.category is not None:
             mask &= self.columns["categories"].array == category_code(selection.category.value)
+        if selection.origins:
+            mask &= np.isin(self.columns["origins"].array, [ORIGINS[origin.value] for origin in selection.origins])
+        for times, first, last in self._periods(selection):
+            if first is not None:
+                mask &= times >= microseconds(first)
+            if last is not None:
+                mask &= times <= microseconds(last)
         return mask
+
+    def _periods(self, selection: Selection) -> Iterator[tuple[NDArray[np.int64], datetime | None, datetime | None]]:
+        """Times of shape (n,), and the first and last that a selection lets through."""
+        created = self.columns["created"].array
+        happened = self.columns["began"].array if selection.kind is Kind.EPISODIC else created
+        yield happened, selection.since, selection.until
+        yield created, selection.created_after, selection.created_before
 
     def layout(self, mask: NDArray[np.bool_]) -> tuple[Layout, NDArray[np.int64]]:
         """Group the passages of a mask by memory.
@@ -167,9 +206,8 @@ class ScopeSnapshot:
         """
         positions = np.flatnonzero(mask) if self.is_ordered else self._order[mask[self._order]]
         everything = self.is_ordered and len(positions) == len(self)
-        columns = {
-            name: column.array if everything else column.array[positions] for name, column in self.columns.items()
-        }
+        whole = {name: self.columns[name].array for name in _LAID_OUT}
+        columns = whole if everything else {name: column[positions] for name, column in whole.items()}
         speakers, names = columns["speakers"], self.names
         if len(positions) < len(self):  # only those who said something of it are known by name
             speakers, names = _renamed(speakers, names)
@@ -268,19 +306,24 @@ class Passages:
         columns: As in a snapshot, shape (n,).
         names: Names of the speakers by code.
         vectors: Their vectors as the database gives them; empty if they were not read.
+        texts: Their texts, likewise.
     """
 
-    columns: dict[str, NDArray[np.int64]]
+    columns: dict[str, NDArray[Any]]
     names: tuple[str, ...]
     vectors: list[Any]
+    texts: list[str] = field(default_factory=list)
 
     def taken(self, mask: NDArray[np.bool_]) -> Passages:
-        """Those of a mask of shape (n,), without vectors."""
+        """Those of a mask of shape (n,), without vectors and texts."""
         return Passages({name: column[mask] for name, column in self.columns.items()}, self.names, [])
 
 
 NOTHING: Final = ScopeSnapshot(
-    {name: Growing(np.empty(0, np.int64)) for name in COLUMNS}, (), Growing(np.empty((0, 0), np.float32)), EMPTY
+    {name: Growing(np.empty(0, numbers)) for name, numbers in COLUMNS.items()},
+    (),
+    Growing(np.empty((0, 0), np.float32)),
+    EMPTY,
 )
 """The snapshot of a scope that holds nothing."""
 

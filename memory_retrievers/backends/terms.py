@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -41,6 +41,65 @@ class Postings:
     frequencies: NDArray[np.int64]
 
 
+_LEAST_RECENT: Final = 512
+_MOST_RECENT: Final = 1 / 8
+"""So many terms, or this share of all, are kept apart before they join the rest."""
+
+
+class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
+    """Postings by term that never change: those of the terms that were added to last stand before those of all.
+
+    To copy all of them with every addition would touch each term of the scope.
+
+    Args:
+        all_terms: Postings by term.
+        recent: Those that stand before them.
+        hidden: Bytes of what they stand before.
+    """
+
+    __slots__ = ("_all", "_recent", "hidden")
+
+    def __init__(
+        self,
+        all_terms: dict[str, NDArray[np.int32]],
+        recent: dict[str, NDArray[np.int32]] | None = None,
+        *,
+        hidden: int = 0,
+    ) -> None:
+        self._all = all_terms
+        self._recent = recent or {}
+        self.hidden = hidden
+
+    def __getitem__(self, term: str) -> NDArray[np.int32]:
+        found = self._recent.get(term)
+        return self._all[term] if found is None else found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._joined())
+
+    def __len__(self) -> int:
+        return len(self._joined())
+
+    def appended(self, postings: Mapping[str, NDArray[np.int32]]) -> LayeredPostings:
+        """Return postings in which these stand for those of the same terms."""
+        recent = {**self._recent, **postings}
+        if len(recent) > max(_LEAST_RECENT, len(self._all) * _MOST_RECENT):
+            return LayeredPostings({**self._all, **recent})
+        hidden = sum(self._all[term].nbytes for term in postings if term in self._all and term not in self._recent)
+        return LayeredPostings(self._all, recent, hidden=self.hidden + hidden)
+
+    def _joined(self) -> dict[str, NDArray[np.int32]]:
+        return {**self._all, **self._recent} if self._recent else self._all
+
+    def items(self) -> ItemsView[str, NDArray[np.int32]]:
+        """Terms and their postings."""
+        return self._joined().items()
+
+    def values(self) -> ValuesView[NDArray[np.int32]]:
+        """Postings of all terms."""
+        return self._joined().values()
+
+
 @dataclass(frozen=True, slots=True)
 class TermBlock:
     """Immutable term index of the n passages of one scope and its fields.
@@ -51,14 +110,19 @@ class TermBlock:
         lengths: Number of terms of each passage, shape (n,).
         postings: For each term an array of shape (2, number of passages with it): positions, and occurrences below
             them.
-        size: Approximate size in bytes.
+        shown: Approximate size in bytes, without postings that others stand before.
     """
 
     ids: NDArray[np.int64]
     memories: NDArray[np.int64]
     lengths: NDArray[np.float64]
-    postings: Mapping[str, NDArray[np.int32]]
-    size: int
+    postings: LayeredPostings
+    shown: int
+
+    @property
+    def size(self) -> int:
+        """Approximate size in bytes."""
+        return self.shown + self.postings.hidden
 
     @property
     def average_length(self) -> float:
@@ -76,16 +140,17 @@ class TermBlock:
         for position, counts in enumerate(terms, start=len(self.ids)):
             for term, frequency in counts.items():
                 added.setdefault(term, []).append((position, frequency))
-        postings, size = dict(self.postings), self.size + _PASSAGE_BYTES * len(owners)
+        postings: dict[str, NDArray[np.int32]] = {}
+        size = self.shown + _PASSAGE_BYTES * len(owners)
         for term, pairs in added.items():
-            known, new = postings.get(term), np.array(pairs, np.int32).T
+            known, new = self.postings.get(term), np.array(pairs, np.int32).T
             postings[term] = np.ascontiguousarray(new) if known is None else np.concatenate((known, new), axis=1)
             size += new.nbytes + (_term_size(term) if known is None else 0)
         return TermBlock(
             np.append(self.ids, np.fromiter(owners.keys(), np.int64, len(owners))),
             np.append(self.memories, np.fromiter(owners.values(), np.int64, len(owners))),
             np.append(self.lengths, np.array([sum(counts.values()) for counts in terms], np.float64)),
-            postings,
+            self.postings.appended(postings),
             size,
         )
 
@@ -198,7 +263,7 @@ class TermBlock:
         return TermCounts(np.append(self.lengths, 0.0)[positions], counts)
 
 
-EMPTY: Final = TermBlock(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64), {}, 0)
+EMPTY: Final = TermBlock(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64), LayeredPostings({}), 0)
 
 
 def block_of(owners: Mapping[int, int], postings: Postings) -> TermBlock:
@@ -227,10 +292,10 @@ def _block(
     ids: NDArray[np.int64],
     memories: NDArray[np.int64],
     lengths: NDArray[np.float64],
-    postings: Mapping[str, NDArray[np.int32]],
+    postings: dict[str, NDArray[np.int32]],
 ) -> TermBlock:
     size = _PASSAGE_BYTES * len(ids) + sum(each.nbytes for each in postings.values()) + sum(map(_term_size, postings))
-    return TermBlock(ids, memories, lengths, postings, size)
+    return TermBlock(ids, memories, lengths, LayeredPostings(postings), size)
 
 
 def _term_size(term: str) -> int:

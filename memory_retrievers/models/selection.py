@@ -86,12 +86,15 @@ class Selection:
 
     @property
     def is_narrow(self) -> bool:
-        """True for conditions beyond scope, kind and category, which rarely repeat; only the ledger checks them."""
+        """True for conditions beyond scope, kind and category, which rarely repeat."""
         moments = (self.as_of, self.since, self.until, self.created_after, self.created_before)
+        return bool(self.origins or self.needs_ledger) or any(asked is not None for asked in moments)
+
+    @property
+    def needs_ledger(self) -> bool:
+        """True for conditions that no snapshot answers, since what they ask for may change and leave its version."""
         labels = (self.tier, self.content_type, self.ids, self.exclude_conversation, self.where)
-        return bool(self.tags or self.metadata or self.origins) or any(
-            asked is not None for asked in (*moments, *labels)
-        )
+        return bool(self.tags or self.metadata) or any(asked is not None for asked in labels)
 
 
 class Embedded(NamedTuple):

@@ -694,8 +694,8 @@ class MemoryStore:
 
     def _new_texts(self, before: AnyMemory, after: AnyMemory) -> list[PassageText]:
         """Texts of a changed memory that were not searchable before."""
-        known = set(passage_texts(before, searched="turns"))
-        return [text for text in passage_texts(after, searched=self.searched) if text not in known]
+        kept = _kept_texts(before, after)
+        return [text for text in passage_texts(after, searched=self.searched) if text not in kept]
 
     def forget(self, id: str, *, scope: str) -> None:
         """Delete a memory and every trace of it, in one transaction.
@@ -879,8 +879,15 @@ def _is_superseded(before: AnyMemory, after: AnyMemory, *, now: datetime) -> boo
     )
 
 
+def _kept_texts(before: AnyMemory, after: AnyMemory) -> set[PassageText]:
+    """Passages that a change leaves as they are: none of a fact that holds since another time, which snapshots tell."""
+    if getattr(before, "valid_at", None) != getattr(after, "valid_at", None):
+        return set()  # only words moved from the fact to its keywords, or back
+    return set(passage_texts(before, searched="turns")) & set(passage_texts(after, searched="turns"))
+
+
 def _outdated(before: AnyMemory, after: AnyMemory) -> set[str] | None:
     """Parts of a memory whose passages a change has made wrong; None are all."""
-    right = set(passage_texts(after, searched="turns"))
-    wrong = {text.part for text in passage_texts(before, searched="turns") if text not in right}
+    kept = _kept_texts(before, after)
+    wrong = {text.part for text in passage_texts(before, searched="turns") if text not in kept}
     return wrong if after.is_searchable or not wrong else None

@@ -1,5 +1,6 @@
 """Snapshots of scopes: they equal those made anew whatever happens, grow, are bounded, and hold nothing forgotten."""
 
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from memory_retrievers import Message
+from memory_retrievers.backends import terms
 from memory_retrievers.backends.embeddings.adapt import adapt
 from memory_retrievers.backends.snapshot import Growing
 from memory_retrievers.backends.sql import changes, snapshots
@@ -22,7 +24,7 @@ from memory_retrievers.backends.sql.snapshots import Snapshots
 from memory_retrievers.backends.sqlite import SQLiteLedger
 from memory_retrievers.backends.vectors import ExactVectorIndex
 from memory_retrievers.errors import NotFoundError, ValidationError
-from memory_retrievers.models import Category, Kind, MemoryKey
+from memory_retrievers.models import Category, Kind, MemoryKey, Origin
 from memory_retrievers.models.memories import EpisodicDraft, SemanticDraft
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.storage.store import MemoryStore
@@ -59,6 +61,9 @@ def selections(now):
                 whole = Selection(scope=scope, kind=kind, now=now, include_child_scopes=children, every_passage=every)
                 yield whole
                 yield replace(whole, as_of=now)
+                yield replace(whole, as_of=BEGIN + timedelta(hours=2), category=Category.GOAL)
+                yield replace(whole, since=BEGIN + timedelta(hours=1), until=now, origins=(Origin.CONVERSATION,))
+                yield replace(whole, created_after=BEGIN + timedelta(hours=1), created_before=now - timedelta(hours=1))
                 yield replace(whole, ids=IDS[:3], exclude_conversation="thread-1")
 
 
@@ -79,9 +84,9 @@ def shown(snapshot):
 
 def assert_current(ledger, now):
     """Every snapshot equals one that is made anew, and lets through and lays out what the tables say."""
+    anew = Snapshots(ledger)
     for selection in selections(now):
-        kept, anew = ledger.snapshots.of(selection), Snapshots(ledger).of(selection)
-        assert shown(kept) == shown(anew)
+        assert shown(ledger.snapshots.of(selection)) == shown(anew.of(selection))
         snapshot, mask = ledger.snapshots.seen(selection)
         assert snapshot.ids[mask].tolist() == ledger.eligible(selection)
         layout, positions = snapshot.layout(mask)
@@ -120,13 +125,26 @@ class Life(RuleBasedStateMachine):
         text=words,
         category=st.sampled_from(Category),
         lasts=st.integers(1, 5) | st.none(),
+        since=st.integers(0, 3) | st.none(),
+        origin=st.sampled_from(Origin),
+        keywords=st.lists(words, max_size=1),
     )
-    def add_fact(self, who, scope, name, text, category, lasts):
+    def add_fact(self, who, scope, name, text, category, lasts, since, origin, keywords):
         expires = None if lasts is None else self.clock.now() + timedelta(hours=lasts)
+        begun = None if since is None else BEGIN + timedelta(hours=since)
+        draft = SemanticDraft(
+            scope=scope,
+            id=name,
+            fact=text,
+            category=category,
+            expires_at=expires,
+            created_at=begun,
+            valid_at=begun,
+            origin=origin,
+            keywords=keywords,
+        )
         with suppress(ValidationError, NotFoundError):
-            self.stores[who].put(
-                [SemanticDraft(scope=scope, id=name, fact=text, category=category, expires_at=expires)]
-            )
+            self.stores[who].put([draft])
 
     @rule(
         who=who,
@@ -149,6 +167,14 @@ class Life(RuleBasedStateMachine):
             memory = self.stores[who].get(name, scope=scope)
             field = "fact" if memory.kind is Kind.SEMANTIC else "summary"
             self.stores[who].update(name, scope=scope, fields={field: text})
+
+    @rule(who=who, scope=scope, name=name)
+    def take_keywords_into_the_text(self, who, scope, name):
+        with suppress(NotFoundError, ValidationError):
+            fact = self.stores[who].get(name, scope=scope)
+            if fact.kind is Kind.SEMANTIC:
+                fields = {"fact": fact.search_text, "keywords": ()}
+                self.stores[who].update(name, scope=scope, fields=fields)
 
     @rule(who=who, scope=scope, name=name)
     def invalidate(self, who, scope, name):
@@ -239,6 +265,46 @@ def test_only_the_changed_memories_are_read_to_catch_up(ledger, monkeypatch):
     ledger.invalidate(scope=SCOPE, id="f3", at=NOW)
     ledger.snapshots.of(facts_in())
     assert asked == [{"memories": [stored[3].memory]}]
+
+
+def test_moments_and_origins_are_masks_and_the_memories_are_not_asked(ledger, monkeypatch):
+    days = [BEGIN + timedelta(days=n) for n in range(4)]
+    origins = [Origin.TOOL, Origin.API, Origin.TOOL, Origin.IMPORT]
+    for number, (day, origin) in enumerate(zip(days, origins, strict=True)):
+        told = fact(f"f{number}").model_copy(update={"created_at": day, "valid_at": day, "origin": origin})
+        add(ledger, [told])
+    ledger.invalidate(scope=SCOPE, id="f1", at=days[2])
+    expected = {
+        (): ["f0", "f2", "f3"],
+        (("as_of", days[1]),): ["f0", "f1"],
+        (("as_of", days[2]),): ["f0", "f2"],
+        (("since", days[2]),): ["f2", "f3"],
+        (("until", days[2]),): ["f0", "f2"],
+        (("created_after", days[1]), ("created_before", days[2])): ["f2"],
+        (("origins", (Origin.TOOL, Origin.CONVERSATION)),): ["f0", "f2"],
+        (("origins", (Origin.TOOL,)), ("as_of", days[1])): ["f0"],
+    }
+    ids = {row: memory.id for row, memory in ledger.load(range(1, 5)).items()}
+    asked = [replace(facts_in(), **dict(filters)) for filters in expected]
+    assert [[ids[row] for row in sorted(ledger.matching(each))] for each in asked] == list(expected.values())
+    monkeypatch.setattr(ledger, "matching", None)
+    for selection, found in zip(asked, expected.values(), strict=True):
+        snapshot, mask = ledger.snapshots.seen(selection)
+        assert [ids[row] for row in snapshot.memories[mask].tolist()] == found
+
+
+def test_a_fact_that_only_takes_its_keywords_into_its_text_holds_since_then(tmp_path):
+    clock = FixedClock(NOW)
+    store = store_on(tmp_path / "memory.db", clock)
+    told = SemanticDraft(scope=SCOPE, id="f1", fact="tea", keywords=["milk"], category=Category.NOTE)
+    store.put([told])
+    now = replace(facts_in(), as_of=NOW)
+    assert [seen.tolist() for seen in store.ledger.snapshots.seen(now)[1:]] == [[True]]
+    clock.advance(hours=1)
+    store.update("f1", scope=SCOPE, fields={"fact": "tea milk", "keywords": ()})
+    assert [seen.tolist() for seen in store.ledger.snapshots.seen(now)[1:]] == [[False]]
+    assert store.ledger.matching(now) == []
+    store.close()
 
 
 def test_what_another_connection_writes_is_seen_and_nothing_else_is_read(ledger, tmp_path, monkeypatch):
@@ -502,6 +568,28 @@ def test_threads_that_read_write_and_forget_see_whole_snapshots(ledger):
 
     at_once(work)
     assert shown(ledger.snapshots.of(facts_in())) == shown(Snapshots(ledger).of(facts_in()))
+
+
+def test_terms_that_are_added_to_are_kept_apart_until_they_are_many(monkeypatch):
+    monkeypatch.setattr(terms, "_LEAST_RECENT", 4)
+    documents = [Counter([f"t{n % 7}", f"t{n % 5}", f"t{n}"]) for n in range(40)]
+    block, blocks = terms.EMPTY, []
+    for number, document in enumerate(documents):
+        block = block.appended({number: 7}, [document])
+        blocks.append(block)
+    whole = terms.EMPTY.appended(dict.fromkeys(range(40), 7), documents)
+    for each in (block, whole.without(np.array([40]))):
+        assert {term: places.tolist() for term, places in each.postings.items()} == {
+            term: whole.postings[term].tolist() for term in whole.postings
+        }
+    assert len(block.postings) == 40
+    assert len({id(each.postings._all) for each in blocks}) < 20  # not all terms were copied every time
+    assert block.shown == whole.shown
+    assert [each.size - each.shown for each in blocks] == [
+        sum(each.postings._all[term].nbytes for term in each.postings._recent.keys() & each.postings._all.keys())
+        for each in blocks
+    ]
+    assert any(each.size > each.shown for each in blocks)
 
 
 def test_an_array_grows_in_its_room_and_views_keep_their_length():

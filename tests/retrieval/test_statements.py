@@ -120,3 +120,30 @@ def test_updates_between_all_statements_of_a_search_hide_nothing(filled, monkeyp
         assert all_of(filled) == there
     assert len(said) > MOST
     assert all_of(filled) == there
+
+
+@pytest.mark.parametrize("few", [snapshots._FEW, 0], ids=["by texts", "by postings"])
+@pytest.mark.parametrize("is_cold", [True, False], ids=["cold", "behind"])
+def test_nor_of_one_in_a_transaction_that_has_not_locked_its_scope(filled, monkeypatch, is_cold, few):
+    """On disk nobody else writes meanwhile, and the update comes before."""
+    monkeypatch.setattr(snapshots, "_FEW", few)
+    there, texts = all_of(filled), iter(range(10**6))
+    fact = filled.retrieve("boat 2", scope=SCOPE).semantic[0].memory.id
+
+    def update():
+        filled.update(fact, scope=SCOPE, fact=f"The boat sails at {next(texts)}")
+
+    update()
+    if is_cold:
+        inside(filled).ledger.snapshots.forget(None)
+    ledger = inside(filled).ledger
+    with ledger.database.read() as connection:
+        others_write = connection.dialect.keyed_by_scope
+    with (
+        ThreadPoolExecutor(1) as writer,
+        statements(filled, monkeypatch, lambda: writer.submit(update).result() if others_write else None) as said,
+        ledger.transaction("somebody/else"),
+    ):
+        assert all_of(filled) == there
+    assert len(said) > MOST
+    assert all_of(filled) == there

@@ -208,7 +208,7 @@ class SQLLedger(StoredRecords, StoredPassages):
 
     def size(self, selection: Selection, *, at_most: int) -> int:
         """Count the passages that match the selection; if there are more than ``at_most``, any number above it."""
-        seen = None if selection.is_narrow else self.snapshots.seen(selection)
+        seen = None if selection.needs_ledger else self.snapshots.seen(selection)
         if seen is not None:
             return int(np.count_nonzero(seen[1]))
         with self.database.read() as connection:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from memory_retrievers.backends.snapshot import COLUMNS, NEVER, Passages, category_code
+from memory_retrievers.backends.snapshot import COLUMNS, NEVER, ORIGINS, UNKNOWN, Passages, category_code
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Connection, Database, ScopeState
 from memory_retrievers.backends.terms import Postings
@@ -136,6 +137,7 @@ class StoredPassages:
         *,
         memories: Sequence[int] | None = None,
         with_vectors: bool = False,
+        with_texts: bool = False,
         limit: int | None = None,
     ) -> Passages:
         """Read the passages of a selection's scope and fields, whatever their state, as columns of a snapshot.
@@ -144,6 +146,7 @@ class StoredPassages:
             selection: Scope and fields.
             memories: Rows of the memories whose passages are read; None reads all.
             with_vectors: Also read their vectors.
+            with_texts: And beside these their texts.
             limit: Maximum number of passages.
         """
         with self.database.read() as connection:
@@ -159,25 +162,13 @@ class StoredPassages:
             if with_vectors:
                 tables += f" JOIN passage_contents c ON c.passage = p.id {dialect.beside('c', 'p')}"
             rows = connection.execute(
-                f"""SELECT {where.LAYOUT}, m.expires_at, m.invalid_at, m.category {", c.vector" if with_vectors else ""}
+                f"""SELECT {where.LAYOUT}, {_STATE} {", c.vector" if with_vectors else ""}
+                {", c.text" if with_texts else ""}
                 FROM {tables} WHERE {where.in_scope(selection)} AND {where.searched(selection)}
                 {"" if limit is None else f"LIMIT {limit}"}""",
                 values,
             ).fetchall()
-        rows.sort(key=lambda row: row[0])
-        ids, rows_of, places, speakers, tells_time, began, expires, invalid, categories, *vectors = (
-            zip(*rows, strict=True) if rows else [()] * 9
-        )
-        names: dict[str, int] = {}
-        codes = [-1 if speaker is None else names.setdefault(speaker, len(names)) for speaker in speakers]
-        ends = ([NEVER if moment is None else moment for moment in moments] for moments in (expires, invalid))
-        numbers = [category_code(category) for category in categories]
-        columns = (ids, rows_of, places, codes, tells_time, began, *ends, numbers)
-        return Passages(
-            {name: np.array(column, np.int64) for name, column in zip(COLUMNS, columns, strict=True)},
-            tuple(names),
-            list(vectors[0]) if vectors else [],
-        )
+        return _as_passages(rows)
 
     def postings(self, selection: Selection) -> Postings:
         """Read all postings of the selection's scope and fields, by term; joined texts are the fastest way."""
@@ -216,6 +207,30 @@ class StoredPassages:
             dialect = connection.dialect
             sql = f"SELECT {key}, {value} FROM {table} WHERE {dialect.among(key, ':ids')}"
             return dict(connection.execute(sql, {"ids": dialect.listed(ids)}).fetchall())
+
+
+_STATE: Final = f"""
+    m.expires_at, m.invalid_at, m.category, coalesce(m.valid_at, m.start_at, {NEVER}), m.created_at, m.origin
+"""
+"""What a snapshot shows of memories ``m`` beside the layout of their passages."""
+
+
+def _as_passages(rows: list[Sequence[Any]]) -> Passages:
+    """Passages from rows of a layout, the state, and vector and text if they were read; in any order."""
+    rows.sort(key=itemgetter(0))
+    read = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in COLUMNS]
+    columns = dict(zip(COLUMNS, read, strict=False))  # vector and text are none
+    names: dict[str, int] = {}
+    columns["speakers"] = [
+        UNKNOWN if speaker is None else names.setdefault(speaker, len(names)) for speaker in columns["speakers"]
+    ]
+    for ends in ("expires", "invalid"):
+        columns[ends] = [NEVER if moment is None else moment for moment in columns[ends]]
+    columns["categories"] = [category_code(category) for category in columns["categories"]]
+    columns["origins"] = [ORIGINS.get(origin, UNKNOWN) for origin in columns["origins"]]
+    arrays = {name: np.array(columns[name], numbers) for name, numbers in COLUMNS.items()}
+    more = read[len(COLUMNS) :]
+    return Passages(arrays, tuple(names), more[0] if more else [], more[1] if len(more) > 1 else [])
 
 
 def state_of(connection: Connection, scope: str, *, include_child_scopes: bool) -> ScopeState:

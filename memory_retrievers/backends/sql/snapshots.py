@@ -134,7 +134,7 @@ class Snapshots:
         snapshot = self.of(selection, wide=wide)
         if snapshot is None:
             return None
-        matching = self._passages.matching(selection) if selection.is_narrow else None
+        matching = self._passages.matching(selection) if selection.needs_ledger else None
         return snapshot, snapshot.visible(selection, matching=matching)
 
     def attach(
@@ -303,9 +303,37 @@ class Snapshots:
         texts = self._passages.texts(ids.tolist())
         found, matrix = self._passages.vectors(ids.tolist())
         there = np.isin(ids, found)
+        if connection.in_transaction and not there.all():
+            return self._caught_up_at_once(connection, selection, snapshot, rows)
         new = new.taken(there)
         terms = [Counter(analyze(texts[each])) for each in ids[there].tolist()]
         return snapshot.appended(new, matrix, terms) if len(found) else snapshot
+
+    def _caught_up_at_once(
+        self, connection: Connection, selection: Selection, snapshot: ScopeSnapshot, rows: Sequence[int] | None
+    ) -> ScopeSnapshot:
+        """Read passages with their vectors and texts in a single statement, so that nothing comes between.
+
+        In a write transaction of one's own PostgreSQL shows what others have committed since the statement before: a
+        passage that was updated meanwhile would be lost with the old text, and its new one not be known.
+
+        Args:
+            connection: In such a transaction.
+            selection: Scope and fields.
+            snapshot: What catches up.
+            rows: Rows of the memories that may have changed; None are all.
+        """
+        fresh = self._passages.columns(selection, memories=rows, with_vectors=True, with_texts=True)
+        among = None if rows is None else np.array(rows, np.int64)
+        snapshot, new = snapshot.caught_up(fresh, changed=among)
+        ids = new.columns["ids"]
+        if not len(ids):
+            return snapshot
+        if len(snapshot) and ids[0] < snapshot.ids[-1]:
+            return self._caught_up_at_once(connection, selection, NOTHING, None)
+        places = np.searchsorted(fresh.columns["ids"], ids).tolist()
+        matrix = connection.dialect.stacked([fresh.vectors[place] for place in places])
+        return snapshot.appended(new, matrix, [Counter(analyze(fresh.texts[place])) for place in places])
 
     def _load(self, connection: Connection, selection: Selection) -> ScopeSnapshot:
         """Read a snapshot from the tables."""
@@ -324,8 +352,10 @@ class Snapshots:
             terms=terms,
             is_ordered=is_ordered(columns["memories"], columns["places"]),
         )
-        # In a transaction of its own, PostgreSQL shows what others delete after the passages were read.
-        return snapshot.without(np.setdiff1d(snapshot.ids, terms.ids, assume_unique=True))
+        gone = np.setdiff1d(snapshot.ids, terms.ids, assume_unique=True)
+        if len(gone) and connection.in_transaction:
+            return self._caught_up_at_once(connection, selection, NOTHING, None)
+        return snapshot.without(gone)
 
     def _terms(self, selection: Selection, owners: dict[int, int]) -> TermBlock:
         """Terms of passages: by stored postings where there are any, else analyzed from the texts."""

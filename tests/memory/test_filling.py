@@ -1,0 +1,28 @@
+"""``benchmarks/filling.py`` gives plain sqlite3 the rows that the store has written, whatever its tables are today."""
+
+import sqlite3
+from contextlib import closing
+
+import filling
+import pytest
+from corpus import Words
+
+pytestmark = pytest.mark.embedded("it reads the file")
+
+
+def rows(connection, table):
+    return sorted(connection.execute(f"SELECT * FROM {table}").fetchall(), key=repr)
+
+
+def test_both_hold_the_same_rows(tmp_path):
+    with closing(filling.Pair(tmp_path, filling.Pool(), Words(1))) as pair:
+        for _ in range(2):
+            ours, plain = pair.fill(2 * filling.PASSAGES)
+            assert ours.processor > 0 < plain.processor
+        with (
+            closing(sqlite3.connect(tmp_path / "ours" / "memory.db")) as store,
+            closing(sqlite3.connect(tmp_path / "plain.db")) as beside,
+        ):
+            tables = (*filling._APPENDED, *filling._COUNTED, "postings")
+            assert [rows(store, table) for table in tables] == [rows(beside, table) for table in tables]
+            assert len(rows(beside, "passages")) == pair.size == 4 * filling.PASSAGES
