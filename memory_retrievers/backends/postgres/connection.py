@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from memory_retrievers.backends.sql.connection import Cursor, States, Values
     from memory_retrievers.models.filters import JsonScalar
     from memory_retrievers.models.selection import Vector, Vectors
+    from memory_retrievers.models.storage import ItemCondition
 
 
 _NAMED: Final = re.compile(r"(?<![:\w]):([a-z_]\w*)")
@@ -116,10 +117,24 @@ class PostgresDialect:
             equal = f"CASE WHEN json_typeof(pair.value) = 'number' THEN {number} ELSE FALSE END"
         return f"EXISTS (SELECT 1 FROM json_each({_json(column)}) AS pair WHERE pair.key = :{name}_key AND {equal})"
 
-    def inner(self, column: str, key: str) -> str:
+    def field(self, column: str, under: str, name: str, condition: ItemCondition) -> str:
         """See ``sql.connection.Dialect``."""
-        under = f"{_json(column)} -> '{key}'"
-        return f"CASE json_typeof({under}) WHEN 'object' THEN CAST({under} AS text) ELSE '{{}}' END"
+        _, sign, value = condition
+        found = f"({_json(column)} -> '{under}' -> CAST(:{name}_key AS text))"
+        if isinstance(value, bool):
+            return f"CAST({found} AS text) = '{json.dumps(value)}'"
+        if isinstance(value, str):
+            fits, kind = f"({found} #>> '{{}}') COLLATE \"C\" {sign} :{name}_value", "string"
+        else:
+            number = f"CAST(CAST({found} AS text) AS numeric)"
+            fits, kind = f"{number} {sign} CAST(CAST(:{name}_value AS text) AS numeric)", "number"
+        return f"CASE WHEN json_typeof({found}) = '{kind}' THEN {fits} ELSE FALSE END"
+
+    def newest_items(self, wanted: str) -> str:
+        """See ``sql.connection.Dialect``."""
+        return f"""scopes p CROSS JOIN LATERAL (
+            SELECT * FROM memories m WHERE m.scope_id = p.id AND {wanted}
+            ORDER BY m.updated_at DESC, m.id LIMIT :most) m"""
 
     def summed(self, expression: str, order: str) -> str:
         """See ``sql.connection.Dialect``; rows come in any order, and floats are not associative."""

@@ -338,6 +338,12 @@ _TOKENS: Final = (
     *UNSAMPLE_TOKENS,
 )
 
+_ITEMS: Final = (
+    # The items of a LangGraph store as they are browsed: of each scope those that were put last.
+    """CREATE INDEX items_by_time ON memories (scope_id, updated_at DESC, id)
+        WHERE origin = 'store' AND kind = 'semantic' AND invalid_at IS NULL""",
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (*_TABLES, *_INDEXES, *TRIGGERS, *_POLICIES),
     (*GUARDS, *UNSAMPLE),
@@ -345,5 +351,6 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FACTS,
     _CHANGES,
     _TOKENS,
+    _ITEMS,
 )
 """Schema version n is what the first n migrations make; the database keeps it in the table ``schema_version``."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 if TYPE_CHECKING:
     from memory_retrievers.models.filters import JsonScalar
     from memory_retrievers.models.selection import Vector, Vectors
-    from memory_retrievers.models.storage import HeardPlace
+    from memory_retrievers.models.storage import HeardPlace, ItemCondition
 
 Values: TypeAlias = "Sequence[Any] | Mapping[str, Any]"
 """What the ``?`` or ``:name`` of a statement stand for."""
@@ -140,8 +140,23 @@ class Dialect(Protocol):
         """
         ...
 
-    def inner(self, column: str, key: str) -> str:
-        """The JSON object that a JSON object has under a key, as a column of :meth:`member`; empty if there is none."""
+    def field(self, column: str, under: str, name: str, condition: ItemCondition) -> str:
+        """Condition that the JSON object which a JSON object has under a key fits a condition; equal types alone do.
+
+        Args:
+            column: Column of the outer object.
+            under: Key of the inner object, of letters alone.
+            name: The parameters are as for :meth:`member`.
+            condition: The field, and how its value is compared; ``!=`` is not among the signs.
+        """
+        ...
+
+    def newest_items(self, wanted: str) -> str:
+        """Items ``m`` with their scopes ``p``: the last changed ``:most`` of each scope, by the index of items.
+
+        Args:
+            wanted: Condition on an item.
+        """
         ...
 
     def summed(self, expression: str, order: str) -> str:
