@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import Kind, MemoryKey, Origin, SemanticDraft, scopes
+from memory_retrievers.models import AnyMemory, Kind, MemoryKey, Origin, SemanticDraft, SemanticMemory, scopes
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.filters import MAX_FILTER_BYTES
 from memory_retrievers.models.selection import Selection
@@ -150,8 +150,12 @@ class StoredItems:
         """
         store = self._store
         now = store.now()
-        admitted = [kept for draft in drafts if (kept := store.admitted(draft)) is not None]
-        items = [complete(draft, now=now) for draft in admitted]
+        items: list[AnyMemory]
+        if store.has_hook:
+            admitted = [kept for draft in drafts if (kept := store.admitted(draft)) is not None]
+            items = [complete(draft, now=now) for draft in admitted]
+        else:
+            items = [_completed(draft, now) for draft in drafts]
         keys = [item.key for item in items]
         if len(set(keys)) < len(keys):
             raise ValidationError("an id is taken twice among what is to be stored; nothing was stored")
@@ -221,6 +225,12 @@ class StoredItems:
             for row in page:
                 if (item := items.get(row)) is not None and _fits(item, fits):
                     yield FoundItem(item, ranked[row])
+
+
+def _completed(draft: SemanticDraft, now: datetime) -> SemanticMemory:
+    """The item of a draft that has id and times, and that nobody has seen since it was checked."""
+    made = draft.created_at or now
+    return SemanticMemory.trusted({**vars(draft), "valid_at": made, "duplicate_of": None, "near": ()})
 
 
 def value_of(item: StoredItem | None) -> dict[str, Any] | None:

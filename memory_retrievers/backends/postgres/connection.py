@@ -130,6 +130,10 @@ class PostgresDialect:
             fits, kind = f"{number} {sign} CAST(CAST(:{name}_value AS text) AS numeric)", "number"
         return f"CASE WHEN json_typeof({found}) = '{kind}' THEN {fits} ELSE FALSE END"
 
+    def items_by_row(self) -> str:
+        """See ``sql.connection.Dialect``; PostgreSQL chooses the order by itself."""
+        return "memories m JOIN scopes p ON p.id = m.scope_id"
+
     def newest_items(self, wanted: str) -> str:
         """See ``sql.connection.Dialect``."""
         return f"""scopes p CROSS JOIN LATERAL (

@@ -151,6 +151,10 @@ class Dialect(Protocol):
         """
         ...
 
+    def items_by_row(self) -> str:
+        """Items ``m`` with their scopes ``p``, and perhaps other memories, in an order that reads each page once."""
+        ...
+
     def newest_items(self, wanted: str) -> str:
         """Items ``m`` with their scopes ``p``: the last changed ``:most`` of each scope, by the index of items.
 

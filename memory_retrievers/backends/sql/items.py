@@ -69,9 +69,11 @@ class SQLItems:
         values["most"] = min(most + offset, 2**62)
         with self._database.read() as connection:
             dialect = connection.dialect
-            wanted = " AND ".join([_IS_ITEM, *_holding(dialect, conditions, under, values)])
+            holding = " AND ".join([_BELOW, _IS_ITEM, *_holding(dialect, conditions, under, values)])
+            # with conditions all are looked at anyway
+            items = dialect.items_by_row() if conditions else dialect.newest_items(_IS_ITEM)
             found = connection.execute(
-                f"""SELECT {_FIELDS} FROM {dialect.newest_items(wanted)} WHERE {_BELOW}
+                f"""SELECT {_FIELDS} FROM {items} WHERE {holding}
                 ORDER BY {_NEWEST} LIMIT :limit OFFSET :offset""",
                 values,
             ).fetchall()
@@ -91,7 +93,7 @@ class SQLItems:
             dialect = connection.dialect
             wanted = " AND ".join([_IS_ITEM, *_holding(dialect, conditions, under, values)])
             found = connection.execute(
-                f"SELECT m.row FROM memories m JOIN scopes p ON p.id = m.scope_id WHERE {_BELOW} AND {wanted}", values
+                f"SELECT m.row FROM {dialect.items_by_row()} WHERE {_BELOW} AND {wanted}", values
             )
             return [int(row) for (row,) in found]
 
