@@ -37,6 +37,7 @@ from memory_retrievers.models.fields import storable
 from memory_retrievers.models.storage import StoredItem
 from memory_retrievers.retrieval.request import check_length
 from memory_retrievers.storage.items import VALUE, FoundItem, value_of
+from memory_retrievers.text.passages import ITEM_LENGTHS, MAX_ITEM_TEXTS
 
 LIFETIME: Final = "ttl_minutes"
 """The metadata key of how long an item lives after it was last used."""
@@ -53,7 +54,8 @@ class MemoryStoreAdapter(BaseStore):
         memory.retrieve("Who lives in Lyon?", scope="app/memories/alice")
 
     An item is a fact of origin ``store`` in the scope of its namespace, which lies below ``scope``; its id is the key,
-    its text the indexed fields, joined by newlines, and its metadata hold the value whole. With ``index=False``, or
+    its text the indexed fields, joined by newlines, and its metadata hold the value whole. Each field has a vector of
+    its own (from the 32nd on they share one), and ``search`` scores an item by its best field. With ``index=False``, or
     where no indexed field has any text, its text is the value as JSON, and nothing finds it: only ``get``, and
     ``search`` without a query, give it. Other memories in these scopes are no items, are not given, and are never
     replaced or deleted.
@@ -179,14 +181,19 @@ class MemoryStoreAdapter(BaseStore):
             raise ValidationError(f"the key {op.key!r} is the id of a memory that no store has put; take another key")
         now = self._memory.now()
         try:
-            text = _indexed(value, self._fields if op.index is None else op.index)
+            texts = _indexed(value, self._fields if op.index is None else op.index)
+            metadata: dict[str, Any] = {VALUE: dict(value)}
+            if op.ttl is not None:
+                metadata[LIFETIME] = op.ttl
+            if len(texts) > 1:
+                metadata[ITEM_LENGTHS] = [*map(len, texts)]
             return SemanticMemory.new(
                 scope=key.scope,
                 id=key.id,
-                fact=text or json.dumps(value, ensure_ascii=False, sort_keys=True),
-                content_type=ContentType.TEXT if text else ContentType.JSON,
+                fact="\n".join(texts) or json.dumps(value, ensure_ascii=False, sort_keys=True),
+                content_type=ContentType.TEXT if texts else ContentType.JSON,
                 origin=Origin.STORE,
-                metadata={VALUE: dict(value)} | ({} if op.ttl is None else {LIFETIME: op.ttl}),
+                metadata=metadata,
                 created_at=now if before is None else before.created_at,
                 updated_at=now,
                 expires_at=None if op.ttl is None else now + timedelta(minutes=op.ttl),
@@ -197,9 +204,13 @@ class MemoryStoreAdapter(BaseStore):
             raise ValidationError(f"the value of {op.key!r} must be JSON, and its ttl a number of minutes") from error
 
 
-def _indexed(value: Mapping[str, object], fields: Sequence[str] | Literal[False]) -> str:
-    texts = [text for path in fields or () for text in get_text_at_path(value, path)]
-    return "\n".join(texts) if any(text.strip() for text in texts) else ""
+def _indexed(value: Mapping[str, object], fields: Sequence[str] | Literal[False]) -> list[str]:
+    """The texts of the indexed fields that are not blank; what is beyond the most that have vectors is one text."""
+    found = (text for path in fields or () for text in get_text_at_path(value, path))
+    texts = [text for text in found if text.strip()]
+    return (
+        [*texts[: MAX_ITEM_TEXTS - 1], "\n".join(texts[MAX_ITEM_TEXTS - 1 :])] if len(texts) > MAX_ITEM_TEXTS else texts
+    )
 
 
 class _Reads:

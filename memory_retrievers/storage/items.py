@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import AnyMemory, Kind, MemoryKey, Origin, SemanticDraft, SemanticMemory, scopes
+from memory_retrievers.models import AnyMemory, Kind, MemoryKey, SemanticDraft, SemanticMemory, scopes
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.filters import MAX_FILTER_BYTES
 from memory_retrievers.models.selection import Selection
@@ -30,7 +30,7 @@ Fits: TypeAlias = Callable[[Any], bool]
 """Says of an item's value whether it fits."""
 
 _PAGE: Final = 256
-"""Items that are read at a time where conditions are left that the database does not look at."""
+"""Items that are read at a time at most."""
 
 _DECIMALS: Final = 6
 """Of a cosine; more are of the way it was computed."""
@@ -85,7 +85,6 @@ class StoredItems:
             scopes.parse(scope),
             now=self._store.now(),
             conditions=conditions,
-            under=VALUE,
             offset=0 if fits is not None else offset,
             limit=None if fits is not None else limit,
         )
@@ -115,25 +114,26 @@ class StoredItems:
         Raises:
             EmbeddingError: The embedder failed.
         """
-        wanted = offset + limit
         selection = Selection(
             scope=scopes.parse(scope),
             kind=Kind.SEMANTIC,
             now=self._store.now(),
             include_child_scopes=True,
-            every_passage=True,
-            origins=(Origin.STORE,),
+            every_field=True,
         )
-        is_filtered = fits is not None or bool(conditions)
 
         def find(vector: Vector) -> list[FoundItem]:
-            ranked, is_all = self._first(vector, selection, wanted * _LIKELY if is_filtered else wanted)
-            found = _part(self._scored(ranked, conditions, fits), offset, limit)
-            if not is_filtered or is_all or len(found) == limit:
+            # all facts of the scope are ranked in memory, and what is no item, or does not fit, is passed over
+            ranked, is_all = self._first(vector, selection, _LIKELY * (offset + limit))
+            first = len(ranked) if conditions else offset + limit
+            found = _part(self._scored(ranked, conditions, fits, first=first), offset, limit)
+            if is_all or len(found) == limit:
                 return found
             # what fits is rare: the database says what does
-            rows = self._ledger.rows(selection.scope, now=selection.now, conditions=conditions, under=VALUE)
-            return _part(self._scored(self._measured(vector, selection, rows), (), fits), offset, limit)
+            rows = self._ledger.rows(selection.scope, now=selection.now, conditions=conditions)
+            return _part(
+                self._scored(self._measured(vector, selection, rows), (), fits, first=offset + limit), offset, limit
+            )
 
         return [] if limit <= 0 else self._store.search(storable(query), find)
 
@@ -216,12 +216,13 @@ class StoredItems:
         return dict(zip(layout.memories[order].tolist(), cosines[order].tolist(), strict=True))
 
     def _scored(
-        self, ranked: Mapping[int, float], conditions: Sequence[ItemCondition], fits: Fits | None
+        self, ranked: Mapping[int, float], conditions: Sequence[ItemCondition], fits: Fits | None, *, first: int
     ) -> Iterator[FoundItem]:
-        rows, now = [*ranked], self._store.now()
-        for start in range(0, len(rows), _PAGE):
-            page = rows[start : start + _PAGE]
-            items = self._ledger.load(page, now=now, conditions=conditions, under=VALUE)
+        """Those that are items and fit, read page by page as they are asked for; ``first`` is the first page's size."""
+        rows, now, size = iter(ranked), self._store.now(), first
+        while page := [*itertools.islice(rows, size)]:
+            items = self._ledger.load(page, now=now, conditions=conditions)
+            size = min(2 * size, _PAGE)
             for row in page:
                 if (item := items.get(row)) is not None and _fits(item, fits):
                     yield FoundItem(item, ranked[row])

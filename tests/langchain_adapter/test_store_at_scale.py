@@ -5,12 +5,11 @@ import gc
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from langchain_core.embeddings import Embeddings
 from langgraph.store.base import GetOp, ListNamespacesOp, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
 from patience import A_LONG_TIME, PATIENCE, until
 
-from memory_retrievers import AgentMemory, SemanticMemory
+from memory_retrievers import AgentMemory
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.langchain import MemoryStoreAdapter
 from memory_retrievers.langchain.item_filters import lets_through
@@ -44,17 +43,6 @@ def crowded():
         store.batch([PutOp(PLACE, f"k{n:04}", {"text": f"note {n}", "n": n, "even": n % 2 == 0}) for n in range(1_501)])
         store.put(("drafts", "bob"), "k", {"text": "x"})
         yield store
-
-
-class AsAFact(Embeddings):
-    """What our items are embedded as."""
-
-    def embed_documents(self, texts):
-        drafts = [SemanticMemory.new(scope="app", fact=text) for text in texts]
-        return [list(each) for each in HashEmbedder().embed_documents([draft.embedding_text for draft in drafts])]
-
-    def embed_query(self, text):
-        return list(HashEmbedder().embed_query(text))
 
 
 def keys(found):
@@ -144,8 +132,10 @@ def test_a_score_is_the_cosine_whatever_else_is_there(store):
 
 
 def test_scores_are_those_of_the_in_memory_store(store):
-    embedder = AsAFact()
-    oracle = InMemoryStore(index={"embed": embedder, "dims": len(embedder.embed_query("x")), "fields": ["text"]})
+    embedder = HashEmbedder()
+    oracle = InMemoryStore(
+        index={"embed": embedder.embed_documents, "dims": len(embedder.embed_query("x")), "fields": ["text"]}
+    )
     for number in range(20):
         for each in (store, oracle):
             each.put(PLACE, f"k{number}", {"text": f"note {number} of green tea", "n": number % 3})

@@ -117,18 +117,22 @@ class PostgresDialect:
             equal = f"CASE WHEN json_typeof(pair.value) = 'number' THEN {number} ELSE FALSE END"
         return f"EXISTS (SELECT 1 FROM json_each({_json(column)}) AS pair WHERE pair.key = :{name}_key AND {equal})"
 
-    def field(self, column: str, under: str, name: str, condition: ItemCondition) -> str:
-        """See ``sql.connection.Dialect``."""
+    def field(self, name: str, condition: ItemCondition) -> str:
+        """See ``sql.connection.Dialect``; equal values of JSON are of one type."""
         _, sign, value = condition
-        found = f"({_json(column)} -> '{under}' -> CAST(:{name}_key AS text))"
+        found = f"(m.item_value -> CAST(:{name}_key AS text))"
         if isinstance(value, bool):
-            return f"CAST({found} AS text) = '{json.dumps(value)}'"
+            return f"{found} = CAST('{json.dumps(value)}' AS jsonb)"
+        wanted = (
+            "to_jsonb(CAST(:{0}_value AS text))"
+            if isinstance(value, str)
+            else "CAST(CAST(:{0}_value AS text) AS jsonb)"
+        )
+        if sign == "=":
+            return f"{found} = {wanted.format(name)}"
         if isinstance(value, str):
-            fits, kind = f"({found} #>> '{{}}') COLLATE \"C\" {sign} :{name}_value", "string"
-        else:
-            number = f"CAST(CAST({found} AS text) AS numeric)"
-            fits, kind = f"{number} {sign} CAST(CAST(:{name}_value AS text) AS numeric)", "number"
-        return f"CASE WHEN json_typeof({found}) = '{kind}' THEN {fits} ELSE FALSE END"
+            return f"(jsonb_typeof({found}) = 'string' AND ({found} #>> '{{}}') COLLATE \"C\" {sign} :{name}_value)"
+        return f"(jsonb_typeof({found}) = 'number' AND {found} {sign} {wanted.format(name)})"
 
     def items_by_row(self) -> str:
         """See ``sql.connection.Dialect``; PostgreSQL chooses the order by itself."""

@@ -140,14 +140,12 @@ class Dialect(Protocol):
         """
         ...
 
-    def field(self, column: str, under: str, name: str, condition: ItemCondition) -> str:
-        """Condition that the JSON object which a JSON object has under a key fits a condition; equal types alone do.
+    def field(self, name: str, condition: ItemCondition) -> str:
+        """Condition on a field of the value of an item ``m``; only what is of the same type fits.
 
         Args:
-            column: Column of the outer object.
-            under: Key of the inner object, of letters alone.
             name: The parameters are as for :meth:`member`.
-            condition: The field, and how its value is compared; ``!=`` is not among the signs.
+            condition: The field, and how it is compared; ``!=`` is not among the signs.
         """
         ...
 

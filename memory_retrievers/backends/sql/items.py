@@ -50,7 +50,6 @@ class SQLItems:
         *,
         now: datetime,
         conditions: Sequence[ItemCondition],
-        under: str,
         offset: int = 0,
         limit: int | None = None,
     ) -> list[StoredItem]:
@@ -60,7 +59,6 @@ class SQLItems:
             scope: The scope.
             now: Leave out items that expired by this time.
             conditions: What holds of the value of an item.
-            under: The key of the metadata that the value of an item is under.
             offset: Leave out so many of the first.
             limit: At most so many; None sets no limit.
         """
@@ -69,7 +67,7 @@ class SQLItems:
         values["most"] = min(most + offset, 2**62)
         with self._database.read() as connection:
             dialect = connection.dialect
-            holding = " AND ".join([_BELOW, _IS_ITEM, *_holding(dialect, conditions, under, values)])
+            holding = " AND ".join([_BELOW, _IS_ITEM, *_holding(dialect, conditions, values)])
             # with conditions all are looked at anyway
             items = dialect.items_by_row() if conditions else dialect.newest_items(_IS_ITEM)
             found = connection.execute(
@@ -79,40 +77,36 @@ class SQLItems:
             ).fetchall()
         return _items(found)
 
-    def rows(self, scope: str, *, now: datetime, conditions: Sequence[ItemCondition], under: str) -> list[int]:
+    def rows(self, scope: str, *, now: datetime, conditions: Sequence[ItemCondition]) -> list[int]:
         """List the rows of the items of a scope and those below it, in no order.
 
         Args:
             scope: The scope.
             now: Leave out items that expired by this time.
             conditions: What holds of the value of an item.
-            under: The key of the metadata that the value of an item is under.
         """
         values: dict[str, object] = _below(scope) | {"now": encode_time(now)}
         with self._database.read() as connection:
             dialect = connection.dialect
-            wanted = " AND ".join([_IS_ITEM, *_holding(dialect, conditions, under, values)])
+            wanted = " AND ".join([_IS_ITEM, *_holding(dialect, conditions, values)])
             found = connection.execute(
                 f"SELECT m.row FROM {dialect.items_by_row()} WHERE {_BELOW} AND {wanted}", values
             )
             return [int(row) for (row,) in found]
 
-    def load(
-        self, rows: Sequence[int], *, now: datetime, conditions: Sequence[ItemCondition], under: str
-    ) -> dict[int, StoredItem]:
+    def load(self, rows: Sequence[int], *, now: datetime, conditions: Sequence[ItemCondition]) -> dict[int, StoredItem]:
         """Read the items of these rows that fit, by row.
 
         Args:
             rows: Of memories.
             now: Leave out items that expired by this time.
             conditions: What holds of the value of an item.
-            under: The key of the metadata that the value of an item is under.
         """
         values: dict[str, object] = {"now": encode_time(now)}
         with self._database.read() as connection:
             dialect = connection.dialect
             values["rows"] = dialect.listed(rows)
-            wanted = [dialect.among("m.row", ":rows"), _IS_ITEM, *_holding(dialect, conditions, under, values)]
+            wanted = [dialect.among("m.row", ":rows"), _IS_ITEM, *_holding(dialect, conditions, values)]
             found = connection.execute(
                 f"SELECT {_FIELDS} FROM memories m JOIN scopes p ON p.id = m.scope_id WHERE {' AND '.join(wanted)}",
                 values,
@@ -224,23 +218,23 @@ def _items(rows: Sequence[Sequence[Any]]) -> list[StoredItem]:
     return found
 
 
-def _holding(dialect: Dialect, conditions: Sequence[ItemCondition], under: str, values: dict[str, object]) -> list[str]:
+def _holding(dialect: Dialect, conditions: Sequence[ItemCondition], values: dict[str, object]) -> list[str]:
     """The conditions in SQL, whose values are added to those of the statement."""
     wanted = []
     for number, each in enumerate(conditions):
         name = f"value_{number}"
-        wanted.append(_holds(dialect, under, name, each))
+        wanted.append(_holds(dialect, name, each))
         values[f"{name}_key"] = each.key
         values[f"{name}_value"] = each.value if isinstance(each.value, str) else encode_json(each.value)
     return wanted
 
 
-def _holds(dialect: Dialect, under: str, name: str, condition: ItemCondition) -> str:
+def _holds(dialect: Dialect, name: str, condition: ItemCondition) -> str:
     """The condition in SQL; where numbers are ordered, true is 1 and false 0."""
     sign, value = condition.sign, condition.value
     if sign in _EQUALITY:
-        return f"({dialect.field('m.metadata', under, name, condition._replace(sign='='))} {_EQUALITY[sign]})"
+        return f"({dialect.field(name, condition._replace(sign='='))} {_EQUALITY[sign]})"
     alike = [condition]
     if not isinstance(value, str):
         alike += [condition._replace(sign="=", value=each) for each in (True, False) if _ORDER[sign](each, value)]
-    return f"({' OR '.join(dialect.field('m.metadata', under, name, each) for each in alike)})"
+    return f"({' OR '.join(dialect.field(name, each) for each in alike)})"
