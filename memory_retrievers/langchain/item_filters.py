@@ -31,7 +31,7 @@ _COMPARISONS: Final[Mapping[str, _Comparison]] = {
 
 
 def lets_through(conditions: Mapping[str, object], value: Mapping[str, object]) -> bool:
-    """True if a value fits every condition; a field that is not there counts as None.
+    """True if a value fits every condition; a field that is not there counts as None, and dots lead to one inside.
 
     Numbers and texts are ordered among themselves; ``$gt`` and its like let nothing else through.
 
@@ -41,7 +41,16 @@ def lets_through(conditions: Mapping[str, object], value: Mapping[str, object]) 
     Raises:
         ValidationError: A condition has an unknown operator.
     """
-    return all(_fits(value.get(field), wanted) for field, wanted in conditions.items())
+    return all(_fits(_field(value, field), wanted) for field, wanted in conditions.items())
+
+
+def _field(value: Mapping[str, object], field: str) -> object:
+    if field in value or not isinstance(field, str) or "." not in field:
+        return value.get(field)
+    found: object = value
+    for name in field.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
 
 
 def _fits(value: object, wanted: object) -> bool:
@@ -100,7 +109,7 @@ def divided(conditions: Mapping[str, object]) -> tuple[list[ItemCondition], Fits
     compared = [
         ItemCondition(key, _SIGNS[name], cast("str | int | float | bool", operand))
         for key, name, operand in parts
-        if is_comparable(key, operand) and (name in {"$eq", "$ne"} or not isinstance(operand, bool))
+        if is_comparable(key, operand) and "." not in key and (name in {"$eq", "$ne"} or not isinstance(operand, bool))
     ][:MAX_FILTERS]
     return compared, None if len(compared) == len(parts) else partial(lets_through, conditions)
 
