@@ -10,9 +10,11 @@ from typing import Final
 
 from memory_retrievers.backends.postgres.guards import GUARDS, NOTING, numbered_by_the_store
 from memory_retrievers.backends.postgres.samples import (
+    ITEM_VALUE,
     UNSAMPLE,
     UNSAMPLE_CONVERSATIONS,
     UNSAMPLE_FACTS,
+    UNSAMPLE_ITEMS,
     UNSAMPLE_TOKENS,
 )
 from memory_retrievers.backends.postgres.triggers import TRIGGERS
@@ -342,9 +344,8 @@ _ITEMS: Final = (
     # The items of a LangGraph store as they are browsed: of each scope those that were put last.
     """CREATE INDEX items_by_time ON memories (scope_id, updated_at DESC, id)
         WHERE origin = 'store' AND kind = 'semantic' AND invalid_at IS NULL""",
-    # Their values as filters compare them; a NUL is escaped as in a text column.
-    r"""ALTER TABLE memories ADD COLUMN item_value jsonb GENERATED ALWAYS AS (
-        CASE WHEN origin = 'store' THEN CAST(replace(metadata, '\u0000', '\u001a0') AS jsonb) -> 'value' END) STORED""",
+    f"ALTER TABLE memories ADD COLUMN {ITEM_VALUE}",
+    *UNSAMPLE_ITEMS,
 )
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
