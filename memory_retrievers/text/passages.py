@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
@@ -57,14 +57,21 @@ def passage_texts(memory: AnyMemory, *, searched: Searched) -> list[PassageText]
     """List all passages of a memory, the whole first, then its messages in order; none if it is not searchable."""
     if not memory.is_searchable:
         return []
-    whole = PassageText(part=memory.kind, text=memory.search_text, embedded=memory.embedding_text)
+    whole = _whole(memory)
     if fields := item_texts(memory):
         others = (PassageText(part=f"{_ITEM_PREFIX}{place}", text=text, embedded=text) for place, text in fields[1:])
-        return [replace(whole, embedded=fields[0][1]), *others]
+        return [whole, *others]
     if searched == "summary" or not isinstance(memory, EpisodicMemory):
         return [whole]
     turns = (turn_text(memory, place) for place in range(len(memory.messages)))
     return [whole, *(turn for turn in turns if turn is not None)]
+
+
+def _whole(memory: AnyMemory) -> PassageText:
+    fields = item_texts(memory)
+    return PassageText(
+        part=memory.kind, text=memory.search_text, embedded=fields[0][1] if fields else memory.embedding_text
+    )
 
 
 def item_texts(memory: AnyMemory) -> list[tuple[int, str]]:
@@ -84,7 +91,7 @@ def item_texts(memory: AnyMemory) -> list[tuple[int, str]]:
 def passage_text(memory: AnyMemory, part: str) -> PassageText | None:
     """Return the passage of this part; None if the memory has none, for example because its messages were erased."""
     if part == memory.kind:
-        return PassageText(part=part, text=memory.search_text, embedded=memory.embedding_text)
+        return _whole(memory)
     if part.startswith(_ITEM_PREFIX):
         return next((text for text in passage_texts(memory, searched="turns") if text.part == part), None)
     place = turn_place(part)

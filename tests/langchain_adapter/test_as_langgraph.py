@@ -11,12 +11,22 @@ from langgraph.store.base import GetOp, InvalidNamespaceError, Item, ListNamespa
 from patience import until
 
 from memory_retrievers import AgentMemory
+from memory_retrievers.errors import ValidationError
 from memory_retrievers.langchain import MemoryStoreAdapter
 from memory_retrievers.testing import FixedClock, HashEmbedder
 
 from .langgraph_functions import COVERED
 
 HERE = ("t", "docs")
+
+OWN = {
+    "a_text_that_is_changed_by_hand_is_one_text_again",
+    "an_item_of_many_texts_has_as_many_vectors_as_may_be",
+    "every_field_outlives_export_and_another_embedder",
+    "every_function_of_langgraph_has_a_test_or_a_reason",
+    "keys_and_namespaces_are_bounded",
+}
+"""Tests of what LangGraph's stores do not have."""
 
 
 @pytest.fixture
@@ -56,7 +66,7 @@ def test_every_function_of_langgraph_has_a_test_or_a_reason():
     ours = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
     named = {told for functions in COVERED.values() for told in functions.values() if not told.startswith("(")}
     assert named <= ours
-    assert ours - named == {"every_function_of_langgraph_has_a_test_or_a_reason"}
+    assert ours - named == OWN
 
 
 # --- batches
@@ -243,6 +253,15 @@ def test_the_empty_prefix_is_everything(do, store):
     assert {item.namespace for item in do("search", ())} == {("a",), ("b", "c"), ("d", "e", "f")}
 
 
+def test_keys_and_namespaces_are_bounded(do):
+    do("put", tuple("abcdefghi"), "k" * 1_000, {})
+    assert keys(do("search", tuple("abcdefghi"))) == ["k" * 1_000]
+    for namespace, key in [(tuple("abcdefghij"), "k"), (HERE, "k" * 1_001), (("x" * 201,), "k"), (HERE, "")]:
+        with pytest.raises(ValidationError):
+            do("put", namespace, key, {})
+    assert len(do("search", ())) == 1
+
+
 # --- filters
 
 
@@ -371,6 +390,37 @@ def test_an_item_is_as_near_as_its_best_field(memory, do, store):
         best, other = do("search", HERE, query=query)
         assert (best.key, best.score, other.score < 0.9) == (key, 1, True)
     assert all(item.score < 0.9 for item in do("search", HERE, query="www"))
+    assert memory.verify().problems == ()
+
+
+def test_every_field_outlives_export_and_another_embedder(memory, tmp_path):
+    store = MemoryStoreAdapter(memory, scope="app", fields=["a", "b"])
+    store.put(HERE, "k", {"a": "green tea", "b": "a red car"})
+    memory.export(tmp_path / "copy.jsonl")
+    file, other = tmp_path / "copy.jsonl", tmp_path / "other"
+    with AgentMemory.import_(file, into=other, embedder=HashEmbedder()) as other:
+        copied = MemoryStoreAdapter(other, scope="app").search((), query="a red car")
+    memory.reembed(HashEmbedder(512), embedder_id="wider")
+    moved = store.search((), query="a red car") + store.search((), query="green tea")
+    assert [item.score for item in [*copied, *moved]] == [1, 1, 1]
+    assert [hit.memory.id for hit in memory.retrieve("a red car", scope="app/t/docs").semantic] == ["k"]
+    assert memory.verify().problems == ()
+
+
+def test_a_text_that_is_changed_by_hand_is_one_text_again(memory):
+    store = MemoryStoreAdapter(memory, scope="app", fields=["a", "b"])
+    store.put(HERE, "k", {"a": "green tea", "b": "a red car"})
+    memory.update("k", scope="app/t/docs", fact="a blue bicycle")
+    assert store.search((), query="a blue bicycle")[0].score == 1
+    assert store.search((), query="a red car")[0].score < 0.9
+    assert memory.verify().problems == ()
+
+
+def test_an_item_of_many_texts_has_as_many_vectors_as_may_be(memory):
+    store = MemoryStoreAdapter(memory, scope="app", fields=["words[*]"])
+    store.put(HERE, "k", {"words": [f"word{n}" for n in range(50)] + [" "]})
+    assert [store.search((), query=f"word{n}")[0].score for n in (0, 30)] == [1, 1]
+    assert 0 < store.search((), query="word49")[0].score < 0.9
     assert memory.verify().problems == ()
 
 
