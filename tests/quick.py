@@ -63,6 +63,7 @@ LEFT_TESTS = {
     "cli/test_embedders.py::test_what_embeds_nothing_*[[]command[1-9]]": "one command will do; test-all tries all",
     "examples/test_own_parts.py::test_a_server_*": "a server in a process of its own",
     "examples/test_own_parts.py::test_an_mcp_client_*": "a server in a process of its own",
+    "langchain_adapter/test_as_langgraph.py::test_*[[]awaited*": "the same as what is called",
     "storage/test_files.py::test_a_database_that_is_truncated_*": "processes that must not die",
     "storage/test_files.py::test_a_log_on_a_read_only_*": "a mount in a process of its own",
     "storage/test_files.py::test_a_store_on_a_read_only_*": "a mount in a process of its own",

@@ -5,20 +5,18 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
-import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, Literal, Self, TypeAlias, cast
-from urllib.parse import quote, unquote
+from typing import Any, Final, Literal, Self
 
 import pydantic
 from langgraph.store.base import (
     BaseStore,
     GetOp,
+    Item,
     ListNamespacesOp,
-    MatchCondition,
     Op,
     PutOp,
     Result,
@@ -30,174 +28,16 @@ from langgraph.store.base import (
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.langchain.batching import JoinedBatches
+from memory_retrievers.langchain.item_filters import divided
+from memory_retrievers.langchain.namespaces import fits, namespace_of, scope_of
 from memory_retrievers.langchain.sweeping import TTLSweeper, ended
 from memory_retrievers.memory import AgentMemory
-from memory_retrievers.models import AnyMemory, ContentType, MemoryKey, Origin, SemanticDraft, SemanticMemory, scopes
+from memory_retrievers.models import ContentType, MemoryKey, Origin, SemanticDraft, SemanticMemory, scopes
 from memory_retrievers.models.fields import storable
-from memory_retrievers.models.filters import MAX_FILTERS
-from memory_retrievers.models.storage import ItemCondition
+from memory_retrievers.models.storage import StoredItem
 from memory_retrievers.retrieval.request import check_length
-from memory_retrievers.storage.items import VALUE, Fits, FoundItem, as_item, is_comparable
-
-
-def scope_of(root: str, namespace: Sequence[str]) -> str:
-    """The scope of a namespace: the root, then a segment for each label.
-
-    >>> scope_of("app", ("users", "a/b", "50 %"))
-    'app/users/a%2Fb/50 %25'
-    >>> scope_of("app", ())
-    'app'
-
-    Raises:
-        ValidationError: A label is no text or empty, or there are too many, or they are too long.
-    """
-    return scopes.parse("/".join((root, *map(_segment, namespace))))
-
-
-def namespace_of(root: str, scope: str) -> tuple[str, ...] | None:
-    """The namespace of a scope; None if it is that of no namespace below the root.
-
-    >>> namespace_of("app", "app/users/a%2Fb/50 %25")
-    ('users', 'a/b', '50 %')
-    >>> namespace_of("app", "other/users") is None
-    True
-    """
-    if scope == root:
-        return ()
-    if not scope.startswith(f"{root}/"):
-        return None
-    segments = scope.removeprefix(f"{root}/").split("/")
-    labels = tuple(unquote(segment, errors="surrogatepass") for segment in segments)
-    return labels if [*map(_segment, labels)] == segments else None
-
-
-def fits(namespace: tuple[str, ...], condition: MatchCondition) -> bool:
-    """True if a namespace begins or ends as the condition says; ``*`` stands for any label.
-
-    Raises:
-        ValidationError: The condition matches something else than the beginning or the end.
-    """
-    path = condition.path
-    if condition.match_type not in {"prefix", "suffix"}:
-        raise ValidationError(f"a namespace is matched by prefix or suffix, not by {condition.match_type!r}")
-    if len(path) > len(namespace):
-        return False
-    part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
-    return all(wanted in {"*", label} for wanted, label in zip(path, part, strict=True))
-
-
-def _segment(label: str) -> str:
-    if not isinstance(label, str) or not label:
-        raise ValidationError(f"a namespace is made of texts that are not empty, not of {label!r}")
-    if label in {".", ".."}:
-        return label.replace(".", "%2E")
-    inner = label.lstrip(" ")
-    before = len(label) - len(inner)
-    after = len(inner) - len(inner.rstrip(" "))
-    return "%20" * before + "".join(map(_character, inner.rstrip(" "))) + "%20" * after
-
-
-def _character(character: str) -> str:
-    plain = character.isprintable() and character not in "%/"
-    return character if plain else quote(character.encode(errors="surrogatepass"), safe="")
-
-
-def _same(value: object, wanted: object) -> bool:
-    """Equality as of JSON: true is not 1."""
-    return isinstance(value, bool) == isinstance(wanted, bool) and value == wanted
-
-
-_Comparison: TypeAlias = Callable[[Any, Any], bool]
-
-_COMPARISONS: Final[Mapping[str, _Comparison]] = {
-    "$eq": _same,
-    "$ne": lambda value, wanted: not _same(value, wanted),
-    "$gt": lambda value, wanted: _ordered(operator.gt, value, wanted),
-    "$gte": lambda value, wanted: _ordered(operator.ge, value, wanted),
-    "$lt": lambda value, wanted: _ordered(operator.lt, value, wanted),
-    "$lte": lambda value, wanted: _ordered(operator.le, value, wanted),
-}
-
-
-def lets_through(conditions: Mapping[str, object], value: Mapping[str, object]) -> bool:
-    """True if a value fits every condition; a field that is not there counts as None.
-
-    Numbers and texts are ordered among themselves; ``$gt`` and its like let nothing else through.
-
-    >>> lets_through({"kind": "book", "year": {"$gte": 1900}}, {"kind": "book", "year": 1954})
-    True
-
-    Raises:
-        ValidationError: A condition has an unknown operator.
-    """
-    return all(_fits(value.get(field), wanted) for field, wanted in conditions.items())
-
-
-def _fits(value: object, wanted: object) -> bool:
-    if isinstance(wanted, Mapping):
-        if any(str(key).startswith("$") for key in wanted):
-            return all(_compares(value, name, operand) for name, operand in wanted.items())
-        return isinstance(value, Mapping) and lets_through(wanted, value)
-    if isinstance(wanted, list | tuple):
-        return isinstance(value, list) and len(value) == len(wanted) and all(map(_fits, value, wanted))
-    return _same(value, wanted)
-
-
-def _compares(value: object, name: str, operand: object) -> bool:
-    if name not in _COMPARISONS:
-        raise ValidationError(f"unknown operator {name!r} in a filter; one of: {', '.join(_COMPARISONS)}")
-    return _COMPARISONS[name](value, operand)
-
-
-def _ordered(compare: _Comparison, value: object, wanted: object) -> bool:
-    alike = any(isinstance(value, kind) and isinstance(wanted, kind) for kind in (int | float, str))
-    return alike and compare(value, wanted)
-
-
-def check_filter(conditions: object) -> None:
-    """Check the operators of a filter.
-
-    Raises:
-        ValidationError: One is unknown.
-    """
-    if isinstance(conditions, list | tuple):
-        for condition in conditions:
-            check_filter(condition)
-    if isinstance(conditions, Mapping):
-        compares = any(str(key).startswith("$") for key in conditions)
-        for key, wanted in conditions.items():
-            if compares:
-                _compares(None, key, None)
-            else:
-                check_filter(wanted)
-
-
-_SIGNS: Final[Mapping[str, Literal["=", "!=", ">", ">=", "<", "<="]]] = {
-    "$eq": "=",
-    "$ne": "!=",
-    "$gt": ">",
-    "$gte": ">=",
-    "$lt": "<",
-    "$lte": "<=",
-}
-
-
-def _divided(conditions: Mapping[str, object]) -> tuple[list[ItemCondition], Fits | None]:
-    """What the database compares of a filter, and a check of all of it if that is not everything."""
-    check_filter(conditions)
-    parts = [(key, *part) for key, wanted in conditions.items() for part in _parts(wanted)]
-    compared = [
-        ItemCondition(key, _SIGNS[name], cast("str | int | float | bool", operand))
-        for key, name, operand in parts
-        if is_comparable(key, operand) and (name in {"$eq", "$ne"} or not isinstance(operand, bool))
-    ][:MAX_FILTERS]
-    return compared, None if len(compared) == len(parts) else partial(lets_through, conditions)
-
-
-def _parts(wanted: object) -> Iterable[tuple[str, object]]:
-    compares = isinstance(wanted, Mapping) and any(str(key).startswith("$") for key in wanted)
-    return wanted.items() if isinstance(wanted, Mapping) and compares else [("$eq", wanted)]
-
+from memory_retrievers.storage.items import VALUE, FoundItem, value_of
+from memory_retrievers.text.passages import ITEM_LENGTHS, MAX_ITEM_TEXTS
 
 LIFETIME: Final = "ttl_minutes"
 """The metadata key of how long an item lives after it was last used."""
@@ -214,7 +54,8 @@ class MemoryStoreAdapter(BaseStore):
         memory.retrieve("Who lives in Lyon?", scope="app/memories/alice")
 
     An item is a fact of origin ``store`` in the scope of its namespace, which lies below ``scope``; its id is the key,
-    its text the indexed fields, joined by newlines, and its metadata hold the value whole. With ``index=False``, or
+    its text the indexed fields, joined by newlines, and its metadata hold the value whole. Each field has a vector of
+    its own (from the 32nd on they share one), and ``search`` scores an item by its best field. With ``index=False``, or
     where no indexed field has any text, its text is the value as JSON, and nothing finds it: only ``get``, and
     ``search`` without a query, give it. Other memories in these scopes are no items, are not given, and are never
     replaced or deleted.
@@ -268,14 +109,13 @@ class MemoryStoreAdapter(BaseStore):
             ValidationError: A namespace, key, value or filter breaks a rule; nothing was written.
             EmbeddingError: The embedder failed; nothing was written.
         """
-        asked = list(ops)
-        puts = {(op.namespace, op.key): op for op in asked if isinstance(op, PutOp)}
-        keys = dict.fromkeys(self._key(op) for op in asked if isinstance(op, GetOp | PutOp))
-        there = self._memory.items.get([*keys])
-        results = [self._answer(op, there) for op in asked]
-        self._prolong([used for _, used in results if used])
-        self._write([*puts.values()], there)
-        return [result for result, _ in results]
+        asked = [(op, self._key(op) if isinstance(op, GetOp | PutOp) else None) for op in ops]
+        there = self._memory.items.get([*dict.fromkeys(key for _, key in asked if key is not None)])
+        reads = _Reads(self._memory, self._root, there)
+        results = [reads.answer(op, key) for op, key in asked]
+        self._prolong(reads.used)
+        self._write({key: op for op, key in asked if key is not None and isinstance(op, PutOp)}, there)
+        return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """:meth:`batch` in a thread, together with what other tasks of this event loop ask for meanwhile."""
@@ -313,89 +153,47 @@ class MemoryStoreAdapter(BaseStore):
         """Stop the thread of :meth:`start_ttl_sweeper`; False if it still runs after ``timeout`` seconds."""
         return self._sweeper.stop(timeout)
 
-    def _answer(self, op: Op, there: Mapping[MemoryKey, AnyMemory]) -> tuple[Result, list[SemanticMemory]]:
-        """The result of an operation, and the items whose lifetime it prolongs."""
-        match op:
-            case GetOp():
-                item = as_item(there.get(self._key(op)))
-                return None if item is None else self._item(item), [item] if item is not None and op.refresh_ttl else []
-            case SearchOp():
-                found = self._searched(op)
-                return [self._item(*hit) for hit in found], [hit.item for hit in found if op.refresh_ttl]
-            case ListNamespacesOp():
-                return self._listed_namespaces(op), []
-            case PutOp():
-                return None, []
-            case _:
-                raise ValidationError(f"a store cannot do a {type(op).__name__}")
-
     def _key(self, op: GetOp | PutOp) -> MemoryKey:
         return MemoryKey(scope=scope_of(self._root, op.namespace), id=storable(op.key))
 
-    def _item(self, item: SemanticMemory, score: float | None = None) -> SearchItem:
-        return SearchItem(
-            namespace=namespace_of(self._root, item.scope) or (),
-            key=item.id,
-            value=copy.deepcopy(cast("dict[str, Any]", item.metadata[VALUE])),
-            created_at=item.created_at,
-            updated_at=item.updated_at,
-            score=score,
-        )
-
-    def _searched(self, op: SearchOp) -> list[FoundItem]:
-        conditions, fits = _divided(op.filter or {})
-        scope, page = scope_of(self._root, op.namespace_prefix), {"offset": op.offset, "limit": op.limit}
-        if op.query is None or not op.query.strip():
-            return self._memory.items.newest(scope, conditions=conditions, fits=fits, **page)
-        check_length(op.query, most=self._memory.query_characters)
-        return self._memory.items.nearest(op.query, scope, conditions=conditions, fits=fits, **page)
-
-    def _listed_namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
-        conditions = op.match_conditions or ()
-        namespaces = (namespace_of(self._root, scope) for scope in self._memory.items.scopes(self._root))
-        fitting = {
-            namespace[: op.max_depth]
-            for namespace in namespaces
-            if namespace is not None and all(fits(namespace, condition) for condition in conditions)
-        }
-        return sorted(fitting)[op.offset : op.offset + op.limit]
-
-    def _prolong(self, read: Iterable[Sequence[SemanticMemory]]) -> None:
+    def _prolong(self, used: Sequence[StoredItem]) -> None:
         """Let the items that were read and have a lifetime live on from now."""
-        now = self._memory.now()
-        used = {
-            (item.scope, item.id): item.model_copy(update={"expires_at": now + timedelta(minutes=lifetime)})
-            for items in read
-            for item in items
-            if isinstance(lifetime := item.metadata.get(LIFETIME), int | float)
+        lifetimes = {
+            item.row: lifetime for item in used if isinstance(lifetime := item.metadata.get(LIFETIME), int | float)
         }
-        with contextlib.suppress(ConfigurationError):  # the memory may only be read
-            self._memory.items.prolong([*used.values()])
+        if lifetimes:
+            now = self._memory.now()
+            until = {row: now + timedelta(minutes=lifetime) for row, lifetime in lifetimes.items()}
+            with contextlib.suppress(ConfigurationError):  # the memory may only be read
+                self._memory.items.prolong(until)
 
-    def _write(self, ops: Sequence[PutOp], there: Mapping[MemoryKey, AnyMemory]) -> None:
-        # 1. nothing is written before everything is checked
-        puts = [self._draft(op, op.value, there.get(self._key(op))) for op in ops if op.value is not None]
-        gone = [there.get(self._key(op)) for op in ops if op.value is None]
-        # 2. all puts at once, then all deletions
-        if puts:
-            self._memory.remember_many(puts, replace=True)
-        if items := [item for each in gone if (item := as_item(each)) is not None]:
-            self._memory.manager.delete(items)
+    def _write(self, puts: Mapping[MemoryKey, PutOp], there: Mapping[MemoryKey, StoredItem]) -> None:
+        # nothing is written before everything is checked
+        drafts = [self._draft(op, key, op.value, there.get(key)) for key, op in puts.items() if op.value is not None]
+        gone = [key for key, op in puts.items() if op.value is None and value_of(there.get(key)) is not None]
+        if drafts or gone:
+            self._memory.items.put(drafts, removed=gone)
 
-    def _draft(self, op: PutOp, value: Mapping[str, object], before: AnyMemory | None) -> SemanticDraft:
-        if before is not None and before.origin is not Origin.STORE:
+    def _draft(
+        self, op: PutOp, key: MemoryKey, value: Mapping[str, object], before: StoredItem | None
+    ) -> SemanticDraft:
+        if before is not None and not before.is_put:
             raise ValidationError(f"the key {op.key!r} is the id of a memory that no store has put; take another key")
         now = self._memory.now()
         try:
-            whole = json.dumps(value, ensure_ascii=False, sort_keys=True)
-            text = _indexed(value, self._fields if op.index is None else op.index)
+            texts = _indexed(value, self._fields if op.index is None else op.index)
+            metadata: dict[str, Any] = {VALUE: dict(value)}
+            if op.ttl is not None:
+                metadata[LIFETIME] = op.ttl
+            if len(texts) > 1:
+                metadata[ITEM_LENGTHS] = [*map(len, texts)]
             return SemanticMemory.new(
-                scope=scope_of(self._root, op.namespace),
-                id=op.key,
-                fact=text or whole,
-                content_type=ContentType.TEXT if text else ContentType.JSON,
+                scope=key.scope,
+                id=key.id,
+                fact="\n".join(texts) or json.dumps(value, ensure_ascii=False, sort_keys=True),
+                content_type=ContentType.TEXT if texts else ContentType.JSON,
                 origin=Origin.STORE,
-                metadata={VALUE: dict(value)} | ({} if op.ttl is None else {LIFETIME: op.ttl}),
+                metadata=metadata,
                 created_at=now if before is None else before.created_at,
                 updated_at=now,
                 expires_at=None if op.ttl is None else now + timedelta(minutes=op.ttl),
@@ -406,6 +204,105 @@ class MemoryStoreAdapter(BaseStore):
             raise ValidationError(f"the value of {op.key!r} must be JSON, and its ttl a number of minutes") from error
 
 
-def _indexed(value: Mapping[str, object], fields: Sequence[str] | Literal[False]) -> str:
-    texts = [text for path in fields or () for text in get_text_at_path(value, path)]
-    return "\n".join(texts) if any(text.strip() for text in texts) else ""
+def _indexed(value: Mapping[str, object], fields: Sequence[str] | Literal[False]) -> list[str]:
+    """The texts of the indexed fields that are not blank; what is beyond the most that have vectors is one text."""
+    found = (text for path in fields or () for text in get_text_at_path(value, path))
+    texts = [text for text in found if text.strip()]
+    return (
+        [*texts[: MAX_ITEM_TEXTS - 1], "\n".join(texts[MAX_ITEM_TEXTS - 1 :])] if len(texts) > MAX_ITEM_TEXTS else texts
+    )
+
+
+class _Reads:
+    """Answers what a batch asks to read; what is asked for twice is looked for once.
+
+    Args:
+        memory: The memory.
+        root: The scope of the empty namespace.
+        there: What is there under the keys that the batch names.
+
+    Attributes:
+        used: The items whose lifetime the reads prolong.
+    """
+
+    def __init__(self, memory: AgentMemory, root: str, there: Mapping[MemoryKey, StoredItem]) -> None:
+        self._memory = memory
+        self._root = root
+        self._there = there
+        self._known: dict[str, list[FoundItem]] = {}
+        self._given: set[int] = set()
+        self.used: list[StoredItem] = []
+
+    def answer(self, op: Op, key: MemoryKey | None) -> Result:
+        """The result of an operation.
+
+        Raises:
+            ValidationError: It is none that a store can do, or asks for something malformed.
+        """
+        match op:
+            case GetOp():
+                assert key is not None  # noqa: S101 - every get names one
+                item = self._there.get(key)
+                return None if (value := value_of(item)) is None or item is None else self._got(op, item, value)
+            case SearchOp():
+                found = self._found(op)
+                self.used += [hit.item for hit in found if op.refresh_ttl]
+                return [self._item(*hit) for hit in found]
+            case ListNamespacesOp():
+                return self._namespaces(op)
+            case PutOp():
+                return None
+            case _:
+                raise ValidationError(f"a store cannot do a {type(op).__name__}")
+
+    def _found(self, op: SearchOp) -> list[FoundItem]:
+        asked = repr(op)
+        if asked not in self._known:
+            self._known[asked] = self._searched(op)
+        return self._known[asked]
+
+    def _searched(self, op: SearchOp) -> list[FoundItem]:
+        conditions, fits = divided(op.filter or {})
+        scope, page = scope_of(self._root, op.namespace_prefix), {"offset": op.offset, "limit": op.limit}
+        if op.query is None or not op.query.strip():
+            return self._memory.items.newest(scope, conditions=conditions, fits=fits, **page)
+        check_length(op.query, most=self._memory.query_characters)
+        return self._memory.items.nearest(op.query, scope, conditions=conditions, fits=fits, **page)
+
+    def _got(self, op: GetOp, item: StoredItem, value: dict[str, Any]) -> Item:
+        if op.refresh_ttl:
+            self.used.append(item)
+        return Item(
+            value=self._own(value),
+            key=item.id,
+            namespace=namespace_of(self._root, item.scope) or (),
+            created_at=item.created_at,
+            updated_at=item.updated_at,
+        )
+
+    def _item(self, item: StoredItem, score: float | None) -> SearchItem:
+        return SearchItem(
+            namespace=namespace_of(self._root, item.scope) or (),
+            key=item.id,
+            value=self._own(value_of(item) or {}),
+            created_at=item.created_at,
+            updated_at=item.updated_at,
+            score=score,
+        )
+
+    def _own(self, value: dict[str, Any]) -> dict[str, Any]:
+        """The value for one who may change it."""
+        if id(value) in self._given:
+            return copy.deepcopy(value)
+        self._given.add(id(value))
+        return value
+
+    def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
+        conditions = op.match_conditions or ()
+        namespaces = (namespace_of(self._root, scope) for scope in self._memory.items.scopes(self._root))
+        fitting = {
+            namespace[: op.max_depth]
+            for namespace in namespaces
+            if namespace is not None and all(fits(namespace, condition) for condition in conditions)
+        }
+        return sorted(fitting)[op.offset : op.offset + op.limit]

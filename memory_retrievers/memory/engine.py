@@ -112,7 +112,7 @@ class Engine:
         """What a LangGraph store uses; made at its first use."""
         from memory_retrievers.storage.items import StoredItems
 
-        return StoredItems(self.store)
+        return StoredItems(self.store, written=self.notify_written)
 
     def notify_written(self) -> None:
         """Call the listener for changes of this store, if there is one."""

@@ -235,8 +235,8 @@ class SemanticDraft(MemoryDraft):
 
     @property
     def embedding_text(self) -> str:
-        """The text whose vector is stored: category, fact and keywords (specification §2.1)."""
-        return f"{self.category}: {self.search_text}"
+        """The text whose vector is stored: category, fact and keywords (specification §2.1); of an item its text."""
+        return self.search_text if self.origin is Origin.STORE else f"{self.category}: {self.search_text}"
 
     @property
     def search_text(self) -> str:

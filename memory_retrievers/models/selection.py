@@ -21,6 +21,9 @@ if TYPE_CHECKING:  # importing the package loads no numpy
 TURN: Final = "turn"
 """The field of passages that are a message of an episode; ``turn 3`` is the part of its fourth."""
 
+ITEM: Final = "item"
+"""The field of passages that are one text of a store's item; ``item 1`` is the part of its second."""
+
 MAX_LENGTH_ERROR: Final = 1e-3
 """How far a vector may be from unit length; single precision is off by a millionth."""
 
@@ -42,6 +45,7 @@ class Selection:
         include_child_scopes: Also search every scope below ``scope``.
         every_passage: Also search the messages of episodes, where they are indexed, and not only what stands for a
             memory as a whole.
+        every_field: Also search the fields of the items of a store one by one.
         category: Only facts of this category.
         as_of: What held at that moment: facts that were valid then, and episodes that had begun. None is what holds
             now.
@@ -64,6 +68,7 @@ class Selection:
     now: datetime
     include_child_scopes: bool = False
     every_passage: bool = False
+    every_field: bool = False
     category: Category | None = None
     as_of: datetime | None = None
     tier: Tier | None = None
@@ -82,7 +87,9 @@ class Selection:
     @property
     def fields(self) -> tuple[str, ...]:
         """Fields that are searched; word statistics are separate for each."""
-        return (self.kind, TURN) if self.every_passage and self.kind is Kind.EPISODIC else (self.kind,)
+        if self.kind is Kind.EPISODIC:
+            return (self.kind, TURN) if self.every_passage else (self.kind,)
+        return (self.kind, ITEM) if self.every_field else (self.kind,)
 
     @property
     def is_narrow(self) -> bool:
@@ -116,7 +123,7 @@ class NewPassage:
     """A passage with its vector, before it is stored.
 
     Attributes:
-        part: Which text of the memory it is: its kind, for the whole of it, or ``turn 3``.
+        part: Which text of the memory it is: its kind, for the whole of it, ``turn 3`` or ``item 1``.
         text: Text that is searched.
         vector: Its unit vector, shape (d,).
         speaker: Speaker of a message; None for the whole of a memory.
@@ -155,7 +162,9 @@ class Passage:
     @property
     def field(self) -> str:
         """Field in which it is searched; word statistics are separate for each."""
-        return self.kind if self.part == self.kind else TURN
+        if self.part == self.kind:
+            return self.kind
+        return ITEM if self.part.startswith(f"{ITEM} ") else TURN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from memory_retrievers.models.memories import MemoryKey
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.selection import ProjectedPassage
@@ -42,6 +43,35 @@ class ItemCondition(NamedTuple):
     key: str
     sign: Literal["=", "!=", ">", ">=", "<", "<="]
     value: str | int | float | bool
+
+
+class StoredItem(NamedTuple):
+    """What stands under a key of a store: an item, or another memory of that id.
+
+    Attributes:
+        row: Its number.
+        scope: Its scope.
+        id: Its key.
+        is_put: Whether a store has put it.
+        holds: Whether it was not invalidated since.
+        metadata: Its metadata, which hold the value.
+        created_at: When it was first put.
+        updated_at: When it was last put.
+    """
+
+    row: int
+    scope: str
+    id: str
+    is_put: bool
+    holds: bool
+    metadata: dict[str, Any]
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def key(self) -> MemoryKey:
+        """Scope and id."""
+        return MemoryKey(scope=self.scope, id=self.id)
 
 
 class HeardPlace(NamedTuple):

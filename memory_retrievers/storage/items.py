@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import AnyMemory, Kind, MemoryKey, Origin, SemanticMemory, scopes
+from memory_retrievers.models import AnyMemory, Kind, MemoryKey, SemanticDraft, SemanticMemory, scopes
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.filters import MAX_FILTER_BYTES
 from memory_retrievers.models.selection import Selection
+from memory_retrievers.storage.store import affected_scopes, complete
+from memory_retrievers.text.passages import passage_texts
 
 if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vector
-    from memory_retrievers.models.storage import ItemCondition
+    from memory_retrievers.models.selection import NewPassage, Vector
+    from memory_retrievers.models.storage import ItemCondition, StoredItem
     from memory_retrievers.storage.store import MemoryStore
 
 VALUE: Final = "value"
@@ -26,42 +30,38 @@ Fits: TypeAlias = Callable[[Any], bool]
 """Says of an item's value whether it fits."""
 
 _PAGE: Final = 256
-"""Items that are read at a time where conditions are left that the database does not look at."""
-
+"""Items that are read at a time at most."""
 
 _DECIMALS: Final = 6
 """Of a cosine; more are of the way it was computed."""
+
+_LIKELY: Final = 4
+"""How many times as many of the nearest items are looked at first as are asked for, since a filter fits many or few."""
 
 
 class FoundItem(NamedTuple):
     """An item, and its cosine with the query; None without one."""
 
-    item: SemanticMemory
+    item: StoredItem
     score: float | None
 
 
-def as_item(memory: AnyMemory | None) -> SemanticMemory | None:
-    """The memory, if it is an item that still holds."""
-    if not isinstance(memory, SemanticMemory) or memory.origin is not Origin.STORE or memory.invalid_at is not None:
-        return None
-    return memory if isinstance(memory.metadata.get(VALUE), dict) else None
-
-
 class StoredItems:
-    """Reads the items of a store by key, by time and by meaning.
+    """Reads the items of a store by key, by time and by meaning, and writes them.
 
     Args:
         store: Where they are.
+        written: Called after a write.
     """
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(self, store: MemoryStore, *, written: Callable[[], None]) -> None:
         self._store = store
         self._ledger = store.ledger.items
+        self._written = written
 
-    def get(self, keys: Sequence[MemoryKey]) -> dict[MemoryKey, AnyMemory]:
-        """The memories of these keys that are there and have not expired, items or not."""
-        now = self._store.now()
-        return {key: memory for key, memory in self._ledger.get(keys).items() if not memory.has_expired(now)}
+    def get(self, keys: Sequence[MemoryKey]) -> dict[MemoryKey, StoredItem]:
+        """What is there under these keys and has not expired, items or not."""
+        return self._ledger.get(keys, now=self._store.now()) if keys else {}
 
     def scopes(self, scope: str) -> list[str]:
         """The scopes that hold items, of a scope and those below it, sorted."""
@@ -79,10 +79,17 @@ class StoredItems:
             offset: Leave out so many of the first.
             limit: At most so many.
         """
-        page = {} if fits is not None else {"offset": offset, "limit": limit}
-        rows = self._rows(scope, conditions, **page)
-        found = ((item, None) for item in self._read(rows, fits))
-        return _part(found, 0 if fits is None else offset, limit)
+        if limit <= 0:
+            return []
+        found = self._ledger.newest(
+            scopes.parse(scope),
+            now=self._store.now(),
+            conditions=conditions,
+            offset=0 if fits is not None else offset,
+            limit=None if fits is not None else limit,
+        )
+        fitting = (FoundItem(item, None) for item in found if _fits(item, fits))
+        return _part(fitting, 0 if fits is None else offset, limit)
 
     def nearest(
         self,
@@ -112,29 +119,68 @@ class StoredItems:
             kind=Kind.SEMANTIC,
             now=self._store.now(),
             include_child_scopes=True,
-            origins=(Origin.STORE,),
+            every_field=True,
         )
 
         def find(vector: Vector) -> list[FoundItem]:
-            if fits is None and not conditions:
-                hits = self._store.dense.search(vector, selection, limit=offset + limit)
-                ranked = dict(zip(hits.memories, np.round(np.array(hits.scores), _DECIMALS).tolist(), strict=True))
-            else:
-                ranked = self._measured(vector, selection, self._rows(scope, conditions))
-            return _part(self._scored(ranked, fits), offset, limit)
+            # all facts of the scope are ranked in memory, and what is no item, or does not fit, is passed over
+            ranked, is_all = self._first(vector, selection, _LIKELY * (offset + limit))
+            first = len(ranked) if conditions else offset + limit
+            found = _part(self._scored(ranked, conditions, fits, first=first), offset, limit)
+            if is_all or len(found) == limit:
+                return found
+            # what fits is rare: the database says what does
+            rows = self._ledger.rows(selection.scope, now=selection.now, conditions=conditions)
+            return _part(
+                self._scored(self._measured(vector, selection, rows), (), fits, first=offset + limit), offset, limit
+            )
 
-        return self._store.search(storable(query), find)
+        return [] if limit <= 0 else self._store.search(storable(query), find)
 
-    def prolong(self, items: Sequence[SemanticMemory]) -> None:
-        """Let items live until their new ``expires_at``; those that ``before_store`` holds back by now do not."""
-        kept: list[AnyMemory] = []
-        for item in items:
+    def put(self, drafts: Sequence[SemanticDraft], *, removed: Sequence[MemoryKey] = ()) -> None:
+        """Store items in place of what has their keys, and delete others, in one transaction.
+
+        Args:
+            drafts: The items.
+            removed: The keys of what is deleted.
+
+        Raises:
+            ValidationError: Two of them have the same key, or ``before_store`` held one back in a way it may not.
+            EmbeddingError: The embedder failed; nothing was stored.
+        """
+        store = self._store
+        now = store.now()
+        items: list[AnyMemory]
+        if store.has_hook:
+            admitted = [kept for draft in drafts if (kept := store.admitted(draft)) is not None]
+            items = [complete(draft, now=now) for draft in admitted]
+        else:
+            items = [_completed(draft, now) for draft in drafts]
+        keys = [item.key for item in items]
+        if len(set(keys)) < len(keys):
+            raise ValidationError("an id is taken twice among what is to be stored; nothing was stored")
+
+        def change(passages: list[list[NewPassage]]) -> None:
+            store.remove([*store.ledger.present([*keys, *removed])])
+            store.keyword.add(self._ledger.add(items, passages))
+
+        if not items:
+            store.remove(removed)
+        else:
+            texts = [passage_texts(item, searched=store.searched) for item in items]
+            store.write(texts, change, within=affected_scopes((key.scope, True) for key in (*keys, *removed)))
+        self._written()
+
+    def prolong(self, until: Mapping[int, datetime]) -> None:
+        """Let items live until a time, by row; those that ``before_store`` holds back by now do not."""
+        kept: dict[MemoryKey, datetime] = {}
+        for row, memory in self._store.ledger.load([*until]).items():
             try:
-                admitted = self._store.admitted(item)
+                admitted = self._store.admitted(memory.model_copy(update={"expires_at": until[row]}))
             except ValidationError:
                 continue
             if admitted is not None:
-                kept.append(item)
+                kept[memory.key] = until[row]
         if kept:
             self._ledger.prolong(kept)
 
@@ -142,8 +188,21 @@ class StoredItems:
         """Delete the items of a scope and those below it that have expired; returns how many."""
         return self._store.remove(self._ledger.expired(scopes.parse(scope), now=self._store.now()))
 
-    def _rows(self, scope: str, conditions: Sequence[ItemCondition], **page: int) -> list[int]:
-        return self._ledger.rows(scopes.parse(scope), now=self._store.now(), conditions=conditions, under=VALUE, **page)
+    def _first(self, vector: Vector, selection: Selection, wanted: int) -> tuple[dict[int, float], bool]:
+        """The nearest items by row, at least so many if there are, and whether these are certainly all.
+
+        An item is as near as the nearest of its fields.
+        """
+        dense, limit = self._store.dense, wanted
+        while True:
+            hits = dense.search(vector, selection, limit=limit)
+            ranked: dict[int, float] = {}
+            for row, score in zip(hits.memories, np.round(np.array(hits.scores), _DECIMALS).tolist(), strict=True):
+                ranked.setdefault(row, score)
+            is_all = len(hits.memories) < limit
+            if is_all or len(ranked) >= wanted:
+                return ranked, is_all and not dense.is_approximate(selection)
+            limit *= 2
 
     def _measured(self, vector: Vector, selection: Selection, rows: Sequence[int]) -> dict[int, float]:
         """The cosine of each of these items that is indexed, by row, the greatest first; ties by row."""
@@ -152,38 +211,43 @@ class StoredItems:
             return {}
         cosines = np.round(self._store.dense.similarities(vector, selection, layout.passages).astype(float), _DECIMALS)
         order = np.lexsort((layout.memories, -cosines))
+        _, nearest = np.unique(layout.memories[order], return_index=True)
+        order = order[np.sort(nearest)]
         return dict(zip(layout.memories[order].tolist(), cosines[order].tolist(), strict=True))
 
-    def _scored(self, ranked: Mapping[int, float], fits: Fits | None) -> Iterator[FoundItem]:
-        rows = [*ranked]
-        for start in range(0, len(rows), _PAGE):
-            page = rows[start : start + _PAGE]
-            memories = self._store.ledger.load(page)
+    def _scored(
+        self, ranked: Mapping[int, float], conditions: Sequence[ItemCondition], fits: Fits | None, *, first: int
+    ) -> Iterator[FoundItem]:
+        """Those that are items and fit, read page by page as they are asked for; ``first`` is the first page's size."""
+        rows, now, size = iter(ranked), self._store.now(), first
+        while page := [*itertools.islice(rows, size)]:
+            items = self._ledger.load(page, now=now, conditions=conditions)
+            size = min(2 * size, _PAGE)
             for row in page:
-                if (item := _fitting(memories.get(row), fits)) is not None:
+                if (item := items.get(row)) is not None and _fits(item, fits):
                     yield FoundItem(item, ranked[row])
 
-    def _read(self, rows: Sequence[int], fits: Fits | None) -> Iterator[SemanticMemory]:
-        for found in self._scored(dict.fromkeys(rows, 0.0), fits):
-            yield found.item
+
+def _completed(draft: SemanticDraft, now: datetime) -> SemanticMemory:
+    """The item of a draft that has id and times, and that nobody has seen since it was checked."""
+    made = draft.created_at or now
+    return SemanticMemory.trusted({**vars(draft), "valid_at": made, "duplicate_of": None, "near": ()})
 
 
-def _fitting(memory: AnyMemory | None, fits: Fits | None) -> SemanticMemory | None:
-    item = as_item(memory)
-    return item if item is not None and (fits is None or fits(item.metadata[VALUE])) else None
+def value_of(item: StoredItem | None) -> dict[str, Any] | None:
+    """The value of an item that holds; None of anything else."""
+    value = item.metadata.get(VALUE) if item is not None and item.is_put and item.holds else None
+    return value if isinstance(value, dict) else None
 
 
-def _part(found: Iterator[tuple[SemanticMemory, float | None]], offset: int, limit: int) -> list[FoundItem]:
+def _fits(item: StoredItem, fits: Fits | None) -> bool:
+    value = value_of(item)
+    return value is not None and (fits is None or fits(value))
+
+
+def _part(found: Iterator[FoundItem], offset: int, limit: int) -> list[FoundItem]:
     """The items from ``offset`` on; reading stops with the last of them."""
-    taken: list[FoundItem] = []
-    if limit <= 0:
-        return taken
-    for place, each in enumerate(found):
-        if place >= offset:
-            taken.append(FoundItem(*each))
-        if len(taken) == limit:
-            break
-    return taken
+    return [*itertools.islice(found, offset, offset + limit)]
 
 
 def is_comparable(key: object, value: object) -> bool:

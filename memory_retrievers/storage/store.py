@@ -145,6 +145,11 @@ class MemoryStore:
         (kept,) = self._all_admitted([record])
         return kept
 
+    @property
+    def has_hook(self) -> bool:
+        """Whether ``before_store`` is asked about every record."""
+        return self._before_store is not None
+
     def _all_admitted(self, records: Sequence[RecordT]) -> list[RecordT | None]:
         """What :meth:`admitted` makes of each of several records."""
         if self._before_store is None:

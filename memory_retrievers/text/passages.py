@@ -1,4 +1,6 @@
-"""Passages of a memory: one text for the whole of it, and one for each message of an episode.
+"""Passages of a memory: one text for the whole of it, one for each message of an episode or further field of an item.
+
+The vector of an item as a whole is that of its first field; the whole stands there for its words.
 
 The words of a message are indexed with speaker and date, but its vector is of the content alone, which is nearer to a
 question than with the date before it.
@@ -6,20 +8,28 @@ question than with the date before it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
-from memory_retrievers.models import AnyMemory, EpisodicMemory
+from memory_retrievers.models import AnyMemory, EpisodicMemory, Origin, SemanticMemory
 from memory_retrievers.models.messages import Message
-from memory_retrievers.models.selection import TURN, Embedded, NewPassage
+from memory_retrievers.models.selection import ITEM, TURN, Embedded, NewPassage
 from memory_retrievers.text import indexed_line
 from memory_retrievers.text.dates import long_date, tells_time
 
 Searched: TypeAlias = Literal["summary", "turns"]
 """What of an episode is searched: what stands for it as a whole, or its messages as well."""
 
+ITEM_LENGTHS: Final = "text_lengths"
+"""The metadata key of how long each of the texts is that the fact of a store's item is joined of, by newlines."""
+
+MAX_ITEM_TEXTS: Final = 32
+"""Texts of an item that have vectors of their own."""
+
+_ITEM_PREFIX: Final = f"{ITEM} "
 _PREFIX: Final = f"{TURN} "
 _MOST_DIGITS: Final = 9  # so many messages has no episode
 
@@ -47,17 +57,43 @@ def passage_texts(memory: AnyMemory, *, searched: Searched) -> list[PassageText]
     """List all passages of a memory, the whole first, then its messages in order; none if it is not searchable."""
     if not memory.is_searchable:
         return []
-    whole = PassageText(part=memory.kind, text=memory.search_text, embedded=memory.embedding_text)
+    whole = _whole(memory)
+    if fields := item_texts(memory):
+        others = (PassageText(part=f"{_ITEM_PREFIX}{place}", text=text, embedded=text) for place, text in fields[1:])
+        return [whole, *others]
     if searched == "summary" or not isinstance(memory, EpisodicMemory):
         return [whole]
     turns = (turn_text(memory, place) for place in range(len(memory.messages)))
     return [whole, *(turn for turn in turns if turn is not None)]
 
 
+def _whole(memory: AnyMemory) -> PassageText:
+    fields = item_texts(memory)
+    return PassageText(
+        part=memory.kind, text=memory.search_text, embedded=fields[0][1] if fields else memory.embedding_text
+    )
+
+
+def item_texts(memory: AnyMemory) -> list[tuple[int, str]]:
+    """The texts of the fields of a store's item by their places, where it has several and they are as they were put."""
+    lengths = memory.metadata.get(ITEM_LENGTHS) if memory.origin is Origin.STORE else None
+    if not isinstance(memory, SemanticMemory) or not isinstance(lengths, list):
+        return []
+    if not all(type(length) is int and length > 0 for length in lengths) or len(lengths) > MAX_ITEM_TEXTS:
+        return []
+    ends = [*itertools.accumulate(length + 1 for length in lengths if isinstance(length, int))]
+    if not ends or ends[-1] - 1 != len(memory.fact):
+        return []
+    starts = [0, *ends[:-1]]
+    return [(place, memory.fact[start : end - 1]) for place, (start, end) in enumerate(zip(starts, ends, strict=True))]
+
+
 def passage_text(memory: AnyMemory, part: str) -> PassageText | None:
     """Return the passage of this part; None if the memory has none, for example because its messages were erased."""
     if part == memory.kind:
-        return PassageText(part=part, text=memory.search_text, embedded=memory.embedding_text)
+        return _whole(memory)
+    if part.startswith(_ITEM_PREFIX):
+        return next((text for text in passage_texts(memory, searched="turns") if text.part == part), None)
     place = turn_place(part)
     if place is None or not isinstance(memory, EpisodicMemory) or place >= len(memory.messages):
         return None
@@ -108,7 +144,7 @@ def with_vectors(
     *,
     known: Mapping[str, Embedded] | None = None,
 ) -> list[list[NewPassage]]:
-    """Embed the passages of several memories in one call.
+    """Embed the passages of several memories in one call, and equal texts once.
 
     Args:
         texts: Passages of each memory; the results are in the same order.
@@ -116,10 +152,11 @@ def with_vectors(
         known: What is known by the text it was made of, which is not embedded again.
     """
     given = known or {}
-    wanted = [text.embedded for its_texts in texts for text in its_texts if text.embedded not in given]
-    vectors = iter(embed(wanted) if wanted else ())
+    asked = (text.embedded for its_texts in texts for text in its_texts if text.embedded not in given)
+    wanted = [*dict.fromkeys(asked)]
+    made = dict(zip(wanted, embed(wanted) if wanted else (), strict=True))
     return [
-        [_with_vector(text, given[text.embedded] if text.embedded in given else next(vectors)) for text in its_texts]
+        [_with_vector(text, given.get(text.embedded) or made[text.embedded]) for text in its_texts]
         for its_texts in texts
     ]
 

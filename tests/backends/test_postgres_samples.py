@@ -81,7 +81,7 @@ def test_every_column_that_may_hold_what_was_said_is_left_out(server, name):
         """SELECT relname, attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
         WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
         AND attnum > 0
-        AND (atttypid IN ('text'::regtype, 'bytea'::regtype, 'vector'::regtype) OR attname LIKE '%hash')""",
+        AND (atttypid IN ('text'::regtype, 'bytea'::regtype, 'vector'::regtype, 'jsonb'::regtype) OR attname LIKE '%hash')""",
         database=name,
     )
     tables = {*TABLES_BY_SCOPE, *OTHER_TABLES} - {"notes"}

@@ -5,15 +5,14 @@ import gc
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from langchain_core.embeddings import Embeddings
 from langgraph.store.base import GetOp, ListNamespacesOp, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
 from patience import A_LONG_TIME, PATIENCE, until
 
-from memory_retrievers import AgentMemory, SemanticMemory
+from memory_retrievers import AgentMemory
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.langchain import MemoryStoreAdapter
-from memory_retrievers.langchain.store import lets_through
+from memory_retrievers.langchain.item_filters import lets_through
 from memory_retrievers.testing import FixedClock, HashEmbedder
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -44,17 +43,6 @@ def crowded():
         store.batch([PutOp(PLACE, f"k{n:04}", {"text": f"note {n}", "n": n, "even": n % 2 == 0}) for n in range(1_501)])
         store.put(("drafts", "bob"), "k", {"text": "x"})
         yield store
-
-
-class AsAFact(Embeddings):
-    """What our items are embedded as."""
-
-    def embed_documents(self, texts):
-        drafts = [SemanticMemory.new(scope="app", fact=text) for text in texts]
-        return [list(each) for each in HashEmbedder().embed_documents([draft.embedding_text for draft in drafts])]
-
-    def embed_query(self, text):
-        return list(HashEmbedder().embed_query(text))
 
 
 def keys(found):
@@ -144,8 +132,10 @@ def test_a_score_is_the_cosine_whatever_else_is_there(store):
 
 
 def test_scores_are_those_of_the_in_memory_store(store):
-    embedder = AsAFact()
-    oracle = InMemoryStore(index={"embed": embedder, "dims": len(embedder.embed_query("x")), "fields": ["text"]})
+    embedder = HashEmbedder()
+    oracle = InMemoryStore(
+        index={"embed": embedder.embed_documents, "dims": len(embedder.embed_query("x")), "fields": ["text"]}
+    )
     for number in range(20):
         for each in (store, oracle):
             each.put(PLACE, f"k{number}", {"text": f"note {number} of green tea", "n": number % 3})
@@ -172,11 +162,9 @@ def test_equal_searches_of_a_batch_give_items_of_their_own(store):
 
 
 def test_a_batch_is_stored_by_few_writes(store, memory, monkeypatch):
-    written = []
-    remember_many = memory.remember_many
-    monkeypatch.setattr(
-        memory, "remember_many", lambda drafts, **how: written.append(len(drafts)) or remember_many(drafts, **how)
-    )
+    written, ledger = [], memory.items._ledger
+    add = ledger.add
+    monkeypatch.setattr(ledger, "add", lambda items, passages: written.append(len(items)) or add(items, passages))
     store.batch([PutOp(PLACE, f"k{n % 400}", {"text": f"{n}"}) for n in range(500)])
     assert written == [400]
     assert store.get(PLACE, "k0").value == {"text": "400"}
@@ -318,7 +306,7 @@ def test_the_database_compares_as_a_filter_says(memory, operator, monkeypatch):
     there = {f"k{n}": {"n": n, "a": value} for n, value in enumerate(VALUES)} | {"none": {"n": -1}}
     store.batch([PutOp(PLACE, key, value) for key, value in there.items()])
     read = []  # by a check of what the database does not compare
-    monkeypatch.setattr("memory_retrievers.langchain.store.lets_through", lambda *given: read.append(given))
+    monkeypatch.setattr("memory_retrievers.langchain.item_filters.lets_through", lambda *given: read.append(given))
     for wanted in (0, 1, -1, 2.5, 10**17 + 1, "", "1", "a", "ä", "Z", "😀"):
         conditions = {"a": {operator: wanted}, "n": {"$gt": -5, "$ne": 7}}
         fitting = sorted(key for key, value in there.items() if lets_through(conditions, value))

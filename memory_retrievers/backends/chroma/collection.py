@@ -21,7 +21,7 @@ from memory_retrievers.backends.files import PRIVATE, Access, Folder, make_direc
 from memory_retrievers.backends.locks import FileLock
 from memory_retrievers.backends.processes import DIRECTORY as PROCESSES
 from memory_retrievers.errors import BackendError, IndexOutOfStepError, MemoryRetrieversError
-from memory_retrievers.models.selection import TURN, ProjectedPassage, Selection
+from memory_retrievers.models.selection import ProjectedPassage, Selection
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -323,7 +323,7 @@ def _where(selection: Selection) -> Any:  # noqa: ANN401 - chromadb's Where
     scope_key = f"s{selection.scope.count('/') + 1}" if selection.include_child_scopes else "scope"
     # what stands for a memory as a whole is of the part that has its kind's name
     conditions: list[dict[str, Any]] = [
-        {"kind" if TURN in selection.fields else "part": str(selection.kind)},
+        {"kind" if len(selection.fields) > 1 else "part": str(selection.kind)},
         {scope_key: selection.scope},
         {"expires_at": {"$gt": math.floor(selection.now.timestamp())}},
     ]

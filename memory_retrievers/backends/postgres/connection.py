@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from memory_retrievers.backends.sql.connection import Cursor, States, Values
     from memory_retrievers.models.filters import JsonScalar
     from memory_retrievers.models.selection import Vector, Vectors
+    from memory_retrievers.models.storage import ItemCondition
 
 
 _NAMED: Final = re.compile(r"(?<![:\w]):([a-z_]\w*)")
@@ -116,10 +117,32 @@ class PostgresDialect:
             equal = f"CASE WHEN json_typeof(pair.value) = 'number' THEN {number} ELSE FALSE END"
         return f"EXISTS (SELECT 1 FROM json_each({_json(column)}) AS pair WHERE pair.key = :{name}_key AND {equal})"
 
-    def inner(self, column: str, key: str) -> str:
+    def field(self, name: str, condition: ItemCondition) -> str:
+        """See ``sql.connection.Dialect``; equal values of JSON are of one type."""
+        _, sign, value = condition
+        found = f"(m.item_value -> CAST(:{name}_key AS text))"
+        if isinstance(value, bool):
+            return f"{found} = CAST('{json.dumps(value)}' AS jsonb)"
+        wanted = (
+            "to_jsonb(CAST(:{0}_value AS text))"
+            if isinstance(value, str)
+            else "CAST(CAST(:{0}_value AS text) AS jsonb)"
+        )
+        if sign == "=":
+            return f"{found} = {wanted.format(name)}"
+        if isinstance(value, str):
+            return f"(jsonb_typeof({found}) = 'string' AND ({found} #>> '{{}}') COLLATE \"C\" {sign} :{name}_value)"
+        return f"(jsonb_typeof({found}) = 'number' AND {found} {sign} {wanted.format(name)})"
+
+    def items_by_row(self) -> str:
+        """See ``sql.connection.Dialect``; PostgreSQL chooses the order by itself."""
+        return "memories m JOIN scopes p ON p.id = m.scope_id"
+
+    def newest_items(self, wanted: str) -> str:
         """See ``sql.connection.Dialect``."""
-        under = f"{_json(column)} -> '{key}'"
-        return f"CASE json_typeof({under}) WHEN 'object' THEN CAST({under} AS text) ELSE '{{}}' END"
+        return f"""scopes p CROSS JOIN LATERAL (
+            SELECT * FROM memories m WHERE m.scope_id = p.id AND {wanted}
+            ORDER BY m.updated_at DESC, m.id LIMIT :most) m"""
 
     def summed(self, expression: str, order: str) -> str:
         """See ``sql.connection.Dialect``; rows come in any order, and floats are not associative."""

@@ -61,10 +61,15 @@ _CONVERSATIONS: Final = {
     "queues": (("conversation", _TEXT),),
 }
 _TOKENS: Final = dict.fromkeys(("passage_contents", "new_vectors", "queued_messages"), (("tokens", "bytea"),))
+_ITEMS: Final = {"memories": (("item_value", "jsonb"),)}
 _COLUMNS: Final = {
-    table: tuple(column for part in (_FIRST, _CONVERSATIONS, _FACTS, _TOKENS) for column in part.get(table, ()))
+    table: tuple(column for part in (_FIRST, _CONVERSATIONS, _FACTS, _TOKENS, _ITEMS) for column in part.get(table, ()))
     for table in {**_FIRST, **_FACTS}
 }
+ITEM_VALUE: Final = r"""item_value jsonb GENERATED ALWAYS AS (
+    CASE WHEN origin = 'store' THEN CAST(replace(metadata, '\u0000', '\u001a0') AS jsonb) -> 'value' END) STORED"""
+"""The column of the values of a LangGraph store's items, as filters compare them; a NUL is escaped as in a text."""
+
 _CATALOGS: Final = ("pg_statistic", "pg_statistic_ext_data")
 
 UNSAMPLED: Final = {table: tuple(column for column, _ in columns) for table, columns in _COLUMNS.items()}
@@ -93,6 +98,9 @@ UNSAMPLE_CONVERSATIONS: Final = _unsampled(_CONVERSATIONS)
 UNSAMPLE_FACTS: Final = _unsampled(_FACTS)
 """The same for the former versions of facts."""
 
+UNSAMPLE_ITEMS: Final = _unsampled(_ITEMS)
+"""The same for the values of items."""
+
 UNSAMPLE_TOKENS: Final = _unsampled(_TOKENS)
 """The same for the vectors of tokens."""
 
@@ -115,9 +123,13 @@ def clear(connection: Connection) -> None:
             _sample_what_is_there(connection)
             continue
         # a column that gets the type it has keeps its values and loses its samples, as do the indexes on it
-        connection.run(
-            f"ALTER TABLE {table} {', '.join(f'ALTER COLUMN {name} TYPE {type_}' for name, type_ in columns)}"
-        )
+        generated = {name for name, _ in _ITEMS.get(table, ())}  # goes and comes again: what it is made of stays as is
+        anew = [f"ALTER COLUMN {name} TYPE {type_}" for name, type_ in columns if name not in generated]
+        statements = [f"ALTER TABLE {table} {', '.join(anew)}"]
+        if generated:
+            statements = [f"ALTER TABLE {table} DROP COLUMN item_value", *statements]
+            statements.append(f"ALTER TABLE {table} ADD COLUMN {ITEM_VALUE}")
+        connection.run("; ".join(statements))
     connection.run(";".join((*_unsampled(_COLUMNS), _INDEXES)))
 
 

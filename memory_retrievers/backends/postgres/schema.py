@@ -10,9 +10,11 @@ from typing import Final
 
 from memory_retrievers.backends.postgres.guards import GUARDS, NOTING, numbered_by_the_store
 from memory_retrievers.backends.postgres.samples import (
+    ITEM_VALUE,
     UNSAMPLE,
     UNSAMPLE_CONVERSATIONS,
     UNSAMPLE_FACTS,
+    UNSAMPLE_ITEMS,
     UNSAMPLE_TOKENS,
 )
 from memory_retrievers.backends.postgres.triggers import TRIGGERS
@@ -338,6 +340,14 @@ _TOKENS: Final = (
     *UNSAMPLE_TOKENS,
 )
 
+_ITEMS: Final = (
+    # The items of a LangGraph store as they are browsed: of each scope those that were put last.
+    """CREATE INDEX items_by_time ON memories (scope_id, updated_at DESC, id)
+        WHERE origin = 'store' AND kind = 'semantic' AND invalid_at IS NULL""",
+    f"ALTER TABLE memories ADD COLUMN {ITEM_VALUE}",
+    *UNSAMPLE_ITEMS,
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (*_TABLES, *_INDEXES, *TRIGGERS, *_POLICIES),
     (*GUARDS, *UNSAMPLE),
@@ -345,5 +355,6 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FACTS,
     _CHANGES,
     _TOKENS,
+    _ITEMS,
 )
 """Schema version n is what the first n migrations make; the database keeps it in the table ``schema_version``."""

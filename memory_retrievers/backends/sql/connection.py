@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 if TYPE_CHECKING:
     from memory_retrievers.models.filters import JsonScalar
     from memory_retrievers.models.selection import Vector, Vectors
-    from memory_retrievers.models.storage import HeardPlace
+    from memory_retrievers.models.storage import HeardPlace, ItemCondition
 
 Values: TypeAlias = "Sequence[Any] | Mapping[str, Any]"
 """What the ``?`` or ``:name`` of a statement stand for."""
@@ -140,8 +140,25 @@ class Dialect(Protocol):
         """
         ...
 
-    def inner(self, column: str, key: str) -> str:
-        """The JSON object that a JSON object has under a key, as a column of :meth:`member`; empty if there is none."""
+    def field(self, name: str, condition: ItemCondition) -> str:
+        """Condition on a field of the value of an item ``m``; only what is of the same type fits.
+
+        Args:
+            name: The parameters are as for :meth:`member`.
+            condition: The field, and how it is compared; ``!=`` is not among the signs.
+        """
+        ...
+
+    def items_by_row(self) -> str:
+        """Items ``m`` with their scopes ``p``, and perhaps other memories, in an order that reads each page once."""
+        ...
+
+    def newest_items(self, wanted: str) -> str:
+        """Items ``m`` with their scopes ``p``: the last changed ``:most`` of each scope, by the index of items.
+
+        Args:
+            wanted: Condition on an item.
+        """
         ...
 
     def summed(self, expression: str, order: str) -> str:

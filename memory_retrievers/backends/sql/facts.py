@@ -17,7 +17,7 @@ from memory_retrievers.backends.sql.connection import Connection, Database, one
 from memory_retrievers.backends.sql.memories import memory_query
 from memory_retrievers.backends.sql.rows import encode_json, encode_time, memory_of, readable
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, SemanticDraft, SemanticMemory
+from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, Origin, SemanticDraft, SemanticMemory
 from memory_retrievers.models.contents import FactVersion
 from memory_retrievers.models.differences import MemoryDiff, difference, held
 from memory_retrievers.models.fields import moment
@@ -298,7 +298,12 @@ def _draft(fact: str, category: str, keywords: str) -> SemanticDraft:
     """What a version says, in the form in which facts are embedded and searched."""
     with readable("a former version of a fact"):
         return SemanticDraft.trusted(
-            {"fact": fact, "category": Category(category), "keywords": tuple(json.loads(keywords))}
+            {
+                "fact": fact,
+                "category": Category(category),
+                "keywords": tuple(json.loads(keywords)),
+                "origin": Origin.API,
+            }
         )
 
 

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from memory_retrievers.backends.sql.connection import Connection, Database, Dialect
-from memory_retrievers.backends.sql.memories import memory_query
+from memory_retrievers.backends.sql.connection import Connection, Database, Dialect, insertion
+from memory_retrievers.backends.sql.memories import insert_passages, scope_id_of
 from memory_retrievers.backends.sql.removal import SCOPE_AND_CHILDREN, scope_values
-from memory_retrievers.backends.sql.rows import encode_json, encode_time, memory_of
+from memory_retrievers.backends.sql.rows import encode, encode_json, encode_time, readable
 from memory_retrievers.models import AnyMemory, MemoryKey
-from memory_retrievers.models.storage import ItemCondition
+from memory_retrievers.models.fields import moment
+from memory_retrievers.models.scopes import child_range
+from memory_retrievers.models.selection import NewPassage, Passage
+from memory_retrievers.models.storage import ItemCondition, StoredItem
 
-_BELOW: Final = f"m.scope_id IN (SELECT s.id FROM scopes s WHERE {SCOPE_AND_CHILDREN})"
+_BELOW: Final = "(p.scope = :scope OR (p.scope >= :first AND p.scope < :behind))"
 _IS_ITEM: Final = """m.origin = 'store' AND m.kind = 'semantic' AND m.invalid_at IS NULL
     AND (m.expires_at IS NULL OR m.expires_at > :now)"""
+_FIELDS: Final = """m.row, p.scope, m.id, m.origin = 'store' AND m.kind = 'semantic', m.invalid_at IS NULL,
+    m.metadata, m.created_at, m.updated_at"""
+_NEWEST: Final = "m.updated_at DESC, p.scope, m.id"
 
-_EQUALITY: Final[Mapping[str, str]] = {"=": "", "!=": "NOT"}
+_EQUALITY: Final[Mapping[str, str]] = {"=": "IS TRUE", "!=": "IS NOT TRUE"}
 _ORDER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     ">": operator.gt,
     ">=": operator.ge,
@@ -37,45 +44,74 @@ class SQLItems:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def rows(
+    def newest(
         self,
         scope: str,
         *,
         now: datetime,
         conditions: Sequence[ItemCondition],
-        under: str,
         offset: int = 0,
         limit: int | None = None,
-    ) -> list[int]:
-        """List the rows of the items of a scope and those below it, the last changed first.
+    ) -> list[StoredItem]:
+        """List the items of a scope and those below it, the last changed first.
 
         Args:
             scope: The scope.
             now: Leave out items that expired by this time.
             conditions: What holds of the value of an item.
-            under: The key of the metadata that the value of an item is under.
             offset: Leave out so many of the first.
             limit: At most so many; None sets no limit.
         """
-        values: dict[str, object] = {
-            "now": encode_time(now),
-            "limit": 2**62 if limit is None else limit,
-            "offset": offset,
-        }
-        values |= scope_values(scope, include_child_scopes=True)
+        most = 2**62 if limit is None else limit
+        values = _below(scope) | {"now": encode_time(now), "limit": most, "offset": offset}
+        values["most"] = min(most + offset, 2**62)
         with self._database.read() as connection:
             dialect = connection.dialect
-            wanted = [_BELOW, _IS_ITEM]
-            for number, each in enumerate(conditions):
-                wanted.append(_holds(dialect, dialect.inner("m.metadata", under), f"value_{number}", each))
-                values[f"value_{number}_key"] = each.key
-                values[f"value_{number}_value"] = each.value if isinstance(each.value, str) else encode_json(each.value)
+            holding = " AND ".join([_BELOW, _IS_ITEM, *_holding(dialect, conditions, values)])
+            # with conditions all are looked at anyway
+            items = dialect.items_by_row() if conditions else dialect.newest_items(_IS_ITEM)
             found = connection.execute(
-                f"""SELECT m.row FROM memories m JOIN scopes p ON p.id = m.scope_id WHERE {" AND ".join(wanted)}
-                ORDER BY m.updated_at DESC, p.scope, m.id LIMIT :limit OFFSET :offset""",
+                f"""SELECT {_FIELDS} FROM {items} WHERE {holding}
+                ORDER BY {_NEWEST} LIMIT :limit OFFSET :offset""",
                 values,
+            ).fetchall()
+        return _items(found)
+
+    def rows(self, scope: str, *, now: datetime, conditions: Sequence[ItemCondition]) -> list[int]:
+        """List the rows of the items of a scope and those below it, in no order.
+
+        Args:
+            scope: The scope.
+            now: Leave out items that expired by this time.
+            conditions: What holds of the value of an item.
+        """
+        values: dict[str, object] = _below(scope) | {"now": encode_time(now)}
+        with self._database.read() as connection:
+            dialect = connection.dialect
+            wanted = " AND ".join([_IS_ITEM, *_holding(dialect, conditions, values)])
+            found = connection.execute(
+                f"SELECT m.row FROM {dialect.items_by_row()} WHERE {_BELOW} AND {wanted}", values
             )
             return [int(row) for (row,) in found]
+
+    def load(self, rows: Sequence[int], *, now: datetime, conditions: Sequence[ItemCondition]) -> dict[int, StoredItem]:
+        """Read the items of these rows that fit, by row.
+
+        Args:
+            rows: Of memories.
+            now: Leave out items that expired by this time.
+            conditions: What holds of the value of an item.
+        """
+        values: dict[str, object] = {"now": encode_time(now)}
+        with self._database.read() as connection:
+            dialect = connection.dialect
+            values["rows"] = dialect.listed(rows)
+            wanted = [dialect.among("m.row", ":rows"), _IS_ITEM, *_holding(dialect, conditions, values)]
+            found = connection.execute(
+                f"SELECT {_FIELDS} FROM memories m JOIN scopes p ON p.id = m.scope_id WHERE {' AND '.join(wanted)}",
+                values,
+            ).fetchall()
+        return {item.row: item for item in _items(found)}
 
     def scopes(self, scope: str, *, now: datetime) -> list[str]:
         """List the scopes of a scope and those below it that hold items, sorted.
@@ -93,14 +129,22 @@ class SQLItems:
             )
             return [its_scope for (its_scope,) in found]
 
-    def get(self, keys: Sequence[MemoryKey]) -> dict[MemoryKey, AnyMemory]:
-        """Read the memories of these keys that exist, items or not, whatever their state."""
+    def get(self, keys: Sequence[MemoryKey], *, now: datetime) -> dict[MemoryKey, StoredItem]:
+        """Read what has not expired under these keys, items or not."""
         by_scope: dict[str, list[str]] = {}
         for key in keys:
             by_scope.setdefault(key.scope, []).append(key.id)
         with self._database.read() as connection:
-            found = [memory for scope, ids in by_scope.items() for memory in _of_scope(connection, scope, ids)]
-        return {MemoryKey(scope=memory.scope, id=memory.id): memory for memory in found}
+            dialect, found = connection.dialect, []
+            for scope, ids in by_scope.items():
+                asked = ids[0] if len(ids) == 1 else dialect.listed(ids)
+                of_id = "m.id = :ids" if len(ids) == 1 else dialect.among("m.id", ":ids")
+                found += connection.execute(
+                    f"""SELECT {_FIELDS} FROM scopes p JOIN memories m ON m.scope_id = p.id
+                    WHERE p.scope = :scope AND {of_id} AND (m.expires_at IS NULL OR m.expires_at > :now)""",
+                    {"scope": scope, "now": encode_time(now), "ids": asked},
+                ).fetchall()
+        return {item.key: item for item in _items(found)}
 
     def expired(self, scope: str, *, now: datetime) -> list[MemoryKey]:
         """List the items of a scope and those below it that expired by a time."""
@@ -108,36 +152,89 @@ class SQLItems:
             found = connection.execute(
                 f"""SELECT p.scope, m.id FROM memories m JOIN scopes p ON p.id = m.scope_id
                 WHERE {_BELOW} AND m.origin = 'store' AND m.expires_at <= :now""",
-                {"now": encode_time(now)} | scope_values(scope, include_child_scopes=True),
+                _below(scope) | {"now": encode_time(now)},
             )
             return [MemoryKey(scope=its_scope, id=its_id) for its_scope, its_id in found]
 
-    def prolong(self, items: Sequence[AnyMemory]) -> None:
-        """Let stored items live until the time that they have now; nothing else of them changes."""
+    def add(self, items: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]]) -> list[Passage]:
+        """Store items whose keys are free, all by the same few statements.
+
+        Args:
+            items: The items.
+            passages: Of each, its passages.
+        """
         with self._database.write(*{item.scope for item in items}) as connection:
+            scope_ids = {scope: scope_id_of(connection, scope) for scope in dict.fromkeys(item.scope for item in items)}
+            values = [{"scope_id": scope_ids[item.scope], **encode(item)} for item in items]
+            connection.executemany(insertion("memories", values[0]), [tuple(each.values()) for each in values])
+            rows = self._numbers(connection, items)
+            placed = [
+                (item, (scope_ids[item.scope], rows[item.key]), passage)
+                for item, its_passages in zip(items, passages, strict=True)
+                for passage in its_passages
+            ]
+            return insert_passages(connection, placed, ids=self._database.next_passages(connection, len(placed)))
+
+    @staticmethod
+    def _numbers(connection: Connection, items: Sequence[AnyMemory]) -> dict[MemoryKey, int]:
+        by_scope: dict[str, list[str]] = {}
+        for item in items:
+            by_scope.setdefault(item.scope, []).append(item.id)
+        dialect = connection.dialect
+        asked = f"""SELECT id, row FROM memories WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope)
+            AND {dialect.among("id", ":ids")}"""
+        return {
+            MemoryKey(scope=scope, id=id): row
+            for scope, ids in by_scope.items()
+            for id, row in connection.execute(asked, {"scope": scope, "ids": dialect.listed(ids)})  # noqa: A001
+        }
+
+    def prolong(self, until: Mapping[MemoryKey, datetime]) -> None:
+        """Let stored items live until a time; nothing else of them changes."""
+        with self._database.write(*{key.scope for key in until}) as connection:
             connection.executemany(
                 """UPDATE memories SET expires_at = ?
                 WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?""",
-                [(encode_time(item.expires_at), item.scope, item.id) for item in items],
+                [(encode_time(time), key.scope, key.id) for key, time in until.items()],
             )
 
 
-def _holds(dialect: Dialect, column: str, name: str, condition: ItemCondition) -> str:
+def _below(scope: str) -> dict[str, object]:
+    first, behind = child_range(scope)
+    return {"scope": scope, "first": first, "behind": behind}
+
+
+def _items(rows: Sequence[Sequence[Any]]) -> list[StoredItem]:
+    """Items of rows of ``_FIELDS``.
+
+    Raises:
+        BackendError: A row is damaged.
+    """
+    found = []
+    for row, scope, name, is_put, holds, metadata, created_at, updated_at in rows:
+        with readable(f"memory {name!r} in scope {scope!r}"):
+            times = moment(created_at), moment(updated_at)
+            found.append(StoredItem(row, scope, name, bool(is_put), bool(holds), json.loads(metadata), *times))
+    return found
+
+
+def _holding(dialect: Dialect, conditions: Sequence[ItemCondition], values: dict[str, object]) -> list[str]:
+    """The conditions in SQL, whose values are added to those of the statement."""
+    wanted = []
+    for number, each in enumerate(conditions):
+        name = f"value_{number}"
+        wanted.append(_holds(dialect, name, each))
+        values[f"{name}_key"] = each.key
+        values[f"{name}_value"] = each.value if isinstance(each.value, str) else encode_json(each.value)
+    return wanted
+
+
+def _holds(dialect: Dialect, name: str, condition: ItemCondition) -> str:
     """The condition in SQL; where numbers are ordered, true is 1 and false 0."""
     sign, value = condition.sign, condition.value
     if sign in _EQUALITY:
-        return f"{_EQUALITY[sign]} {dialect.member(column, name, value)}"
-    alike = [dialect.member(column, name, value, sign)]
+        return f"({dialect.field(name, condition._replace(sign='='))} {_EQUALITY[sign]})"
+    alike = [condition]
     if not isinstance(value, str):
-        alike += [dialect.member(column, name, each) for each in (True, False) if _ORDER[sign](each, value)]
-    return f"({' OR '.join(alike)})"
-
-
-def _of_scope(connection: Connection, scope: str, ids: Sequence[str]) -> list[AnyMemory]:
-    dialect = connection.dialect
-    rows = connection.execute(
-        f"""{memory_query(dialect)} WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope)
-        AND {dialect.among("m.id", ":ids")}""",
-        {"scope": scope, "ids": dialect.listed(ids)},
-    ).fetchall()
-    return [*map(memory_of, rows)]
+        alike += [condition._replace(sign="=", value=each) for each in (True, False) if _ORDER[sign](each, value)]
+    return f"({' OR '.join(dialect.field(name, each) for each in alike)})"

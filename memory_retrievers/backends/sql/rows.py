@@ -39,9 +39,12 @@ def encode_time(value: datetime | None) -> int | None:
     return None if value is None else microseconds(value)
 
 
+_COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
 def encode_json(value: object) -> str:
     """Encode as compact JSON; pydantic has admitted only JSON values."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return "[]" if value == () else _COMPACT.encode(value)  # most memories have four empty lists
 
 
 def _decode_texts(text: str) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ def scope_condition(selection: Selection) -> str:
 
 def searched(selection: Selection) -> str:
     """SQL condition for a passage ``p`` to be of the fields that are searched."""
-    return "TRUE" if TURN in selection.fields else "p.part = :kind"
+    return "TRUE" if len(selection.fields) > 1 else "p.part = :kind"
 
 
 def in_scope(selection: Selection) -> str:

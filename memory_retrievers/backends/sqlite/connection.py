@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from memory_retrievers.backends.sql import connection as sql
     from memory_retrievers.models.filters import JsonScalar
     from memory_retrievers.models.selection import Vector, Vectors
+    from memory_retrievers.models.storage import ItemCondition
 
 
 class SQLiteDialect:
@@ -68,9 +69,32 @@ class SQLiteDialect:
             equal = f"pair.type IN ('integer', 'real') AND pair.atom {sign} CAST(:{name}_value AS NUMERIC)"
         return f"EXISTS (SELECT 1 FROM json_each({column}) AS pair WHERE pair.key = :{name}_key AND {equal})"
 
-    def inner(self, column: str, key: str) -> str:
-        """See ``sql.connection.Dialect``; as two arguments, so that JSON is parsed once. A list has no key of text."""
-        return f"{column}, '$.{key}'"
+    def field(self, name: str, condition: ItemCondition) -> str:
+        """See ``sql.connection.Dialect``; a path takes a third of the time of a walk, and knows no quotes in a key."""
+        _, sign, value = condition
+        if '"' in condition.key or "\\" in condition.key:
+            return self.member("m.metadata, '$.value'", name, value, sign)
+        place = f"m.metadata, '$.value.\"' || :{name}_key || '\"'"
+        if isinstance(value, bool):
+            return f"json_type({place}) = '{json.dumps(value)}'"
+        # the type is only asked of what would fit: lists come as text, and truth values as numbers
+        if isinstance(value, str):
+            return f"(json_extract({place}) {sign} :{name}_value AND json_type({place}) = 'text')"
+        number = f"json_extract({place}) {sign} CAST(:{name}_value AS NUMERIC)"
+        return f"({number} AND json_type({place}) IN ('integer', 'real'))"
+
+    def items_by_row(self) -> str:
+        """See ``sql.connection.Dialect``; in the order of the index each row would be sought on another page."""
+        return """memories m CROSS JOIN scopes p ON p.id = m.scope_id AND m.row IN (
+            SELECT i.row FROM memories i INDEXED BY items_by_time
+            WHERE i.origin = 'store' AND i.kind = 'semantic' AND i.invalid_at IS NULL AND i.scope_id IN (
+                SELECT id FROM scopes WHERE scope = :scope OR (scope >= :first AND scope < :behind)))"""
+
+    def newest_items(self, wanted: str) -> str:
+        """See ``sql.connection.Dialect``; SQLite has no LATERAL."""
+        return f"""scopes p CROSS JOIN memories m ON m.row IN (
+            SELECT m.row FROM memories m INDEXED BY items_by_time WHERE m.scope_id = p.id AND {wanted}
+            ORDER BY m.updated_at DESC, m.id LIMIT :most)"""
 
     def summed(self, expression: str, order: str) -> str:  # noqa: ARG002 - rows come in the order of the loop
         """See ``sql.connection.Dialect``."""

@@ -372,6 +372,12 @@ _TOKENS: Final = tuple(
     for table in ("passage_contents", "new_vectors", "queued_messages")
 )
 
+_ITEMS: Final = (
+    # The items of a LangGraph store as they are browsed: of each scope those that were put last.
+    """CREATE INDEX items_by_time ON memories (scope_id, updated_at DESC, id)
+        WHERE origin = 'store' AND kind = 'semantic' AND invalid_at IS NULL""",
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST,
     _PROJECTION,
@@ -384,6 +390,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FACTS,
     _CHANGES,
     _TOKENS,
+    _ITEMS,
 )
 """Schema version n is what the first n migrations make; the file keeps it in ``PRAGMA user_version``."""
 
