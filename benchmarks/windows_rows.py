@@ -40,12 +40,14 @@ class Rate:
         p95: Seconds that 19 of 20 writes took at most.
         longest: Seconds of the longest write: who comes last where turns are not fair.
         per_second: Writes of all processes.
+        processor: Seconds of processor time of a write, on average; what else runs on the machine counts for little.
     """
 
     p50: float
     p95: float
     longest: float
     per_second: float
+    processor: float
 
 
 def measured(directory: Path, *, processes: int, seconds: float, pace: float = 0) -> tuple[Rate, Rate]:
@@ -135,7 +137,8 @@ def _rate(orders: Sequence[_Orders], directory: Path) -> Rate:
         writer.close()
     times = sorted(seconds for answer in answers for seconds in answer["times"])
     took = max(answer["ended"] for answer in answers) - at
-    return Rate(part_of(times, 0.5), part_of(times, 0.95), times[-1], len(times) / took)
+    worked = sum(answer["processor"] for answer in answers)
+    return Rate(part_of(times, 0.5), part_of(times, 0.95), times[-1], len(times) / took, worked / len(times))
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -146,13 +149,14 @@ def main(arguments: Sequence[str]) -> None:
         print(json.dumps({"ready": True}), flush=True)
         at = json.loads(sys.stdin.readline())["at"]
         times: list[float] = []
+        worked = time.process_time()
         for moment in _moments(orders, at):
             time.sleep(max(0.0, moment - time.time()))
             began = time.perf_counter()
             if not step():
                 break
             times.append(time.perf_counter() - began)
-        print(json.dumps({"times": times, "ended": time.time()}), flush=True)
+        print(json.dumps({"times": times, "ended": time.time(), "processor": time.process_time() - worked}), flush=True)
 
 
 def _moments(orders: _Orders, at: float) -> Iterator[float]:
