@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import uuid_utils
 
 from memory_retrievers import fsrs
+from memory_retrievers.backends.sql.requests import note_made
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.models import (
     AnyMemory,
@@ -520,6 +521,7 @@ class MemoryStore:
                 replace_fact(old, memories[place], ledger=self.ledger, now=now)
             if together is not None:
                 together(memories, passages)
+            note_made(memories)
             return memories
 
         texts = [passage_texts(each.memory, searched=self.searched) for each in tellings]
