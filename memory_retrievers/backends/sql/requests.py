@@ -41,6 +41,10 @@ _READ: Final = "SELECT value FROM notes WHERE name = ?"
 _ALL: Final = f"name >= '{_PREFIX}' AND name < '{_BEHIND}'"
 
 
+def _now() -> float:
+    return time.time()
+
+
 class RepeatedRequestError(Exception):
     """Another process has changed the store under the same key meanwhile; nothing was written."""
 
@@ -101,7 +105,7 @@ class RequestUnderWay:
     request: str
     is_noted: bool = False
     made: list[Made] = field(default_factory=list)
-    at: float = field(default_factory=time.time)
+    at: float = field(default_factory=_now)
     by: str = field(default_factory=lambda: str(uuid_utils.uuid7()))
 
     @property
@@ -174,7 +178,7 @@ class SQLRequests:
         with self._database.read() as connection:
             value = one(connection, _READ, (_PREFIX + key,))
         done = None if value is None else DoneRequest.parse(value)
-        return None if done is None or is_old(done, now=time.time()) else done
+        return None if done is None or is_old(done, now=_now()) else done
 
     def has_lost(self, done: DoneRequest) -> bool:
         """True if a memory that a request has made is forgotten."""
