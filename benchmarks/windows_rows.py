@@ -1,7 +1,9 @@
 """Processes that only write: facts into a store, and the same rows by plain sqlite3, to compare like with like.
 
 Both sides commit one fact at a time, durably (WAL, ``synchronous = FULL``), into tables with the same indexes. The
-plain side has no triggers, makes no vectors, terms or ids and checks nothing: its rows are ready before it begins.
+plain side has no triggers, makes no vectors, terms or ids and checks nothing: its rows are ready before it begins. It
+writes them twice: as processes that know nothing of each other do, of which one writes many in a row while another
+waits, and once more taking turns by the lock that the package takes.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from fleet_process import SCOPES, WORDS
 from windows_processes import Process
 from windows_worker import opened
 
+from memory_retrievers.backends.files import Folder
+from memory_retrievers.backends.locks import Turnstile
 from memory_retrievers.storage.opening import STORE_FILE
 from memory_retrievers.testing import HashEmbedder
 
@@ -50,24 +54,28 @@ class Rate:
     processor: float
 
 
-def measured(directory: Path, *, processes: int, seconds: float, pace: float = 0) -> tuple[Rate, Rate]:
-    """Measure writes by the package, and then of the same rows by plain sqlite3.
+def measured(directory: Path, *, processes: int, seconds: float, pace: float = 0) -> tuple[Rate, Rate, Rate]:
+    """Measure writes by the package, of the same rows by plain sqlite3, and by plain sqlite3 that takes turns.
 
     Args:
-        directory: Gets both databases.
+        directory: Gets the databases.
         processes: How many there are of each.
         seconds: How long they write at most.
         pace: How many writes each begins in a second; 0 is one after the other.
     """
     directory.mkdir()
-    ours, plain = directory / "written", directory / "plain.db"
+    ours, plain, fair = directory / "written", directory / "plain.db", directory / "turns" / "plain.db"
     with opened(ours) as memory:
         for scope in SCOPES:
             memory.remember_fact(scope=scope, fact="The first one.")
     orders = [_Orders(ours, ours, number, processes, seconds, pace) for number in range(processes)]
     first = _rate(orders, directory)
-    _made_empty(plain, like=ours / STORE_FILE)
-    return first, _rate([replace(each, target=plain) for each in orders], directory)
+    fair.parent.mkdir()
+    rates = [first]
+    for target in (plain, fair):
+        _made_empty(target, like=ours / STORE_FILE)
+        rates.append(_rate([replace(each, target=target, in_turns=target is fair) for each in orders], directory))
+    return rates[0], rates[1], rates[2]
 
 
 def part_of(times: Sequence[float], part: float) -> float:
@@ -86,6 +94,7 @@ class _Orders:
         of: How many there are.
         seconds: How long it writes at most.
         pace: How many writes it begins in a second; 0 is one after the other.
+        in_turns: Plain sqlite3 takes the package's lock for each write.
     """
 
     target: Path
@@ -94,11 +103,15 @@ class _Orders:
     of: int
     seconds: float
     pace: float
+    in_turns: bool = False
 
     @classmethod
     def parse(cls, given: Sequence[str]) -> _Orders:
         """What the arguments of the process say."""
-        return cls(Path(given[0]), Path(given[1]), int(given[2]), int(given[3]), float(given[4]), float(given[5]))
+        *_, number, of, seconds, pace, in_turns = given
+        return cls(
+            Path(given[0]), Path(given[1]), int(number), int(of), float(seconds), float(pace), in_turns == str(True)
+        )
 
 
 class _Writer(Process):
@@ -218,7 +231,11 @@ _COUNT_WORDS: Final = (
 @contextmanager
 def _by_sqlite(orders: _Orders) -> Iterator[Callable[[], bool]]:
     ready = iter(_rows(orders.source / STORE_FILE, orders.number, orders.of))
-    with closing(sqlite3.connect(orders.target, isolation_level=None, timeout=60)) as connection:
+    with (
+        closing(sqlite3.connect(orders.target, isolation_level=None, timeout=60)) as connection,
+        Folder(orders.target.parent) as folder,
+        closing(Turnstile(folder, "turn")) as turn,
+    ):
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
 
@@ -226,10 +243,14 @@ def _by_sqlite(orders: _Orders) -> Iterator[Callable[[], bool]]:
             rows = next(ready, None)
             if rows is None:
                 return False
+            if orders.in_turns:
+                turn.acquire(60)
             connection.execute("BEGIN IMMEDIATE")
             for statement, values in rows:
                 connection.executemany(statement, values)
             connection.execute("COMMIT")
+            if orders.in_turns:
+                turn.release()
             return True
 
         yield step
