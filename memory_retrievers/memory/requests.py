@@ -8,8 +8,9 @@ from memory_retrievers.errors import NotFoundError
 from memory_retrievers.models import AnyMemory, SemanticMemory
 
 if TYPE_CHECKING:
-    from memory_retrievers.backends.sql.requests import DoneRequest, SQLRequests
+    from memory_retrievers.backends.sql.requests import SQLRequests
     from memory_retrievers.memory.agent import AgentMemory
+    from memory_retrievers.models.requests import DoneRequest
 
 
 def requests_of(memory: AgentMemory) -> SQLRequests:

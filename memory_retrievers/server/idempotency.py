@@ -18,7 +18,8 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory_retrievers.backends.sql.requests import DoneRequest, RequestUnderWay, SQLRequests, under_way
+from memory_retrievers.backends.sql.requests import SQLRequests
+from memory_retrievers.models.requests import DoneRequest, RequestUnderWay, under_way
 from memory_retrievers.server.access import Access, access_in
 from memory_retrievers.server.intake import replaying
 from memory_retrievers.server.responses import HTTPError
