@@ -25,7 +25,7 @@ def made_again(memory: AgentMemory, done: DoneRequest) -> list[AnyMemory] | None
         memory: Where they are.
         done: What is known of the request.
     """
-    if done.made is None:
+    if done.made is None or done.has_lost:
         return None
     made: list[AnyMemory] = []
     for key, was_known in done.made:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable
 from contextvars import ContextVar
@@ -15,12 +14,6 @@ from memory_retrievers.models.memories import AnyMemory, MemoryKey, SemanticMemo
 
 KEEP_SECONDS: Final = 24 * 3600
 """How long it is known that a request is done."""
-
-TIME_DIGITS: Final = 12
-"""Digits of the seconds that a note begins with."""
-
-_MOST_MADE: Final = 100
-"""Memories that are noted; of a request that has made more, only that it was done."""
 
 
 def now() -> float:
@@ -48,20 +41,15 @@ class DoneRequest:
         request: The hash of what was asked.
         at: When, in seconds since 1970.
         by: Who has done it, a number that nothing else has.
-        made: The memories that it has made, in order; None if they are too many.
+        made: The memories that it has made and that are still there, in order; None if they are too many.
+        has_lost: One of them is forgotten.
     """
 
     request: str
     at: float
     by: str
     made: tuple[Made, ...] | None
-
-    @classmethod
-    def parse(cls, value: str) -> DoneRequest:
-        """Read what :attr:`RequestUnderWay.value` is."""
-        at, request, by, made = json.loads(value[TIME_DIGITS:])
-        known = None if made is None else tuple(Made(MemoryKey(scope=scope, id=id), old) for scope, id, old in made)  # noqa: A001
-        return cls(request, at, by, known)
+    has_lost: bool
 
 
 @dataclass(slots=True)
@@ -83,16 +71,6 @@ class RequestUnderWay:
     made: list[Made] = field(default_factory=list)
     at: float = field(default_factory=now)
     by: str = field(default_factory=lambda: str(uuid_utils.uuid7()))
-
-    @property
-    def value(self) -> str:
-        """What is noted: the time first, by which notes are sorted."""
-        made = (
-            [(each.key.scope, each.key.id, each.was_known) for each in self.made]
-            if len(self.made) <= _MOST_MADE
-            else None
-        )
-        return f"{int(self.at):0{TIME_DIGITS}}{json.dumps([self.at, self.request, self.by, made])}"
 
 
 under_way: Final[ContextVar[RequestUnderWay | None]] = ContextVar("memory_retrievers_request", default=None)

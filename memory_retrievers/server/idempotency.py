@@ -186,7 +186,7 @@ class Idempotency:
     def _has_lost(self, hashed: str) -> bool:
         """True if the request of a key has made what is forgotten since."""
         done = None if self._requests is None else self._requests.find(hashed)
-        return done is not None and self._requests is not None and self._requests.has_lost(done)
+        return done is not None and done.has_lost
 
     def _forget_old(self) -> None:
         """Drop the answers that are too old, and then the oldest while all take too much; requests under way stay."""
