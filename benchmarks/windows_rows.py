@@ -1,7 +1,9 @@
 """Processes that only write: facts into a store, and the same rows by plain sqlite3, to compare like with like.
 
 Both sides commit one fact at a time, durably (WAL, ``synchronous = FULL``), into tables with the same indexes. The
-plain side has no triggers, makes no vectors, terms or ids and checks nothing: its rows are ready before it begins.
+plain side has no triggers, makes no vectors, terms or ids and checks nothing: its rows are ready before it begins. It
+writes them twice: as processes that know nothing of each other do, of which one writes many in a row while another
+waits, and once more taking turns by the lock that the package takes.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from fleet_process import SCOPES, WORDS
 from windows_processes import Process
 from windows_worker import opened
 
+from memory_retrievers.backends.files import Folder
+from memory_retrievers.backends.locks import Turnstile
 from memory_retrievers.storage.opening import STORE_FILE
 from memory_retrievers.testing import HashEmbedder
 
@@ -40,32 +44,38 @@ class Rate:
         p95: Seconds that 19 of 20 writes took at most.
         longest: Seconds of the longest write: who comes last where turns are not fair.
         per_second: Writes of all processes.
+        processor: Seconds of processor time of a write, on average; what else runs on the machine counts for little.
     """
 
     p50: float
     p95: float
     longest: float
     per_second: float
+    processor: float
 
 
-def measured(directory: Path, *, processes: int, seconds: float, pace: float = 0) -> tuple[Rate, Rate]:
-    """Measure writes by the package, and then of the same rows by plain sqlite3.
+def measured(directory: Path, *, processes: int, seconds: float, pace: float = 0) -> tuple[Rate, Rate, Rate]:
+    """Measure writes by the package, of the same rows by plain sqlite3, and by plain sqlite3 that takes turns.
 
     Args:
-        directory: Gets both databases.
+        directory: Gets the databases.
         processes: How many there are of each.
         seconds: How long they write at most.
         pace: How many writes each begins in a second; 0 is one after the other.
     """
     directory.mkdir()
-    ours, plain = directory / "written", directory / "plain.db"
+    ours, plain, fair = directory / "written", directory / "plain.db", directory / "turns" / "plain.db"
     with opened(ours) as memory:
         for scope in SCOPES:
             memory.remember_fact(scope=scope, fact="The first one.")
     orders = [_Orders(ours, ours, number, processes, seconds, pace) for number in range(processes)]
     first = _rate(orders, directory)
-    _made_empty(plain, like=ours / STORE_FILE)
-    return first, _rate([replace(each, target=plain) for each in orders], directory)
+    fair.parent.mkdir()
+    rates = [first]
+    for target in (plain, fair):
+        _made_empty(target, like=ours / STORE_FILE)
+        rates.append(_rate([replace(each, target=target, in_turns=target is fair) for each in orders], directory))
+    return rates[0], rates[1], rates[2]
 
 
 def part_of(times: Sequence[float], part: float) -> float:
@@ -84,6 +94,7 @@ class _Orders:
         of: How many there are.
         seconds: How long it writes at most.
         pace: How many writes it begins in a second; 0 is one after the other.
+        in_turns: Plain sqlite3 takes the package's lock for each write.
     """
 
     target: Path
@@ -92,11 +103,15 @@ class _Orders:
     of: int
     seconds: float
     pace: float
+    in_turns: bool = False
 
     @classmethod
     def parse(cls, given: Sequence[str]) -> _Orders:
         """What the arguments of the process say."""
-        return cls(Path(given[0]), Path(given[1]), int(given[2]), int(given[3]), float(given[4]), float(given[5]))
+        *_, number, of, seconds, pace, in_turns = given
+        return cls(
+            Path(given[0]), Path(given[1]), int(number), int(of), float(seconds), float(pace), in_turns == str(True)
+        )
 
 
 class _Writer(Process):
@@ -135,7 +150,8 @@ def _rate(orders: Sequence[_Orders], directory: Path) -> Rate:
         writer.close()
     times = sorted(seconds for answer in answers for seconds in answer["times"])
     took = max(answer["ended"] for answer in answers) - at
-    return Rate(part_of(times, 0.5), part_of(times, 0.95), times[-1], len(times) / took)
+    worked = sum(answer["processor"] for answer in answers)
+    return Rate(part_of(times, 0.5), part_of(times, 0.95), times[-1], len(times) / took, worked / len(times))
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -146,13 +162,14 @@ def main(arguments: Sequence[str]) -> None:
         print(json.dumps({"ready": True}), flush=True)
         at = json.loads(sys.stdin.readline())["at"]
         times: list[float] = []
+        worked = time.process_time()
         for moment in _moments(orders, at):
             time.sleep(max(0.0, moment - time.time()))
             began = time.perf_counter()
             if not step():
                 break
             times.append(time.perf_counter() - began)
-        print(json.dumps({"times": times, "ended": time.time()}), flush=True)
+        print(json.dumps({"times": times, "ended": time.time(), "processor": time.process_time() - worked}), flush=True)
 
 
 def _moments(orders: _Orders, at: float) -> Iterator[float]:
@@ -214,7 +231,11 @@ _COUNT_WORDS: Final = (
 @contextmanager
 def _by_sqlite(orders: _Orders) -> Iterator[Callable[[], bool]]:
     ready = iter(_rows(orders.source / STORE_FILE, orders.number, orders.of))
-    with closing(sqlite3.connect(orders.target, isolation_level=None, timeout=60)) as connection:
+    with (
+        closing(sqlite3.connect(orders.target, isolation_level=None, timeout=60)) as connection,
+        Folder(orders.target.parent) as folder,
+        closing(Turnstile(folder, "turn")) as turn,
+    ):
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
 
@@ -222,10 +243,14 @@ def _by_sqlite(orders: _Orders) -> Iterator[Callable[[], bool]]:
             rows = next(ready, None)
             if rows is None:
                 return False
+            if orders.in_turns:
+                turn.acquire(60)
             connection.execute("BEGIN IMMEDIATE")
             for statement, values in rows:
                 connection.executemany(statement, values)
             connection.execute("COMMIT")
+            if orders.in_turns:
+                turn.release()
             return True
 
         yield step

@@ -35,6 +35,7 @@ LEFT_OUT = {
     "server/test_mcp_sessions.py": "sessions that grow old",
     "server/test_openapi.py": "hundreds of requests, and a library that takes long to import",
     "server/test_workers.py": "servers in processes of their own",
+    "server/test_repeated_requests.py": "servers in processes of their own that are killed",
     "server/test_running.py": "servers in processes of their own, and signals",
     "storage/chroma_sync/test_killed.py": "processes that are killed",
     "storage/test_mutated_imports.py": "hundreds of imports of files that were changed at random",

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 import uvicorn
@@ -19,12 +20,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from memory_retrievers import __version__
+from memory_retrievers.backends.sql.requests import RepeatedRequestError
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.memory import AgentMemory
+from memory_retrievers.memory.requests import requests_of
 from memory_retrievers.server import routes
 from memory_retrievers.server.connections import configuration, ended_by_signals, listening
 from memory_retrievers.server.guard import Guard
-from memory_retrievers.server.idempotency import Idempotency
+from memory_retrievers.server.idempotency import Idempotency, done_meanwhile
 from memory_retrievers.server.intake import SharedCheck
 from memory_retrievers.server.requests import CONTENT_TYPE, AppState, CurrentRequest, Metrics
 from memory_retrievers.server.responses import ERRORS, HTTPError, UTF8JSONResponse, failure
@@ -82,8 +85,14 @@ def create_app(memory: AgentMemory, *, settings: ServerSettings | None = None) -
     for kind in FAILURES:
         app.add_exception_handler(kind, _failed)
     app.add_exception_handler(HTTPError, _refused)
+    app.add_exception_handler(RepeatedRequestError, _repeated)
     # the last one added stands outermost
-    app.add_middleware(Idempotency, is_write=lambda path: path in routes.PATHS or routes.is_write(path))
+    app.add_middleware(
+        Idempotency,
+        is_write=lambda path: path in routes.PATHS or routes.is_write(path),
+        requests=requests_of(memory),
+        make_anew=partial(routes.made_anew, memory),
+    )
     app.add_middleware(Guard, settings=chosen, metrics=metrics, takes_body=takes_body)
     return app
 
@@ -139,6 +148,10 @@ async def _failed(_request: Request, error: Exception) -> Response:
 async def _refused(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPError)  # noqa: S101 - registered for nothing else
     return error.response()
+
+
+async def _repeated(_request: Request, _error: Exception) -> Response:
+    return done_meanwhile().response()
 
 
 async def _malformed(_request: Request, error: Exception) -> Response:

@@ -1,19 +1,26 @@
-"""Idempotency: a write that is sent again under the same key is done once, and answered as the first time."""
+"""Idempotency: a write that is sent again under the same key is done once, and answered as the first time.
+
+The process that has done it keeps its answer. The store keeps which requests are done, so that every other process, and
+this one after a restart, knows of it too: there the answer is made anew from the memories, or says that it is done.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory_retrievers.server.access import access_in
+from memory_retrievers.backends.sql.requests import SQLRequests
+from memory_retrievers.models.requests import DoneRequest, RequestUnderWay, under_way
+from memory_retrievers.server.access import Access, access_in
 from memory_retrievers.server.intake import replaying
 from memory_retrievers.server.responses import HTTPError
 
@@ -53,21 +60,31 @@ class _Kept:
 
 
 class Idempotency:
-    """Remembers the answers of writes that carry an ``Idempotency-Key``: per sender, at most a day, in this process.
+    """Remembers the answers of writes that carry an ``Idempotency-Key``: per sender, at most a day.
 
     A failure is not remembered: it changed nothing, or says what is still to be done, and may be tried again.
 
     Args:
         app: What is behind it; the body is there at once, since the guard has read it.
         is_write: Whether the path of a request writes.
+        requests: Which requests the processes of the store have done; None leaves it at this process.
+        make_anew: Makes the answer of a path from what its request has made; None where it cannot be made.
         clock: Seconds that only rise.
     """
 
     def __init__(
-        self, app: ASGIApp, *, is_write: Callable[[str], bool], clock: Callable[[], float] = time.monotonic
+        self,
+        app: ASGIApp,
+        *,
+        is_write: Callable[[str], bool],
+        requests: SQLRequests | None = None,
+        make_anew: Callable[[str, DoneRequest], Response | None] = lambda _path, _done: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app = app
         self._is_write = is_write
+        self._requests = requests
+        self._make_anew = make_anew
         self._clock = clock
         self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
         self._bytes = 0
@@ -83,6 +100,9 @@ class Idempotency:
         body = (await receive()).get("body", b"")
         key, request = (access_in(scope).name, given), _fingerprint(scope, body)
         if (answer := self._answered(key, request)) is not None:
+            if await run_in_threadpool(self._has_lost, _hashed(*key)):  # its words do not outlive them in an answer
+                self._drop(key)
+                raise _not_kept()
             await answer(scope, receive, send)
             return
         once_more = replaying(body, receive)
@@ -101,18 +121,20 @@ class Idempotency:
         if kept is None:
             return None
         if kept.request != request:
-            raise HTTPError(422, "ValidationError", "this Idempotency-Key was used for another request: take a new one")
+            raise _other_request()
         if kept.status is None:
             raise HTTPError(
                 409, "Conflict", "a request with this Idempotency-Key is under way", headers={"Retry-After": "1"}
             )
         if kept.too_long:
-            raise HTTPError(409, "Conflict", "the request with this Idempotency-Key is done; its answer was not kept")
+            raise _not_kept()
         return Response(kept.body, status_code=kept.status, media_type=kept.media_type)
 
     async def _first(self, key: tuple[str, str], request: bytes, scope: Scope, receive: Receive, send: Send) -> None:
         kept = self._kept[key] = _Kept(request, self._clock())
         statuses: list[int] = []
+        noted = RequestUnderWay(_hashed(*key), request.hex())
+        context = under_way.set(noted)
 
         async def keeping_send(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -123,13 +145,48 @@ class Idempotency:
             await send(message)
 
         try:
-            await self._app(scope, receive, keeping_send)
+            answer = None
+            if self._requests is not None:
+                answer = await run_in_threadpool(self._done_elsewhere, noted, scope["path"], access_in(scope))
+            await (self._app if answer is None else answer)(scope, receive, keeping_send)
         finally:
+            under_way.reset(context)
             self._bytes += kept.size
             kept.status = statuses[0] if statuses else None  # only now: until here it is under way
             if kept.status is None or not 200 <= kept.status < 300:  # noqa: PLR2004 - successes, as HTTP has it
                 self._drop(key)
+                if self._requests is not None and noted.is_noted:
+                    await run_in_threadpool(self._requests.forget, noted)
             self._forget_old()
+
+    def _done_elsewhere(self, noted: RequestUnderWay, path: str, access: Access) -> Response | None:
+        """The answer to a request that another process has done, or this one before it was started again.
+
+        Args:
+            noted: The request.
+            path: Its path.
+            access: Permissions of its sender, which may be others than when it was done.
+
+        Raises:
+            HTTPError: It was another request (422), its answer cannot be made anew (409), or is not for this sender.
+        """
+        assert self._requests is not None  # noqa: S101 - asked for nothing else
+        done = self._requests.find(noted.key)
+        if done is None:
+            return None
+        if done.request != noted.request:
+            raise _other_request()
+        for each in done.made or ():
+            access.scope(each.key.scope, writes=True)
+        answer = self._make_anew(path, done)
+        if answer is not None:
+            return answer
+        raise _not_kept(each.key.id for each in done.made or ())
+
+    def _has_lost(self, hashed: str) -> bool:
+        """True if the request of a key has made what is forgotten since."""
+        done = None if self._requests is None else self._requests.find(hashed)
+        return done is not None and done.has_lost
 
     def _forget_old(self) -> None:
         """Drop the answers that are too old, and then the oldest while all take too much; requests under way stay."""
@@ -145,6 +202,26 @@ class Idempotency:
 
     def _drop(self, key: tuple[str, str]) -> None:
         self._bytes -= self._kept.pop(key).size
+
+
+def _other_request() -> HTTPError:
+    return HTTPError(422, "ValidationError", "this Idempotency-Key was used for another request: take a new one")
+
+
+def _not_kept(made: Iterable[str] = ()) -> HTTPError:
+    ids = ", ".join(made)
+    told = f"; it has made {ids}" if ids else ""
+    return HTTPError(409, "Conflict", f"the request with this Idempotency-Key is done; its answer was not kept{told}")
+
+
+def done_meanwhile() -> HTTPError:
+    """The refusal of a request that another process does under the same key at the same moment."""
+    message = "a request with this Idempotency-Key is under way in another process"
+    return HTTPError(409, "Conflict", message, headers={"Retry-After": "1"})
+
+
+def _hashed(sender: str, key: str) -> str:
+    return hashlib.sha256(f"{len(sender)} {sender}{key}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _fingerprint(scope: Scope, body: bytes) -> bytes:

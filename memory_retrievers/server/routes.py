@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache, partial
 from typing import Annotated, Any, Final
 
@@ -11,7 +11,10 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from memory_retrievers.errors import NotFoundError
+from memory_retrievers.memory import AgentMemory
+from memory_retrievers.memory.requests import made_again
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, SemanticMemory
+from memory_retrievers.models.requests import DoneRequest
 from memory_retrievers.models.results import Queued, Report
 from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
 from memory_retrievers.server.bodies import (
@@ -140,6 +143,9 @@ PATHS: Final = frozenset(
 """All of them, for ``Idempotency-Key``."""
 
 
+_REMEMBER: Final = "/api/v0/remember"
+
+
 class QueuedAnswer(BaseModel):
     """How many messages were accepted, how many wait, and whether something is due."""
 
@@ -197,13 +203,30 @@ async def remember(body: RememberBody, request: CurrentRequest) -> Response:
             replacing=body.replacing(),
         )
     )
-    return request.make(
-        lambda: UTF8JSONResponse(
-            {
-                "episodes": [_record(each) for each in stored if isinstance(each, EpisodicMemory)],
-                "facts": [_record(each) for each in stored if isinstance(each, SemanticMemory)],
-            }
-        )
+    return request.make(lambda: _stored(stored))
+
+
+def made_anew(memory: AgentMemory, path: str, done: DoneRequest) -> Response | None:
+    """Make the answer of a write that another process has done from the memories that it has made, as they are now.
+
+    Args:
+        memory: Where they are.
+        path: The path of the write.
+        done: What is known of it.
+
+    Returns:
+        None if it cannot be made: of another path, or when a memory is forgotten.
+    """
+    stored = made_again(memory, done) if path == _REMEMBER else None
+    return None if stored is None else _stored(stored)
+
+
+def _stored(memories: Sequence[AnyMemory]) -> Response:
+    return UTF8JSONResponse(
+        {
+            "episodes": [_record(each) for each in memories if isinstance(each, EpisodicMemory)],
+            "facts": [_record(each) for each in memories if isinstance(each, SemanticMemory)],
+        }
     )
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memory_retrievers.models import (
-    AnyMemory,
     Category,
     ContentType,
     Kind,
@@ -151,11 +150,11 @@ def near_facts(
         return ()
     with ledger.reading():
         hits = dense.search(vector, Selection(scope=fact.scope, kind=Kind.SEMANTIC, now=now), limit=NEAREST)
-        found: Mapping[int, AnyMemory] = ledger.load(hits.memories)
+        found = ledger.facts.comparable(hits.memories, longest=COMPARED_CHARACTERS)
     compared = [
         (known, cosine)
         for row, cosine in zip(hits.memories, hits.scores, strict=True)
-        if isinstance(known := found.get(row), SemanticMemory) and _is_comparable(known)
+        if (known := found.get(row)) is not None
     ]
     places = contradicted(fact.fact, [(known.fact, cosine) for known, cosine in compared], settings=settings)
     near = (compared[place][0] for place in islice(places, MOST_NEAR))

@@ -145,11 +145,8 @@ class _Compared(NamedTuple):
         possible = set(analyze(text))
         if len(self.frame & possible) < SAME_FRAME * len(self.frame):
             return False
-        bare = [word.strip(_EDGES) for word in text.split()]
-        plain = [word for word in bare if word.isascii() and word.isalpha() and word.islower()]
-        sure = possible.intersection(analyze(" ".join(word for word in plain if not _negation(word))))
-        if len(plain) < len(bare):
-            sure -= set(analyze(" ".join(word for word in bare if word not in plain)))
+        others = [word for word in text.split() if not _is_plain(word)]
+        sure = possible.difference(analyze(" ".join(others))) if others else possible
         return len(self.frame & possible) >= SAME_FRAME * len(self.frame | sure) > 0
 
     def differs_from(self, other: _Compared, *, is_near: bool = False) -> bool:
@@ -199,9 +196,10 @@ def discriminating_tokens(text: str) -> Counter[str]:
     ['3', 'bob', 'not']
     """
     plain = unicodedata.normalize("NFKC", _APOSTROPHES.sub("'", text))
-    found = Counter(_CJK_NEGATION.findall(plain))
+    is_ascii = plain.isascii()
+    found = Counter(() if is_ascii else _CJK_NEGATION.findall(plain))
     opens_sentence = True
-    for token in _tokens(plain):
+    for token in plain.split() if is_ascii else _tokens(plain):
         word = token.strip(_EDGES)
         if not word:
             continue
@@ -223,10 +221,16 @@ def _tokens(text: str) -> Iterator[str]:
             yield from piece if _CJK.match(piece) else [piece]
 
 
+def _is_plain(word: str) -> bool:
+    """True if a word tells nothing apart, wherever it stands: of small Latin letters alone, and no negation."""
+    bare = word.strip(_EDGES)
+    return bare.isascii() and bare.isalpha() and bare.islower() and _negation(bare) is None
+
+
 def _negation(word: str) -> str | None:
-    if word == "cannot" or _CONTRACTED_NOT.fullmatch(word):
+    if word == "cannot" or (word.endswith(("nt", "n't")) and _CONTRACTED_NOT.fullmatch(word)):
         return "not"
-    return word if word in _NEGATIONS or _GERMAN_NO.fullmatch(word) else None
+    return word if word in _NEGATIONS or (word.startswith("kein") and _GERMAN_NO.fullmatch(word)) else None
 
 
 def _ends_sentence(token: str, word: str) -> bool:

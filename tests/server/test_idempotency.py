@@ -5,11 +5,16 @@ import json
 
 import pytest
 
+from memory_retrievers.backends.sql import requests
+from memory_retrievers.errors import BackendError
+from memory_retrievers.models import requests as models_of_requests
+from memory_retrievers.server import AccessToken
 from memory_retrievers.server.access import Access
 from memory_retrievers.server.idempotency import KEEP_BYTES, KEEP_SECONDS, MAX_ANSWER_BYTES, Idempotency
 from memory_retrievers.server.responses import HTTPError
+from memory_retrievers.testing import inside
 
-from .conftest import ALICE, BOB, OPERATOR, by, error_of, of_alice
+from .conftest import ALICE, BOB, OPERATOR, by, error_of, of_alice, serving
 
 KEY = {"Idempotency-Key": "once"}
 WRITES = {
@@ -58,6 +63,80 @@ def test_each_sender_has_keys_of_its_own(guarded, memory):
         body = {"conversation_id": scope, **WRITES["remember"], "allow_duplicates": True}
         assert guarded.post("/api/v0/remember", json=body, headers=by(token) | KEY).status_code == 200
     assert memory.stats().facts == 5
+
+
+@pytest.fixture
+def other(memory):
+    """Another server of the same memory, which knows nothing of the answers of the first."""
+    with serving(memory) as client:
+        yield client
+
+
+@pytest.mark.parametrize("route", WRITES)
+def test_what_one_server_of_a_store_has_done_another_does_not_do_again(client, other, memory, route):
+    first = client.post(f"/api/v0/{route}", json=of_alice(**WRITES[route]), headers=KEY)
+    held = memory.stats()
+    second = other.post(f"/api/v0/{route}", json=of_alice(**WRITES[route]), headers=KEY)
+    if route == "remember":
+        assert (first.status_code, second.status_code) == (200, 200)
+        assert first.json() == second.json()
+    else:
+        assert (first.status_code, error_of(second)) == (200, (409, "Conflict"))
+    assert memory.stats() == held
+    another = other.post(f"/api/v0/{route}", json=of_alice(**WRITES[route], conversation="b"), headers=KEY)
+    assert another.status_code == 422
+
+
+def test_an_answer_does_not_outlive_what_is_forgotten(client, other, memory):
+    answer = client.post("/api/v0/remember", json=of_alice(**WRITES["remember"]), headers=KEY)
+    (made,) = answer.json()["facts"]
+    memory.forget(made["id"], scope="user/alice")
+    for each in (client, other):
+        again = each.post("/api/v0/remember", json=of_alice(**WRITES["remember"]), headers=KEY)
+        assert error_of(again) == (409, "Conflict")
+        assert "swims" not in again.text
+        assert made["id"] not in again.text
+    with inside(memory).ledger.database.read() as connection:
+        ((noted,),) = connection.execute("SELECT value FROM notes WHERE name LIKE 'request:%'").fetchall()
+    assert not [each for each in ("swims", "alice", made["id"]) if each in noted]
+
+
+def test_a_failure_after_a_change_may_be_tried_again_on_another_server(client, other, memory, monkeypatch):
+    def fails_behind(*_, **__):
+        memory_of_the_class(memory, "c9", [{"role": "user", "content": "Hello."}])
+        raise BackendError("too late")
+
+    memory_of_the_class = type(memory).add_messages
+    with monkeypatch.context() as broken:
+        broken.setattr(type(memory), "add_messages", fails_behind)
+        assert (
+            client.post("/api/v0/add_message", json=of_alice(**WRITES["add_message"]), headers=KEY).status_code == 503
+        )
+    assert other.post("/api/v0/add_message", json=of_alice(**WRITES["add_message"]), headers=KEY).status_code == 200
+
+
+def test_an_answer_is_made_anew_for_those_alone_who_may_see_it(guarded, memory):
+    body = {"json": of_alice(**WRITES["remember"]), "headers": by(ALICE) | KEY}
+    assert guarded.post("/api/v0/remember", **body).status_code == 200
+    with serving(memory, tokens=[AccessToken(secret=ALICE, root="user/alice/work")]) as narrowed:
+        assert error_of(narrowed.post("/api/v0/remember", **body))[0] in {403, 409}
+        assert "swims" not in narrowed.post("/api/v0/remember", **body).text
+
+
+def test_requests_are_forgotten_after_a_day_and_bounded(client, other, memory, monkeypatch):
+    monkeypatch.setattr(requests, "KEPT", 20)
+    now = [1_800_000_000.0]
+    monkeypatch.setattr(models_of_requests.time, "time", lambda: now[0])
+    said = of_alice(**WRITES["add_message"])
+    for number in range(200):
+        client.post("/api/v0/add_message", json=said, headers={"Idempotency-Key": f"key {number}"})
+    with inside(memory).ledger.database.read() as connection:
+        (kept,) = connection.execute("SELECT count(*) FROM notes WHERE name LIKE 'request:%'").fetchone()
+    assert 20 <= kept < 120
+    last = {"Idempotency-Key": "key 199"}
+    assert other.post("/api/v0/add_message", json=said, headers=last).status_code == 409
+    now[0] += models_of_requests.KEEP_SECONDS
+    assert other.post("/api/v0/add_message", json=said, headers=last).status_code == 200
 
 
 def test_routes_that_only_read_pay_no_attention_to_a_key(client):

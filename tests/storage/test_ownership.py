@@ -37,6 +37,11 @@ for line in sys.stdin:
     print("stored", flush=True)
 """
 
+FEED = HOLD.replace("HashEmbedder())", 'HashEmbedder(), dense="chroma")').replace(
+    'print("ready"', 'memory.retrieve("Lyon", scope="c1")\nprint("ready"'
+)
+"""The same, and it is this process that has Chroma."""
+
 FORGET = """
 import sys
 from memory_retrievers import AgentMemory
@@ -135,6 +140,27 @@ def test_a_store_that_another_process_writes_is_written_here_too_and_each_finds_
             assert holder.stdout.readline() == "stored\n"
             assert len(memory.retrieve("Lyon", scope="c1", semantic_limit=20).semantic) == 3 + 2 * number
     assert [process.pid for process in attached(store)] == [holder.pid]
+
+
+def test_a_purge_beside_a_process_that_has_chroma_is_refused_by_name_and_loses_nothing(store):
+    arguments = [sys.executable, "-c", FEED, str(store)]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as feeder:
+        assert feeder.stdout.readline() == "ready\n"
+        with opened(store, dense="chroma") as memory:
+            memory.remember_fact(scope="c1", fact="The marker is Xyzzyplugh", id="f2")
+            memory.forget("f2", scope="c1")
+            with pytest.raises(StoreLockedError, match="call purge there, or end it first"):
+                memory.purge()
+            feeder.stdin.write("User likes Lyon\n")
+            feeder.stdin.flush()
+            assert feeder.stdout.readline() == "stored\n"
+            memory.remember_fact(scope="c1", fact="User has left Lyon")
+            assert len(memory.retrieve("Lyon", scope="c1").semantic) == 3
+            feeder.communicate(timeout=PATIENCE)
+            memory.purge()
+            assert len(memory.retrieve("Lyon", scope="c1").semantic) == 3
+            assert memory.verify().ok
+    assert [file for file in store.rglob("*") if file.is_file() and b"Xyzzyplugh" in file.read_bytes()] == []
 
 
 def test_what_another_process_forgets_leaves_the_memory_of_this_one(store):

@@ -25,6 +25,7 @@ from memory_retrievers.backends.postgres.connection import (
 )
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
 from memory_retrievers.backends.sql import connection as sql
+from memory_retrievers.backends.sql.requests import note_request
 from memory_retrievers.errors import READ_ONLY, ConfigurationError
 from memory_retrievers.settings import POOL_SIZE
 
@@ -94,6 +95,7 @@ class Database:
             self._local.connection, self._local.scopes = connection, frozenset(scopes)
             try:
                 yield connection
+                note_request(connection)
                 connection.commit()
             except BaseException:
                 with contextlib.suppress(psycopg.Error):  # a connection that is lost has undone it by itself

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from memory_retrievers.backends.sql import characters, facts, management, removal
 from memory_retrievers.backends.sql.connection import Connection, one
+from memory_retrievers.backends.sql.requests import OTHER_NOTES
 from memory_retrievers.backends.sql.rows import COLUMNS, UNREADABLE, decode, readable
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models import Kind, scopes
@@ -72,7 +73,7 @@ def read_contents(connection: Connection, scope: str | None) -> Contents:
     """Read a scope and those below it, or all; the connection must stay on one snapshot until the end."""
     asked = _asked(scope)
     return Contents(
-        notes=dict(connection.execute("SELECT name, value FROM notes").fetchall()),
+        notes=dict(connection.execute(f"SELECT name, value FROM notes WHERE {OTHER_NOTES}").fetchall()),
         counts={name: int(one(connection, f"SELECT {counted}", asked)) for name, counted in _COUNTED.items()},
         memories=_memories(connection, asked),
         versions=facts.read_all_versions(connection, _SCOPES, asked),

@@ -17,7 +17,16 @@ from memory_retrievers.backends.sql.connection import Connection, Database, one
 from memory_retrievers.backends.sql.memories import memory_query
 from memory_retrievers.backends.sql.rows import encode_json, encode_time, memory_of, readable
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, Origin, SemanticDraft, SemanticMemory
+from memory_retrievers.models import (
+    AnyMemory,
+    Category,
+    ContentType,
+    EpisodicMemory,
+    Kind,
+    Origin,
+    SemanticDraft,
+    SemanticMemory,
+)
 from memory_retrievers.models.contents import FactVersion
 from memory_retrievers.models.differences import MemoryDiff, difference, held
 from memory_retrievers.models.fields import moment
@@ -45,6 +54,20 @@ _CHAIN: Final = f"""
         WHERE {_OF_SCOPE} AND m.replaced_by IS NOT NULL
     )
 """
+
+
+class SaidFact(NamedTuple):
+    """What a fact says, and since when it holds.
+
+    Attributes:
+        id: Its id.
+        fact: What it says.
+        valid_at: Since when.
+    """
+
+    id: str
+    fact: str
+    valid_at: datetime
 
 
 class PastPassages(NamedTuple):
@@ -85,13 +108,31 @@ class SQLFacts:
                 return []
             _fill_hashes(connection, scope_id)
             dialect = connection.dialect
+            by_text = dialect.indexed_by("facts_by_text")  # else SQLite reads all facts of the scope in their order
             rows = connection.execute(
-                f"""{memory_query(dialect)} WHERE m.scope_id = :scope_id AND m.kind = 'semantic'
+                f"""{memory_query(dialect)} {by_text} WHERE m.scope_id = :scope_id AND m.kind = 'semantic'
                 AND {dialect.among("m.text_hash", ":hashes")} AND m.invalid_at IS NULL AND {where.NOT_EXPIRED}
                 ORDER BY m.created_at, m.id""",
                 {"scope_id": scope_id, "hashes": dialect.listed(sorted(hashes)), "now": encode_time(now)},
             ).fetchall()
         return [fact for fact in map(memory_of, rows) if isinstance(fact, SemanticMemory)]
+
+    def comparable(self, rows: Sequence[int], *, longest: int) -> dict[int, SaidFact]:
+        """Read those of the given rows that are plain facts of this store's own, and hold.
+
+        Args:
+            rows: Rows of memories.
+            longest: Facts of more characters are left out.
+        """
+        with self._database.read() as connection:
+            dialect = connection.dialect
+            found = connection.execute(
+                f"""SELECT m.row, m.id, m.content, m.valid_at FROM memories m WHERE {dialect.among("m.row", ":rows")}
+                AND m.kind = 'semantic' AND m.content_type = '{ContentType.TEXT}' AND m.origin <> '{Origin.STORE}'
+                AND m.invalid_at IS NULL""",
+                {"rows": dialect.listed(rows)},
+            ).fetchall()
+        return {row: SaidFact(id, fact, moment(valid_at)) for row, id, fact, valid_at in found if len(fact) <= longest}  # noqa: A001
 
     def keep_version(self, *, scope: str, id: str, until: datetime) -> None:
         """Keep what a fact says now, with its vector, as a former version that held until a moment.

@@ -30,6 +30,7 @@ from memory_retrievers.backends.sql.memories import (
     scope_id_of,
 )
 from memory_retrievers.backends.sql.passages import StoredPassages
+from memory_retrievers.backends.sql.requests import OTHER_NOTES, SQLRequests
 from memory_retrievers.backends.sql.rows import encode_time
 from memory_retrievers.backends.sql.snapshots import Snapshots
 from memory_retrievers.backends.sql.sync import SQLOutbox
@@ -63,6 +64,7 @@ class SQLLedger(StoredRecords, StoredPassages):
         self.management = SQLManagement(self.database)
         self.facts = SQLFacts(self.database)
         self.items = SQLItems(self.database)
+        self.requests = SQLRequests(self.database)
         self.new_vectors = sync.SQLNewVectors(self.database)
         self.snapshots = Snapshots(self)
 
@@ -260,7 +262,7 @@ class SQLLedger(StoredRecords, StoredPassages):
     def notes(self) -> dict[str, str]:
         """Read the store's metadata, such as the name of its embedder."""
         with self.database.read() as connection:
-            return dict(connection.execute("SELECT name, value FROM notes").fetchall())
+            return dict(connection.execute(f"SELECT name, value FROM notes WHERE {OTHER_NOTES}").fetchall())
 
     def write_notes(self, notes: Mapping[str, str], *, replace: bool = True) -> None:
         """Write store metadata.

@@ -14,6 +14,7 @@ from memory_retrievers.backends import processes
 from memory_retrievers.backends.files import PRIVATE, Access, new_directory
 from memory_retrievers.backends.sql import connection as sql
 from memory_retrievers.backends.sql.connection import one
+from memory_retrievers.backends.sql.requests import note_request
 from memory_retrievers.backends.sqlite import connection as connections
 from memory_retrievers.backends.sqlite import forks, schema, seal
 from memory_retrievers.backends.sqlite.attachment import AttachedFile, make
@@ -108,6 +109,7 @@ class Database:
         self._writer_thread = threading.get_ident()
         try:
             yield
+            note_request(writer)
             writer.execute("COMMIT")
         except BaseException:
             if writer.in_transaction:

@@ -1,0 +1,133 @@
+"""Requests that were done once under a key of their sender, so that no other process of the store does them again.
+
+A request is noted in the transaction of its first change: both are there, or neither. What is noted is a hash of the
+key, a hash of the request, when it was, and the numbers of the rows that it has made; no word, id or scope, which would
+outlive what is forgotten. The notes stand among the store's metadata, under names that nothing else has.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from memory_retrievers.models import MemoryKey
+from memory_retrievers.models.requests import (
+    KEEP_SECONDS,
+    DoneRequest,
+    Made,
+    RequestUnderWay,
+    is_old,
+    now,
+    under_way,
+)
+
+if TYPE_CHECKING:
+    from memory_retrievers.backends.sql.connection import Connection, Database
+
+KEPT: Final = 1_000
+"""Requests that are kept at least, the last ones; of more the oldest are forgotten now and then."""
+
+_MOST_MADE: Final = 100
+"""Memories that are noted; of a request that has made more, only that it was done."""
+
+_TIME_DIGITS: Final = 12
+"""Digits of the seconds that a note begins with, by which notes are sorted."""
+
+_PREFIX: Final = "request:"
+_BEHIND: Final = "request;"
+_SWEEP_EVERY: Final = 16
+
+OTHER_NOTES: Final = f"(name < '{_PREFIX}' OR name >= '{_BEHIND}')"
+"""A condition on a row of ``notes``: it is no request."""
+
+_ADD: Final = "INSERT INTO notes VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
+_PUT: Final = "UPDATE notes SET value = ? WHERE name = ?"
+_READ: Final = "SELECT value FROM notes WHERE name = ?"
+_ROW: Final = "SELECT row FROM memories WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?"
+_ALL: Final = f"name >= '{_PREFIX}' AND name < '{_BEHIND}'"
+
+
+class RepeatedRequestError(Exception):
+    """Another process has changed the store under the same key meanwhile; nothing was written."""
+
+
+def note_request(connection: Connection) -> None:
+    """Note the request that this context works for, if any; in the transaction of a change.
+
+    Raises:
+        RepeatedRequestError: Somebody else has done it; the transaction must be undone.
+    """
+    request = under_way.get()
+    if request is None:
+        return
+    name, value = _PREFIX + request.key, _value(connection, request)
+    request.is_noted = True
+    if connection.execute(_ADD, (name, value)).rowcount:
+        if int(request.key[:8], 16) % _SWEEP_EVERY == 0:
+            _sweep(connection, at=request.at)
+        return
+    known = _read(connection, name)
+    if known is not None and known.by != request.by and not is_old(known, at=request.at):
+        raise RepeatedRequestError
+    connection.execute(_PUT, (value, name))
+
+
+class SQLRequests:
+    """The part of the ledger that knows which requests are done.
+
+    Args:
+        database: Where they are.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def find(self, key: str) -> DoneRequest | None:
+        """Return what is noted of the request of a key; None if there is none, or it is too long ago."""
+        with self._database.read() as connection:
+            done = _read(connection, _PREFIX + key)
+        return None if done is None or is_old(done, at=now()) else done
+
+    def forget(self, request: RequestUnderWay) -> None:
+        """Let a request be done again, which has failed after some of its changes."""
+        name = _PREFIX + request.key
+        with self._database.write() as connection:
+            done = _read(connection, name)
+            if done is not None and done.by == request.by:
+                connection.execute("DELETE FROM notes WHERE name = ?", (name,))
+
+
+def _value(connection: Connection, request: RequestUnderWay) -> str:
+    rows: list[tuple[int, bool]] | None = None
+    if len(request.made) <= _MOST_MADE:
+        found = [(connection.execute(_ROW, (key.scope, key.id)).fetchone(), old) for key, old in request.made]
+        rows = [(row[0], old) for row, old in found if row is not None]
+    told = json.dumps([request.at, request.request, request.by, rows])
+    return f"{int(request.at):0{_TIME_DIGITS}}{told}"
+
+
+def _read(connection: Connection, name: str) -> DoneRequest | None:
+    found = connection.execute(_READ, (name,)).fetchone()
+    if found is None:
+        return None
+    at, request, by, rows = json.loads(found[0][_TIME_DIGITS:])
+    if rows is None:
+        return DoneRequest(request, at, by, None, has_lost=False)
+    dialect = connection.dialect
+    keys = connection.execute(
+        f"""SELECT m.row, s.scope, m.id FROM memories m JOIN scopes s ON s.id = m.scope_id
+        WHERE {dialect.among("m.row", ":rows")}""",
+        {"rows": dialect.listed([row for row, _ in rows])},
+    )
+    there = {row: MemoryKey(scope=scope, id=id) for row, scope, id in keys}  # noqa: A001
+    made = tuple(Made(there[row], old) for row, old in rows if row in there)
+    return DoneRequest(request, at, by, made, has_lost=len(made) < len(rows))
+
+
+def _sweep(connection: Connection, *, at: float) -> None:
+    old = f"{int(at - KEEP_SECONDS):0{_TIME_DIGITS}}"
+    connection.execute(f"DELETE FROM notes WHERE {_ALL} AND value < ?", (old,))
+    connection.execute(
+        f"""DELETE FROM notes WHERE {_ALL} AND name NOT IN
+        (SELECT name FROM notes WHERE {_ALL} ORDER BY value DESC LIMIT {KEPT})"""
+    )

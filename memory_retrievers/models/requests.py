@@ -1,0 +1,90 @@
+"""Requests that are done once under a key of their sender, whichever process of a store is asked again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import uuid_utils
+
+from memory_retrievers.models.memories import AnyMemory, MemoryKey, SemanticMemory
+
+KEEP_SECONDS: Final = 24 * 3600
+"""How long it is known that a request is done."""
+
+
+def now() -> float:
+    """Return the seconds since 1970, by which all processes count."""
+    return time.time()
+
+
+class Made(NamedTuple):
+    """A memory that a request has made, or confirmed.
+
+    Attributes:
+        key: Which one.
+        was_known: It was there before, and was told again.
+    """
+
+    key: MemoryKey
+    was_known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DoneRequest:
+    """What is noted of a request.
+
+    Attributes:
+        request: The hash of what was asked.
+        at: When, in seconds since 1970.
+        by: Who has done it, a number that nothing else has.
+        made: The memories that it has made and that are still there, in order; None if they are too many.
+        has_lost: One of them is forgotten.
+    """
+
+    request: str
+    at: float
+    by: str
+    made: tuple[Made, ...] | None
+    has_lost: bool
+
+
+@dataclass(slots=True)
+class RequestUnderWay:
+    """A request whose changes are being made in this context.
+
+    Attributes:
+        key: The hash of its key, in hexadecimal digits.
+        request: The hash of what is asked.
+        made: The memories that it has made so far.
+        at: Since when.
+        by: A number that nothing else has.
+        is_noted: It has begun to change something.
+    """
+
+    key: str
+    request: str
+    is_noted: bool = False
+    made: list[Made] = field(default_factory=list)
+    at: float = field(default_factory=now)
+    by: str = field(default_factory=lambda: str(uuid_utils.uuid7()))
+
+
+under_way: Final[ContextVar[RequestUnderWay | None]] = ContextVar("memory_retrievers_request", default=None)
+"""The request of this context, whose first change notes it."""
+
+
+def note_made(memories: Iterable[AnyMemory]) -> None:
+    """Let the request of this context have made these memories; before its transaction ends."""
+    if (request := under_way.get()) is not None:
+        request.made += [
+            Made(each.key, isinstance(each, SemanticMemory) and each.duplicate_of is not None) for each in memories
+        ]
+
+
+def is_old(done: DoneRequest, *, at: float) -> bool:
+    """True if a request may be done again under its key."""
+    return at - done.at >= KEEP_SECONDS
