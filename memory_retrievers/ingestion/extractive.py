@@ -10,10 +10,10 @@ from itertools import groupby
 from typing import Final
 
 from memory_retrievers.ingestion import cues
-from memory_retrievers.ingestion.corrections import WORDS_OF_CHAT, Sentence, needed_with, settled_last, stands
+from memory_retrievers.ingestion.corrections import WORDS_OF_CHAT, Sentence, needed_with, settled_last
 from memory_retrievers.models.messages import Message
 from memory_retrievers.text import analyze, one_line
-from memory_retrievers.text.summaries import rarest, sentences
+from memory_retrievers.text.summaries import LENGTH_EXPONENT, rarest, sentences
 
 SUMMARY_LENGTH: Final = 300
 """Characters of a summary: two or three sentences, which an embedder still sees whole."""
@@ -105,7 +105,7 @@ def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | 
     texts = [
         sentence.text
         for place, sentence in enumerate(said)
-        if messages[sentence.message].role.casefold() not in NOT_USERS and stands(said, needed, place)
+        if messages[sentence.message].role.casefold() not in NOT_USERS and not needed[place]
     ]
     counts = term_counts(one_line(message.content) for message in readable(messages))
     rarity = _rarity(counts, counts if background is None else background)
@@ -135,11 +135,10 @@ def fallback_summary(messages: Sequence[Message], background: Mapping[str, int] 
     said = _sentences(messages)
     first = _fitting_end(said, settled_last(said))
     end = _told(said, first)
-    room = SUMMARY_LENGTH - len(end) - len(EARLIER)
-    rest = _told(said, _telling(said, first, room=room, background=background))
+    rest = _told(said, _telling(said, first, room=SUMMARY_LENGTH - len(end) - len(EARLIER), background=background))
     if not end or not rest:
         return _cut(end or rest, SUMMARY_LENGTH) or "Nothing that can be shown was said."
-    return _cut(f"{end}{EARLIER}{rest}", SUMMARY_LENGTH)
+    return f"{end}{EARLIER}{rest}"
 
 
 def _sentences(messages: Sequence[Message]) -> list[Sentence]:
@@ -166,25 +165,45 @@ def _fitting_end(said: Sequence[Sentence], settled: Sequence[int]) -> list[int]:
 def _telling(
     said: Sequence[Sentence], told: Sequence[int], *, room: int, background: Mapping[str, int] | None
 ) -> list[int]:
-    """Choose further sentences by how much of what is rare they add, each with those that it needs; ascending.
+    """Choose further sentences, each with those that it needs, by how much they add of what is rare around and not here.
+
+    They are chosen greedily by the weight of their new terms relative to their length, as long as one fits.
 
     Args:
         said: The sentences of a conversation.
         told: Positions of those that are told already.
         room: Characters that there are.
         background: How often each term occurs around; None counts within the sentences.
+
+    Returns:
+        Their positions, ascending.
     """
     lines = [f"{sentence.speaker}: {sentence.text}" for sentence in said]
+    terms = [frozenset(analyze(line)) for line in lines]
+    own = term_counts(lines)
+    weights = _rarity(own, own if background is None else background)
     needed = needed_with(said)
-    groups = [sorted({place, *needed[place]} - {*told}) for place in range(len(said))]
-    candidates = [place for place in range(max(told, default=len(said))) if place not in told]
-    texts = [" ".join(lines[each] for each in groups[place]) for place in candidates]
-    if not told and not any(len(text) <= room for text in texts):
-        return rarest(lines, room, background=background)
-    counted = background if background is not None else term_counts(lines)
-    fitting = [number for number, text in enumerate(texts) if len(text) <= room]
-    chosen = rarest([texts[number] for number in fitting], room, background=counted) if fitting else []
-    return sorted({each for number in chosen for each in groups[candidates[fitting[number]]]})
+    left = {place: {place, *needed[place]} - {*told} for place in range(max(told, default=len(said)))}
+    covered = frozenset[str]().union(*(terms[place] for place in told))
+    chosen: set[int] = set()
+
+    def gain(place: int) -> tuple[float, int]:
+        group = left[place] - chosen
+        new = frozenset[str]().union(*(terms[each] for each in group)) - covered
+        length = sum(len(lines[each]) + 1 for each in group)
+        return math.fsum(sorted(weights[term] for term in new)) / max(length, 1) ** LENGTH_EXPONENT, -place
+
+    while left:
+        best = max(left, key=gain)
+        if chosen and gain(best)[0] == 0:
+            break
+        group = left.pop(best)
+        if len(_told(said, sorted(chosen | group))) <= room:
+            chosen |= group
+            covered |= frozenset[str]().union(*(terms[each] for each in group))
+    if chosen or told:
+        return sorted(chosen)
+    return rarest(lines, room, background=background)
 
 
 def _told(said: Sequence[Sentence], places: Sequence[int]) -> str:
