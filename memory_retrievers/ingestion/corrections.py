@@ -1,7 +1,8 @@
 """What a conversation settled last, and which sentences must not be told without those that take them back.
 
-Rules cannot tell what was meant. They know that a short answer says nothing without what it answers, and that a
-sentence with a negation or a correction may take back what was said just before it, or what it shares a word with.
+Rules cannot tell what was meant. They know that a short answer says nothing without what it answers, that a sentence
+that says "no", "rather" or "she can't" may take back what was said just before it, or what it shares a word with, and
+that a plain negation ("we are not going to the dentist on Friday") takes back only what is about the same.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ CONTEXT: Final = 3
 """At most so many messages before the last are told with it, where each answers the one before."""
 
 SHARED: Final = 0.5
-"""This share of the terms of the shorter sentence has what a plain negation takes back."""
+"""This share of the terms of the shorter one have two sentences that are about the same."""
 
 _CHAT = """
 hey hi hello bye thanks thank okay ok yeah yes yep wow oh well really also just like know think want need feel feeling
@@ -106,12 +107,16 @@ class Sentence:
         """True if it may take something back, if only what it names."""
         return self.takes_back or bool(_NEGATION.search(_NEGATES_NOTHING.sub(" ", self.text)))
 
+    def is_about(self, other: Sentence) -> bool:
+        """True if it shares :data:`SHARED` of its terms with another sentence, or of the other's."""
+        shared = len(self.terms & other.terms)
+        return shared > 0 and shared >= SHARED * min(len(self.terms), len(other.terms))
+
     def may_undo(self, earlier: Sentence) -> bool:
         """True if it may take back an earlier sentence by its words."""
-        shared = len(self.terms & earlier.terms)
         if self.takes_back:
-            return shared > 0
-        return self.corrects and shared >= SHARED * max(1, min(len(self.terms), len(earlier.terms)))
+            return not self.terms.isdisjoint(earlier.terms)
+        return self.corrects and self.is_about(earlier)
 
     @cached_property
     def settles(self) -> bool:
@@ -123,9 +128,10 @@ class Sentence:
 
 
 def settled_last(said: Sequence[Sentence]) -> list[int]:
-    """Positions of the sentences that settle the end, ascending: the last that settles anything, with what it answers.
+    """Positions of the sentences that settle the end, ascending: the last that tells anything, with what it answers.
 
-    Where nothing is settled, the last sentence that says anything; of none at all, none.
+    None where that settles nothing of what was said before: it answers nothing, takes nothing back, and is of other
+    things. Where nothing is told at all, the last sentence that says anything.
 
     Args:
         said: The sentences of a conversation, in order.
@@ -144,7 +150,16 @@ def settled_last(said: Sequence[Sentence]) -> list[int]:
             break
         chosen = [place for place in messages[before] if said[place].terms or said[place].settles] + chosen
         number = before
-    return chosen
+    return chosen if _settles(said, chosen) else []
+
+
+def _settles(said: Sequence[Sentence], end: Sequence[int]) -> bool:
+    """True if the sentences at the end answer something, take something back, or say anew what was said before."""
+    last = said[end[-1]]
+    if said[end[0]].message != last.message or len(last.terms) <= ELLIPTICAL:
+        return True
+    before = said[: end[0]]
+    return any(said[place].takes_back or any(map(said[place].is_about, before)) for place in end)
 
 
 def needed_with(said: Sequence[Sentence]) -> list[frozenset[int]]:

@@ -27,8 +27,12 @@ NOT_USERS: Final = frozenset({"assistant", "tool", "system", "developer"})
 EARLIER: Final = " Earlier: "
 """Between what was settled last and what was said before it."""
 
-END_SHARE: Final = 0.6
+END_SHARE: Final = 0.3
 """What was settled last takes at most so much of a summary, unless its last sentence alone is longer."""
+
+FREQUENCY_IN_SUMMARIES: Final = 0.5
+"""How much it counts for a sentence that its words are said often: at 0 what is told is what was rare, at 1 what was
+said over and over. The power of the logarithm of their number."""
 
 PHRASE_WORDS: Final = 3
 """Longer runs of words are clauses, not names of things."""
@@ -118,7 +122,8 @@ def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | 
 def fallback_summary(messages: Sequence[Message], background: Mapping[str, int] | None = None) -> str:
     """What was settled last, then the sentences that say most: one line of at most ``SUMMARY_LENGTH``, not blank.
 
-    A sentence that a later one may take back is told with that one or not at all.
+    A sentence that a later one may take back is told with that one or not at all; where the end settles nothing that
+    was said before, all are told in order.
 
     Args:
         messages: What was said; at least one.
@@ -165,7 +170,7 @@ def _fitting_end(said: Sequence[Sentence], settled: Sequence[int]) -> list[int]:
 def _telling(
     said: Sequence[Sentence], told: Sequence[int], *, room: int, background: Mapping[str, int] | None
 ) -> list[int]:
-    """Choose further sentences, each with those that it needs, by how much they add of what is rare around and not here.
+    """Choose further sentences, each with those that it needs, by how much they add that is rare around.
 
     They are chosen greedily by the weight of their new terms relative to their length, as long as one fits.
 
@@ -181,7 +186,7 @@ def _telling(
     lines = [f"{sentence.speaker}: {sentence.text}" for sentence in said]
     terms = [frozenset(analyze(line)) for line in lines]
     own = term_counts(lines)
-    weights = _rarity(own, own if background is None else background)
+    weights = _rarity(own, own if background is None else background, frequency=FREQUENCY_IN_SUMMARIES)
     needed = needed_with(said)
     left = {place: {place, *needed[place]} - {*told} for place in range(max(told, default=len(said)))}
     covered = frozenset[str]().union(*(terms[place] for place in told))
@@ -193,13 +198,19 @@ def _telling(
         length = sum(len(lines[each]) + 1 for each in group)
         return math.fsum(sorted(weights[term] for term in new)) / max(length, 1) ** LENGTH_EXPONENT, -place
 
-    while left:
+    text = ""
+    while left := {
+        place: group
+        for place, group in left.items()
+        if len(text) + sum(len(said[each].text) + 1 for each in group - chosen) <= room + 1
+    }:
         best = max(left, key=gain)
         if chosen and gain(best)[0] == 0:
             break
         group = left.pop(best)
-        if len(_told(said, sorted(chosen | group))) <= room:
-            chosen |= group
+        longer = _told(said, sorted(chosen | group))
+        if len(longer) <= room:
+            text, chosen = longer, chosen | group
             covered |= frozenset[str]().union(*(terms[each] for each in group))
     if chosen or told:
         return sorted(chosen)
@@ -212,11 +223,18 @@ def _told(said: Sequence[Sentence], places: Sequence[int]) -> str:
     return " ".join(f"{who}: {' '.join(sentence.text for sentence in turn)}" for who, turn in turns)
 
 
-def _rarity(own: Mapping[str, int], background: Mapping[str, int]) -> dict[str, float]:
-    """Frequent here and rare around: tf-idf."""
+def _rarity(own: Mapping[str, int], background: Mapping[str, int], *, frequency: float = 1.0) -> dict[str, float]:
+    """Weigh terms that are frequent here and rare around: tf-idf.
+
+    Args:
+        own: How often each term occurs here.
+        background: How often it occurs around.
+        frequency: How much the first counts, 0 to 1.
+    """
     total = sum(background.values())
     return {
-        term: math.log1p(number) * math.log1p(total / max(background.get(term, 0), 1)) for term, number in own.items()
+        term: math.log1p(number) ** frequency * math.log1p(total / max(background.get(term, 0), 1))
+        for term, number in own.items()
     }
 
 
