@@ -154,12 +154,14 @@ def settled_last(said: Sequence[Sentence]) -> list[int]:
 
 
 def _settles(said: Sequence[Sentence], end: Sequence[int]) -> bool:
-    """True if the sentences at the end answer something, take something back, or say anew what was said before."""
+    """True if the end answers something, takes something back or has just heard it, or says anew what was said."""
     last = said[end[-1]]
     if said[end[0]].message != last.message or len(last.terms) <= ELLIPTICAL:
         return True
     before = said[: end[0]]
-    return any(said[place].takes_back or any(map(said[place].is_about, before)) for place in end)
+    if any(said[place].takes_back or any(map(said[place].is_about, before)) for place in end):
+        return True
+    return any(each.takes_back for each in before if last.message - each.message <= CONTEXT)
 
 
 def needed_with(said: Sequence[Sentence]) -> list[frozenset[int]]:
