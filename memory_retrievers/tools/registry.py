@@ -189,7 +189,7 @@ _CONNECTIONS: tuple[AnyTool, ...] = (
         function=sync.memory_sync,
         description=(
             "Export facts as a JSON document, to a file or in the answer, or import such a document; with "
-            "kinds='all' episodes as well. Ids, times and associations are kept."
+            "kind='all' episodes as well. Ids, times and associations are kept."
         ),
         writes=True,
         scoped=("scope",),

@@ -62,9 +62,9 @@ class SyncArguments(ManagementArguments):
     file_path: Annotated[
         str | None, Field(min_length=1, description="A file in the directory for exports; leave it out to use data.")
     ] = None
-    kinds: Annotated[
+    kind: Annotated[
         SyncKinds | None,
-        *one_of(SyncKinds, name="kinds"),
+        *one_of(SyncKinds, name="kind"),
         Field(
             description=(
                 "facts, episodes (with their messages), or all. Left out, an export has facts, and an import takes in "
@@ -109,7 +109,7 @@ def _export(context: ToolContext, arguments: SyncArguments) -> ToolOutput:
     home = context.sync_directory
     path = None if arguments.file_path is None else confined(home, arguments.file_path)
     # 2. the document, as text
-    kinds = arguments.kinds or SyncKinds.FACTS
+    kinds = arguments.kind or SyncKinds.FACTS
     document, left_out = _document(
         context, scope=arguments.scope, kinds=kinds, with_associations=arguments.include_associations
     )
@@ -154,9 +154,9 @@ def _left_out(found: Sequence[AnyMemory], *, kinds: SyncKinds) -> str | None:
     episodes = len(found) - facts - queued
     told = []
     if kinds is SyncKinds.FACTS and episodes:
-        told.append(f"{_counted(episodes, 'episode')}: ask for them with kinds='all'")
+        told.append(f"{_counted(episodes, 'episode')}: ask for them with kind='all'")
     if kinds is SyncKinds.EPISODES and facts:
-        told.append(f"{_counted(facts, 'fact')}: ask for them with kinds='all'")
+        told.append(f"{_counted(facts, 'fact')}: ask for them with kind='all'")
     if queued:
         told.append(f"{_counted(queued, 'conversation')} not yet closed: flush, or AgentMemory.export")
     return "; ".join(told) or None
@@ -248,7 +248,7 @@ def _import(context: ToolContext, arguments: SyncArguments) -> ToolOutput:
     settings = context.manager.settings
     text = unpack(_given(context, arguments), most=settings.import_max_bytes)
     document = parse(text, validate=arguments.validate_data, settings=settings)
-    left_out = _narrow(document, arguments.kinds)
+    left_out = _narrow(document, arguments.kind)
     report = take_in(context, document, prefix=arguments.scope, strategy=arguments.merge_strategy)
     errors = report.errors[:SHOWN_ERRORS]
     if errors and not report.changed and not report.skipped:

@@ -1,4 +1,4 @@
-"""Episodes in the documents of ``memory_sync``: with ``kinds``, both ways, and nothing else than before without."""
+"""Episodes in the documents of ``memory_sync``: with ``kind``, both ways, and nothing else than before without."""
 
 import json
 from datetime import UTC, datetime
@@ -94,31 +94,31 @@ def test_without_kinds_an_export_is_what_it_was(lived):
 @pytest.mark.parametrize("compression", [False, True])
 @pytest.mark.parametrize("strategy", ["skip_duplicates", "overwrite", "create_versions", "merge_metadata"])
 def test_with_every_kind_it_holds_every_kind(lived, other, strategy, compression):
-    data = sync(lived, "export", kinds="all", compression=compression)["data"]
+    data = sync(lived, "export", kind="all", compression=compression)["data"]
     assert imported(other, data, merge_strategy=strategy)["detailed_summary"]["imported"] == 3
     assert held(other) == held(lived)
     assert [hit.memory.id for hit in other.memory.retrieve("separator", scope="user/alice/work").episodic] == ["e1"]
-    data = sync(other, "export", kinds="all")["data"]
+    data = sync(other, "export", kind="all")["data"]
     assert json.loads(data)["total_episodes"] == 2
-    assert document(lived, kinds="all") == json.loads(data)  # and back again the same
+    assert document(lived, kind="all") == json.loads(data)  # and back again the same
 
 
 def test_kinds_narrow_both_ways(lived, other):
-    told = document(lived, kinds="episodes")
+    told = document(lived, kind="episodes")
     assert (told["memories"], [line["memory_id"] for line in told["episodes"]]) == ([], ["e2", "e1"])
-    everything = sync(lived, "export", kinds="all")["data"]
-    answer = sync(other, "import", data=everything, kinds="episodes")
+    everything = sync(lived, "export", kind="all")["data"]
+    answer = sync(other, "import", data=everything, kind="episodes")
     assert (answer["item_count"], answer["left_out"]) == (2, "1 fact of the document")
     assert {key.id for key in held(other)[0]} == {"e1", "e2"}
-    with pytest.raises(ValidationError, match=r"kinds"):
-        sync(other, "export", kinds="scenes")
+    with pytest.raises(ValidationError, match=r"kind"):
+        sync(other, "export", kind="scenes")
 
 
 def test_an_edit_goes_both_ways_as_a_facts_does(lived, other):
-    data = sync(lived, "export", kinds="all")["data"]
+    data = sync(lived, "export", kind="all")["data"]
     imported(other, data)
     other.memory.update("e1", scope="user/alice/work", title="Pavel's cat", tags=["home"])
-    back = sync(other, "export", kinds="all")["data"]
+    back = sync(other, "export", kind="all")["data"]
     before = held(lived)
     assert imported(lived, back)["detailed_summary"]["skipped"] == 3
     assert held(lived) == before
@@ -134,9 +134,9 @@ def test_an_edit_goes_both_ways_as_a_facts_does(lived, other):
 
 
 def test_what_was_forgotten_comes_back_only_with_the_document(lived, other):
-    imported(other, sync(lived, "export", kinds="all")["data"])
+    imported(other, sync(lived, "export", kind="all")["data"])
     other.memory.forget("e1", scope="user/alice/work")
-    imported(lived, sync(other, "export", kinds="all")["data"], merge_strategy="overwrite")
+    imported(lived, sync(other, "export", kind="all")["data"], merge_strategy="overwrite")
     assert lived.memory.get("e1", scope="user/alice/work").title == "Cat"  # a document removes nothing
 
 
