@@ -1,7 +1,8 @@
 """What a conversation settled last, and which sentences must not be told without those that take them back.
 
-Rules cannot tell what was meant. They know that a short answer says nothing without what it answers, and that a
-sentence with a negation or a correction may take back what was said just before it, or what it shares a word with.
+Rules cannot tell what was meant. They know that a short answer says nothing without what it answers, that a sentence
+that says "no", "rather" or "she can't" may take back what was said just before it, or what it shares a word with, and
+that a plain negation ("we are not going to the dentist on Friday") takes back only what is about the same.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ MOST_NEEDED: Final = 150
 CONTEXT: Final = 3
 """At most so many messages before the last are told with it, where each answers the one before."""
 
+SHARED: Final = 0.5
+"""This share of the terms of the shorter one have two sentences that are about the same."""
+
 _CHAT = """
 hey hi hello bye thanks thank okay ok yeah yes yep wow oh well really also just like know think want need feel feeling
 sure great good nice cool awesome amazing glad happy sounds sound look looking looks see get getting got gets go going
@@ -44,9 +48,20 @@ course kind sort pretty quite thought wondering guess forget remember day days y
 WORDS_OF_CHAT: Final = STOP_WORDS | frozenset(_CHAT.split())
 """Words that name nothing."""
 
-_NEGATION: Final = re.compile(
-    r"\b(?:no|not|none|never|neither|nor|cannot|rather|instead|unless|change[ds]?|switch(?:ed)?|cancel\w*"
-    r"|\w+n['’]?t|nein|nicht|kein\w*|sondern|non|pas|plutôt|sino|mejor|não)\b"
+_CONTRACTED: Final = r"(?:ai|are|ca|could|did|do|does|had|has|have|is|might|must|need|should|was|were|wo|would)n['’]?t"
+_NEGATION: Final = re.compile(rf"\b(?:no|not|none|never|neither|nor|cannot|without|{_CONTRACTED})\b", re.IGNORECASE)
+_NEGATES_NOTHING: Final = re.compile(
+    r"\bno (?:problem|worr(?:y|ies)|doubt|wonder|kidding|way|matter|need to (?:worry|thank))\b"
+    r"|\b(?:can(?:no|['’])?t|couldn['’]?t) (?:wait|believe|imagine|help but|thank|agree more|be (?:happier|better))\b"
+    r"|\bnot (?:only|just|bad|too bad|to mention)\b|\bwhy (?:not|don['’]?t)\b|\bdon['’]?t (?:worry|forget|hesitate)\b"
+    rf"|\bnever (?:forget|gets? old|fails?)\b|\b{_CONTRACTED} (?:it|that|they|you|we)\b",
+    re.IGNORECASE,
+)
+_TAKES_BACK: Final = re.compile(
+    r"^\W*(?:(?:oh|but|and|so|well|sorry|hm+)\b\W*)*(?:no|nope|nah|not|wait)\b"
+    rf"|\b(?:he|she|they|it|that|this)\b(?:['’]\w+)?(?:\s+\w+){{0,2}}?\s+(?:{_CONTRACTED}|not|cannot|never)\b"
+    r"|\b(?:rather|instead|unless|never ?mind|change[ds]?|switch(?:ed)?|cancel\w*|moved to)\b"
+    r"|\b(?:nein|nicht|kein\w*|sondern|non|pas|plutôt|sino|mejor|não)\b"
     r"|不|没|沒|别|改|取消|而是|ない|ません|なく|아니|안 |못",
     re.IGNORECASE,
 )
@@ -55,6 +70,7 @@ _ANSWER: Final = re.compile(
     r"|ja|nein|doch|oui|non|si|sí|sim|não)\b|是|好|对|對|不|はい|いいえ|うん|네|아니",
     re.IGNORECASE,
 )
+_REMARK: Final = re.compile(r"\[[^\]]*\]")  # such as "[image]", which nobody has said
 
 
 @dataclass(frozen=True)
@@ -79,23 +95,43 @@ class Sentence:
         return frozenset(analyze(" ".join(word for word in kept if not _NEGATION.fullmatch(word))))
 
     @cached_property
+    def takes_back(self) -> bool:
+        """True if it may take back what was said just before it, whatever words that has."""
+        said = _NEGATES_NOTHING.sub(" ", self.text)
+        if _TAKES_BACK.search(said) or cues.CORRECTION.search(said):
+            return True
+        return len(self.terms) <= ELLIPTICAL and bool(_NEGATION.search(said))
+
+    @cached_property
     def corrects(self) -> bool:
-        """True if it may take something back."""
-        return bool(_NEGATION.search(self.text) or cues.CORRECTION.search(self.text))
+        """True if it may take something back, if only what it names."""
+        return self.takes_back or bool(_NEGATION.search(_NEGATES_NOTHING.sub(" ", self.text)))
+
+    def is_about(self, other: Sentence) -> bool:
+        """True if it shares :data:`SHARED` of its terms with another sentence, or of the other's."""
+        shared = len(self.terms & other.terms)
+        return shared > 0 and shared >= SHARED * min(len(self.terms), len(other.terms))
+
+    def may_undo(self, earlier: Sentence) -> bool:
+        """True if it may take back an earlier sentence by its words."""
+        if self.takes_back:
+            return not self.terms.isdisjoint(earlier.terms)
+        return self.corrects and self.is_about(earlier)
 
     @cached_property
     def settles(self) -> bool:
-        """True if it tells something, or answers; a question and a farewell do not."""
-        if self.text.rstrip("\"'”’) ").endswith(("?", "？")):
+        """True if it tells something, or answers; a question, a farewell and a remark in brackets do not."""
+        if self.text.rstrip("\"'”’) ").endswith(("?", "？")) or _REMARK.fullmatch(self.text):
             return False
         is_polite = cues.FAREWELL.search(self.text) or cues.GREETING.search(self.text)
         return bool(self.terms and not is_polite) or bool(_ANSWER.search(self.text))
 
 
 def settled_last(said: Sequence[Sentence]) -> list[int]:
-    """Positions of the sentences that settle the end, ascending: the last that settles anything, with what it answers.
+    """Positions of the sentences that settle the end, ascending: the last that tells anything, with what it answers.
 
-    Where nothing is settled, the last sentence that says anything; of none at all, none.
+    None where that settles nothing of what was said before: it answers nothing, takes nothing back, and is of other
+    things. Where nothing is told at all, the last sentence that says anything.
 
     Args:
         said: The sentences of a conversation, in order.
@@ -114,7 +150,18 @@ def settled_last(said: Sequence[Sentence]) -> list[int]:
             break
         chosen = [place for place in messages[before] if said[place].terms or said[place].settles] + chosen
         number = before
-    return chosen
+    return chosen if _settles(said, chosen) else []
+
+
+def _settles(said: Sequence[Sentence], end: Sequence[int]) -> bool:
+    """True if the end answers something, takes something back or has just heard it, or says anew what was said."""
+    last = said[end[-1]]
+    if said[end[0]].message != last.message or len(last.terms) <= ELLIPTICAL:
+        return True
+    before = said[: end[0]]
+    if any(said[place].takes_back or any(map(said[place].is_about, before)) for place in end):
+        return True
+    return any(each.takes_back for each in before if last.message - each.message <= CONTEXT)
 
 
 def needed_with(said: Sequence[Sentence]) -> list[frozenset[int]]:
@@ -127,18 +174,15 @@ def needed_with(said: Sequence[Sentence]) -> list[frozenset[int]]:
     order = sorted(messages)
     direct: list[set[int]] = [set() for _ in said]
     for position, number in enumerate(order):
-        places = messages[number]
-        terms = frozenset[str]().union(*(said[place].terms for place in places))
-        answers = len(terms) <= ELLIPTICAL and any(said[place].terms or said[place].settles for place in places)
-        correcting = [place for place in places if said[place].corrects]
+        correcting = [place for place in messages[number] if said[place].corrects]
         told = 0  # messages between that say something
-        for back, earlier in enumerate(reversed(order[max(0, position - REACH) : position]), start=1):
-            told += any(said[place].terms for place in messages[earlier])
+        for back, earlier in enumerate(reversed(order[max(0, position - REACH) : position + 1])):
+            told += back > 0 and any(said[place].terms for place in messages[earlier])
             for place in messages[earlier]:
-                if back == 1 and answers:
-                    direct[place].update(each for each in places if said[each].terms or said[each].settles)
                 direct[place].update(
-                    each for each in correcting if told <= LINKED or not said[each].terms.isdisjoint(said[place].terms)
+                    each
+                    for each in correcting
+                    if each > place and ((said[each].takes_back and told <= LINKED) or said[each].may_undo(said[place]))
                 )
     needed: list[frozenset[int]] = [frozenset()] * len(said)
     for place in reversed(range(len(said))):  # what is needed comes later, so it is known already
@@ -147,17 +191,6 @@ def needed_with(said: Sequence[Sentence]) -> list[frozenset[int]]:
             every = every.union(*(needed[each] for each in every))
         needed[place] = frozenset(sorted(every)[-MOST_NEEDED:])
     return needed
-
-
-def stands(said: Sequence[Sentence], needed: Sequence[frozenset[int]], place: int) -> bool:
-    """True if no later sentence may take back the one at a position.
-
-    Args:
-        said: The sentences of a conversation, in order.
-        needed: What each of them needs, by :func:`needed_with`.
-        place: The position.
-    """
-    return not any(said[each].corrects for each in needed[place])
 
 
 def _places(said: Sequence[Sentence]) -> dict[int, list[int]]:

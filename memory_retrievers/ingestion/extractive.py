@@ -10,10 +10,10 @@ from itertools import groupby
 from typing import Final
 
 from memory_retrievers.ingestion import cues
-from memory_retrievers.ingestion.corrections import WORDS_OF_CHAT, Sentence, needed_with, settled_last, stands
+from memory_retrievers.ingestion.corrections import WORDS_OF_CHAT, Sentence, needed_with, settled_last
 from memory_retrievers.models.messages import Message
 from memory_retrievers.text import analyze, one_line
-from memory_retrievers.text.summaries import rarest, sentences
+from memory_retrievers.text.summaries import LENGTH_EXPONENT, rarest, sentences
 
 SUMMARY_LENGTH: Final = 300
 """Characters of a summary: two or three sentences, which an embedder still sees whole."""
@@ -27,8 +27,12 @@ NOT_USERS: Final = frozenset({"assistant", "tool", "system", "developer"})
 EARLIER: Final = " Earlier: "
 """Between what was settled last and what was said before it."""
 
-END_SHARE: Final = 0.6
+END_SHARE: Final = 0.3
 """What was settled last takes at most so much of a summary, unless its last sentence alone is longer."""
+
+FREQUENCY_IN_SUMMARIES: Final = 0.5
+"""How much it counts for a sentence that its words are said often: at 0 what is told is what was rare, at 1 what was
+said over and over. The power of the logarithm of their number."""
 
 PHRASE_WORDS: Final = 3
 """Longer runs of words are clauses, not names of things."""
@@ -105,7 +109,7 @@ def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | 
     texts = [
         sentence.text
         for place, sentence in enumerate(said)
-        if messages[sentence.message].role.casefold() not in NOT_USERS and stands(said, needed, place)
+        if messages[sentence.message].role.casefold() not in NOT_USERS and not needed[place]
     ]
     counts = term_counts(one_line(message.content) for message in readable(messages))
     rarity = _rarity(counts, counts if background is None else background)
@@ -118,7 +122,8 @@ def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | 
 def fallback_summary(messages: Sequence[Message], background: Mapping[str, int] | None = None) -> str:
     """What was settled last, then the sentences that say most: one line of at most ``SUMMARY_LENGTH``, not blank.
 
-    A sentence that a later one may take back is told with that one or not at all.
+    A sentence that a later one may take back is told with that one or not at all; where the end settles nothing that
+    was said before, all are told in order.
 
     Args:
         messages: What was said; at least one.
@@ -135,11 +140,10 @@ def fallback_summary(messages: Sequence[Message], background: Mapping[str, int] 
     said = _sentences(messages)
     first = _fitting_end(said, settled_last(said))
     end = _told(said, first)
-    room = SUMMARY_LENGTH - len(end) - len(EARLIER)
-    rest = _told(said, _telling(said, first, room=room, background=background))
+    rest = _told(said, _telling(said, first, room=SUMMARY_LENGTH - len(end) - len(EARLIER), background=background))
     if not end or not rest:
         return _cut(end or rest, SUMMARY_LENGTH) or "Nothing that can be shown was said."
-    return _cut(f"{end}{EARLIER}{rest}", SUMMARY_LENGTH)
+    return f"{end}{EARLIER}{rest}"
 
 
 def _sentences(messages: Sequence[Message]) -> list[Sentence]:
@@ -166,25 +170,51 @@ def _fitting_end(said: Sequence[Sentence], settled: Sequence[int]) -> list[int]:
 def _telling(
     said: Sequence[Sentence], told: Sequence[int], *, room: int, background: Mapping[str, int] | None
 ) -> list[int]:
-    """Choose further sentences by how much of what is rare they add, each with those that it needs; ascending.
+    """Choose further sentences, each with those that it needs, by how much they add that is rare around.
+
+    They are chosen greedily by the weight of their new terms relative to their length, as long as one fits.
 
     Args:
         said: The sentences of a conversation.
         told: Positions of those that are told already.
         room: Characters that there are.
         background: How often each term occurs around; None counts within the sentences.
+
+    Returns:
+        Their positions, ascending.
     """
     lines = [f"{sentence.speaker}: {sentence.text}" for sentence in said]
+    terms = [frozenset(analyze(line)) for line in lines]
+    own = term_counts(lines)
+    weights = _rarity(own, own if background is None else background, frequency=FREQUENCY_IN_SUMMARIES)
     needed = needed_with(said)
-    groups = [sorted({place, *needed[place]} - {*told}) for place in range(len(said))]
-    candidates = [place for place in range(max(told, default=len(said))) if place not in told]
-    texts = [" ".join(lines[each] for each in groups[place]) for place in candidates]
-    if not told and not any(len(text) <= room for text in texts):
-        return rarest(lines, room, background=background)
-    counted = background if background is not None else term_counts(lines)
-    fitting = [number for number, text in enumerate(texts) if len(text) <= room]
-    chosen = rarest([texts[number] for number in fitting], room, background=counted) if fitting else []
-    return sorted({each for number in chosen for each in groups[candidates[fitting[number]]]})
+    left = {place: {place, *needed[place]} - {*told} for place in range(max(told, default=len(said)))}
+    covered = frozenset[str]().union(*(terms[place] for place in told))
+    chosen: set[int] = set()
+
+    def gain(place: int) -> tuple[float, int]:
+        group = left[place] - chosen
+        new = frozenset[str]().union(*(terms[each] for each in group)) - covered
+        length = sum(len(lines[each]) + 1 for each in group)
+        return math.fsum(sorted(weights[term] for term in new)) / max(length, 1) ** LENGTH_EXPONENT, -place
+
+    text = ""
+    while left := {
+        place: group
+        for place, group in left.items()
+        if len(text) + sum(len(said[each].text) + 1 for each in group - chosen) <= room + 1
+    }:
+        best = max(left, key=gain)
+        if chosen and gain(best)[0] == 0:
+            break
+        group = left.pop(best)
+        longer = _told(said, sorted(chosen | group))
+        if len(longer) <= room:
+            text, chosen = longer, chosen | group
+            covered |= frozenset[str]().union(*(terms[each] for each in group))
+    if chosen or told:
+        return sorted(chosen)
+    return rarest(lines, room, background=background)
 
 
 def _told(said: Sequence[Sentence], places: Sequence[int]) -> str:
@@ -193,11 +223,18 @@ def _told(said: Sequence[Sentence], places: Sequence[int]) -> str:
     return " ".join(f"{who}: {' '.join(sentence.text for sentence in turn)}" for who, turn in turns)
 
 
-def _rarity(own: Mapping[str, int], background: Mapping[str, int]) -> dict[str, float]:
-    """Frequent here and rare around: tf-idf."""
+def _rarity(own: Mapping[str, int], background: Mapping[str, int], *, frequency: float = 1.0) -> dict[str, float]:
+    """Weigh terms that are frequent here and rare around: tf-idf.
+
+    Args:
+        own: How often each term occurs here.
+        background: How often it occurs around.
+        frequency: How much the first counts, 0 to 1.
+    """
     total = sum(background.values())
     return {
-        term: math.log1p(number) * math.log1p(total / max(background.get(term, 0), 1)) for term, number in own.items()
+        term: math.log1p(number) ** frequency * math.log1p(total / max(background.get(term, 0), 1))
+        for term, number in own.items()
     }
 
 

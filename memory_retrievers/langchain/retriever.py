@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Annotated
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
@@ -16,8 +17,10 @@ from memory_retrievers.models import Category, DetailLevel, JsonObject
 from memory_retrievers.models.fields import UTCDateTime
 from memory_retrievers.models.filters import Filters
 from memory_retrievers.protocols import Memory
+from memory_retrievers.retrieval.budget import parse_budget
 from memory_retrievers.retrieval.documents import find_documents
 from memory_retrievers.retrieval.results import parse_detail
+from memory_retrievers.text.analysis import estimate_tokens
 
 
 def _checked(where: JsonObject | None) -> JsonObject | None:
@@ -30,8 +33,8 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
 
     A document's ``page_content`` is the fact, or an episode's title and summary with the messages that ``detail``
     lets through; its ``id`` is the memory's id; its metadata hold kind, scope, times and ``source``. A memory is the
-    same document whatever question found it (but for ``low``, ``excerpts``, ``with_scores`` and what is still being
-    talked about), so that retrievers that ask several questions know it again.
+    same document whatever question found it (but for ``low``, ``excerpts``, ``max_tokens``, ``with_scores`` and what is
+    still being talked about), so that retrievers that ask several questions know it again.
 
     Whose memory is searched is the retriever's ``scope`` or, where it has none, what the configuration says:
     ``scope``, ``user_id``, ``langgraph_user_id`` or ``conversation_id`` under ``configurable``, or else in LangGraph's
@@ -44,6 +47,9 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
         k: How many documents to return at most.
         detail: Which episodes bring their messages along: at ``auto`` key moments, and those without a summary of a
             language model.
+        max_tokens: Tokens of all texts together at most: what is less relevant is left out, and of an episode its last
+            messages first; None is no budget.
+        token_counter: Counts the tokens of a text; by default a token is four characters.
         with_scores: Tell in the metadata why a memory was found: ``relevance_score``, 0 to 1, which falls with rank,
             ``fused_score``, ``retrievability``, ``dense_rank`` and ``bm25_rank``.
         category: Only facts of this category; episodes are not affected.
@@ -60,6 +66,8 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
     memory: Annotated[Memory, SkipValidation] = Field(exclude=True, repr=False)
     k: Annotated[int, Field(ge=1)] = 4
     detail: Annotated[DetailLevel, BeforeValidator(parse_detail)] = DetailLevel.AUTO
+    max_tokens: Annotated[int | None, BeforeValidator(parse_budget)] = None
+    token_counter: Annotated[Callable[[str], int], SkipValidation] = Field(estimate_tokens, exclude=True, repr=False)
     with_scores: bool = False
     category: Category | None = None
     include_child_scopes: bool = False
@@ -116,6 +124,8 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
             k=self.k if k is None else k,
             detail=self.detail,
             with_scores=self.with_scores,
+            max_tokens=self.max_tokens,
+            token_counter=self.token_counter,
             category=self.category,
             include_child_scopes=self.include_child_scopes,
             tags=self.memory_tags,

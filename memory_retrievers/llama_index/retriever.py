@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from llama_index.core.callbacks import CallbackManager
@@ -14,9 +14,11 @@ from memory_retrievers.llama_index.scope import Scope, scope_getter
 from memory_retrievers.models import Category, DetailLevel, JsonObject
 from memory_retrievers.models.filters import Filters
 from memory_retrievers.protocols import Memory
+from memory_retrievers.retrieval.budget import parse_budget
 from memory_retrievers.retrieval.documents import SCORE_KEYS, MemoryDocument, find_documents
 from memory_retrievers.retrieval.request import SearchOptions
 from memory_retrievers.retrieval.results import parse_detail
+from memory_retrievers.text.analysis import estimate_tokens
 
 HIDDEN_KEYS = ("scope", "title", *SCORE_KEYS)
 """Metadata kept out of prompts: the title is in the text, the others are for programs."""
@@ -27,8 +29,9 @@ class MemoryRetriever(BaseRetriever):
 
     A node's text is the fact, or an episode's title and summary with the messages that ``detail`` lets through; its
     ``node_id`` is the memory's id. A memory is the same node, with the same hash, whatever question found it (but for
-    ``low``, ``excerpts``, ``with_scores`` and what is still being said), so that ``QueryFusionRetriever`` adds up what
-    several questions found. A node's score is the hit's relevance, which compares across questions: a
+    ``low``, ``excerpts``, ``max_tokens``, ``with_scores`` and what is still being said), so that
+    ``QueryFusionRetriever`` adds up what several questions found. A node's score is the hit's relevance, which compares
+    across questions: a
     ``SimilarityPostprocessor`` may cut by it. Where ranks are fused, as under ``RetrievalSettings.reference()``, it is
     the specified score. The scope is in the metadata, but not in prompts; embeddings see the text alone. Nodes are made
     afresh for every call. An embedding that comes with the query is ignored: the memory embeds
@@ -39,6 +42,9 @@ class MemoryRetriever(BaseRetriever):
         scope: Whose memory: a path such as ``user/alice``, or a function that is asked for it at each call.
         k: How many nodes to return at most.
         detail: Which episodes bring their messages along (specification §2.6).
+        max_tokens: Tokens of all texts together at most: what is less relevant is left out, and of an episode its last
+            messages first; None is no budget.
+        token_counter: Counts the tokens of a text; by default a token is four characters.
         category: Only facts of this category; episodes are not affected.
         include_child_scopes: Also search the scopes below.
         tags: Only memories that have all of these.
@@ -62,6 +68,8 @@ class MemoryRetriever(BaseRetriever):
         scope: Scope,
         k: int = 4,
         detail: DetailLevel | str = DetailLevel.AUTO,
+        max_tokens: int | None = None,
+        token_counter: Callable[[str], int] = estimate_tokens,
         category: Category | str | None = None,
         include_child_scopes: bool = False,
         tags: Iterable[str] = (),
@@ -78,6 +86,8 @@ class MemoryRetriever(BaseRetriever):
         self._scope = scope_getter(scope)
         self._k = k
         self._detail = parse_detail(detail)
+        self._max_tokens = parse_budget(max_tokens)
+        self._token_counter = token_counter
         self._with_scores = with_scores
         self._options = SearchOptions(
             category=category,
@@ -98,6 +108,8 @@ class MemoryRetriever(BaseRetriever):
             k=self._k,
             detail=self._detail,
             with_scores=self._with_scores,
+            max_tokens=self._max_tokens,
+            token_counter=self._token_counter,
             **self._options,
         )
         return [_node(document) for document in found]

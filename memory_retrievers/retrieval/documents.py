@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Unpack
 from urllib.parse import quote
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import AnyMemory, DetailLevel, EpisodicMemory, JsonObject, SemanticMemory, SummaryBy
+from memory_retrievers.models import AnyMemory, DetailLevel, EpisodicMemory, JsonObject, Kind, SemanticMemory, SummaryBy
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import RetrievedMemory
 from memory_retrievers.protocols import Memory
+from memory_retrievers.retrieval.budget import parse_budget
 from memory_retrievers.retrieval.excerpts import best_excerpts, excerpt_line, matched_turns
 from memory_retrievers.retrieval.markdown import detailed_messages, is_told_by_turns, message_line
 from memory_retrievers.retrieval.request import SearchOptions
 from memory_retrievers.text import one_line
+from memory_retrievers.text.analysis import estimate_tokens
 from memory_retrievers.text.dates import iso
 
 SCORE_KEYS: Final = ("relevance_score", "fused_score", "retrievability", "dense_rank", "bm25_rank")
@@ -161,6 +163,8 @@ def find_documents(
     k: int,
     detail: DetailLevel,
     with_scores: bool = False,
+    max_tokens: int | None = None,
+    token_counter: Callable[[str], int] = estimate_tokens,
     **options: Unpack[SearchOptions],
 ) -> list[MemoryDocument]:
     """Retrieve the ``k`` best memories of both kinds together, best first.
@@ -172,13 +176,43 @@ def find_documents(
         k: Largest number of documents, 1 or more.
         detail: Level of detail of an episode's text.
         with_scores: Add scores and ranks to the metadata.
+        max_tokens: Tokens of all texts together at most, see :func:`within`; None is no budget.
+        token_counter: Counts the tokens of a text; by default a token is four characters.
         **options: Category, filters and the like; those that are empty are left out.
 
     Raises:
-        ValidationError: ``k`` is below 1, the query is empty, or the scope or an option is wrong.
+        ValidationError: ``k`` is below 1, the query is empty, or the scope, the budget or an option is wrong.
     """
+    room = parse_budget(max_tokens)
     if k < 1:
         raise ValidationError(f"k must be at least 1, not {k}")
     given = SearchOptions(**{name: value for name, value in options.items() if value not in (None, (), False)})  # type: ignore[typeddict-item]
     result = memory.retrieve(query, scope=scope, episodic_limit=k, semantic_limit=k, limit=k, **given)
-    return documents(result.semantic, result.episodic, detail=detail, with_scores=with_scores)
+    found = documents(result.semantic, result.episodic, detail=detail, with_scores=with_scores)
+    return found if room is None else within(found, room, token_counter=token_counter)
+
+
+def within(
+    found: Sequence[MemoryDocument], max_tokens: int, *, token_counter: Callable[[str], int]
+) -> list[MemoryDocument]:
+    """The documents that fit into a budget, in their order: facts whole, episodes without their last messages.
+
+    Args:
+        found: Best first.
+        max_tokens: Tokens of all texts together at most.
+        token_counter: Counts the tokens of a text.
+    """
+    kept: list[MemoryDocument] = []
+    room = max_tokens
+    for document in found:
+        lines = document.text.split("\n")
+        least = len(lines)
+        if document.metadata["kind"] == Kind.EPISODIC:  # whose title alone says nothing
+            least = min(least, 2 if document.metadata.get("title") else 1)
+        for count in range(len(lines), least - 1, -1):
+            text = "\n".join(lines[:count])
+            if (tokens := token_counter(text)) <= room:
+                kept.append(replace(document, text=text))
+                room -= tokens
+                break
+    return kept

@@ -188,8 +188,8 @@ _CONNECTIONS: tuple[AnyTool, ...] = (
         arguments=sync.SyncArguments,
         function=sync.memory_sync,
         description=(
-            "Export facts as a JSON document, to a file or in the answer, or import such a document. Ids, times and "
-            "associations are kept; episodes are not exported."
+            "Export facts as a JSON document, to a file or in the answer, or import such a document; with "
+            "kind='all' episodes as well. Ids, times and associations are kept."
         ),
         writes=True,
         scoped=("scope",),

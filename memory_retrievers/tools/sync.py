@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 
 from memory_retrievers.backends.files import PRIVATE, Folder, make_directories
 from memory_retrievers.errors import ConfigurationError, ValidationError
-from memory_retrievers.models import JsonObject, MemoryKey, SemanticMemory
+from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, MemoryKey, SemanticMemory
 from memory_retrievers.models.management import Association, MemoryFilter
 from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.arguments import ManagementArguments, one_of, under_one_name
@@ -38,6 +38,14 @@ class Direction(StrEnum):
     IMPORT = "import"
 
 
+class SyncKinds(StrEnum):
+    """Memories of a document."""
+
+    FACTS = "facts"
+    EPISODES = "episodes"
+    ALL = "all"
+
+
 class SyncArguments(ManagementArguments):
     """Arguments of ``memory_sync``; ``validate`` is another name of ``validate_data``."""
 
@@ -53,6 +61,16 @@ class SyncArguments(ManagementArguments):
     ] = None
     file_path: Annotated[
         str | None, Field(min_length=1, description="A file in the directory for exports; leave it out to use data.")
+    ] = None
+    kind: Annotated[
+        SyncKinds | None,
+        *one_of(SyncKinds, name="kind"),
+        Field(
+            description=(
+                "facts, episodes (with their messages), or all. Left out, an export has facts, and an import takes in "
+                "all that the document has."
+            )
+        ),
     ] = None
     include_associations: Annotated[bool, Field(description="For export: whether associations go along.")] = True
     compression: Annotated[bool, Field(description="For export: whether to pack it (gzip in base64).")] = False
@@ -91,7 +109,10 @@ def _export(context: ToolContext, arguments: SyncArguments) -> ToolOutput:
     home = context.sync_directory
     path = None if arguments.file_path is None else confined(home, arguments.file_path)
     # 2. the document, as text
-    document, left_out = _document(context, scope=arguments.scope, with_associations=arguments.include_associations)
+    kinds = arguments.kind or SyncKinds.FACTS
+    document, left_out = _document(
+        context, scope=arguments.scope, kinds=kinds, with_associations=arguments.include_associations
+    )
     text = json.dumps(document, ensure_ascii=False, indent=2)
     if len(text) > MAX_BYTES or len(text.encode()) > MAX_BYTES:
         raise _export_too_large()
@@ -102,13 +123,13 @@ def _export(context: ToolContext, arguments: SyncArguments) -> ToolOutput:
     if path is not None and home is not None:
         written = f"{COMMENT}\n{text}\n" if arguments.compression else text
         size = write_file(path, written, within=home)
-    count = document["total_memories"]
+    count = document["total_memories"] + document.get("total_episodes", 0)
     associations = len(document.get("associations", []))
     return respond(
         context,
         arguments,
         {"success": True, "operation_type": "export", "data": text if path is None else None},
-        {"item_count": count, "file_path": arguments.file_path, "left_out": _left_out(left_out)},
+        {"item_count": count, "file_path": arguments.file_path, "left_out": left_out},
         lambda: {
             "detailed_summary": _known(
                 {"export_scope": document["export_scope"], "exported": count, "associations": associations}
@@ -126,21 +147,49 @@ def _export(context: ToolContext, arguments: SyncArguments) -> ToolOutput:
     )
 
 
-def _left_out(episodes: int) -> str | None:
-    """What an export says of what is not in it."""
-    if not episodes:
-        return None
-    return f"{episodes} {'episode' if episodes == 1 else 'episodes'}: the host exports them with AgentMemory.export"
+def _left_out(found: Sequence[AnyMemory], *, kinds: SyncKinds) -> str | None:
+    """What an export says of what is not in it; None if all is."""
+    facts = sum(isinstance(memory, SemanticMemory) for memory in found)
+    queued = sum(isinstance(memory, EpisodicMemory) and memory.is_open for memory in found)
+    episodes = len(found) - facts - queued
+    told = []
+    if kinds is SyncKinds.FACTS and episodes:
+        told.append(f"{_counted(episodes, 'episode')}: ask for them with kind='all'")
+    if kinds is SyncKinds.EPISODES and facts:
+        told.append(f"{_counted(facts, 'fact')}: ask for them with kind='all'")
+    if queued:
+        told.append(f"{_counted(queued, 'conversation')} not yet closed: flush, or AgentMemory.export")
+    return "; ".join(told) or None
 
 
-def _document(context: ToolContext, *, scope: str | None, with_associations: bool) -> tuple[JsonObject, int]:
-    """The facts of a scope and of those below it, and how many episodes are left out: they are more than a text."""
+def _counted(number: int, name: str) -> str:
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
+
+
+def _document(
+    context: ToolContext, *, scope: str | None, kinds: SyncKinds, with_associations: bool
+) -> tuple[JsonObject, str | None]:
+    """The memories of a scope and of those below it, and what is left out; a queued conversation always is.
+
+    Args:
+        context: What the tool works on.
+        scope: The scope, relative to the root; None is the root.
+        kinds: Which memories.
+        with_associations: Whether associations go along.
+
+    Raises:
+        ValidationError: It is too large.
+    """
     within = context.root if scope is None else context.scope_named(scope)
     found = context.manager.select(
         MemoryFilter(scope=within, include_child_scopes=True, kinds=context.seen, include_invalidated=True)
     )
-    memories = [memory for memory in found if isinstance(memory, SemanticMemory)]
-    if sum(len(memory.fact) for memory in memories) > MAX_BYTES:
+    facts = [each for each in found if isinstance(each, SemanticMemory) and kinds is not SyncKinds.EPISODES]
+    episodes = [
+        each for each in found if isinstance(each, EpisodicMemory) and not each.is_open and kinds is not SyncKinds.FACTS
+    ]
+    memories: list[AnyMemory] = [*facts, *episodes]
+    if sum(map(_length, memories)) > MAX_BYTES:
         raise _export_too_large()
     scope_of = {memory.key: context.shown(memory.scope) for memory in memories}
     edges = _edges(context, memories, within=within) if with_associations else {}
@@ -148,23 +197,34 @@ def _document(context: ToolContext, *, scope: str | None, with_associations: boo
     for edge in edges.values():
         associated[edge.source].append(edge.target.id)
         associated[edge.target].append(edge.source.id)
+
+    def lines(of: Sequence[AnyMemory]) -> list[JsonObject]:
+        return [memory_line(each, scope=scope_of[each.key], associated=associated[each.key]) for each in of]
+
     document: JsonObject = {
         "format_version": FORMAT_VERSION,
         "export_timestamp": iso(context.manager.now()),
         "export_scope": None if scope is None else context.shown(within),
-        "total_memories": len(memories),
+        "total_memories": len(facts),
         "include_associations": with_associations,
-        "memories": [
-            memory_line(memory, scope=scope_of[memory.key], associated=associated[memory.key]) for memory in memories
-        ],
+        "memories": lines(facts),
     }
+    if kinds is not SyncKinds.FACTS:
+        document |= {"total_episodes": len(episodes), "episodes": lines(episodes)}
     if with_associations:
         document["associations"] = [association_line(edge, scope_of=scope_of) for edge in edges.values()]
-    return document, len(found) - len(memories)
+    return document, _left_out(found, kinds=kinds)
+
+
+def _length(memory: AnyMemory) -> int:
+    """Characters of the texts of a memory."""
+    if isinstance(memory, SemanticMemory):
+        return len(memory.fact)
+    return len(memory.title) + len(memory.summary) + sum(len(message.content) for message in memory.messages)
 
 
 def _edges(
-    context: ToolContext, memories: list[SemanticMemory], *, within: str
+    context: ToolContext, memories: Sequence[AnyMemory], *, within: str
 ) -> dict[frozenset[MemoryKey], Association]:
     """Each association once, if both its memories are exported."""
     exported = {memory.key for memory in memories}
@@ -188,18 +248,20 @@ def _import(context: ToolContext, arguments: SyncArguments) -> ToolOutput:
     settings = context.manager.settings
     text = unpack(_given(context, arguments), most=settings.import_max_bytes)
     document = parse(text, validate=arguments.validate_data, settings=settings)
+    left_out = _narrow(document, arguments.kind)
     report = take_in(context, document, prefix=arguments.scope, strategy=arguments.merge_strategy)
     errors = report.errors[:SHOWN_ERRORS]
     if errors and not report.changed and not report.skipped:
         first = errors[0]
+        name = "episode" if "kind" in first else "memory"
         raise ValidationError(
-            f"Nothing could be imported; memory {first['index']}: {first['message']}", details={"errors": errors}
+            f"Nothing could be imported; {name} {first['index']}: {first['message']}", details={"errors": errors}
         )
     return respond(
         context,
         arguments,
         {"success": True, "operation_type": "import"},
-        {"item_count": report.changed, "file_path": arguments.file_path},
+        {"item_count": report.changed, "file_path": arguments.file_path, "left_out": left_out},
         lambda: {
             "detailed_summary": {
                 "imported": report.imported,
@@ -211,12 +273,21 @@ def _import(context: ToolContext, arguments: SyncArguments) -> ToolOutput:
             },
             "file_info": _known({"file_path": arguments.file_path, "size_bytes": len(text.encode())}),
             "processing_stats": {
-                "total_memories": len(document["memories"]),
+                "total_memories": len(document["memories"]) + len(document.get("episodes", [])),
                 "associations": report.associations,
                 "merge_strategy": str(arguments.merge_strategy),
             },
         },
     )
+
+
+def _narrow(document: JsonObject, kinds: SyncKinds | None) -> str | None:
+    """Empty the list of a document that is not asked for, and say what is left out; None if nothing is."""
+    name, one = ("episodes", "episode") if kinds is SyncKinds.FACTS else ("memories", "fact")
+    if kinds in {None, SyncKinds.ALL} or not (left_out := document.get(name)):
+        return None
+    document[name] = []
+    return f"{_counted(len(left_out), one)} of the document"
 
 
 def _given(context: ToolContext, arguments: SyncArguments) -> str:

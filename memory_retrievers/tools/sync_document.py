@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
-from typing import Annotated, Final
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, TypeAlias
 
 import pydantic
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import (
+    AnyMemory,
     Category,
     ContentType,
+    EpisodicDraft,
     JsonObject,
     MemoryKey,
     Origin,
     SemanticDraft,
     SemanticMemory,
+    SummaryBy,
     Tier,
     scopes,
 )
@@ -28,11 +31,15 @@ from memory_retrievers.models.fields import (
     Metadata,
     NonBlankText,
     ShortText,
+    Text,
+    UnitInterval,
     UTCDateTime,
     json_extent,
 )
 from memory_retrievers.models.management import Association, AssociationType
 from memory_retrievers.models.memories import in_our_words
+from memory_retrievers.models.messages import Message, plain_message
+from memory_retrievers.models.scenes import SceneDetails
 from memory_retrievers.settings import ToolSettings
 from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.tool import ROOT
@@ -51,15 +58,14 @@ class _Line(BaseModel):
         return given
 
 
-class MemoryLine(_Line):
-    """One memory. The first nine keys are the format; the others keep what is left of a memory."""
+class _StoredLine(_Line):
+    """What a fact and an episode have in common; ``content`` is what a search finds: the fact, or the summary."""
 
     memory_id: ShortText | None = None
     content: NonBlankText
     scope: str | None = None
     metadata: Metadata = Field(default_factory=dict)
     tags: DistinctTexts = ()
-    category: Category = Category.NOTE
     created_at: UTCDateTime | None = None
     updated_at: UTCDateTime | None = None
     associations: tuple[str, ...] = ()
@@ -72,6 +78,22 @@ class MemoryLine(_Line):
     access_count: Annotated[int, Field(ge=0, lt=2**53)] = 0  # leaves room to count on
     last_accessed_at: UTCDateTime | None = None
     consolidated_from: tuple[ShortText, ...] = ()
+
+    def id_in(self, scope: str) -> str:
+        """Its id; without one, one that the same content always gets, so that reading twice stores once."""
+        return self.memory_id or str(uuid.uuid5(uuid.NAMESPACE_OID, f"{scope}\n{self.content}"))
+
+    def _given(self, same: Sequence[str], *, scope: str, id: str, origin: Origin) -> dict[str, object]:
+        """The fields of a draft, with every time the line came with."""
+        fields: dict[str, object] = {name: getattr(self, name) for name in same}
+        fields |= {"scope": scope, "id": id, "origin": origin}
+        return fields | {"tier": self.memory_tier, "importance": self.importance_score}
+
+
+class MemoryLine(_StoredLine):
+    """One fact. The keys in ``_FORMAT`` are the format; the others keep what is left of a memory."""
+
+    category: Category = Category.NOTE
     keywords: DistinctTexts = ()
     source_episodic_ids: DistinctTexts = ()
     valid_at: UTCDateTime | None = None
@@ -79,7 +101,7 @@ class MemoryLine(_Line):
     replaced_by: ShortText | None = None
 
     def draft(self, *, scope: str, id: str, origin: Origin = Origin.TOOL) -> SemanticDraft:
-        """The memory to be stored, with every time it came with.
+        """The memory to be stored.
 
         Args:
             scope: The scope to store it in, as the store knows it.
@@ -89,19 +111,47 @@ class MemoryLine(_Line):
         Raises:
             pydantic.ValidationError: A field breaks a rule of drafts.
         """
-        fields: dict[str, object] = {name: getattr(self, name) for name in _SAME_NAME}
-        fields |= {"scope": scope, "id": id, "fact": self.content, "origin": origin}
-        return SemanticDraft.model_validate(fields | {"tier": self.memory_tier, "importance": self.importance_score})
+        fields = self._given(_SAME_OF_FACTS, scope=scope, id=id, origin=origin)
+        return SemanticDraft.model_validate(fields | {"fact": self.content})
 
-    def id_in(self, scope: str) -> str:
-        """Its id; without one, one that the same content always gets, so that reading twice stores once."""
-        return self.memory_id or str(uuid.uuid5(uuid.NAMESPACE_OID, f"{scope}\n{self.content}"))
 
+class EpisodeLine(_StoredLine):
+    """One episode; ``content`` is its summary, and its messages stand in order, as they were said."""
+
+    title: Text = ""
+    messages: tuple[Annotated[Message, BeforeValidator(plain_message)], ...] = ()
+    surprise: UnitInterval = 0.0
+    start_at: UTCDateTime | None = None
+    end_at: UTCDateTime | None = None
+    stability: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    difficulty: Annotated[float, Field(ge=1, le=10, allow_inf_nan=False)] | None = None
+    last_reviewed_at: UTCDateTime | None = None
+    consolidated_at: UTCDateTime | None = None
+    is_flashbulb: bool = False
+    scene: SceneDetails | None = None
+    conversation_id: ShortText | None = None
+    summary_by: SummaryBy = SummaryBy.CALLER
+
+    def draft(self, *, scope: str, id: str, origin: Origin = Origin.TOOL) -> EpisodicDraft:
+        """The episode to be stored; see :meth:`MemoryLine.draft`.
+
+        Args:
+            scope: The scope to store it in, as the store knows it.
+            id: The id to store it under.
+            origin: The origin to record.
+
+        Raises:
+            pydantic.ValidationError: A field breaks a rule of drafts.
+        """
+        fields = self._given(_SAME_OF_EPISODES, scope=scope, id=id, origin=origin)
+        return EpisodicDraft.model_validate(fields | {"summary": self.content})
+
+
+AnyLine: TypeAlias = MemoryLine | EpisodeLine
 
 _SAME_NAME: Final = (
     "metadata",
     "tags",
-    "category",
     "created_at",
     "updated_at",
     "content_type",
@@ -111,12 +161,29 @@ _SAME_NAME: Final = (
     "access_count",
     "last_accessed_at",
     "consolidated_from",
-    "keywords",
-    "source_episodic_ids",
-    "valid_at",
-    "invalid_at",
-    "replaced_by",
 )
+_SAME_OF_FACTS: Final = (
+    *_SAME_NAME,
+    *(name for name in MemoryLine.model_fields if name not in _StoredLine.model_fields),
+)
+_SAME_OF_EPISODES: Final = (
+    *_SAME_NAME,
+    *(name for name in EpisodeLine.model_fields if name not in _StoredLine.model_fields),
+)
+_FORMAT: Final = frozenset(
+    {
+        "memory_id",
+        "content",
+        "scope",
+        "metadata",
+        "tags",
+        "category",
+        "created_at",
+        "updated_at",
+        "associations",
+    }
+)
+"""Keys that are told also where they are the default."""
 
 
 class AssociationLine(_Line):
@@ -132,7 +199,7 @@ class AssociationLine(_Line):
     created_at: UTCDateTime | None = None
 
 
-def memory_line(memory: SemanticMemory, *, scope: str, associated: list[str]) -> JsonObject:
+def memory_line(memory: AnyMemory, *, scope: str, associated: list[str]) -> JsonObject:
     """A memory as the document has it; defaults are left out, except in the keys of the format.
 
     Args:
@@ -140,26 +207,32 @@ def memory_line(memory: SemanticMemory, *, scope: str, associated: list[str]) ->
         scope: Its scope relative to the root.
         associated: The ids of the memories that it is associated with.
     """
-    fields: dict[str, object] = {name: getattr(memory, name) for name in _SAME_NAME}
-    fields |= {"content": memory.fact, "memory_tier": memory.tier, "importance_score": memory.importance}
-    line = MemoryLine.model_validate(fields)
-    kept = {name: value for name, value in line.model_dump(exclude_defaults=True).items() if name not in _FORMAT}
-    if memory.valid_at == memory.created_at:
-        kept.pop("valid_at")
+    model, same = (
+        (MemoryLine, _SAME_OF_FACTS) if isinstance(memory, SemanticMemory) else (EpisodeLine, _SAME_OF_EPISODES)
+    )
+    content = memory.fact if isinstance(memory, SemanticMemory) else memory.summary
+    fields: dict[str, object] = {name: getattr(memory, name) for name in same}
+    fields |= {"content": content, "memory_tier": memory.tier, "importance_score": memory.importance}
+    line: AnyLine = model.model_validate(fields)
+    told = {name: value for name, value in line.model_dump(exclude_defaults=True).items() if name not in _FORMAT}
+    if isinstance(memory, SemanticMemory):
+        category = {"category": str(memory.category)}
+        if memory.valid_at == memory.created_at:
+            told.pop("valid_at")
+    else:
+        category = {}
+        told["messages"] = [message.model_dump(mode="json") for message in memory.messages]
     return {
         "memory_id": memory.id,
-        "content": memory.fact,
+        "content": content,
         "scope": scope,
         "metadata": memory.metadata,
         "tags": list(memory.tags),
-        "category": str(memory.category),
+        **category,
         "created_at": iso(memory.created_at),
         "updated_at": iso(memory.updated_at),
         "associations": associated,
-    } | {name: iso(value) if name.endswith("_at") else value for name, value in kept.items()}
-
-
-_FORMAT: Final = frozenset(list(MemoryLine.model_fields)[:9])
+    } | {name: iso(value) if name.endswith("_at") else value for name, value in told.items()}
 
 
 def association_line(association: Association, *, scope_of: Mapping[MemoryKey, str]) -> JsonObject:
@@ -177,7 +250,7 @@ def association_line(association: Association, *, scope_of: Mapping[MemoryKey, s
 
 
 def parse(text: str, *, validate: bool, settings: ToolSettings) -> JsonObject:
-    """The document, with its list of memories, which are not looked into unless ``validate`` is set.
+    """The document, with its lists of facts and episodes, which are not looked into unless ``validate`` is set.
 
     Args:
         text: The document.
@@ -194,18 +267,33 @@ def parse(text: str, *, validate: bool, settings: ToolSettings) -> JsonObject:
         raise ValidationError("Invalid import data: this is not JSON") from error
     if not isinstance(document, dict) or not isinstance(document.get("memories"), list):
         raise ValidationError("Invalid import data: it must be an object with a list of memories")
-    if not isinstance(document.get("associations", []), list):
-        raise ValidationError("Invalid import data: associations must be a list")
-    if (count := len(document["memories"])) > settings.import_max_memories:
-        raise _beyond(f"it has {count} memories", settings.import_max_memories, "import_max_memories")
+    for name in ("episodes", "associations"):
+        if not isinstance(document.get(name, []), list):
+            raise ValidationError(f"Invalid import data: {name} must be a list")
+    memories, episodes = document["memories"], document.get("episodes", [])
+    messages = sum(map(_messages_of, episodes))
+    if (count := len(memories) + len(episodes) + messages) > settings.import_max_memories:
+        found = f"{count} memories" + (" and messages" if messages else "")
+        raise _beyond(f"it has {found}", settings.import_max_memories, "import_max_memories")
     if validate:
-        if document.get("format_version", FORMAT_VERSION) != FORMAT_VERSION:
-            raise ValidationError(f"Invalid import data: format_version must be {FORMAT_VERSION}")
-        for index, memory in enumerate(document["memories"]):
-            content = memory.get("content") if isinstance(memory, dict) else None
-            if not isinstance(content, str) or not content.strip():
-                raise ValidationError(f"Invalid import data: memory {index} has no content")
+        _check_contents(document)
     return document
+
+
+def _check_contents(document: JsonObject) -> None:
+    if document.get("format_version", FORMAT_VERSION) != FORMAT_VERSION:
+        raise ValidationError(f"Invalid import data: format_version must be {FORMAT_VERSION}")
+    for name, lines in (("memory", document["memories"]), ("episode", document.get("episodes", []))):
+        for index, line in enumerate(lines):
+            content = line.get("content") if isinstance(line, dict) else None
+            if not isinstance(content, str) or not content.strip():
+                raise ValidationError(f"Invalid import data: {name} {index} has no content")
+
+
+def _messages_of(line: object) -> int:
+    """The number of messages of an episode, each of which is embedded."""
+    messages = line.get("messages") if isinstance(line, dict) else None
+    return len(messages) if isinstance(messages, list) else 0
 
 
 def _check_extent(extent: JsonExtent, settings: ToolSettings) -> None:
@@ -223,13 +311,23 @@ def _beyond(found: str, most: int, setting: str) -> ValidationError:
 
 
 def parse_memory(line: object) -> MemoryLine:
-    """One memory of the document.
+    """One fact of the document.
 
     Raises:
         ValidationError: It breaks a rule.
     """
     with in_our_words():
         return MemoryLine.model_validate(line)
+
+
+def parse_episode(line: object) -> EpisodeLine:
+    """One episode of the document.
+
+    Raises:
+        ValidationError: It breaks a rule.
+    """
+    with in_our_words():
+        return EpisodeLine.model_validate(line)
 
 
 def parse_association(line: object) -> AssociationLine | None:

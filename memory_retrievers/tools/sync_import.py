@@ -1,8 +1,8 @@
-"""Import of a ``memory_sync`` document: all of its memories and associations are stored, or none."""
+"""Import of a ``memory_sync`` document: all of its facts, episodes and associations are stored, or none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -10,13 +10,21 @@ from itertools import chain, count
 from typing import Final
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import AnyMemory, JsonObject, MemoryKey, SemanticDraft, SemanticMemory
+from memory_retrievers.models import AnyMemory, Draft, EpisodicMemory, JsonObject, Kind, MemoryKey, SemanticMemory
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.management import Association, MemoryFilter
 from memory_retrievers.storage.tracing import advance
 from memory_retrievers.tools.arguments import check_limits
 from memory_retrievers.tools.manager.values import Change
-from memory_retrievers.tools.sync_document import MemoryLine, parse_association, parse_memory, under
+from memory_retrievers.tools.sync_document import (
+    AnyLine,
+    EpisodeLine,
+    MemoryLine,
+    parse_association,
+    parse_episode,
+    parse_memory,
+    under,
+)
 from memory_retrievers.tools.tool import ToolContext
 
 IDS_AT_ONCE: Final = 500
@@ -41,7 +49,8 @@ class ImportReport:
         merged: Added to others.
         skipped: There already, or expired.
         associations: How many of the document's associations were new.
-        errors: What was wrong with the rest: ``index``, ``memory_id`` if there is one, ``message``.
+        errors: What was wrong with the rest: ``index`` in its list, ``memory_id`` if there is one, ``message``, and
+            ``kind`` of an episode.
     """
 
     imported: int = 0
@@ -68,18 +77,18 @@ class _Plan:
         landed: Where in the store each memory of the document is.
     """
 
-    new: list[SemanticDraft] = field(default_factory=list)
+    new: list[Draft] = field(default_factory=list)
     replaced: list[AnyMemory] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     landed: dict[MemoryKey, MemoryKey] = field(default_factory=dict)
 
 
 def take_in(context: ToolContext, document: JsonObject, *, prefix: str | None, strategy: MergeStrategy) -> ImportReport:
-    """Store the memories of a document and what associates them, all of it or none.
+    """Store the facts and episodes of a document and what associates them, all of it or none.
 
     Args:
         context: What the tool works on.
-        document: As ``sync_document.parse`` gives it.
+        document: As ``sync_document.parse`` gives it; without the lists that are not to be taken in.
         prefix: A scope, relative to the root, below which the document's scopes are put.
         strategy: What becomes of a memory whose id its scope has already.
 
@@ -90,7 +99,7 @@ def take_in(context: ToolContext, document: JsonObject, *, prefix: str | None, s
     prefix = None if prefix is None else prefix.rstrip("/")
     context.scope_named(prefix)
     report = ImportReport()
-    lines = _readable(context, document["memories"], prefix=prefix, report=report)
+    lines = _readable(context, document, prefix=prefix, report=report)
     with context.manager.transaction():
         # 2. decide what becomes of each
         plan = _planned(context, lines, strategy=strategy, report=report)
@@ -114,25 +123,38 @@ def _associate(context: ToolContext, edges: Sequence[Association]) -> int:
 
 
 def _readable(
-    context: ToolContext, given: Iterable[object], *, prefix: str | None, report: ImportReport
-) -> dict[MemoryKey, tuple[int, MemoryLine]]:
-    """The memories that keep all rules, by where they belong, each with its place in the document."""
-    lines: dict[MemoryKey, tuple[int, MemoryLine]] = {}
-    for index, each in enumerate(given):
-        try:
-            line = parse_memory(each)
-            check_limits(context.manager.settings, content=line.content, tags=line.tags, metadata=line.metadata)
-            context.manager.check_category(line.category)
-            scope = _placed(context, line.scope, prefix=prefix)
-            key = MemoryKey(scope=scope, id=line.id_in(scope))
-        except ValidationError as error:
-            _note(report, index, each, error)
-            continue
-        if key in lines:
-            _note(report, index, each, ValidationError("the same id is in the document twice"))
-        else:
-            lines[key] = (index, line)
+    context: ToolContext, document: JsonObject, *, prefix: str | None, report: ImportReport
+) -> dict[MemoryKey, tuple[int, AnyLine]]:
+    """The memories that keep all rules, by where they belong, each with its place in its list of the document."""
+    readers: list[tuple[str, Callable[[object], AnyLine]]] = [("memories", parse_memory), ("episodes", parse_episode)]
+    lines: dict[MemoryKey, tuple[int, AnyLine]] = {}
+    for name, read in readers:
+        for index, each in enumerate(document.get(name, [])):
+            episode = name == "episodes"
+            try:
+                line = read(each)
+                check_limits(context.manager.settings, content=line.content, tags=line.tags, metadata=line.metadata)
+                if isinstance(line, EpisodeLine):
+                    _check_messages(context, line)
+                else:
+                    context.manager.check_category(line.category)
+                scope = _placed(context, line.scope, prefix=prefix)
+                key = MemoryKey(scope=scope, id=line.id_in(scope))
+            except ValidationError as error:
+                _note(report, index, each, error, episode=episode)
+                continue
+            if key in lines:
+                twice = ValidationError("the same id is in the document twice")
+                _note(report, index, each, twice, episode=episode)
+            else:
+                lines[key] = (index, line)
     return lines
+
+
+def _check_messages(context: ToolContext, line: EpisodeLine) -> None:
+    """Refuse texts of an episode that no other tool could store."""
+    for text in (line.title, *(message.content for message in line.messages)):
+        check_limits(context.manager.settings, content=text)
 
 
 def _placed(context: ToolContext, scope: str | None, *, prefix: str | None) -> str:
@@ -142,15 +164,16 @@ def _placed(context: ToolContext, scope: str | None, *, prefix: str | None) -> s
     return context.scope_named(under(prefix, scope))
 
 
-def _note(report: ImportReport, index: int, given: object, error: ValidationError) -> None:
+def _note(report: ImportReport, index: int, given: object, error: ValidationError, *, episode: bool = False) -> None:
     known = given.get("memory_id") if isinstance(given, Mapping) else None
     named: JsonObject = {"memory_id": storable(known[:200])} if isinstance(known, str) else {}
-    report.errors.append({"index": index, **named, "message": str(error)})
+    kind: JsonObject = {"kind": str(Kind.EPISODIC)} if episode else {}
+    report.errors.append({"index": index, **kind, **named, "message": str(error)})
 
 
 def _planned(
     context: ToolContext,
-    lines: Mapping[MemoryKey, tuple[int, MemoryLine]],
+    lines: Mapping[MemoryKey, tuple[int, AnyLine]],
     *,
     strategy: MergeStrategy,
     report: ImportReport,
@@ -174,7 +197,7 @@ def _planned(
             try:
                 check_limits(context.manager.settings, tags=tags, metadata={**there.metadata, **line.metadata})
             except ValidationError as error:
-                _note(report, index, {"memory_id": key.id}, error)
+                _note(report, index, {"memory_id": key.id}, error, episode=isinstance(line, EpisodeLine))
                 continue
             plan.changes.append(Change(memory=there, metadata=line.metadata, tags=tags))
             report.merged += 1
@@ -183,12 +206,14 @@ def _planned(
             plan.landed[key] = version
             plan.new.append(line.draft(scope=version.scope, id=version.id))
             report.imported += 1
-        elif isinstance(there, SemanticMemory):
+        elif isinstance(there, SemanticMemory) == isinstance(line, MemoryLine):
             plan.replaced.append(there)
             plan.new.append(line.draft(scope=key.scope, id=key.id, origin=there.origin))
             report.overwritten += 1
         else:
-            _note(report, index, {"memory_id": key.id}, ValidationError("an episode cannot be overwritten"))
+            kind = "an episode" if isinstance(there, EpisodicMemory) else "a fact"
+            other = ValidationError(f"{kind} cannot be overwritten by a memory of the other kind")
+            _note(report, index, {"memory_id": key.id}, other, episode=isinstance(line, EpisodeLine))
     return plan
 
 

@@ -186,3 +186,33 @@ def test_child_scopes_are_searched_only_when_asked(filled):
     assert {document.metadata["scope"] for document in find(filled, "Lyon", k=10)} == {"user/alice"}
     with_children = find(filled, "Lyon", k=10, include_child_scopes=True)
     assert {document.metadata["scope"] for document in with_children} == {"user/alice", "user/alice/work"}
+
+
+def test_a_budget_keeps_facts_whole_and_takes_an_episodes_last_messages_first(filled):
+    every = find(filled, "nightly import failed in Lyon", detail=DetailLevel.HIGH)
+
+    def told(budget):
+        found = find(
+            filled,
+            "nightly import failed in Lyon",
+            detail=DetailLevel.HIGH,
+            max_tokens=budget,
+            token_counter=lambda text: len(text.split()),
+        )
+        assert sum(len(document.text.split()) for document in found) <= budget
+        return found
+
+    words = [len(document.text.split()) for document in every]
+    assert told(sum(words)) == every
+    assert told(0) == []
+    shortened = set()
+    for budget in range(sum(words)):
+        for document in told(budget):
+            whole = next(each for each in every if each.id == document.id)
+            assert document.text in {whole.text, *(whole.text.rsplit("\n", cut)[0] for cut in (1, 2))}
+            assert document.text == whole.text or document.metadata["kind"] == "episodic"
+            assert document.text != document.metadata.get("title")
+            shortened |= {document.text} - {whole.text}
+    assert "Broken import\nThe nightly import in Lyon failed again." in shortened
+    with pytest.raises(ValidationError, match="max_tokens"):
+        told(True)

@@ -50,12 +50,19 @@ def test_an_export_says_what_it_leaves_out(alice, keep):
     keep(alice, "green tea", id="m3")
     assert "left_out" not in sync(alice, "export")
     alice.memory.remember_episode(scope="user/alice/work", summary="They drank tea.")
-    assert sync(alice, "export")["left_out"] == "1 episode: the host exports them with AgentMemory.export"
+    assert sync(alice, "export")["left_out"] == "1 episode: ask for them with kind='all'"
+    assert sync(alice, "export", kind="episodes")["left_out"] == "1 fact: ask for them with kind='all'"
+    assert "left_out" not in sync(alice, "export", kind="all")
     alice.memory.add_messages("user/alice", [{"role": "user", "content": "More tea?"}])
     alice.memory.add_messages("user/bob", [{"role": "user", "content": "No tea."}])
     told = sync(alice, "export")
-    assert told["left_out"] == "2 episodes: the host exports them with AgentMemory.export"
+    still_open = "1 conversation not yet closed: flush, or AgentMemory.export"
+    assert told["left_out"] == f"1 episode: ask for them with kind='all'; {still_open}"
     assert told["item_count"] == 1
+    told = sync(alice, "export", kind="all")
+    assert (told["left_out"], told["item_count"]) == (still_open, 2)
+    told = sync(alice, "import", data=told["data"], kind="facts")
+    assert told["left_out"] == "1 episode of the document"
 
 
 def test_the_document_is_written_byte_for_byte(alice, keep, clock):

@@ -9,7 +9,16 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from memory_retrievers.errors import READ_ONLY, ConfigurationError, NotFoundError, ValidationError
-from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, SemanticDraft, SemanticMemory, Tier, scopes
+from memory_retrievers.models import (
+    AnyMemory,
+    Category,
+    Draft,
+    EpisodicMemory,
+    SemanticDraft,
+    SemanticMemory,
+    Tier,
+    scopes,
+)
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.management import Association, AuditEntry, MemoryFilter
 from memory_retrievers.retrieval.request import check_length
@@ -298,7 +307,7 @@ class MemoryManager:
                     yield found
                     return
 
-    def add(self, drafts: Sequence[SemanticDraft], *, replace: bool = False) -> list[SemanticMemory]:
+    def add(self, drafts: Sequence[Draft], *, replace: bool = False) -> list[SemanticMemory]:
         """Store drafts in one transaction: all of them or none; their texts are embedded in batches.
 
         Args:
@@ -306,7 +315,7 @@ class MemoryManager:
             replace: Forget the memories whose scope and id the drafts have; otherwise an id must not be taken.
 
         Returns:
-            The stored memories, complete, in the order given.
+            The stored facts, complete, in the order given.
 
         Raises:
             ValidationError: A scope is malformed, an id is taken, or the store holds one of them back.
@@ -316,7 +325,7 @@ class MemoryManager:
 
     def add_with_vectors(
         self,
-        drafts: Sequence[SemanticDraft],
+        drafts: Sequence[Draft],
         *,
         replace: bool = False,
         allow_duplicates: bool = True,
@@ -361,7 +370,7 @@ class MemoryManager:
         with self._writing() as store:
             return store.confirm(fact.key, draft)
 
-    def _timed(self, draft: SemanticDraft) -> SemanticDraft:
+    def _timed(self, draft: Draft) -> Draft:
         """A short-term memory without a time of its own gets one, where the settings say so."""
         if not self.settings.short_term_expires or draft.tier is not Tier.SHORT_TERM or draft.expires_at is not None:
             return draft
