@@ -29,6 +29,7 @@ from memory_retrievers.backends.sql.memories import (
     row_of,
     scope_id_of,
 )
+from memory_retrievers.backends.sql.overview import SQLOverview
 from memory_retrievers.backends.sql.passages import StoredPassages
 from memory_retrievers.backends.sql.rows import encode_time
 from memory_retrievers.backends.sql.snapshots import Snapshots
@@ -63,6 +64,7 @@ class SQLLedger(StoredRecords, StoredPassages):
         self.management = SQLManagement(self.database)
         self.facts = SQLFacts(self.database)
         self.items = SQLItems(self.database)
+        self.overview = SQLOverview(self.database, self.facts)
         self.new_vectors = sync.SQLNewVectors(self.database)
         self.snapshots = Snapshots(self)
 
