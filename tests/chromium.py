@@ -151,6 +151,7 @@ def started(profile):
             process.kill()
             process.wait()
 
+
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory):
     """Headless Chromium; where there is none, the test is skipped, and fails where CI is set."""

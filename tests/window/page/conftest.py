@@ -61,9 +61,14 @@ class Page:
             self.press("ArrowRight")
         raise AssertionError(f"there is no view {label}")
 
+    def listed(self):
+        """Wait until there are memories in the time line."""
+        self.wait("document.querySelector('#list [role=option]') !== null")
+        return self
+
     def open_first(self):
         """Open the first memory of the time line."""
-        self.tab_to("it.role === 'option'").press("Home", "Enter")
+        self.listed().tab_to("it.role === 'option'").press("Home", "Enter")
         self.wait("document.querySelector('#memory .fields') !== null")
         return self
 
@@ -90,7 +95,9 @@ def fill(memory):
         tags=["garden"],
     )
     memory.remember_fact(scope="user/ruth", id="home", fact="Ruth lives in Lyon", category="identity")
-    memory.remember_fact(scope="user/ruth", id="tea", fact="Ruth drinks green tea in the morning", category="preference")
+    memory.remember_fact(
+        scope="user/ruth", id="tea", fact="Ruth drinks green tea in the morning", category="preference"
+    )
     memory.remember_fact(scope="user/tom", id="goats", fact="Tom keeps goats", category="interest")
     memory.add_messages("user/ruth", [{"role": "user", "content": "Hello again."}])
 
@@ -98,7 +105,15 @@ def fill(memory):
 @contextlib.contextmanager
 def serving(store, *options):
     """The command ``ui`` in a process of its own; gives the process and the address that it prints."""
-    command = [Path(sys.executable).with_name("memory-retrievers"), "ui", "--store", store, "--embedder", EMBEDDER, *options]
+    command = [
+        Path(sys.executable).with_name("memory-retrievers"),
+        "ui",
+        "--store",
+        store,
+        "--embedder",
+        EMBEDDER,
+        *options,
+    ]
     process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
     try:
         line = process.stdout.readline()
