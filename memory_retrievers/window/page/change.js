@@ -1,7 +1,7 @@
 // Changes to memories: each is asked for in a dialog, those that lose something say what, and what can be undone is offered to be.
 
 import { ask, send } from "./server.js";
-import { button, counted, element, inSteps, moment, percent, quoted, redraw, shortened } from "./elements.js";
+import { button, counted, element, inSteps, isShown, moment, percent, quoted, redraw, shortened } from "./elements.js";
 
 /** What each act is called, and what its dialog asks. */
 const ACTS = {
@@ -142,15 +142,17 @@ export class Changes {
   }
 
   /** The pairs of memories that say nearly the same. */
-  async duplicates(scope, signal) {
-    const { pairs } = await ask("duplicates", { scope }, signal);
-    if (!pairs.length) return element("p", { class: "notice" }, "No two memories of this scope say nearly the same.");
-    return element("div", {}, element("p", { class: "strong" }, `${counted(pairs.length, "pair")} that say nearly the same`), inSteps(pairs, (pair) => this.#pair(pair), 50));
+  async duplicates(scope, region, signal) {
+    const { pairs, compared } = await ask("duplicates", { scope }, signal);
+    if (isShown(region, [scope, pairs])) return;
+    const words = pairs.length ? `${counted(pairs.length, "pair")} that say nearly the same` : "No two facts of this scope say nearly the same.";
+    redraw(region, element("p", { class: "strong" }, words), element("p", { class: "quiet" }, `Of the newest ${counted(compared, "fact")}.`),
+      pairs.length ? inSteps(pairs, (pair) => this.#pair(pair), 50) : null);
   }
 
   #pair({ first, second, similarity }) {
     const side = (keep, other, words) => element("div", { class: "side" },
-      button(shortened(keep.title || keep.text, 300) || "(no text)", () => this.page.open(keep), { class: "headline link", dir: "auto" }),
+      button(shortened(keep.title || keep.text, 300) || "(no text)", () => this.page.open(keep), { class: "headline link", dir: "auto", "data-key": `alike ${keep.id}` }),
       element("p", { class: "quiet" }, moment(keep.created_at)),
       this.page.readOnly ? null : button(`Keep the ${words}`, () => this.begin("merge", keep, other.id), { "data-key": `keep ${keep.id}` }));
     return element("div", { class: "pair" }, element("p", { class: "quiet" }, `alike to ${percent(similarity)}`), element("div", { class: "sides" }, side(first, second, "first"), side(second, first, "second")));
@@ -159,6 +161,7 @@ export class Changes {
   /** What was changed in a scope, newest first, with an undo where there is one. */
   async history(scope, region, signal) {
     const { changes } = await ask("changes", { scope, limit: 200 }, signal);
+    if (isShown(region, [scope, changes])) return;
     if (!changes.length) {
       redraw(region, element("p", { class: "notice" }, "Nothing has been changed by hand here."));
       return;

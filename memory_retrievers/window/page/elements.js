@@ -65,7 +65,7 @@ export function table(caption, headings, rows) {
   const head = element("tr", {}, ...headings.map((heading) => element("th", { scope: "col" }, heading)));
   const body = rows.map((cells) => element("tr", {}, ...cells.map((cell) => element("td", { dir: "auto" }, cell instanceof Node ? cell : String(cell)))));
   const made = element("table", {}, element("caption", { class: "unseen" }, caption), element("thead", {}, head), element("tbody", {}, ...body));
-  return element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption }, made);
+  return element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption, "data-key": `table ${caption}` }, made);
 }
 
 /** A list that shows so many of its items, and more when asked. */
@@ -92,6 +92,14 @@ export function redraw(parent, ...children) {
   parent.replaceChildren(...children.filter((child) => child !== null && child !== undefined));
   parent.scrollTop = top;
   if (key !== undefined) [...parent.querySelectorAll("[data-key]")].find((each) => each.dataset.key === key)?.focus();
+}
+
+/** True if a part shows this answer already; otherwise it is noted that it does from now on. */
+export function isShown(region, answer) {
+  const told = JSON.stringify(answer);
+  if (region.told === told && region.firstElementChild?.dataset.waits === undefined) return true;
+  region.told = told;
+  return false;
 }
 
 export function grouped(number) {

@@ -1,11 +1,12 @@
 // How the store is: what needs attention, sizes, what waits, who has it open, its indexes.
 
 import { ask } from "./server.js";
-import { bytes, counted, drawn, element, fields, grouped, moment, quoted, redraw, table } from "./elements.js";
+import { bytes, counted, drawn, element, fields, grouped, isShown, moment, quoted, redraw, table } from "./elements.js";
 
 /** Ask how the store is, and draw it. */
 export async function drawHealth(region, signal) {
   const health = await ask("health", {}, signal);
+  if (isShown(region, health)) return;
   redraw(region, ...[findings(health.findings), sizes(health.sizes), waiting(health), processes(health.processes), index(health.index)].filter(Boolean));
 }
 

@@ -42,7 +42,7 @@ const slider = new Slider(byId("slider"), byId("as-of"), byId("moment"), move);
 timeline.failed = trouble;
 
 let ending = new AbortController(); // of what the view asks for
-let seen = { version: null, store: null };
+let seen = { version: null };
 
 /** Tell of an error in a sentence, until the next one or until all is well. */
 function trouble(error) {
@@ -93,7 +93,7 @@ async function drawView(signal) {
   const { scope } = page;
   const views = {
     line: () => timeline.show(sourceOf(scope)),
-    alike: async () => byId("alike").replaceChildren(await changes.duplicates(scope, signal)),
+    alike: () => changes.duplicates(scope, byId("alike"), signal),
     changes: () => changes.history(scope, byId("changes"), signal),
     health: () => drawHealth(byId("health"), signal),
   };
@@ -104,7 +104,7 @@ async function drawView(signal) {
 /** A view that cannot be drawn says why, where it would be. */
 function inPlace(error) {
   const region = { alike: "alike", changes: "changes", health: "health" }[page.view];
-  if (region) byId(region).replaceChildren(element("p", { class: "notice alarm" }, error.message));
+  if (region) byId(region).replaceChildren(element("p", { class: "notice alarm", "data-waits": "" }, error.message));
   trouble(error);
 }
 
@@ -130,47 +130,50 @@ function changed(action, memory, answer) {
   const gone = action === "forget" || action === "move";
   if (gone && panel.shown?.id === memory?.id) panel.close();
   if (action === "merge" && panel.shown) void page.open(answer.memory ?? memory);
-  void refresh(true);
+  void refresh();
 }
 
 /** Bring everything that is shown up to date, without moving it. */
-async function refresh(tree_too) {
+async function refresh() {
   try {
-    if (tree_too) {
-      await tree.refresh();
-      byId("no-scopes").hidden = tree.items.size > 0;
-    }
+    await refreshTree();
     if (page.view === "line" && page.asOf === null && page.scope !== null) await timeline.refresh();
     else stale.add("line");
     if (page.view === "changes" || page.view === "health" || page.view === "alike") await drawView(ending.signal);
     await panel.refresh();
   } catch (error) {
     if (error.name === "AbortError") return;
-    seen = { version: null, store: null }; // the next pulse tries again
+    seen = { version: null }; // the next pulse tries again
     if (!passes(error)) trouble(error);
   }
+}
+
+async function refreshTree() {
+  await tree.refresh();
+  byId("no-scopes").hidden = tree.items.size > 0;
 }
 
 /** Once a second, while somebody looks: has something changed? */
 async function beat() {
   let lost = false;
-  for (;;) {
+  for (let beats = 1; ; beats += 1) {
     await pause(PULSE);
     if (document.hidden) continue;
     try {
-      const told = await ask("pulse", { scope: page.scope });
+      const told = page.scope === null ? { version: null } : await ask("pulse", { scope: page.scope });
       if (lost) {
         trouble(null);
-        seen = { version: null, store: null };
+        seen = { version: null };
         if (page.view !== "line" && page.view !== "search") void show();
       }
       lost = false;
       live("live");
-      const store = told.store ?? told.version;
       const newer = told.version !== seen.version;
-      const wider = store !== seen.store;
-      seen = { version: told.version, store };
-      if (newer || wider) await refresh(wider);
+      seen = { version: told.version };
+      if (newer) await refresh();
+      else if (beats % 2 === 0) await refreshTree(); // other scopes
+      if (newer) continue;
+      if (page.view === "health" && beats % 3 === 0) await drawView(ending.signal); // processes come and go
     } catch (error) {
       if (error.status === 404) continue; // the scope was forgotten: the tree tells
       lost = true;
@@ -196,7 +199,7 @@ function look(view) {
   }
   if (["alike", "changes", "health"].includes(view) || stale.has(view)) {
     const region = { alike: "alike", changes: "changes", health: "health" }[view];
-    if (region) redraw(byId(region), element("p", { class: "quiet" }, "A moment …"));
+    if (region) redraw(byId(region), element("p", { class: "quiet", "data-waits": "" }, "A moment …"));
     void show();
   }
 }
