@@ -19,8 +19,6 @@ __getattr__ = lazy_names(
         "create_app": "memory_retrievers.window.app",
         "serve": "memory_retrievers.window.app",
     },
-    Extra("fastapi", "fastapi", "ui"),
-    Extra("prometheus-client", "prometheus_client", "ui"),
     Extra("starlette", "starlette", "ui"),
     Extra("uvicorn", "uvicorn", "ui"),
 )

@@ -87,7 +87,9 @@ def create_app(memory: AgentMemory, *, settings: WindowSettings, sessions: Sessi
         *(Route(path, partial(_changed, window, *way), methods=["POST"]) for path, way in CHANGES.items()),
         *(Route(path, partial(_file, content, kind), methods=["GET"]) for path, content, kind in _page()),
     ]
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _no_such_route})
+    app = Starlette(
+        routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _no_such_route, HTTPError: _refused}
+    )
     return Gate(app, settings=settings, sessions=sessions)
 
 
@@ -137,6 +139,10 @@ async def _answered(work: Callable[[], JsonObject]) -> Response:
             return refusal(error)
 
     return await run_in_threadpool(made)
+
+
+async def _refused(_request: Request, error: Exception) -> Response:
+    return refusal(error)
 
 
 async def _no_such_route(_request: Request, error: Exception) -> Response:

@@ -130,7 +130,7 @@ def _for(window: Window, body: PreviewBody | ActBody) -> AnyMemory:
     possible = actions_of(memory, now=window.now())
     if body.action not in possible:
         if body.action in {"pin", "unpin"}:
-            raise ValidationError(f"it is {'pinned' if memory.is_pinned else 'not pinned'} already")
+            raise ValidationError(f"it is {'pinned' if memory.is_pinned else 'not pinned'} as it is")
         raise ValidationError(f"{body.action} is not possible here; what is: {', '.join(possible)}")
     return memory
 

@@ -7,9 +7,10 @@ import time
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from memory_retrievers.storage.diagnosis import Diagnosis, diagnose_database, diagnose_directory
+if TYPE_CHECKING:
+    from memory_retrievers.storage.diagnosis import Diagnosis
 
 FRESH_SECONDS: Final = 30.0
 """So long a diagnosis is shown before another is made."""
@@ -54,6 +55,8 @@ class Doctor:
         return None if last is None else last.result()
 
     def _begin(self) -> Future[Diagnosis]:
+        from memory_retrievers.storage.diagnosis import diagnose_database, diagnose_directory
+
         if isinstance(self._address, str):
             threads = ThreadPoolExecutor(max_workers=1)
             future = threads.submit(diagnose_database, self._address)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.errors import MemoryRetrieversError
 from memory_retrievers.models import JsonObject
-from memory_retrievers.storage.diagnosis import Diagnosis, Finding, User
 from memory_retrievers.text.dates import iso
 from memory_retrievers.window.doctor import Doctor
 from memory_retrievers.window.looking import NoQuery
 from memory_retrievers.window.state import Window
+
+if TYPE_CHECKING:
+    from memory_retrievers.storage.diagnosis import Diagnosis, Finding, User
 
 MOST_QUEUES: Final = 200
 

@@ -67,7 +67,8 @@ def test_tokens_and_cookies_differ_from_window_to_window():
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8123", "127.0.0.1", "127.0.0.1:81", "localhost:8123.evil.example", "", "[::1]"]
+    "host",
+    ["evil.example", "evil.example:8123", "127.0.0.1", "127.0.0.1:81", "localhost:8123.evil.example", "", "[::1]"],
 )
 def test_by_another_host_nobody_comes_in(window, host):
     answer = window.client.get("/api/about", headers={"Host": host})
@@ -81,7 +82,9 @@ def test_by_the_names_of_this_machine_the_browser_comes_in(window, host):
     assert window.client.get("/api/about", headers={"Host": host, "Cookie": cookies}).status_code == 200
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1:8123", "http://localhost:8123", ""])
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "https://127.0.0.1:8123", "http://localhost:8123", ""]
+)
 def test_a_page_of_another_origin_asks_in_vain(window, origin):
     body = {"action": "forget", "scope": ALICE, "id": "fact"}
     for answer in (
@@ -103,7 +106,7 @@ def test_a_page_of_another_origin_asks_in_vain(window, origin):
         (b"", "application/json", 400),
         (b"{", "application/json", 400),
         (b'{"scope": NaN}', "application/json", 400),
-        (b'\xff\xfe{\x00}\x00', "application/json", 422),
+        (b"\xff\xfe{\x00}\x00", "application/json", 422),
         (b'{"a": "\xff"}', "application/json", 400),
         (b"[" * 60_000, "application/json", 422),
         (b'{"a":"' + b"x" * 70_000 + b'"}', "application/json", 413),
