@@ -90,7 +90,9 @@ def fill(memory):
         tags=["garden"],
     )
     memory.remember_fact(scope="user/ruth", id="home", fact="Ruth lives in Lyon", category="identity")
-    memory.remember_fact(scope="user/ruth", id="tea", fact="Ruth drinks green tea in the morning", category="preference")
+    memory.remember_fact(
+        scope="user/ruth", id="tea", fact="Ruth drinks green tea in the morning", category="preference"
+    )
     memory.remember_fact(scope="user/tom", id="goats", fact="Tom keeps goats", category="interest")
     memory.add_messages("user/ruth", [{"role": "user", "content": "Hello again."}])
 
@@ -98,7 +100,15 @@ def fill(memory):
 @contextlib.contextmanager
 def serving(store, *options):
     """The command ``ui`` in a process of its own; gives the process and the address that it prints."""
-    command = [Path(sys.executable).with_name("memory-retrievers"), "ui", "--store", store, "--embedder", EMBEDDER, *options]
+    command = [
+        Path(sys.executable).with_name("memory-retrievers"),
+        "ui",
+        "--store",
+        store,
+        "--embedder",
+        EMBEDDER,
+        *options,
+    ]
     process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
     try:
         line = process.stdout.readline()

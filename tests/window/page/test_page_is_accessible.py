@@ -13,7 +13,9 @@ import tarfile
 import pytest
 
 VERSION = "4.10.2"
-RULES = "{resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']}"
+RULES = (
+    "{resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']}"
+)
 
 
 @pytest.fixture(scope="session")
