@@ -11,7 +11,6 @@ import time
 import pytest
 from patience import until
 
-
 KEYS = {  # name: code, number, and the text that it gives
     **{name: (name, number, "") for name, number in [("Tab", 9), ("Escape", 27), ("PageUp", 33), ("PageDown", 34)]},
     **{name: (name, number, "") for name, number in [("End", 35), ("Home", 36), ("ArrowLeft", 37), ("ArrowUp", 38)]},

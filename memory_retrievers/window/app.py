@@ -45,7 +45,7 @@ GETS: Final[Mapping[str, tuple[type[Query], Answer]]] = {
     "/api/diff": (looking.DiffQuery, looking.diff),
     "/api/health": (looking.NoQuery, health),
     "/api/duplicates": (looking.ScopeQuery, asking.duplicates),
-    "/api/pulse": (looking.ScopeQuery, looking.pulse),
+    "/api/pulse": (looking.PulseQuery, looking.pulse),
     "/api/changes": (changing.ChangesQuery, changing.changes),
 }
 

@@ -86,6 +86,12 @@ class ScopeQuery(Query):
     scope: str
 
 
+class PulseQuery(Query):
+    """One scope, or none."""
+
+    scope: str | None = None
+
+
 def about(window: Window, _query: NoQuery) -> JsonObject:
     """The store, the window's reach, and the moment of the first memory."""
     settings, earliest = window.settings, window.memory.overview.earliest(window.settings.root)
@@ -230,6 +236,8 @@ def diff(window: Window, query: DiffQuery) -> JsonObject:
     }
 
 
-def pulse(window: Window, query: ScopeQuery) -> JsonObject:
-    """A text that changes when the scope changes."""
-    return {"version": window.pulse(window.reach(query.scope))}
+def pulse(window: Window, query: PulseQuery) -> JsonObject:
+    """Texts that change when the scope changes, and when anything within reach does."""
+    version = None if query.scope is None else window.pulse(window.reach(query.scope))
+    within = window.memory.overview.state_within(window.settings.root)
+    return {"version": version, "store": ".".join(map(str, (*within, window.undo.changes)))}

@@ -80,6 +80,16 @@ def test_nothing_of_others_is_told_anywhere(window):
     assert [each["scope"] for each in health["queue"]] == [ALICE]
 
 
+def test_the_pulse_does_not_beat_for_others(window, memory):
+    before = window.get("pulse", scope=ALICE)
+    memory.remember_fact(scope=BOB, fact="zebra")
+    memory.add_messages(BOB, [{"role": "user", "content": "zebra"}])
+    assert window.get("pulse", scope=ALICE) == before
+    memory.remember_fact(scope="user/alice/work", fact="otter")
+    after = window.get("pulse", scope=ALICE)
+    assert (after["version"], after["store"] == before["store"]) == (before["version"], False)
+
+
 def test_an_id_of_another_scope_is_as_one_that_there_is_not(window, memory):
     memory.remember_fact(scope=BOB, id="only-bobs", fact="zebra")
     for path, asked in questions(ALICE):

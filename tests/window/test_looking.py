@@ -221,9 +221,17 @@ def test_the_pulse_beats_for_every_change_and_for_nothing_else(window, memory):
     def pulse():
         return window.get("pulse", scope=ALICE)["version"]
 
-    before = pulse()
+    def store():
+        return window.get("pulse")["store"]
+
+    before, everywhere = pulse(), store()
+    assert (pulse(), store()) == (before, everywhere)
     memory.remember_fact(scope=BOB, fact="elsewhere")
     assert pulse() == before
+    assert store() != everywhere
+    everywhere = store()
+    memory.add_messages(BOB, [{"role": "user", "content": "Hello."}])
+    assert store() != everywhere
     changes = [
         lambda: memory.remember_fact(scope=ALICE, fact="here"),
         lambda: memory.update("fact", scope=ALICE, fact="The user keeps a heron"),

@@ -215,6 +215,22 @@ class SQLOverview:
             ).fetchone()
         return (version or 0, *queued)
 
+    def state_within(self, within: str | None) -> tuple[int, ...]:
+        """What changes with every change that :meth:`state` tells of, of a scope and those below it, or of all."""
+        asked = _scope_values(within)
+        with self._database.read(snapshot=True) as connection:
+            found = connection.execute(
+                f"SELECT count(*), coalesce(max(s.id), 0), coalesce(sum(s.version), 0) FROM scopes s "
+                f"WHERE {_within(within)}",
+                asked,
+            ).fetchone()
+            queued = connection.execute(
+                f"""SELECT count(*), coalesce(max(m.row), 0) FROM queued_messages m JOIN scopes s ON s.id = m.scope_id
+                WHERE {_within(within)}""",
+                asked,
+            ).fetchone()
+        return tuple(map(int, (*found, *queued)))
+
     def ratings(self, scope: str) -> tuple[int, ...]:
         """What changes with labels, ratings and reviews; it reads all memories of a scope."""
         with self._database.read() as connection:
