@@ -27,7 +27,10 @@ export class Changes {
     this.dialog = dialog;
     this.offer = undo;
     this.page = page;
-    dialog.addEventListener("close", () => dialog.replaceChildren());
+    dialog.addEventListener("close", () => {
+      if (!dialog.open) dialog.replaceChildren();
+      if (document.activeElement === document.body) this.page.focusAct(this.action); // what was drawn anew meanwhile lost it
+    });
   }
 
   /** The buttons for what can be done with a memory. */
@@ -85,6 +88,7 @@ export class Changes {
       }
       save.disabled = false;
     });
+    this.action = action;
     this.dialog.replaceChildren(form);
     this.dialog.showModal();
     if (act.preview && (!act.field || fixed)) preview().catch(tell);

@@ -26,6 +26,7 @@ const page = {
   open: (memory) => panel.open(memory).then(() => timeline.select(panel.shown)),
   closed: () => timeline.select(null),
   focusList: () => (page.view === "line" && timeline.rows.length ? timeline.focus() : byId("main").focus()),
+  focusAct: (action) => (document.querySelector(`#memory [data-key="act ${action}"]`) ?? byId("main")).focus(),
   why: (memory, signal) => search.why(memory, signal),
   acts: (memory, actions) => changes.buttons(memory, actions),
   fail: (error) => trouble(error),

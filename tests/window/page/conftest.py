@@ -61,9 +61,14 @@ class Page:
             self.press("ArrowRight")
         raise AssertionError(f"there is no view {label}")
 
+    def listed(self):
+        """Wait until there are memories in the time line."""
+        self.wait("document.querySelector('#list [role=option]') !== null")
+        return self
+
     def open_first(self):
         """Open the first memory of the time line."""
-        self.tab_to("it.role === 'option'").press("Home", "Enter")
+        self.listed().tab_to("it.role === 'option'").press("Home", "Enter")
         self.wait("document.querySelector('#memory .fields') !== null")
         return self
 

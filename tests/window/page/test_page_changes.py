@@ -26,7 +26,7 @@ def show(page):
     """Open a memory of the first scope with the keys."""
 
     def show(id):
-        page.tab_to("it.role === 'option'").press("Home")
+        page.listed().tab_to("it.role === 'option'").press("Home")
         while page.run("document.activeElement.dataset.key") != f"user/ruth\n{id}":
             before = page.run("document.activeElement.dataset.key")
             page.press("ArrowDown")

@@ -38,7 +38,7 @@ def test_the_first_scope_with_memories_is_open_and_nothing_is_complained_of(page
 
 
 def test_the_tree_is_walked_with_arrows(page):
-    page.tab_to("it.role === 'treeitem'")
+    page.listed().tab_to("it.role === 'treeitem'")
     assert page.run("document.activeElement.dataset.scope") == "user/ruth"
     page.press("ArrowDown", "Enter")
     page.wait(f"document.querySelectorAll('{ROWS}').length === 1")
@@ -56,7 +56,7 @@ def test_the_tree_is_walked_with_arrows(page):
 
 
 def test_a_memory_opens_beside_the_list_and_the_focus_comes_back(page):
-    page.tab_to("it.role === 'option'").press("End")
+    page.listed().tab_to("it.role === 'option'").press("End")
     chosen = page.run("document.activeElement.dataset.key")
     page.press("Home")
     while "bees" not in page.run("document.activeElement.dataset.key"):
@@ -117,7 +117,7 @@ def test_why_not_that_one_is_answered_for_any_memory(page):
     page.wait("document.querySelectorAll('#hits .hit').length === 2")
     page.run("document.getElementById('tab-search').focus()")
     page.press("Home")
-    page.tab_to("it.role === 'option'")
+    page.listed().tab_to("it.role === 'option'")
     while "home" not in page.run("document.activeElement.dataset.key"):
         page.press("ArrowDown")
     page.press("Enter")
@@ -156,7 +156,7 @@ def test_two_days_are_compared(window, aged):
 
 def test_versions_are_told(window, aged):
     page = window(at=aged)
-    page.tab_to("it.role === 'option'").press("Home")
+    page.listed().tab_to("it.role === 'option'").press("Home")
     while "home" not in page.run("document.activeElement.dataset.key"):
         page.press("ArrowDown")
     page.press("Enter")
