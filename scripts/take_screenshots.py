@@ -8,6 +8,7 @@ import contextlib
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -20,7 +21,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from chromium import Browser, started  # noqa: E402 - the browser of the tests
 
 ASK = """(() => {
-    document.getElementById('query').value = 'Where does Ines work, and since when?';
+    document.getElementById('query').value = 'What went wrong on that expensive Saturday?';
     document.getElementById('search').requestSubmit();
 })()"""
 HITS = "document.querySelectorAll('#hits .hit').length > 0"
@@ -28,12 +29,12 @@ READ = "document.querySelector('#memory .fields') !== null && document.querySele
 
 
 @contextlib.contextmanager
-def demo_window():
+def demo_window() -> Iterator[str]:
     """The address of a window into a new demo store."""
     with tempfile.TemporaryDirectory() as directory:
         store = Path(directory) / "demo"
-        subprocess.run([COMMAND, "demo", "--store", store], check=True, stdout=subprocess.DEVNULL)
-        process = subprocess.Popen([COMMAND, "ui", "--store", store], stdout=subprocess.PIPE, text=True)
+        subprocess.run([COMMAND, "demo", "--store", store], check=True, stdout=subprocess.DEVNULL)  # noqa: S603
+        process = subprocess.Popen([COMMAND, "ui", "--store", store], stdout=subprocess.PIPE, text=True)  # noqa: S603
         try:
             yield process.stdout.readline().split()[-1]
         finally:
@@ -74,7 +75,7 @@ def main(directory: Path) -> None:
         take(browser, directory / "window-timeline-400.png")
         browser.resize(1400, 760, dark=True)
         browser.run("document.getElementById('tab-health').click()")
-        browser.wait("document.querySelectorAll('#health section').length > 2")
+        browser.wait("document.querySelectorAll('#health section').length === 5")
         take(browser, directory / "window-health-1400-dark.png")
 
 

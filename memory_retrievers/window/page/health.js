@@ -33,8 +33,8 @@ function waiting(health) {
 
 function processes(found) {
   if (!found.length) return part("Processes", element("p", {}, "No process is known to have it open."));
-  return part("Processes", table("Processes that have the store open", ["Process", "Since", "What it does"],
-    found.map((each) => [each.pid, each.since ? moment(each.since) : "", each.role ?? ""])));
+  return part("Processes", table("Processes that have the store open", ["Process", "Program", "Version", "Since", "Holds"],
+    found.map((each) => [each.pid, each.role ?? "", each.version ?? "", each.since ? moment(each.since) : "", (each.holds ?? []).join(", ")])));
 }
 
 function index(found) {

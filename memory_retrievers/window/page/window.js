@@ -43,7 +43,7 @@ const slider = new Slider(byId("slider"), byId("as-of"), byId("moment"), move);
 timeline.failed = trouble;
 
 let ending = new AbortController(); // of what the view asks for
-let seen = { version: null };
+let seen = { version: null, store: null };
 
 /** Tell of an error in a sentence, until the next one or until all is well. */
 function trouble(error) {
@@ -144,7 +144,7 @@ async function refresh() {
     await panel.refresh();
   } catch (error) {
     if (error.name === "AbortError") return;
-    seen = { version: null }; // the next pulse tries again
+    seen = { version: null, store: null }; // the next pulse tries again
     if (!passes(error)) trouble(error);
   }
 }
@@ -161,19 +161,18 @@ async function beat() {
     await pause(PULSE);
     if (document.hidden) continue;
     try {
-      const told = page.scope === null ? { version: null } : await ask("pulse", { scope: page.scope });
+      const told = await ask("pulse", { scope: page.scope });
       if (lost) {
         trouble(null);
-        seen = { version: null };
+        seen = { version: null, store: null };
         if (page.view !== "line" && page.view !== "search") void show();
       }
       lost = false;
       live("live");
-      const newer = told.version !== seen.version;
-      seen = { version: told.version };
-      if (newer) await refresh();
-      else if (beats % 2 === 0) await refreshTree(); // other scopes
-      if (newer) continue;
+      const { version, store } = seen;
+      seen = told;
+      if (told.version !== version) await refresh();
+      else if (told.store !== store) await refreshTree(); // other scopes
       if (page.view === "health" && beats % 3 === 0) await drawView(ending.signal); // processes come and go
     } catch (error) {
       if (error.status === 404) continue; // the scope was forgotten: the tree tells
