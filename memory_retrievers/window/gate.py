@@ -17,7 +17,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory_retrievers.errors import MemoryRetrieversError, ValidationError
+from memory_retrievers.errors import BackendError, MemoryRetrieversError, StoreLockedError, ValidationError
 from memory_retrievers.server.intake import check_shape, read_body
 from memory_retrievers.server.responses import HTTPError, UTF8JSONResponse, status_of
 from memory_retrievers.window.state import WindowSettings
@@ -39,6 +39,9 @@ _HEADERS: Final[Mapping[str, str]] = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
+
+_LOCKED: Final = "database is locked"
+"""What SQLite says when a program that knows nothing of this package holds the file."""
 
 _HTTP: Final = 80
 _BODY_SECONDS: Final = 10.0
@@ -189,6 +192,8 @@ def refusal(error: Exception) -> Response:
         return _answer(error.status, error.error_type, str(error), error.headers)
     if isinstance(error, pydantic.ValidationError):
         error = ValidationError.from_pydantic(error)
+    if isinstance(error, BackendError) and _LOCKED in str(error):
+        error = StoreLockedError("another program keeps the store locked: nothing was changed; try again in a moment")
     if isinstance(error, MemoryRetrieversError):
         return _answer(status_of(error), type(error).__name__, str(error))
     frames = traceback.extract_tb(error.__traceback__)  # not the message, which may quote a memory

@@ -1,8 +1,10 @@
 """A window with a root shows and changes nothing outside it, whatever scopes and ids it is asked for."""
 
+from datetime import timedelta
+
 import pytest
 
-from .conftest import ALICE, BOB, looking_into
+from .conftest import ALICE, BOB, THEN, looking_into
 
 OUTSIDE = [BOB, "user", "user/alice-b", "user/alic", "user/alicee", "user/nobody", "USER/ALICE", "user/alice0", "team"]
 
@@ -12,7 +14,8 @@ def window(memory, journal):
     for scope in ("user/alice-b", "user/alice0", "team/a"):
         memory.remember_fact(scope=scope, id="fact", fact="the zebra of others")
     memory.add_messages(BOB, [{"role": "user", "content": "zebra"}], conversation="zebra talk")
-    with looking_into(memory, root=ALICE, journal=journal) as browser:
+    memory.remember_fact(scope=BOB, fact="an old zebra", created_at=THEN - timedelta(days=900))
+    with looking_into(memory, root=ALICE, journal=journal, address=journal.parent / "elsewhere") as browser:
         yield browser
 
 
@@ -60,7 +63,8 @@ def test_a_scope_outside_is_as_one_that_there_is_not(window, memory, scope):
 def test_the_tree_begins_at_the_root(window):
     assert [each["scope"] for each in window.get("scopes")["scopes"]] == [ALICE]
     assert [each["scope"] for each in window.get("scopes", under=ALICE)["scopes"]] == ["user/alice/work"]
-    assert window.get("about")["root"] == ALICE
+    about = window.get("about")
+    assert (about["root"], about["earliest"]) == (ALICE, "2026-02-01T09:00:00Z")
 
 
 @pytest.mark.parametrize("cursor", ["user/bob", "user/alice", "team", "user/alice/../bob", "user/alice/work/x"])
@@ -76,6 +80,7 @@ def test_nothing_of_others_is_told_anywhere(window):
         for word in ("zebra", "bob", "team", "alice-b"):
             assert word not in answer.text, path
     health = window.get("health")
+    assert [each["level"] for each in health["findings"]] == ["ok"]  # nobody has looked at the store as a whole
     assert (health["sizes"], health["processes"], health["index"]) == ([], [], {})
     assert [each["scope"] for each in health["queue"]] == [ALICE]
 

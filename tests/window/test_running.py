@@ -15,7 +15,7 @@ import pytest
 from patience import PATIENCE, until
 
 from memory_retrievers import AgentMemory
-from memory_retrievers.testing import HashEmbedder, inside
+from memory_retrievers.testing import HashEmbedder
 
 COMMAND = [str(Path(sys.executable).parent / "memory-retrievers"), "ui"]
 HASHED = ["--embedder", "memory_retrievers.testing:HashEmbedder"]
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.enable_socket, pytest.mark.embedded("it names director
 WRITES = """
 import sys, time
 from memory_retrievers import AgentMemory
-from memory_retrievers.testing import HashEmbedder, inside
+from memory_retrievers.testing import HashEmbedder
 at = sys.argv[1]
 opens = AgentMemory.connect if "://" in at else AgentMemory.open
 with opens(at, embedder=HashEmbedder()) as memory:
@@ -155,11 +155,13 @@ def test_a_store_that_is_kept_locked_is_told_in_a_sentence_and_still_read(tmp_pa
     store = tmp_path / "store"
     with AgentMemory.open(store, embedder=HashEmbedder()) as memory:
         memory.remember_fact(scope=SCOPE, id="first", fact="User lives in Lyon")
-    with window_into(store) as client, AgentMemory.open(store, embedder=HashEmbedder()) as memory:
-        with inside(memory).store.transaction(SCOPE):  # longer than anybody waits
-            answer = client.post("/api/act", json={"action": "pin", "scope": SCOPE, "id": "first"})
-            assert (answer.status_code, answer.json()["error"]["code"]) == (503, "StoreLockedError")
-            assert client.get("/api/memory", params={"scope": SCOPE, "id": "first"}).status_code == 200
+    with window_into(store) as client, contextlib.closing(sqlite3.connect(store / "memory.db")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        answer = client.post("/api/act", json={"action": "pin", "scope": SCOPE, "id": "first"})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "StoreLockedError")
+        assert "another program" in answer.json()["error"]["message"]
+        assert client.get("/api/memory", params={"scope": SCOPE, "id": "first"}).status_code == 200
+        other.rollback()
         answer = client.post("/api/act", json={"action": "pin", "scope": SCOPE, "id": "first"})
         assert answer.status_code == 200
 
