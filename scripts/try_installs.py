@@ -111,6 +111,7 @@ NEEDS: Final = (
     Need(_importing("langchain", "ConversationMemory"), "langchain-classic", "classic"),
     Need(_importing("llama_index", "LongTermMemoryBlock"), "llama-index-core", "llama-index"),
     Need(_importing("server", "create_app"), "fastapi", "server"),
+    Need(_importing("window", "serve"), "starlette", "ui"),
     Need(("python", "-c", CONNECTING), "psycopg", "postgres"),
     Need(("memory-retrievers", "mcp", "--store", "mcp-store", "--scope", "user/alice"), "mcp", "mcp"),
 )
@@ -124,6 +125,15 @@ with AgentMemory.in_memory() as memory:
     chat.save_context({"input": "The door code is 4711."}, {"output": "4711, noted."})
     memory.flush("user/alice")
     assert "4711" in str(chat.load_memory_variables({"input": "What is the door code?"}))
+"""
+
+WINDOW: Final = """
+from memory_retrievers import AgentMemory
+from memory_retrievers.window import WindowSettings, create_app
+from memory_retrievers.window.gate import Sessions
+
+with AgentMemory.in_memory() as memory:
+    assert create_app(memory, settings=WindowSettings(title="notes", port=8000), sessions=Sessions(8000))
 """
 
 INSTALLATIONS: Final = (
@@ -148,11 +158,12 @@ INSTALLATIONS: Final = (
     ),
     Installation(
         ("server", "langchain"),
-        brings=frozenset({"server", "langchain"}),
+        brings=frozenset({"server", "ui", "langchain"}),
         examples=("http_client.py",),
         loopback=True,
     ),
-    Installation(("mcp",), brings=frozenset({"mcp"}), examples=("mcp_client.py",)),
+    Installation(("ui",), brings=frozenset({"server", "ui"}), code=WINDOW),
+    Installation(("mcp",), brings=frozenset({"mcp", "ui"}), examples=("mcp_client.py",)),
     Installation(("postgres",), brings=frozenset({"postgres"}), code=CONNECTING),
 )
 

@@ -1,5 +1,6 @@
 """A real browser for the tests of pages."""
 
+import contextlib
 import json
 import os
 import select
@@ -8,6 +9,16 @@ import subprocess
 import time
 
 import pytest
+from patience import until
+
+KEYS = {  # name: code, number, and the text that it gives
+    **{name: (name, number, "") for name, number in [("Tab", 9), ("Escape", 27), ("PageUp", 33), ("PageDown", 34)]},
+    **{name: (name, number, "") for name, number in [("End", 35), ("Home", 36), ("ArrowLeft", 37), ("ArrowUp", 38)]},
+    **{name: (name, number, "") for name, number in [("ArrowRight", 39), ("ArrowDown", 40), ("Backspace", 8)]},
+    "Enter": ("Enter", 13, "\r"),
+    " ": ("Space", 32, " "),
+}
+SHIFT, CONTROL = 8, 2
 
 
 class Browser:
@@ -51,6 +62,33 @@ class Browser:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
+    def press(self, *keys, modifiers=0):
+        """Press keys one after the other, as a person does: by name, or the letters that they give."""
+        for key in keys:
+            code, number, text = KEYS.get(key, ("", ord(key.upper()[0]), key))
+            event = {"key": key, "code": code, "windowsVirtualKeyCode": number, "modifiers": modifiers}
+            if modifiers & CONTROL:
+                event["commands"] = ["selectAll"] if key == "a" else []
+                text = ""
+            self.ask("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", text=text, **event)
+            self.ask("Input.dispatchKeyEvent", type="keyUp", **event)
+        return self
+
+    def write(self, text):
+        """Put a text where the focus is, all at once, as from the clipboard."""
+        self.ask("Input.insertText", text=text)
+        return self
+
+    def wait(self, script, what=None):
+        """Wait until an expression of JavaScript holds in the page, and give what it gave."""
+        return until(lambda: self.run(script), what or script)
+
+    def resize(self, width, height, *, dark=False):
+        """Give the page a width, a height and a colour scheme."""
+        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        self.ask("Emulation.setEmulatedMedia", features=scheme)
+
     def told(self, *methods):
         return [event["params"] for event in self.events if event["method"] in methods]
 
@@ -80,15 +118,15 @@ class Browser:
         return json.loads(message)
 
 
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory):
-    """Headless Chromium; where there is none, the test is skipped."""
+@contextlib.contextmanager
+def started(profile):
+    """Headless Chromium with a new profile in a directory; None where there is no Chromium."""
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if found is None:
-        pytest.skip("there is no Chromium here")
+        yield None
+        return
     commands_in, commands = os.pipe()
     answers, answers_out = os.pipe()
-    profile = tmp_path_factory.mktemp("chromium")
     process = subprocess.Popen(
         [  # 3 is where Chromium reads, 4 where it writes
             *("bash", "-c", f'exec "$@" 3<&{commands_in} 4>&{answers_out}', "bash"),
@@ -111,3 +149,13 @@ def browser(tmp_path_factory):
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """Headless Chromium; where there is none, the test is skipped, and fails where CI is set."""
+    with started(tmp_path_factory.mktemp("chromium")) as browser:
+        if browser is None:
+            assert "CI" not in os.environ, "the tests of pages need Chromium"
+            pytest.skip("there is no Chromium here")
+        yield browser

@@ -41,6 +41,8 @@ LEFT_OUT = {
     "storage/test_mutated_imports.py": "hundreds of imports of files that were changed at random",
     "storage/test_forks.py": "processes and pools of them",
     "storage/test_ownership.py": "processes that hold a store or are killed",
+    "window/test_large.py": "a hundred thousand memories",
+    "window/test_running.py": "processes of their own that write, and a PostgreSQL server",
     "test_nothing_leaves.py": "interpreters of their own under an audit",
     "test_release.py": "builds what is released",
     "test_site.py": "builds the documentation site",

@@ -57,6 +57,7 @@ from memory_retrievers.storage.telemetry import observed
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.embeddings.adapt import AnyEmbedder
+    from memory_retrievers.backends.sql.overview import SQLOverview
     from memory_retrievers.storage.chroma_sync import Adoption, AnyCollection, Collection, Where
     from memory_retrievers.storage.items import StoredItems
     from memory_retrievers.tools.manager.manager import MemoryManager
@@ -386,6 +387,11 @@ class AgentMemory(BaseMemory):
     def items(self) -> StoredItems:
         """What a LangGraph store uses: values under keys, stored as facts."""
         return self._engine.items
+
+    @property
+    def overview(self) -> SQLOverview:
+        """What a person looks through: the tree of scopes, and pages of a scope in either order and at any moment."""
+        return self._store.ledger.overview
 
     @observed("update_memory")
     def invalidate(self, fact_id: str, *, scope: str) -> SemanticMemory:

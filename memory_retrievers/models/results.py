@@ -186,9 +186,13 @@ def page_of(memories: Sequence[AnyMemory], *, limit: int) -> Page:
     shown = tuple(memories[:limit])
     if len(memories) <= limit:
         return Page(memories=shown, cursor=None)
-    position = (microseconds(shown[-1].created_at), shown[-1].id)
-    literal = json.dumps(position, separators=(",", ":"))
-    return Page(memories=shown, cursor=base64.urlsafe_b64encode(literal.encode()).decode())
+    return Page(memories=shown, cursor=position_cursor(shown[-1]))
+
+
+def position_cursor(memory: AnyMemory) -> str:
+    """Encode the position behind a memory as a cursor."""
+    literal = json.dumps((microseconds(memory.created_at), memory.id), separators=(",", ":"))
+    return base64.urlsafe_b64encode(literal.encode()).decode()
 
 
 def parse_cursor(cursor: object) -> Position | None:

@@ -15,16 +15,23 @@ _MARGIN = 34
 def layers_of(project: str) -> list[list[str]]:
     r"""The layers of a ``pyproject.toml``, highest first, each as the modules that stand in it.
 
-    A layer whose modules may import each other (``:``) is the shelf; the second contract says in which order.
+    Where the modules of a layer may import each other (``:``), a contract of their own says in which order.
 
     >>> contract = '[[tool.importlinter.contracts]]\ntype = "layers"\nlayers = '
     >>> layers_of(f'{contract}["cli", "a | b", "c : d"]\n{contract}["d", "c"]')
     [['cli'], ['a', 'b'], ['d'], ['c']]
     """
     contracts = tomllib.loads(project)["tool"]["importlinter"]["contracts"]
-    rooms, shelf = (contract["layers"] for contract in contracts if contract["type"] == "layers")
-    layers = [*(layer for layer in rooms if ":" not in layer), *shelf]
-    return [[module.strip() for module in layer.split("|")] for layer in layers]
+    rooms, *orders = ([_modules(layer) for layer in each["layers"]] for each in contracts if each["type"] == "layers")
+    found = []
+    for layer in rooms:
+        ordered = (order for order in orders if set(layer) == {module for row in order for module in row})
+        found += next(ordered, [layer])
+    return found
+
+
+def _modules(layer: str) -> list[str]:
+    return [module.strip() for module in layer.replace(":", "|").split("|")]
 
 
 def import_diagram(project: str) -> str:

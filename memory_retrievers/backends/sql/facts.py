@@ -154,6 +154,21 @@ class SQLFacts:
                 {"scope": scope, "id": id, "until": encode_time(until)},
             )
 
+    def drop_version(self, *, scope: str, id: str, until: datetime) -> None:
+        """Drop what a fact said until a moment, since it is to say so again.
+
+        Args:
+            scope: Scope of the fact.
+            id: Its id.
+            until: When it began to say something else.
+        """
+        with self._database.write(scope) as connection:
+            connection.execute(
+                f"""DELETE FROM fact_versions WHERE invalid_at = :until AND memory =
+                (SELECT m.row FROM memories m WHERE {_OF_SCOPE} AND m.id = :id)""",
+                {"scope": scope, "id": id, "until": encode_time(until)},
+            )
+
     def history(self, *, scope: str, id: str) -> list[SemanticMemory]:
         """List what a fact says and has said, and those it has replaced and that have replaced it, as they held."""
         asked = {"scope": scope, "id": id}

@@ -29,6 +29,7 @@ from memory_retrievers.backends.sql.memories import (
     row_of,
     scope_id_of,
 )
+from memory_retrievers.backends.sql.overview import SQLOverview
 from memory_retrievers.backends.sql.passages import StoredPassages
 from memory_retrievers.backends.sql.requests import OTHER_NOTES, SQLRequests
 from memory_retrievers.backends.sql.rows import encode_time
@@ -65,6 +66,7 @@ class SQLLedger(StoredRecords, StoredPassages):
         self.facts = SQLFacts(self.database)
         self.items = SQLItems(self.database)
         self.requests = SQLRequests(self.database)
+        self.overview = SQLOverview(self.database, self.facts)
         self.new_vectors = sync.SQLNewVectors(self.database)
         self.snapshots = Snapshots(self)
 

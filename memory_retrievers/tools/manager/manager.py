@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from memory_retrievers.errors import READ_ONLY, ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.models import (
@@ -14,6 +14,7 @@ from memory_retrievers.models import (
     Category,
     Draft,
     EpisodicMemory,
+    MemoryKey,
     SemanticDraft,
     SemanticMemory,
     Tier,
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 
 WorkT = TypeVar("WorkT")
+
+
+_MOVED_BY_USE: Final = frozenset({"updated_at", "access_count", "last_accessed_at"})
 
 
 class MemoryManager:
@@ -138,7 +142,7 @@ class MemoryManager:
         """
         scopes.parse(filter.scope)
         self.check_category(filter.category)
-        found = self._open(filter)
+        found = self.open_episodes(filter)
         # so many of those before the page may have moved behind open ones, which are placed among those read here
         before = min(offset, len(found))
         most = None if limit is None else limit + before
@@ -153,9 +157,10 @@ class MemoryManager:
     def count(self, filter: MemoryFilter) -> int:
         """The number of memories that a filter lets through."""
         scopes.parse(filter.scope)
-        return self._ledger.count(filter, now=self.now()) + len(self._open(filter))
+        return self._ledger.count(filter, now=self.now()) + len(self.open_episodes(filter))
 
-    def _open(self, filter: MemoryFilter) -> list[EpisodicMemory]:
+    def open_episodes(self, filter: MemoryFilter) -> list[EpisodicMemory]:
+        """The conversations that are still queued and that a filter lets through, if searches are to see them."""
         return open_memories(self._store, filter) if self._retrieval.searches_open else []
 
     def scopes(self, *, root: str) -> dict[str, int]:
@@ -238,6 +243,10 @@ class MemoryManager:
         nothing = np.zeros(matrix.shape[1], np.float32)
         vectors = [rows.get(passages.get(key, 0), nothing) for key in keys]
         return np.array(vectors, np.float32).reshape(len(keys), -1 if keys else 0)
+
+    def present(self, keys: Sequence[MemoryKey]) -> set[MemoryKey]:
+        """Those of some memories that exist, whatever their state."""
+        return self._store.ledger.present(keys)
 
     def audit(self, memory: AnyMemory) -> list[AuditEntry]:
         """The audit entries of a memory about its use and importance, oldest first."""
@@ -395,6 +404,36 @@ class MemoryManager:
         """
         with self._writing() as store:
             return store.update_many([Revision(each.memory.key, each.revised, each.correct) for each in changes])
+
+    def restore(self, before: AnyMemory, after: AnyMemory) -> AnyMemory:
+        """Undo a change of a memory: it is what it was, and a fact that said something new has never said it.
+
+        Args:
+            before: The memory before the change.
+            after: The same as the change has left it.
+
+        Raises:
+            NotFoundError: The memory is gone.
+            ValidationError: What was changed then has been changed again since; nothing was changed.
+            EmbeddingError: The embedder failed.
+        """
+        names = [name for name in type(before).model_fields if name not in _MOVED_BY_USE]
+        names = [name for name in names if getattr(before, name) != getattr(after, name)]
+
+        def former(memory: AnyMemory) -> dict[str, object]:
+            if any(getattr(memory, name) != getattr(after, name) for name in names):
+                raise ValidationError(f"{memory.id} has been changed again since: this can no longer be undone")
+            return {name: getattr(before, name) for name in names}
+
+        def restored() -> AnyMemory:
+            with self._store.transaction(before.scope):
+                (memory,) = self._store.update_many([Revision(before.key, former, correct=True)])
+                if isinstance(after, SemanticMemory) and "valid_at" in names:  # the words until then were kept
+                    self._store.ledger.facts.drop_version(scope=before.scope, id=before.id, until=after.valid_at)
+            return memory
+
+        with self._writing() as store:
+            return store.attempt(restored)
 
     def delete(self, memories: Sequence[AnyMemory]) -> None:
         """Remove memories for good, with every trace of them, in one transaction; one that is gone is left out."""

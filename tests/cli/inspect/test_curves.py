@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_retrievers import EpisodicMemory
-from memory_retrievers.cli.inspect.data import curve_of
-from memory_retrievers.fsrs import retrievability
+from memory_retrievers.fsrs import curve_of, retrievability
 
 NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
 

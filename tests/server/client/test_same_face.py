@@ -25,6 +25,7 @@ LEFT_OUT = {
     "sync_chroma": "it reads a collection of this process",
     "adoption": "it tells of from_chroma",
     "items": "it holds the open store; a LangGraph store is over a memory of this process",
+    "overview": "it holds the open store; the window is over a memory of this process",
     "manager": "it holds the open store; run_tool runs the tools there",
     "query_characters": "it is a setting of the server, which refuses longer queries by itself",
     "verify": "of whoever runs the server: it reads every scope",

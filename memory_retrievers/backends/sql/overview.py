@@ -1,0 +1,405 @@
+"""What a person looks through: the tree of scopes, pages of a scope in either order and at any moment, and traces.
+
+Each question reads as many rows as it shows, or counts in the database, so that it takes as long in a large store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from memory_retrievers.backends.sql import removal
+from memory_retrievers.backends.sql.connection import Connection, Database, one
+from memory_retrievers.backends.sql.facts import SQLFacts
+from memory_retrievers.backends.sql.rows import COLUMNS, encode_json, encode_time, memory_of
+from memory_retrievers.models import AnyMemory, Kind, scopes
+from memory_retrievers.models.fields import moment
+from memory_retrievers.models.results import Position
+
+TEXT_SHOWN: Final = 2_000
+"""Characters of a text in a page; the memory itself may hold a million."""
+
+METADATA_SHOWN: Final = 4_000
+"""Characters of metadata, as JSON, in a page: larger ones are left out."""
+
+_SHORTENED: Final = {
+    "metadata": f"CASE WHEN length(m.metadata) <= {METADATA_SHOWN} THEN m.metadata ELSE '{{}}' END",
+    "title": f"substr(m.title, 1, {TEXT_SHOWN + 1})",
+    "scene": "NULL",
+}
+_COLUMNS: Final = ", ".join(_SHORTENED.get(column, f"m.{column}") for column in COLUMNS)
+_OF_SCOPE: Final = "m.scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
+_HELD: Final = """(m.kind = 'episodic' AND m.start_at <= :as_of
+    OR m.valid_at <= :as_of AND (m.invalid_at IS NULL OR m.invalid_at > :as_of)
+    OR m.kind = 'semantic' AND m.valid_at > :as_of AND EXISTS (SELECT 1 FROM fact_versions v
+        WHERE v.memory = m.row {beside} AND v.valid_at <= :as_of AND v.invalid_at > :as_of))"""
+_NEXT: Final = {
+    False: "m.created_at <= :created_at AND (m.created_at < :created_at OR m.id > :id)",
+    True: "m.created_at >= :created_at AND (m.created_at > :created_at OR m.id > :id)",
+}
+_START: Final = {False: Position(2**63 - 1, ""), True: Position(-(2**63), "")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """Which memories of a scope are listed, and in which order.
+
+    Attributes:
+        scope: The scope.
+        now: What has expired by then is left out.
+        kinds: Kinds of memory.
+        as_of: Only what held at that moment, in the words of that moment; None lists all, whatever its state.
+        tag: Only memories that have this tag.
+        oldest_first: The order.
+    """
+
+    scope: str
+    now: datetime
+    kinds: tuple[Kind, ...] = tuple(Kind)
+    as_of: datetime | None = None
+    tag: str | None = None
+    oldest_first: bool = False
+
+
+class Listed(NamedTuple):
+    """A memory in a list; long texts are cut, and messages left out.
+
+    Attributes:
+        memory: The memory.
+        versions: How many versions it has.
+    """
+
+    memory: AnyMemory
+    versions: int
+
+
+class ScopeCounts(NamedTuple):
+    """What a scope holds itself.
+
+    Attributes:
+        scope: Its path.
+        facts: Facts that hold.
+        episodes: Episodes.
+        open: Conversations that are queued.
+        below: Scopes beneath it.
+    """
+
+    scope: str
+    facts: int
+    episodes: int
+    open: int
+    below: int
+
+
+class QueuedConversation(NamedTuple):
+    """Messages of a conversation that wait to become an episode.
+
+    Attributes:
+        scope: Its scope.
+        conversation: Its name, or None.
+        messages: How many there are.
+        oldest: When the first of them was said.
+    """
+
+    scope: str
+    conversation: str | None
+    messages: int
+    oldest: datetime
+
+
+class SQLOverview:
+    """Questions about a store as a whole, each of bounded cost.
+
+    Args:
+        database: Where the memories are.
+        facts: Former versions of facts.
+    """
+
+    def __init__(self, database: Database, facts: SQLFacts) -> None:
+        self._database = database
+        self._facts = facts
+
+    def children(self, under: str | None, *, after: str | None, limit: int) -> list[ScopeCounts]:
+        """List the scopes directly below one that hold something or have scopes below them.
+
+        Args:
+            under: The scope; None lists the topmost.
+            after: Last scope of the page before; None begins.
+            limit: Largest number of scopes.
+        """
+        prefix = "" if under is None else f"{under}/"
+        with self._database.read(snapshot=True) as connection:
+            names = list(_direct(connection, prefix, after=after, limit=limit))
+            return _counted(connection, names)
+
+    def counts(self, scope: str) -> ScopeCounts:
+        """Count what one scope holds itself, and the scopes below it."""
+        with self._database.read(snapshot=True) as connection:
+            return _counted(connection, [scope])[0]
+
+    def page(self, listing: Listing, *, after: Position | None, limit: int) -> list[Listed]:
+        """List memories by ``created_at``, then by id.
+
+        Args:
+            listing: Which memories, in which order.
+            after: Position of the last memory of the page before; None begins.
+            limit: Largest number of memories.
+        """
+        with self._database.read(snapshot=True) as connection:
+            dialect = connection.dialect
+            direction = "ASC" if listing.oldest_first else "DESC"
+            found: list[Any] = []
+            for kind in listing.kinds:  # one after the other, each from the index in its order
+                condition, values = _condition(connection, listing, kind)
+                position = (after or _START[listing.oldest_first])._asdict()
+                found += connection.execute(
+                    f"""SELECT m.created_at, m.id, m.row FROM memories m
+                    WHERE {condition} AND {_NEXT[listing.oldest_first]}
+                    ORDER BY m.created_at {direction}, m.id LIMIT :limit""",
+                    values | position | {"limit": limit},
+                ).fetchall()
+            found.sort(key=lambda place: place[1])
+            found.sort(key=lambda place: place[0], reverse=not listing.oldest_first)
+            rows = [row for *_, row in found[:limit]]
+            listed = {"rows": dialect.listed(rows)}
+            memories = {
+                row: memory_of(tuple(columns))
+                for row, *columns in connection.execute(
+                    f"""SELECT m.row, {_COLUMNS}, m.kind, substr(m.content, 1, {TEXT_SHOWN + 1}),
+                    (SELECT s.scope FROM scopes s WHERE s.id = m.scope_id), NULL
+                    FROM memories m WHERE {dialect.among("m.row", ":rows")}""",
+                    listed,
+                )
+            }
+            former = dict(
+                connection.execute(
+                    f"""SELECT memory, count(*) FROM fact_versions
+                    WHERE {dialect.among("memory", ":rows")} GROUP BY memory""",
+                    listed,
+                ).fetchall()
+            )
+        if listing.as_of is not None:
+            memories = self._facts.then(memories, as_of=listing.as_of)
+        return [Listed(memories[row], 1 + former.get(row, 0)) for row in rows]
+
+    def count(self, listing: Listing) -> int:
+        """Count the memories of a listing."""
+        with self._database.read(snapshot=True) as connection:
+            return sum(
+                int(one(connection, f"SELECT count(*) FROM memories m WHERE {condition}", values))
+                for kind in listing.kinds
+                for condition, values in [_condition(connection, listing, kind)]
+            )
+
+    def earliest(self, within: str | None) -> datetime | None:
+        """The moment of the first memory of a scope and those below it, or of all."""
+        with self._database.read() as connection:
+            first = one(
+                connection,
+                f"""SELECT min((SELECT min(m.created_at) FROM memories m WHERE m.scope_id = s.id AND m.kind = k.kind))
+                FROM scopes s, (SELECT 'episodic' AS kind UNION ALL SELECT 'semantic') AS k
+                WHERE {_within(within)}""",
+                _scope_values(within),
+            )
+        return None if first is None else moment(first)
+
+    def state(self, scope: str) -> tuple[int, ...]:
+        """What changes with every change of what a scope holds, but for labels and ratings; read from indexes alone."""
+        with self._database.read(snapshot=True) as connection:
+            asked = {"scope": scope}
+            version = one(connection, "SELECT version FROM scopes WHERE scope = :scope", asked)
+            queued = connection.execute(
+                f"SELECT count(*), coalesce(max(m.row), 0) FROM queued_messages m WHERE {_OF_SCOPE}", asked
+            ).fetchone()
+        return (version or 0, *queued)
+
+    def state_within(self, within: str | None) -> tuple[int, ...]:
+        """What changes with every change that :meth:`state` tells of, of a scope and those below it, or of all."""
+        asked = _scope_values(within)
+        with self._database.read(snapshot=True) as connection:
+            found = connection.execute(
+                f"SELECT count(*), coalesce(max(s.id), 0), coalesce(sum(s.version), 0) FROM scopes s "
+                f"WHERE {_within(within)}",
+                asked,
+            ).fetchone()
+            queued = connection.execute(
+                f"""SELECT count(*), coalesce(max(m.row), 0) FROM queued_messages m JOIN scopes s ON s.id = m.scope_id
+                WHERE {_within(within)}""",
+                asked,
+            ).fetchone()
+        return tuple(map(int, (*found, *queued)))
+
+    def ratings(self, scope: str) -> tuple[int, ...]:
+        """What changes with labels, ratings and reviews; it reads all memories of a scope."""
+        with self._database.read() as connection:
+            found = connection.execute(
+                f"""SELECT count(*), coalesce(max(m.updated_at), 0), coalesce(max(m.last_reviewed_at), 0),
+                coalesce(sum(CAST(m.importance * 10000 AS BIGINT)), 0),
+                coalesce(sum(CASE WHEN m.importance_pinned THEN 1 ELSE 0 END), 0)
+                FROM memories m WHERE {_OF_SCOPE}""",
+                {"scope": scope},
+            ).fetchone()
+        return tuple(map(int, found))
+
+    def queues(self, within: str | None, *, limit: int) -> list[QueuedConversation]:
+        """List the conversations that wait, those that have waited longest first.
+
+        Args:
+            within: Only this scope and those below it; None lists all.
+            limit: Largest number of conversations.
+        """
+        with self._database.read() as connection:
+            found = connection.execute(
+                f"""SELECT s.scope, m.conversation, count(*), min(m.timestamp) FROM queued_messages m
+                JOIN scopes s ON s.id = m.scope_id WHERE {_within(within)}
+                GROUP BY s.scope, m.conversation ORDER BY min(m.timestamp), s.scope, m.conversation LIMIT :limit""",
+                _scope_values(within) | {"limit": limit},
+            )
+            return [
+                QueuedConversation(scope, conversation or None, messages, moment(oldest))
+                for scope, conversation, messages, oldest in found
+            ]
+
+    def pending_reviews(self, within: str | None) -> int:
+        """Count the retrievals of a scope and those below it, or of all, that wait for their review."""
+        with self._database.read() as connection:
+            return int(
+                one(
+                    connection,
+                    f"""SELECT count(*) FROM pending_reviews r JOIN scopes s ON s.id = r.scope_id
+                    WHERE {_within(within)}""",
+                    _scope_values(within),
+                )
+            )
+
+    def traces(self, scope: str, *, id: str) -> dict[str, int]:
+        """Count what goes with a memory, and what names it: by the names of what it is."""
+        asked = {"scope": scope, "id": id, "name": encode_json(id)}
+        with self._database.read(snapshot=True) as connection:
+            dialect = connection.dialect
+            row = f"(SELECT m.row FROM memories m WHERE {_OF_SCOPE} AND m.id = :id)"
+            counted = {
+                "passages": f"SELECT count(*) FROM passages WHERE memory = {row}",
+                "former versions": f"SELECT count(*) FROM fact_versions WHERE memory = {row}",
+                "associations": f"SELECT count(*) FROM associations WHERE source = {row} OR target = {row}",
+                "audit entries": f"SELECT count(*) FROM audit WHERE memory = {row}",
+                "mentions as a source": f"""SELECT count(*) FROM memories m WHERE {_OF_SCOPE}
+                    AND ({dialect.position}(m.source_episodic_ids, :name) > 0
+                    OR {dialect.position}(m.consolidated_from, :name) > 0)""",
+            }
+            return {what: int(one(connection, sql, asked)) for what, sql in counted.items()}
+
+    def derived(self, scope: str, *, id: str, limit: int) -> list[str]:
+        """List the ids of memories that name one as their source, oldest first.
+
+        Args:
+            scope: Scope of the memory.
+            id: Its id.
+            limit: Largest number of ids.
+        """
+        with self._database.read() as connection:
+            position = connection.dialect.position
+            found = connection.execute(
+                f"""SELECT m.id FROM memories m WHERE {_OF_SCOPE} AND ({position}(m.source_episodic_ids, :name) > 0
+                OR {position}(m.consolidated_from, :name) > 0) ORDER BY m.created_at, m.id LIMIT :limit""",
+                {"scope": scope, "name": encode_json(id), "limit": limit},
+            )
+            return [its_id for (its_id,) in found]
+
+
+def _condition(connection: Connection, listing: Listing, kind: Kind) -> tuple[str, dict[str, Any]]:
+    dialect = connection.dialect
+    conditions = [_OF_SCOPE, "m.kind = :kind", "(m.expires_at IS NULL OR m.expires_at > :now)"]
+    if listing.as_of is not None:
+        conditions.append(_HELD.format(beside=dialect.beside("v", "m")))
+    if listing.tag is not None:
+        conditions.append(f":tag IN ({dialect.items('m.tags')})")
+    values = {
+        "scope": listing.scope,
+        "kind": str(kind),
+        "now": encode_time(listing.now),
+        "as_of": encode_time(listing.as_of),
+        "tag": listing.tag,
+    }
+    return " AND ".join(conditions), values
+
+
+def _direct(connection: Connection, prefix: str, *, after: str | None, limit: int) -> Iterator[str]:
+    """Scopes directly below a prefix, in the order in which the index first tells of each: itself, or one below it.
+
+    What is below a scope need not follow it at once: ``a-b`` stands between ``a`` and ``a/b``.
+    """
+    end = f"{prefix[:-1]}0" if prefix else None
+    position, inclusive, given = prefix, True, 0
+    if after is not None:
+        position, inclusive = _behind(connection, after)
+    while given < limit:
+        found = one(
+            connection,
+            f"""SELECT scope FROM scopes WHERE scope {">=" if inclusive else ">"} :position
+            AND (CAST(:end AS TEXT) IS NULL OR scope < :end) ORDER BY scope LIMIT 1""",
+            {"position": position, "end": end},
+        )
+        if found is None:
+            return
+        child = prefix + found[len(prefix) :].partition("/")[0]
+        if found == child:
+            position, inclusive = child, False
+        else:
+            position, inclusive = scopes.child_range(child)[1], True
+            if one(connection, "SELECT 1 FROM scopes WHERE scope = :child", {"child": child}) is not None:
+                continue  # it was told of when it came itself
+        given += 1
+        yield child
+
+
+def _behind(connection: Connection, child: str) -> tuple[str, bool]:
+    """Where to go on after a child: behind itself if it was told of itself, and behind all that is below it if not."""
+    if one(connection, "SELECT 1 FROM scopes WHERE scope = :child", {"child": child}) is not None:
+        return child, False
+    return scopes.child_range(child)[1], True
+
+
+def _counted(connection: Connection, names: Sequence[str]) -> list[ScopeCounts]:
+    dialect = connection.dialect
+    listed = {"names": dialect.listed(list(names))}
+    held: Mapping[str, tuple[int, int]] = {
+        scope: (facts, episodes)
+        for scope, facts, episodes in connection.execute(
+            f"""SELECT s.scope, count(*) FILTER (WHERE m.kind = 'semantic' AND m.invalid_at IS NULL),
+            count(*) FILTER (WHERE m.kind = 'episodic') FROM scopes s JOIN memories m ON m.scope_id = s.id
+            WHERE {dialect.among("s.scope", ":names")} GROUP BY s.scope""",
+            listed,
+        )
+    }
+    queued: Mapping[str, int] = dict(
+        connection.execute(
+            f"""SELECT s.scope, count(DISTINCT q.conversation) FROM scopes s JOIN queued_messages q ON q.scope_id = s.id
+            WHERE {dialect.among("s.scope", ":names")} GROUP BY s.scope""",
+            listed,
+        ).fetchall()
+    )
+    below = {
+        name: int(
+            one(
+                connection,
+                "SELECT count(*) FROM scopes WHERE scope >= :first AND scope < :behind",
+                removal.scope_values(name, include_child_scopes=True),
+            )
+        )
+        for name in names
+    }
+    return [ScopeCounts(name, *held.get(name, (0, 0)), queued.get(name, 0), below[name]) for name in names]
+
+
+_WITHIN: Final = "(s.scope = :scope OR (s.scope >= :first AND s.scope < :behind))"
+
+
+def _within(scope: str | None) -> str:
+    return "TRUE" if scope is None else _WITHIN
+
+
+def _scope_values(scope: str | None) -> dict[str, Any]:
+    return {} if scope is None else removal.scope_values(scope, include_child_scopes=True)

@@ -1,0 +1,179 @@
+"""Questions of a window: a search with the stages of every hit, why a memory is not found, and near-duplicates."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, JsonValue
+
+from memory_retrievers.backends.sql.overview import Listing
+from memory_retrievers.models import JsonObject, Kind, SemanticMemory
+from memory_retrievers.models.fields import ShortText, microseconds
+from memory_retrievers.models.filters import parse_moment
+from memory_retrievers.models.results import Position
+from memory_retrievers.retrieval.explanations import ExplainedMemory, Outcome
+from memory_retrievers.retrieval.request import SearchOptions
+from memory_retrievers.text.analysis import estimate_tokens
+from memory_retrievers.text.duplicates import COSINE_TOLERANCE, is_duplicate
+from memory_retrievers.window.looking import Query, ScopeQuery
+from memory_retrievers.window.shapes import memory_shape, stages_shape
+from memory_retrievers.window.state import Window
+
+MOST_HITS: Final = 100
+
+MOST_COMPARED: Final = 2_000
+"""Facts, the newest of a scope, that are compared with each other for duplicates."""
+
+MOST_PAIRS: Final = 100
+
+_BLOCK: Final = 256
+"""Facts that are compared with all others at once."""
+
+_PAGE: Final = 500
+
+
+class SearchBody(Query):
+    """A search, with the options of ``retrieve``."""
+
+    scope: str
+    query: str
+    kinds: tuple[Literal["fact", "episode"], ...] | None = None
+    category: str | None = None
+    tags: tuple[str, ...] = ()
+    since: str | None = None
+    until: str | None = None
+    as_of: str | None = None
+    where: dict[str, JsonValue] | None = None
+    min_relevance: float | Literal["auto"] = 0.0
+    limit: Annotated[int, Field(ge=1, le=MOST_HITS)] | None = None
+    detail: str = "auto"
+    max_tokens: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    include_children: bool = False
+
+    @property
+    def options(self) -> SearchOptions:
+        """The same as options of a search."""
+        options: SearchOptions = {
+            "category": self.category,
+            "include_child_scopes": self.include_children,
+            "limit": self.limit,
+            "as_of": self.as_of,
+            "min_relevance": self.min_relevance,
+            "tags": self.tags,
+            "since": self.since,
+            "until": self.until,
+            "where": self.where,
+        }
+        if self.kinds and "fact" not in self.kinds:
+            options["semantic_limit"] = 0
+        if self.kinds and "episode" not in self.kinds:
+            options["episodic_limit"] = 0
+        return options
+
+
+class WhyBody(SearchBody):
+    """A search, and a memory that is looked for in its result."""
+
+    id: ShortText
+
+
+def search(window: Window, body: SearchBody) -> JsonObject:
+    """The memories that answer a question, the stages that placed each, and the block that an agent would read."""
+    scope, now = window.reach(body.scope), window.now()
+    result = window.memory.retrieve(body.query, scope=scope, record=False, **body.options)
+    explained = window.memory.explain(body.query, scope=scope, **body.options)
+    stages: dict[tuple[str, str], ExplainedMemory] = {
+        (each.scope, each.id): each for each in (*explained.semantic, *explained.episodic)
+    }
+    block = result.to_markdown(body.detail, max_tokens=body.max_tokens)
+    hits: list[Any] = [*result.semantic, *result.episodic]
+    hits.sort(key=lambda hit: -hit.relevance)  # facts before episodes, and each kind by rank, where it is equal
+    as_of = parse_moment("as_of", body.as_of)
+    return {
+        "hits": [
+            {
+                "memory": memory_shape(hit.memory, now=now, as_of=as_of),
+                "rank": hit.rank,
+                "relevance": round(hit.relevance, 6),
+                "score": round(hit.score, 6),
+                "stages": stages_shape(stages.get((hit.memory.scope, hit.memory.id))),
+            }
+            for hit in hits
+        ],
+        "block": block,
+        "tokens": estimate_tokens(block),
+        "explanation": explained.to_text(),
+    }
+
+
+def why(window: Window, body: WhyBody) -> JsonObject:
+    """Why a search does not give a memory, or in which place it does."""
+    scope, now = window.reach(body.scope), window.now()
+    absence = window.memory.explain_missing(body.id, query=body.query, scope=scope, **body.options)
+    found = absence.outcome is Outcome.RETURNED
+    return {
+        "memory": memory_shape(window.find(absence.id, scope=absence.scope), now=now),
+        "found": found,
+        "rank": absence.memory.rank if absence.memory is not None else None,
+        "outcome": str(absence.outcome),
+        "explanation": absence.reason,
+        "stages": stages_shape(absence.memory),
+    }
+
+
+def duplicates(window: Window, query: ScopeQuery) -> JsonObject:
+    """Pairs of facts that say nearly the same, by the test with which the tools tell duplicates."""
+    facts = _newest_facts(window, window.reach(query.scope))
+    now, settings = window.now(), window.memory.manager.ingestion
+    pairs: list[tuple[float, SemanticMemory, SemanticMemory]] = []
+    for cosine, first, second in _near_pairs(window, facts):
+        if len(pairs) == MOST_PAIRS:
+            break
+        if is_duplicate(first.fact, second.fact, cosine=cosine, settings=settings):
+            pairs.append((cosine, first, second))
+    return {
+        "pairs": [
+            {
+                "first": memory_shape(first, now=now),
+                "second": memory_shape(second, now=now),
+                "similarity": round(cosine, 6),
+            }
+            for cosine, first, second in pairs
+        ],
+        "compared": len(facts),
+    }
+
+
+def _newest_facts(window: Window, scope: str) -> list[SemanticMemory]:
+    """The newest facts of a scope that hold; texts too long to be compared are cut."""
+    listing = Listing(scope=scope, now=window.now(), kinds=(Kind.SEMANTIC,), as_of=window.now())
+    facts: list[SemanticMemory] = []
+    after: Position | None = None
+    while len(facts) < MOST_COMPARED:
+        page = window.memory.overview.page(listing, after=after, limit=_PAGE)
+        facts += [each for each, _ in page if isinstance(each, SemanticMemory)]
+        if len(page) < _PAGE:
+            break
+        after = Position(microseconds(page[-1].memory.created_at), page[-1].memory.id)
+    return facts
+
+
+def _near_pairs(window: Window, facts: list[SemanticMemory]) -> list[tuple[float, SemanticMemory, SemanticMemory]]:
+    """Pairs of facts with nearly equal vectors, the nearest first, not many more than are shown."""
+    import numpy as np  # here, so that the package starts without it
+
+    vectors = window.memory.manager.vectors_of(facts)
+    least = window.memory.manager.ingestion.same_cosine - COSINE_TOLERANCE
+    found: list[tuple[float, int, int]] = []
+    for start in range(0, len(facts), _BLOCK):
+        cosines = vectors[start : start + _BLOCK] @ vectors.T
+        rows, columns = np.nonzero(cosines >= least)
+        behind = columns > rows + start
+        rows, columns = rows[behind], columns[behind]
+        values = cosines[rows, columns]
+        best = np.argsort(-values, kind="stable")[: 10 * MOST_PAIRS]
+        found += [
+            (min(float(values[each]), 1.0), int(rows[each]) + start, int(columns[each])) for each in best.tolist()
+        ]
+    found.sort(key=lambda pair: (-pair[0], pair[1], pair[2]))
+    return [(cosine, facts[first], facts[second]) for cosine, first, second in found[: 10 * MOST_PAIRS]]

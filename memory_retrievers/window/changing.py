@@ -1,0 +1,299 @@
+"""Changes made in a window, through what the memory tools use: each is noted, and undone where that can be exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from memory_retrievers.errors import NotFoundError, ValidationError
+from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, SemanticDraft, SemanticMemory
+from memory_retrievers.models.fields import ShortText
+from memory_retrievers.models.memories import PINNED_IMPORTANCE
+from memory_retrievers.server.responses import HTTPError
+from memory_retrievers.tools.arguments import check_limits
+from memory_retrievers.tools.manager.values import Change
+from memory_retrievers.window.journal import Entry
+from memory_retrievers.window.looking import Query, actions_of
+from memory_retrievers.window.shapes import memory_shape
+from memory_retrievers.window.state import Window
+
+Action = Literal["correct", "update", "invalidate", "pin", "unpin", "tag", "merge", "move", "forget"]
+
+UNDOABLE: Final = frozenset({"correct", "update", "invalidate", "pin", "unpin", "tag"})
+
+_QUOTED: Final = 200
+
+
+class PreviewBody(Query):
+    """An action of which is asked what it would take away."""
+
+    action: Literal["forget", "merge", "move"]
+    scope: str
+    id: ShortText
+    other: ShortText | None = None
+    to: str | None = None
+
+
+class ActBody(Query):
+    """An action on a memory."""
+
+    action: Action
+    scope: str
+    id: ShortText
+    text: str | None = None
+    tags: tuple[str, ...] | None = None
+    other: ShortText | None = None
+    to: str | None = None
+
+
+class UndoBody(Query):
+    """A change to undo."""
+
+    change: Annotated[str, Field(max_length=64)]
+
+
+class ChangesQuery(Query):
+    """The last changes."""
+
+    scope: str | None = None
+    limit: Annotated[int, Field(ge=1, le=500)] = 50
+
+
+def changes(window: Window, query: ChangesQuery) -> JsonObject:
+    """The last changes within reach, newest first, each with what the memory says now, if it is there."""
+    within = window.settings.root if query.scope is None else window.reach(query.scope)
+    found: list[JsonObject] = []
+    for entry in window.journal.newest():
+        if len(found) == query.limit:
+            break
+        if within is None or entry.scope == within or entry.scope.startswith(f"{within}/"):
+            found.append(_told(window, entry))
+    return {"changes": found}
+
+
+def _told(window: Window, entry: Entry) -> JsonObject:
+    try:
+        text = _text_of(window.memory.get(entry.id, scope=entry.scope))
+    except (NotFoundError, ValidationError):
+        text = ""
+    return {
+        "change": entry.change,
+        "at": entry.at,
+        "who": entry.who,
+        "action": entry.action,
+        "id": entry.id,
+        "scope": entry.scope,
+        "text": text[:_QUOTED],
+        "undoable": bool(text) and not window.settings.read_only and window.undo.get(entry.change) is not None,
+    }
+
+
+def _text_of(memory: AnyMemory) -> str:
+    return memory.title or memory.summary if isinstance(memory, EpisodicMemory) else memory.fact
+
+
+def preview(window: Window, body: PreviewBody) -> JsonObject:
+    """What would go with an action that cannot be undone."""
+    memory = _for(window, body)
+    if body.action == "move":
+        _target(window, body.to)
+        goes = [{"what": "memories that move", "count": 1}]
+        note = "It keeps its id, times and versions, and leaves the reviews that wait and the characters of its scope."
+        return {"goes": goes, "note": note}
+    gone = _other(window, body, memory) if body.action == "merge" else memory
+    counted = {"memories": 1, **_messages(gone), **window.memory.overview.traces(gone.scope, id=gone.id)}
+    notes = {
+        "merge": "Tags, metadata and sources of the other are joined to this one; the other is forgotten for good.",
+        "forget": "It is removed for good, with every trace. What was learned from it stays.",
+    }
+    return {
+        "goes": [{"what": what, "count": count} for what, count in counted.items() if count],
+        "note": notes[body.action],
+    }
+
+
+def _messages(memory: AnyMemory) -> dict[str, int]:
+    return {"messages": len(memory.messages)} if isinstance(memory, EpisodicMemory) else {}
+
+
+def _for(window: Window, body: PreviewBody | ActBody) -> AnyMemory:
+    """The memory that an action is meant for.
+
+    Raises:
+        NotFoundError: There is none in this scope, or the scope is out of reach.
+        ValidationError: The action is not one of a memory in this state.
+    """
+    memory = window.find(body.id, scope=body.scope)
+    possible = actions_of(memory, now=window.now())
+    if body.action not in possible:
+        if body.action in {"pin", "unpin"}:
+            raise ValidationError(f"it is {'pinned' if memory.is_pinned else 'not pinned'} as it is")
+        raise ValidationError(f"{body.action} is not possible here; what is: {', '.join(possible)}")
+    return memory
+
+
+def act(window: Window, body: ActBody) -> JsonObject:
+    """Change a memory, note who did it and when, and remember how to undo it."""
+    memory = _for(window, body)
+    window.journal.require_writable()
+    after, note = _ACTIONS[body.action](window, memory, body)
+    entry = window.journal.append(who=window.who, action=body.action, key=memory.key, at=window.now())
+    window.undo.note_change()
+    undoable = body.action in UNDOABLE and after is not None
+    if undoable and after is not None:
+        window.undo.put(entry.change, memory, after)
+    return _acted(window, after, entry, undoable=undoable, note=note)
+
+
+def _acted(window: Window, after: AnyMemory | None, entry: Entry, *, undoable: bool, note: str) -> JsonObject:
+    return {
+        "memory": None if after is None else memory_shape(after, now=window.now(), whole=True),
+        "change": entry.change,
+        "undoable": undoable,
+        "note": note,
+    }
+
+
+def undo(window: Window, body: UndoBody) -> JsonObject:
+    """Undo a change of this window.
+
+    Raises:
+        HTTPError: What was changed then has been changed again since (409).
+        NotFoundError: There is no such change that can be undone, or its memory is gone.
+    """
+    known = window.undo.get(body.change)
+    if known is None:
+        raise NotFoundError("there is no such change that can be undone")
+    window.reach(known.before.scope)
+    window.journal.require_writable()
+    try:
+        current = window.find(known.before.id, scope=known.before.scope)
+        before, after = (_with_messages(each, current) for each in (known.before, known.after))
+        restored = window.memory.manager.restore(before, after)
+    except NotFoundError:
+        window.undo.forget(known.before.key)
+        raise
+    except ValidationError as error:
+        raise HTTPError(409, "ConflictError", str(error)) from error
+    window.undo.drop(body.change)
+    window.undo.note_change()
+    entry = window.journal.append(who=window.who, action="undo", key=restored.key, at=window.now())
+    return _acted(window, restored, entry, undoable=False, note="It is as it was before.")
+
+
+def _with_messages(memory: AnyMemory, current: AnyMemory) -> AnyMemory:
+    """What is remembered of an episode, with the messages that it has."""
+    if isinstance(memory, EpisodicMemory) and isinstance(current, EpisodicMemory):
+        return memory.model_copy(update={"messages": current.messages})
+    return memory
+
+
+Done = tuple[AnyMemory | None, str]
+
+
+def _rewrite(window: Window, memory: AnyMemory, body: ActBody, *, correct: bool) -> Done:
+    if body.text is None or not body.text.strip():
+        raise ValidationError("text must be given, and not be blank")
+    manager = window.memory.manager
+    check_limits(manager.settings, content=body.text)
+    if isinstance(memory, EpisodicMemory):
+        summary = window.memory.update(memory.id, scope=memory.scope, summary=body.text)
+        return summary, "The summary is mended; what was said stays as it was."
+    after = manager.update(Change(memory, content=body.text, correct=correct))
+    if correct:
+        return after, "The words are mended in place: it is as if it had never said anything else."
+    return after, "What it said until now is kept as a former version."
+
+
+def _invalidate(window: Window, memory: AnyMemory, _body: ActBody) -> Done:
+    after = window.memory.invalidate(memory.id, scope=memory.scope)
+    return after, "It no longer holds: searches do not find it, and its history keeps it."
+
+
+def _pin(window: Window, memory: AnyMemory, _body: ActBody) -> Done:
+    score = max(memory.importance, PINNED_IMPORTANCE)
+    after = window.memory.manager.importance.set(memory, score=score, reason="pinned in the window")
+    return after, "It is always to be known: it is in the profile, and use no longer changes its importance."
+
+
+def _unpin(window: Window, memory: AnyMemory, _body: ActBody) -> Done:
+    return window.memory.manager.importance.clear(memory), "Its importance follows its use again."
+
+
+def _tag(window: Window, memory: AnyMemory, body: ActBody) -> Done:
+    if body.tags is None:
+        raise ValidationError("tags must be given: the whole list, which may be empty")
+    check_limits(window.memory.manager.settings, tags=body.tags)
+    return window.memory.manager.update(Change(memory, tags=body.tags)), "Its tags are these now."
+
+
+def _other(window: Window, body: PreviewBody | ActBody, memory: AnyMemory) -> SemanticMemory:
+    """The fact that is to be merged into another.
+
+    Raises:
+        NotFoundError: There is none of this id in the scope.
+        ValidationError: It is none, or the same.
+    """
+    if body.other is None or body.other == memory.id:
+        raise ValidationError("other must be the id of another fact of this scope")
+    other = window.find(body.other, scope=memory.scope)
+    if not isinstance(other, SemanticMemory):
+        raise ValidationError("only facts can be merged")
+    return other
+
+
+def _merge(window: Window, memory: AnyMemory, body: ActBody) -> Done:
+    other, manager = _other(window, body, memory), window.memory.manager
+
+    def both() -> list[AnyMemory]:
+        return [window.find(each.id, scope=memory.scope) for each in (memory, other)]
+
+    with manager.transaction_for(both, scope=memory.scope, removes=True) as (kept, gone):
+        if not isinstance(kept, SemanticMemory) or not isinstance(gone, SemanticMemory):
+            raise ValidationError("only facts can be merged")
+        told = SemanticDraft(**{name: getattr(gone, name) for name in SemanticDraft.model_fields})
+        joined = manager.confirm(kept, told)
+        if joined is None:
+            raise ValidationError("it no longer holds, so nothing can be merged into it")
+        check_limits(manager.settings, tags=joined.tags, metadata=joined.metadata)
+        manager.delete([gone])
+    window.undo.forget(other.key)
+    after = window.find(memory.id, scope=memory.scope)
+    return after, "The other is forgotten; its tags, metadata and sources are this one's."
+
+
+def _target(window: Window, to: str | None) -> str:
+    if to is None:
+        raise ValidationError("to must be the scope that it moves to")
+    return window.reach(to)
+
+
+def _move(window: Window, memory: AnyMemory, body: ActBody) -> Done:
+    target = _target(window, body.to)
+    if target == memory.scope:
+        raise ValidationError("it is in this scope already")
+    (after,) = window.memory.manager.move([memory], target_scope=target)
+    window.undo.forget(memory.key)
+    return after, "It is in the other scope now."
+
+
+def _forget(window: Window, memory: AnyMemory, _body: ActBody) -> Done:
+    window.memory.forget(memory.id, scope=memory.scope)
+    window.undo.forget(memory.key)
+    return None, "It is gone for good; memory-retrievers purge also clears the bytes that are left in the files."
+
+
+_ACTIONS: Final[Mapping[str, Callable[[Window, AnyMemory, ActBody], Done]]] = {
+    "correct": partial(_rewrite, correct=True),
+    "update": partial(_rewrite, correct=False),
+    "invalidate": _invalidate,
+    "pin": _pin,
+    "unpin": _unpin,
+    "tag": _tag,
+    "merge": _merge,
+    "move": _move,
+    "forget": _forget,
+}

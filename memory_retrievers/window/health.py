@@ -1,0 +1,83 @@
+"""The health of a store as a window shows it: what ``doctor`` finds, sizes, queues, reviews and processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from memory_retrievers.errors import MemoryRetrieversError
+from memory_retrievers.models import JsonObject
+from memory_retrievers.text.dates import iso
+from memory_retrievers.window.doctor import Doctor
+from memory_retrievers.window.looking import NoQuery
+from memory_retrievers.window.state import Window
+
+if TYPE_CHECKING:
+    from memory_retrievers.storage.diagnosis import Diagnosis, Finding, User
+
+MOST_QUEUES: Final = 200
+
+
+def health(window: Window, _query: NoQuery) -> JsonObject:
+    """Findings, sizes, queues, reviews and processes; of a window with a root only the queues and reviews in it."""
+    overview, root = window.memory.overview, window.settings.root
+    queues = [
+        {
+            "scope": each.scope,
+            "conversation": each.conversation,
+            "messages": each.messages,
+            "oldest": iso(each.oldest),
+        }
+        for each in overview.queues(root, limit=MOST_QUEUES)
+    ]
+    told: JsonObject = {"queue": queues, "due": overview.pending_reviews(root)}
+    if root is not None or window.doctor is None:
+        nothing: JsonObject = {"findings": [_ok()], "sizes": [], "processes": [], "index": {}}
+        return nothing | told
+    return _diagnosed(window.doctor) | told
+
+
+def _diagnosed(doctor: Doctor) -> JsonObject:
+    try:
+        seen = doctor.diagnosis()
+    except MemoryRetrieversError as error:
+        finding = {"level": "error", "what": str(error), "advice": "run memory-retrievers doctor"}
+        return {"findings": [finding], "sizes": [], "processes": [], "index": {}}
+    if seen is None:
+        finding = {"level": "note", "what": "the store is being looked through", "advice": "look again in a moment"}
+        return {"findings": [finding], "sizes": [], "processes": [], "index": {}}
+    tables = seen.tables
+    index: JsonObject = {"backend": seen.backend, "schema": seen.schema, "known schema": seen.known_schema}
+    if tables is not None:
+        index |= {
+            "embedder": tables.embedder,
+            "dimension": tables.dimension,
+            "memories": tables.memories,
+            "chroma": tables.projection,
+            "unprojected passages": tables.unprojected,
+            "re-embedded passages": tables.reembedded,
+        }
+    return {
+        "findings": [_finding(each, seen) for each in seen.findings] or [_ok()],
+        "sizes": [{"name": name, "bytes": size} for name, size in seen.bytes.items()],
+        "processes": [_process(user) for user in seen.users],
+        "index": {name: value for name, value in index.items() if value is not None},
+    }
+
+
+def _ok() -> JsonObject:
+    return {"level": "ok", "what": "nothing is wrong", "advice": ""}
+
+
+def _finding(finding: Finding, seen: Diagnosis) -> JsonObject:
+    is_serious = bool(seen.damage) or seen.schema > seen.known_schema
+    return {"level": "error" if is_serious else "warning", "what": finding.what, "advice": finding.remedy}
+
+
+def _process(user: User) -> JsonObject:
+    return {
+        "pid": user.pid,
+        "since": None if user.since is None else iso(user.since),
+        "role": user.program if user.is_alive else f"{user.program} (killed)",
+        "version": user.version,
+        "holds": list(user.holds),
+    }

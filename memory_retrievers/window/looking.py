@@ -1,0 +1,243 @@
+"""What a window shows: itself, the tree of scopes, the memories of a scope at any moment, and what has changed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from memory_retrievers import __version__
+from memory_retrievers.backends.sql.overview import Listing, ScopeCounts
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, JsonObject, Kind, SemanticMemory, scopes
+from memory_retrievers.models.fields import ShortText, microseconds
+from memory_retrievers.models.filters import parse_moment
+from memory_retrievers.models.management import MemoryFilter
+from memory_retrievers.models.results import Position, parse_cursor, position_cursor
+from memory_retrievers.text.dates import iso
+from memory_retrievers.window.shapes import (
+    MOST_MESSAGES,
+    curve_shape,
+    memory_shape,
+    messages_shape,
+    version_shape,
+)
+from memory_retrievers.window.state import Window
+
+MOST_SCOPES: Final = 100
+"""Scopes in a page of the tree."""
+
+MOST_CHANGES: Final = 200
+"""Memories that a comparison of two moments reads."""
+
+MOST_DERIVED: Final = 100
+
+Moment = Annotated[datetime | None, BeforeValidator(lambda given: parse_moment("a moment", given))]
+
+
+class Query(BaseModel):
+    """Base of what requests ask for; fields of other names are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class NoQuery(Query):
+    """Nothing is asked for."""
+
+
+class ScopesQuery(Query):
+    """A page of the tree of scopes."""
+
+    under: str | None = None
+    cursor: str | None = None
+
+
+class MemoriesQuery(Query):
+    """A page of the memories of a scope."""
+
+    scope: str
+    cursor: Annotated[str | None, Field(max_length=5_000)] = None
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    kind: Literal["fact", "episode", "open"] | None = None
+    as_of: Moment = None
+    tag: ShortText | None = None
+    oldest_first: bool = False
+
+
+class MemoryQuery(Query):
+    """One memory."""
+
+    scope: str
+    id: ShortText
+
+
+class DiffQuery(Query):
+    """A comparison of two moments."""
+
+    scope: str
+    since: Moment
+    until: Moment = None
+
+
+class ScopeQuery(Query):
+    """One scope."""
+
+    scope: str
+
+
+class PulseQuery(Query):
+    """One scope, or none."""
+
+    scope: str | None = None
+
+
+def about(window: Window, _query: NoQuery) -> JsonObject:
+    """The store, the window's reach, and the moment of the first memory."""
+    settings, earliest = window.settings, window.memory.overview.earliest(window.settings.root)
+    return {
+        "title": settings.title,
+        "version": __version__,
+        "read_only": settings.read_only,
+        "root": settings.root,
+        "now": iso(window.now()),
+        "embedder": settings.embedder,
+        "backend": "PostgreSQL" if isinstance(settings.address, str) else "SQLite",
+        "categories": list(map(str, Category)),
+        "earliest": None if earliest is None else iso(earliest),
+    }
+
+
+def children(window: Window, query: ScopesQuery) -> JsonObject:
+    """The scopes directly below one; without one the topmost, which is the root where the window has one."""
+    root, overview = window.settings.root, window.memory.overview
+    if query.under is None and root is not None:
+        return {"scopes": [_scope(overview.counts(root), under=None)], "cursor": None}
+    under = None if query.under is None else window.reach(query.under)
+    after = None if query.cursor is None else _child_of(under, query.cursor)
+    found = overview.children(under, after=after, limit=MOST_SCOPES + 1)
+    shown = found[:MOST_SCOPES]
+    return {
+        "scopes": [_scope(each, under=under) for each in shown],
+        "cursor": shown[-1].scope if len(found) > MOST_SCOPES else None,
+    }
+
+
+def _child_of(under: str | None, cursor: str) -> str:
+    """Check that a cursor is a scope directly below.
+
+    Raises:
+        ValidationError: It is not.
+    """
+    child = scopes.parse(cursor)
+    if child.rpartition("/")[0] != (under or ""):
+        raise ValidationError("cursor must be one that an earlier page gave, unchanged, or left out for the first page")
+    return child
+
+
+def _scope(counts: ScopeCounts, *, under: str | None) -> JsonObject:
+    name = counts.scope if under is None else counts.scope[len(under) + 1 :]
+    return counts._asdict() | {"name": name}
+
+
+def memories(window: Window, query: MemoriesQuery) -> JsonObject:
+    """A page of the memories of a scope, open conversations among them, in either order of when they were made."""
+    scope, now = window.reach(query.scope), window.now()
+    after, overview = parse_cursor(query.cursor), window.memory.overview
+    listing = Listing(
+        scope=scope,
+        now=now,
+        kinds={"fact": (Kind.SEMANTIC,), "episode": (Kind.EPISODIC,), "open": ()}.get(query.kind or "", tuple(Kind)),
+        as_of=query.as_of,
+        tag=query.tag,
+        oldest_first=query.oldest_first,
+    )
+    shapes: list[tuple[AnyMemory, int]] = list(overview.page(listing, after=after, limit=query.limit + 1))
+    still_open = _open(window, query, scope)
+    shapes += [(each, 1) for each in still_open if _is_behind(each, after, oldest_first=query.oldest_first)]
+    shapes.sort(key=lambda shape: shape[0].id)
+    shapes.sort(key=lambda shape: shape[0].created_at, reverse=not query.oldest_first)
+    shown = shapes[: query.limit]
+    return {
+        "memories": [memory_shape(memory, now=now, as_of=query.as_of, versions=versions) for memory, versions in shown],
+        "cursor": position_cursor(shown[-1][0]) if len(shapes) > len(shown) else None,
+        "total": overview.count(listing) + len(still_open),
+    }
+
+
+def _open(window: Window, query: MemoriesQuery, scope: str) -> list[EpisodicMemory]:
+    """Open conversations of a listing; what they said at an earlier moment is not known, so none in the past."""
+    if query.kind in {"fact", "episode"} or query.as_of is not None or query.tag is not None:
+        return []
+    return window.memory.manager.open_episodes(MemoryFilter(scope=scope, kinds="all"))
+
+
+def _is_behind(memory: AnyMemory, after: Position | None, *, oldest_first: bool) -> bool:
+    if after is None:
+        return True
+    made = microseconds(memory.created_at)
+    if made == after.created_at:
+        return memory.id > after.id
+    return made > after.created_at if oldest_first else made < after.created_at
+
+
+def memory(window: Window, query: MemoryQuery) -> JsonObject:
+    """One memory, whole: its messages, versions and curve, where it comes from and what was made of it."""
+    found, now = window.find(query.id, scope=query.scope), window.now()
+    history = window.memory.history(found.id, scope=found.scope) if isinstance(found, SemanticMemory) else ()
+    sources = (*found.consolidated_from, *(found.source_episodic_ids if isinstance(found, SemanticMemory) else ()))
+    versions = [version_shape(version, of=found.id) for version in history]
+    own = sum(version["id"] == found.id for version in versions)
+    total = len(found.messages) if isinstance(found, EpisodicMemory) else 0
+    return {
+        "memory": memory_shape(found, now=now, versions=max(own, 1), whole=True),
+        "messages": messages_shape(found),
+        "hidden_messages": max(total - MOST_MESSAGES, 0),
+        "versions": versions,
+        "curve": curve_shape(found, now=now),
+        "sources": list(dict.fromkeys(sources)),
+        "derived": window.memory.overview.derived(found.scope, id=found.id, limit=MOST_DERIVED),
+        "actions": [] if window.settings.read_only else actions_of(found, now=now),
+    }
+
+
+def actions_of(memory: AnyMemory, *, now: datetime) -> list[str]:
+    """Names of what can be done to a memory."""
+    if isinstance(memory, EpisodicMemory):
+        if memory.is_open:
+            return ["forget"]
+        return ["correct", "unpin" if memory.is_pinned else "pin", "tag", "move", "forget"]
+    pin = "unpin" if memory.is_pinned else "pin"
+    if memory.invalid_at is not None or memory.has_expired(now):
+        return ["correct", pin, "tag", "move", "forget"]
+    return ["correct", "update", "invalidate", pin, "tag", "merge", "move", "forget"]
+
+
+def diff(window: Window, query: DiffQuery) -> JsonObject:
+    """What a scope knows at one moment and did not know, or knew otherwise, at another."""
+    if query.since is None:
+        raise ValidationError("since must be a moment, as ISO 8601")
+    scope, now = window.reach(query.scope), window.now()
+    found = window.memory.diff(scope, since=query.since, until=query.until or now, limit=MOST_CHANGES)
+    told: dict[str, Any] = {"now": now, "as_of": found.until}
+    return {
+        "new": [memory_shape(each, **told) for each in found.added],
+        "changed": [
+            {
+                "memory": memory_shape(after, **told),
+                "before": before.fact,
+                "after": after.fact,
+                "at": iso(after.valid_at),
+            }
+            for before, after in found.changed
+        ],
+        "gone": [memory_shape(each, **told) for each in found.ended],
+        "complete": found.is_complete,
+    }
+
+
+def pulse(window: Window, query: PulseQuery) -> JsonObject:
+    """Texts that change when the scope changes, and when anything within reach does."""
+    version = None if query.scope is None else window.pulse(window.reach(query.scope))
+    within = window.memory.overview.state_within(window.settings.root)
+    return {"version": version, "store": ".".join(map(str, (*within, window.undo.changes)))}

@@ -1,0 +1,155 @@
+"""What all requests of a window share: the memory, how far the window reaches, and what has lately been changed."""
+
+from __future__ import annotations
+
+import getpass
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from memory_retrievers.errors import NotFoundError
+from memory_retrievers.memory import AgentMemory
+from memory_retrievers.models import AnyMemory, scopes
+from memory_retrievers.server.settings import TrafficSettings
+from memory_retrievers.window.doctor import Doctor
+from memory_retrievers.window.journal import Journal, UndoBook
+
+MAX_BODY_BYTES: Final = 65_536
+
+_SHARE: Final = 20
+"""What reads a whole scope is done again after so many times as long as it took: a twentieth of a processor."""
+
+_SCOPES_WATCHED: Final = 256
+
+
+def _parsed(scope: str | None) -> str | None:
+    return None if scope is None else scopes.parse(scope)
+
+
+class WindowSettings(BaseModel):
+    """Settings of a window.
+
+    Attributes:
+        title: Name of the store.
+        address: Directory or database, where the store has one.
+        root: Only this scope and those below it; None is everything.
+        read_only: Only look.
+        port: Port on this machine's own address; 0 is any that is free.
+        embedder: Name of the embedder that filled the store; empty if nobody has yet.
+        journal: File to which each change is appended; None keeps the list in memory.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    title: str
+    address: Path | str | None = None
+    root: Annotated[str | None, AfterValidator(_parsed)] = None
+    read_only: bool = False
+    port: Annotated[int, Field(ge=0, le=65_535)] = 0
+    embedder: str = ""
+    journal: Path | None = None
+
+    @property
+    def traffic(self) -> TrafficSettings:
+        """Limits of requests: those of one person's browser."""
+        return TrafficSettings(
+            max_connections=64, max_body_bytes=MAX_BODY_BYTES, max_json_depth=16, max_json_elements=4_000
+        )
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a number without a name
+        return "somebody"
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """Signs of life of a scope.
+
+    Attributes:
+        state: What its indexes tell.
+        ratings: What its memories tell of labels and ratings, as last read.
+        read_at: When that was, on a clock that only rises.
+        took: How long that took, in seconds.
+    """
+
+    state: tuple[int, ...]
+    ratings: tuple[int, ...]
+    read_at: float
+    took: float
+
+
+@dataclass(slots=True)
+class Window:
+    """A window into a memory.
+
+    Attributes:
+        memory: The memory.
+        settings: What is shown of it, and whether it may be changed.
+        journal: Who has changed what, and when.
+        undo: What can be undone.
+        who: Name of the user that this process belongs to.
+        doctor: Diagnoses the store; None for one that has no address.
+    """
+
+    memory: AgentMemory
+    settings: WindowSettings
+    journal: Journal
+    undo: UndoBook = field(default_factory=UndoBook)
+    who: str = field(default_factory=_user)
+    doctor: Doctor | None = None
+    _pulses: dict[str, Pulse] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def reach(self, scope: object) -> str:
+        """Check a scope that a request names.
+
+        Raises:
+            ValidationError: It is malformed.
+            NotFoundError: It lies outside the root, whether or not there is one.
+        """
+        named, root = scopes.parse(scope), self.settings.root
+        if root is not None and not scopes.is_within(root, named):
+            raise NotFoundError("there is no such scope in this window")
+        return named
+
+    def find(self, id: str, *, scope: str) -> AnyMemory:
+        """The memory of this id in this scope, open episodes included.
+
+        Raises:
+            NotFoundError: There is none there, or the scope is out of reach.
+            ValidationError: The scope is malformed.
+        """
+        return self.memory.get(id, scope=self.reach(scope))
+
+    def now(self) -> datetime:
+        """The current moment in UTC."""
+        return self.memory.now()
+
+    def pulse(self, scope: str) -> str:
+        """A text that changes when what a scope holds changes, in whatever process.
+
+        What is stored, learned, invalidated or forgotten is seen at once. Labels and ratings raise no version of the
+        scope: they are read now and then, and in a large scope less often.
+        """
+        overview, now = self.memory.overview, time.monotonic()
+        state = overview.state(scope)
+        with self._lock:
+            known = self._pulses.get(scope)
+        if known is None or known.state != state or now - known.read_at >= max(0.5, _SHARE * known.took):
+            ratings = overview.ratings(scope)
+            known = Pulse(state, ratings, now, time.monotonic() - now)
+            with self._lock:
+                self._pulses.pop(scope, None)
+                self._pulses[scope] = known
+                if len(self._pulses) > _SCOPES_WATCHED:
+                    del self._pulses[next(iter(self._pulses))]
+        self.undo.keep_present(scope, self.memory.manager.present)
+        return ".".join(map(str, (*known.state, *known.ratings, self.undo.changes)))
