@@ -175,7 +175,9 @@ def test_health_tells_sizes_queue_processes_and_index(page):
     assert "user/ruth" in page.texts("#health td")
 
 
-def test_a_window_that_only_looks_offers_no_change(window):
+def test_a_window_that_only_looks_offers_no_change(window, store):
+    with AgentMemory.open(store, embedder=HashEmbedder()) as memory:
+        memory.remember_many([memory.get("tea", scope="user/ruth").model_copy(update={"id": "tea2"})])
     page = window("--read-only")
     page.open_first()
 
@@ -183,7 +185,7 @@ def test_a_window_that_only_looks_offers_no_change(window):
     assert page.run("document.querySelectorAll('#memory .acts').length") == 0
     page.press("Escape")
     page.view("Alike")
-    page.wait("document.querySelector('#alike .strong') !== null")
+    page.wait("document.querySelector('#alike .pair') !== null")
     assert not any("Keep" in label for label in page.texts("#alike button"))
 
 
