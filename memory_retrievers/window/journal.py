@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from memory_retrievers.backends.files import PRIVATE, SHARED_GROUP
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models import AnyMemory, EpisodicMemory, MemoryKey
 from memory_retrievers.text.dates import iso
@@ -53,7 +54,7 @@ class Journal:
     """A file of JSON lines to which changes are appended, by any number of processes.
 
     Args:
-        path: The file, made for its owner alone; None keeps the last changes in memory.
+        path: The file, made for those who may use its directory; None keeps the last changes in memory.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -78,9 +79,8 @@ class Journal:
         if self._path is None:
             self._last.append(line)
             return entry
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
         try:
-            with closing(os.fdopen(os.open(self._path, flags, 0o600), "ab", buffering=0)) as file:
+            with closing(os.fdopen(self._opened(self._path), "ab", buffering=0)) as file:
                 file.write(f"{line}\n".encode())  # in one piece: others append as well
         except OSError as error:
             raise BackendError(f"the change is made, but could not be noted in {self._path.name}: {error}") from error
@@ -94,13 +94,24 @@ class Journal:
         """
         if self._path is None:
             return
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
         try:
-            os.close(os.open(self._path, flags, 0o600))
+            os.close(self._opened(self._path))
         except OSError as error:
             raise BackendError(
                 f"changes could not be noted in {self._path.name}, so none is made: {error.strerror}"
             ) from error
+
+    @staticmethod
+    def _opened(path: Path) -> int:
+        """A handle that appends; a new file is for its owner alone, or for the group that shares the directory."""
+        flags = os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+        try:
+            handle = os.open(path, flags | os.O_CREAT | os.O_EXCL, PRIVATE.file)
+        except FileExistsError:
+            return os.open(path, flags)
+        if os.name == "posix" and path.parent.stat().st_mode & 0o070:
+            os.fchmod(handle, SHARED_GROUP.file)
+        return handle
 
     def newest(self) -> Iterator[Entry]:
         """Yield the last changes, newest first."""

@@ -239,6 +239,24 @@ def test_a_journal_that_cannot_be_written_lets_nothing_be_changed(memory, tmp_pa
         assert browser.get("changes")["changes"] == []
 
 
+def test_the_journal_of_a_directory_that_a_group_shares_is_the_groups_too(memory, tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o2770)
+    with looking_into(memory, journal=shared / "changes.jsonl") as browser:
+        browser.act("pin", "fact")
+        browser.act("unpin", "fact")
+    assert stat.S_IMODE((shared / "changes.jsonl").stat().st_mode) == 0o660
+
+
+def test_a_journal_is_written_through_no_link(memory, tmp_path):
+    (tmp_path / "others.txt").write_text("theirs\n")
+    (tmp_path / "changes.jsonl").symlink_to(tmp_path / "others.txt")
+    with looking_into(memory, journal=tmp_path / "changes.jsonl") as browser:
+        assert browser.refused("act", action="pin", scope=ALICE, id="fact") == (503, "BackendError")
+    assert (tmp_path / "others.txt").read_text() == "theirs\n"
+
+
 def test_a_damaged_journal_is_read_as_far_as_it_can_be(journal):
     journal.write_bytes(b'{"change": \xff\n[]\n{}\n\n"x"\n' + b"y" * 300_000 + b"\n")
     kept = Journal(journal)
