@@ -17,13 +17,12 @@ from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, SemanticMe
 from memory_retrievers.models.contents import Progress
 from memory_retrievers.models.results import Evidence
 from memory_retrievers.retrieval.relevance import (
-    FEWEST_PASSAGES,
     KEPT,
-    KNOWN_PASSAGES,
     Calibration,
     Weights,
     calibration_of,
     falling,
+    fewness,
     match,
 )
 from memory_retrievers.text import STOP_WORDS
@@ -144,11 +143,11 @@ def fitted(chosen: Sequence[Example], *, fewer: float = 0.0) -> Weights:
 
     every = [evidence for example in chosen for evidence in example.evidence]
     rows = np.array([(1.0, match(each.cosine, each.coverage), each.deviations) for each in every])
-    known = np.array([min(max(each.passages, FEWEST_PASSAGES), KNOWN_PASSAGES) for each in every])
+    few = np.array([fewness(each.passages) for each in every])
     right = np.array([gold for example in chosen for gold in example.is_gold], np.float64)
     used = [0, 1, 2]
     while True:
-        weights = _regression(rows[:, used], right, given=fewer * np.log(KNOWN_PASSAGES / known))
+        weights = _regression(rows[:, used], right, given=fewer * few)
         wrong = [column for column, weight in zip(used, weights, strict=True) if weight < 0 and column]
         if not wrong:
             whole = np.zeros(3)

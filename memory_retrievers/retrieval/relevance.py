@@ -31,6 +31,9 @@ FEW_PASSAGES: Final = 20
 FEWEST_PASSAGES: Final = 5
 """From here down a scope is not taken to be smaller."""
 
+MANY_PASSAGES: Final = 100
+"""From here up it tells nothing for a memory that its scope has no more."""
+
 FURTHER: Final = 10.0
 """Weight that every query is taken to have beside its terms; a rare word weighs 5 to 7."""
 
@@ -53,7 +56,7 @@ MOST_DEVIATIONS: Final = 15.0
 COVERAGE: Final = 2.0
 """What the coverage of a passage counts beside its cosine."""
 
-KEPT: Final = 0.5
+KEPT: Final = 0.6
 """Share of the floor that a memory needs behind one that reaches it: silence is decided by the best of its kind."""
 
 
@@ -75,14 +78,18 @@ class Weights(NamedTuple):
 
     def relevance(self, evidence: Evidence) -> float:
         """Probability that the memory bears on the query, 0 to 1; it never falls with more evidence."""
-        fewer = math.log(KNOWN_PASSAGES / min(max(evidence.passages, FEWEST_PASSAGES), KNOWN_PASSAGES))
         total = (
             self.bias
-            + self.fewer * fewer
+            + self.fewer * fewness(evidence.passages)
             + self.match * match(evidence.cosine, evidence.coverage)
             + self.deviations * evidence.deviations
         )
         return 1 / (1 + math.exp(-total))
+
+
+def fewness(passages: int) -> float:
+    """How few passages a scope has: 0 from 100 on, 3 at five and less."""
+    return math.log(MANY_PASSAGES / min(max(passages, FEWEST_PASSAGES), MANY_PASSAGES))
 
 
 class Calibration(NamedTuple):
@@ -97,13 +104,13 @@ class Calibration(NamedTuple):
     floor: float
 
     def least(self, best: float) -> float:
-        """The least relevance of a hit beside one of relevance ``best``: behind one that fits, half the floor."""
+        """The least relevance of a hit beside one of relevance ``best``: behind one that fits, a part of the floor."""
         return self.floor if best < self.floor else KEPT * self.floor
 
 
 _BUNDLED: Final = {
-    Kind.EPISODIC: Calibration(Weights(bias=-7.25, match=5.1, deviations=0.13, fewer=0.75), floor=0.035),
-    Kind.SEMANTIC: Calibration(Weights(bias=-4.95, match=3.0, deviations=0.2, fewer=0.2), floor=0.08),
+    Kind.EPISODIC: Calibration(Weights(bias=-7.25, match=5.1, deviations=0.13, fewer=1.1), floor=0.035),
+    Kind.SEMANTIC: Calibration(Weights(bias=-4.95, match=3.0, deviations=0.2, fewer=0.5), floor=0.08),
 }
 _OTHERS: Final = {kind: each._replace(floor=0.0) for kind, each in _BUNDLED.items()}
 _FITTED: Final = {"all-MiniLM-L6-v2-int8": _BUNDLED}

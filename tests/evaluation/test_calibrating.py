@@ -57,12 +57,12 @@ def test_what_speaks_against_the_data_is_left_out_and_never_negative():
     assert weights.relevance(evidence(0.5)) == pytest.approx(0.5, abs=1e-6)
 
 
-def test_a_floor_loses_two_of_a_hundred_by_the_best_hit_or_by_half_of_it_for_the_right_one():
+def test_a_floor_loses_two_of_a_hundred_by_the_best_hit_or_by_a_part_of_it_for_the_right_one():
     answers = [Asked(is_own=True, relevances=(place / 100,), is_gold=(True,)) for place in range(1, 101)]
     assert floor_of(answers) == 0.03
-    behind = Asked(is_own=True, relevances=(0.5, 0.005), is_gold=(False, True))
-    assert floor_of([behind, *answers[1:]]) == 0.03  # lost above twice its relevance, as the first was above its own
-    assert floor_of([behind], loss=0) == 0.01
+    behind = Asked(is_own=True, relevances=(0.5, 0.006), is_gold=(False, True))
+    assert floor_of([behind, *answers[1:]]) == 0.03  # lost above its relevance by 0.6, as the first was above its own
+    assert floor_of([behind], loss=0) == pytest.approx(0.01)
     assert floor_of([Asked(is_own=True, relevances=(0.5,), is_gold=(False,))]) == 0
 
 
