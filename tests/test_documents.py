@@ -4,6 +4,8 @@ import functools
 import importlib
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -130,3 +132,21 @@ def test_every_file_that_is_linked_or_run_is_there(name):
     linked = [folder / target for target in targets if Path(target).name not in MADE]
     run = [ROOT / file for file in re.findall(r"`(?:python )?((?:benchmarks|scripts|examples)/[\w/]*\.py)\b", text)]
     assert [str(file) for file in (*linked, *run) if not file.exists()] == []
+
+
+def claimed_tests():
+    """Each row of the page on testing that names tests: their paths, and how many there are at least."""
+    rows = re.findall(r"^\| .+ \| (.*`tests/.+) \| (\d+) \|$", text_of("docs/how_it_is_tested.md"), re.MULTILINE)
+    return [(re.findall(r"`(tests/[^`]+)`", how), int(number)) for how, number in rows]
+
+
+@pytest.mark.slow
+def test_there_are_as_many_tests_as_the_page_on_testing_says():
+    claims = claimed_tests()
+    assert len(claims) > 8
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--no-cov", "-p", "no:cacheprovider"]
+    paths = sorted({path for named, _ in claims for path in named})
+    listed = subprocess.run([*command, *paths], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    found = [line.partition("::")[0] for line in listed.splitlines() if "::" in line]
+    for named, least in claims:
+        assert sum(any(file == path or file.startswith(f"{path}/") for path in named) for file in found) >= least, named
