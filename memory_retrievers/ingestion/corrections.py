@@ -2,7 +2,8 @@
 
 Rules cannot tell what was meant. They know that a short answer says nothing without what it answers, that a sentence
 that says "no", "rather" or "she can't" may take back what was said just before it, or what it shares a word with, and
-that a plain negation ("we are not going to the dentist on Friday") takes back only what is about the same.
+that a plain negation ("we are not going to the dentist on Friday") takes back only what is about the same. And what
+needs no such word: another day, hour, number or name where there was one ("We meet Monday." "Let's do Tuesday then.").
 """
 
 from __future__ import annotations
@@ -70,6 +71,28 @@ _ANSWER: Final = re.compile(
     r"|ja|nein|doch|oui|non|si|sí|sim|não)\b|是|好|对|對|不|はい|いいえ|うん|네|아니",
     re.IGNORECASE,
 )
+_OPENING: Final = ("name", "")
+_DAY: Final = re.compile(
+    r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|today|tonight|tomorrow|weekend"
+    r"|montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag|heute|morgen"
+    r"|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|demain|lunes|martes|miércoles|jueves|viernes|sábado|domingo)\b"
+    r"|(?:星期|周|礼拜)[一二三四五六日天]|[月火水木金土日]曜|明天|后天",
+    re.IGNORECASE,
+)
+_MONTH: Final = re.compile(
+    r"\b(?:january|february|march|april|june|july|august|september|october|november|december)\b|(?<=\bin )May\b",
+    re.IGNORECASE,
+)
+_HOUR: Final = re.compile(
+    r"\b\d{1,2}(?:[:.h]\d{2}\b(?: ?[ap]m\b)?| ?(?:[ap]m|o['’]clock|uhr|h)\b)|\b(?:noon|midnight)\b|\d{1,2}[点點時]"
+    r"|(?<=\bat )\d{1,2}\b",
+    re.IGNORECASE,
+)
+_NUMBER: Final = re.compile(
+    r"(\d+(?:[.,]\d+)*|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty)\b)\W{0,2}([^\W\d_]+)",
+    re.IGNORECASE,
+)
+_WORD: Final = re.compile(r"[^\W_]+|[^\w\s]")
 _REMARK: Final = re.compile(r"\[[^\]]*\]")  # such as "[image]", which nobody has said
 
 
@@ -107,6 +130,40 @@ class Sentence:
         """True if it may take something back, if only what it names."""
         return self.takes_back or bool(_NEGATION.search(_NEGATES_NOTHING.sub(" ", self.text)))
 
+    @cached_property
+    def details(self) -> dict[tuple[str, str], frozenset[str]]:
+        """Days, months, hours, numbers with what they count, and names with the word before them, by their role."""
+        found: dict[tuple[str, str], set[str]] = {}
+        for kind, pattern in (("day", _DAY), ("month", _MONTH), ("hour", _HOUR)):
+            for match in pattern.finditer(self.text):
+                found.setdefault((kind, ""), set()).add(match[0].casefold())
+        for match in _NUMBER.finditer(_HOUR.sub(" ", self.text)):
+            found.setdefault(("number", match[2].casefold().removesuffix("s")), set()).add(match[1].casefold())
+        before = ""
+        for word in _WORD.findall(_MONTH.sub(" ", _DAY.sub(" ", self.text))):
+            if word[0].isupper() and len(word) > 1 and word.casefold() not in WORDS_OF_CHAT:
+                found.setdefault(("name", before), set()).add(word.casefold())
+            before = word.casefold() if word[0].isalnum() else ""
+        return {role: frozenset(values) for role, values in found.items()}
+
+    def says_anew(self, earlier: Sentence) -> bool:
+        """True if it tells another detail in a role of an earlier sentence, and little else or of the same."""
+        roles = [
+            role
+            for role, values in self.details.items()
+            if role in earlier.details and values.isdisjoint(earlier.details[role])
+        ]
+        if not roles:
+            return False
+        own = frozenset[str]().union(*(frozenset(analyze(value)) for role in roles for value in self.details[role]))
+        rest = self.terms - own
+        if not rest:
+            return any(role != _OPENING for role in roles)
+        shared = len(rest & earlier.terms)
+        if roles == [_OPENING]:  # the first word has a capital letter, whatever it is
+            return shared >= SHARED * max(len(rest), len(earlier.terms) - 1) > 0
+        return shared > 0 and shared >= SHARED * len(rest)
+
     def is_about(self, other: Sentence) -> bool:
         """True if it shares :data:`SHARED` of its terms with another sentence, or of the other's."""
         shared = len(self.terms & other.terms)
@@ -114,9 +171,9 @@ class Sentence:
 
     def may_undo(self, earlier: Sentence) -> bool:
         """True if it may take back an earlier sentence by its words."""
-        if self.takes_back:
-            return not self.terms.isdisjoint(earlier.terms)
-        return self.corrects and self.is_about(earlier)
+        if self.takes_back and not self.terms.isdisjoint(earlier.terms):
+            return True
+        return (self.corrects and self.is_about(earlier)) or self.says_anew(earlier)
 
     @cached_property
     def settles(self) -> bool:
@@ -161,6 +218,8 @@ def _settles(said: Sequence[Sentence], end: Sequence[int]) -> bool:
     before = said[: end[0]]
     if any(said[place].takes_back or any(map(said[place].is_about, before)) for place in end):
         return True
+    if any(said[place].says_anew(each) for place in end for each in before):
+        return True
     return any(each.takes_back for each in before if last.message - each.message <= CONTEXT)
 
 
@@ -174,7 +233,7 @@ def needed_with(said: Sequence[Sentence]) -> list[frozenset[int]]:
     order = sorted(messages)
     direct: list[set[int]] = [set() for _ in said]
     for position, number in enumerate(order):
-        correcting = [place for place in messages[number] if said[place].corrects]
+        correcting = [place for place in messages[number] if said[place].corrects or said[place].details]
         told = 0  # messages between that say something
         for back, earlier in enumerate(reversed(order[max(0, position - REACH) : position + 1])):
             told += back > 0 and any(said[place].terms for place in messages[earlier])

@@ -70,6 +70,33 @@ _DETERMINERS = frozenset(
     ]
 )
 
+_BEFORE_VERBS = """
+i we you he she they it who to let's i'll we'll you'll he'll she'll they'll i'd we'd i've we've nobody somebody someone
+everybody everyone anyone must may might shall can could will would should please not can't don't won't didn't couldn't
+did do does
+"""
+_SUBJECTS: Final = frozenset(_BEFORE_VERBS.split())
+"""Words that a verb follows."""
+
+_TO_BE = "am is are was were be been being i'm you're he's she's it's we're they're that's"
+_BEING: Final = frozenset(_TO_BE.split())
+"""Words that tell how something is, where no determiner follows."""
+
+_VERBS = "am is are was were has have had do does did will would can could should must may"
+_FINITE: Final = frozenset(_VERBS.split())
+"""Words before which a plural is a noun, since they are the verb."""
+
+_FUNCTION_WORDS = """
+without within during until against between among upon onto toward towards although though whether alone alive
+somewhere anywhere everywhere nowhere me us him them
+"""
+_BETWEEN_PHRASES: Final = _SUBJECTS | frozenset(_FUNCTION_WORDS.split())
+"""Further words that are no part of what names a thing."""
+
+_CONJUNCTIONS = "and but or so because when while if that since as than then"
+_CLAUSE_OPENS: Final = frozenset(_CONJUNCTIONS.split())
+"""Words after which a clause begins anew, most often with its subject."""
+
 _TOKEN = re.compile(r"[^\W_]+(?:[-'’.@/+#_]+[^\W_]+)*[+#]{0,2}|[^\w\s]")
 _CLAUSE = re.compile(r"[^，。！？、；：,.!?;:\s「」『』（）()]+")
 _UNSPACED = re.compile("[\u3041-\u30ff\u3400-\u9fff]")
@@ -115,7 +142,8 @@ def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | 
     rarity = _rarity(counts, counts if background is None else background)
     speakers = {word for message in messages for word in message.role.casefold().split()} | {"user", "assistant"}
     phrases = _phrases(texts, rarity, speakers)
-    best = min(phrases, key=lambda phrase: (-phrases[phrase], phrase), default="")
+    undone = frozenset[str]().union(*(sentence.terms for place, sentence in enumerate(said) if needed[place]))
+    best = max(phrases, key=lambda phrase: (phrases[phrase], undone.isdisjoint(analyze(phrase))), default="")
     return _headline(best) or _first_words(texts)
 
 
@@ -260,20 +288,59 @@ def _phrases(texts: Sequence[str], rarity: Mapping[str, float], speakers: set[st
 def _runs_of_words(text: str, speakers: set[str]) -> Iterable[tuple[str, bool]]:
     """Runs of words that say something, without those in between, and whether each looks like the name of a thing."""
     run: list[str] = []
-    before, opens = "", True
-    named = False
+    before, opens, is_subject = "", True, True
+    named = follows_verb = False
     for token in [*_TOKEN.findall(text), "."]:
         word = token.casefold().replace("’", "'")
         bare = word.removesuffix("'s")
-        if word[0].isalnum() and bare not in WORDS_OF_CHAT and bare not in speakers and "'" not in bare:
+        is_word = word[0].isalnum()
+        if is_word and not {bare, word} & (WORDS_OF_CHAT | _BETWEEN_PHRASES | speakers) and "'" not in bare:
             if not run:
                 named = before in _DETERMINERS
+                follows_verb = before in _SUBJECTS or before in _BEING
             named = named or (token[0].isupper() and not opens)
             run.append(token)
-        elif run:
-            yield from _windows(run, named)
+        else:
+            if run:
+                phrase = _noun_phrase(run, named, follows_verb=follows_verb, is_subject=is_subject, behind=word)
+                yield from _windows(phrase, named)
+                is_subject = False
+            if not is_word or word in _CLAUSE_OPENS:
+                is_subject = True
+            elif word not in _DETERMINERS:
+                is_subject = False
             run = []
-        before, opens = word, not word[0].isalnum() and word not in {",", "'", '"'}
+        before, opens = word, not is_word and word not in {",", "'", '"'}
+
+
+def _noun_phrase(
+    run: Sequence[str], named: bool, *, follows_verb: bool, is_subject: bool, behind: str
+) -> Sequence[str]:
+    """Leave out the verb before a noun, or the one behind it: rules that know only where a word stands, and its end.
+
+    Args:
+        run: Words one after another.
+        named: Whether a determiner stands before them, or one of them is a name.
+        follows_verb: Whether the word before them is one that a verb or an adjective follows.
+        is_subject: Whether they open their clause.
+        behind: The word or mark behind them.
+    """
+    first = 0
+    if follows_verb:
+        is_name = run[0][0].isupper()  # as in "it is Pavel"
+        first = 0 if is_name else 1 + (run[0].endswith("ly") and len(run) > 1)
+    elif not named and run[0].casefold().endswith(("ed", "ing")):
+        first = 1
+    kept = run[first:]
+    if behind in _FINITE or not (is_subject or behind[0].isalnum()):
+        return kept
+    for place in range(1, len(kept)):
+        before, word = kept[place - 1], kept[place]
+        is_verb = word[0].islower() and word.endswith(("s", "ed")) and not word.endswith(("ss", "us", "is", "'s", "’s"))
+        goes_on = place + 1 < len(kept) or behind[0].isalnum()
+        if is_verb and ((is_subject and named) or (goes_on and (is_subject or before[0].isupper()))):
+            return kept[:place]
+    return kept
 
 
 def _windows(run: Sequence[str], named: bool) -> Iterable[tuple[str, bool]]:
@@ -281,7 +348,10 @@ def _windows(run: Sequence[str], named: bool) -> Iterable[tuple[str, bool]]:
     end = len(run)
     while end > 1 and run[end - 1].endswith(("ed", "ly")):
         end -= 1
-    tail = run[max(0, end - PHRASE_WORDS) : end]
+    start = max(0, end - PHRASE_WORDS)
+    while start < end - 1 and start and run[start].endswith(("ed", "ing")):  # "called Bertha" names nothing
+        start += 1
+    tail = run[start:end]
     if any(len(word) > 1 and not word.isdigit() for word in tail):
         yield " ".join(tail), named
 

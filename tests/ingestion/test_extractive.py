@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from topics import GARDEN, KAFKA, talk
 
 from memory_retrievers import Message
+from memory_retrievers.ingestion.corrections import Sentence
 from memory_retrievers.ingestion.extractive import (
     EARLIER,
     SUMMARY_LENGTH,
@@ -67,6 +68,26 @@ class TestTitle:
         title = fallback_title(talked).casefold()
         assert "adoption papers" in title
         assert not {"caroline", "melanie", "user", "assistant"} & set(title.replace(",", "").split())
+
+    @pytest.mark.parametrize(
+        ("content", "title"),
+        [
+            ("Our Kubernetes cluster runs in Frankfurt.", "Kubernetes cluster"),
+            ("My flight to Tokyo leaves at 7:45.", "Flight"),
+            ("The train station closes early on Sundays.", "Train station"),
+            ("The building inspector visits us.", "Building inspector"),
+            ("Working on the quarterly report.", "Quarterly report"),
+            ("I bought running shoes yesterday.", "Running shoes"),
+            ("I have a nervous old dog called Bertha.", "Dog called Bertha"),
+            ("How do I keep a sourdough starter alive?", "Sourdough starter"),
+            ("Card games.", "Card games"),
+            ("The release notes are on the wiki.", "Release notes"),
+            ("I'm allergic to peanuts.", "I'm allergic to peanuts"),
+            ("I'm exhausted.", "I'm exhausted"),
+        ],
+    )
+    def test_is_a_noun_phrase_or_a_clause(self, content, title):
+        assert fallback_title(said(content)) == title
 
     def test_chatter_gives_its_first_words(self):
         assert fallback_title(said("Hey, how are you?", "Thanks, good!")) == "Hey, how are you"
@@ -141,6 +162,16 @@ BEFORE = st.lists(
     max_size=8,
 )
 
+CHANGES = [
+    ("We meet Monday.", "Let's do Tuesday then."),
+    ("The tasting at the harbour office begins at 9:30, with bread for everybody.", "We begin the tasting at 10:15."),
+    ("We need six chairs for the long table in the garden behind the mill.", "Make that nine chairs."),
+    ("Book the hotel in Porto for the four of us, with breakfast.", "Book it in Braga."),
+    ("Marta feeds the cat.", "Pavel feeds the cat."),
+    ("Dinner at the old mill is at 7 pm, and the twins bring the cake.", "Say 8 pm."),
+    ("Treffen wir uns am Montag.", "Dann am Dienstag."),
+]
+
 
 class TestCorrections:
     @given(
@@ -166,6 +197,24 @@ class TestCorrections:
         if not after:  # it is the end of the conversation
             assert settled in summary.partition(EARLIER)[0], summary
             assert name not in summary.partition(EARLIER)[0], summary
+
+    @given(change=st.sampled_from(CHANGES), before=BEFORE, between=BEFORE, after=BEFORE, data=st.data())
+    def test_another_detail_in_the_same_role_is_told_with_the_former_or_alone(
+        self, change, before, between, after, data
+    ):
+        former, later = change
+        contents = [*before, former, *between, later, *after]
+        roles = data.draw(
+            st.lists(st.sampled_from(["user", "assistant"]), min_size=len(contents), max_size=len(contents))
+        )
+        summary = fallback_summary(
+            list(map(lambda role, content: Message(role=role, content=content), roles, contents))
+        )
+        assert later in summary or former not in summary, summary
+
+    def test_details_of_other_things_are_told_by_themselves(self):
+        meeting, train = said("We meet Monday at the harbour office.", "The night train to Vienna leaves on Friday.")
+        assert not Sentence("User", train.content, 1).says_anew(Sentence("User", meeting.content, 0))
 
     def test_what_was_settled_last_comes_first(self):
         talked = said("ask Marta to feed the cat", "she can't, I'll ask Pavel", "Pavel will")
