@@ -71,7 +71,7 @@ _ANSWER: Final = re.compile(
     r"|ja|nein|doch|oui|non|si|sí|sim|não)\b|是|好|对|對|不|はい|いいえ|うん|네|아니",
     re.IGNORECASE,
 )
-_TIMES: Final = frozenset([("day", ""), ("month", ""), ("hour", "")])
+_OPENING: Final = ("name", "")
 _DAY: Final = re.compile(
     r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|today|tonight|tomorrow|weekend"
     r"|montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag|heute|morgen"
@@ -89,7 +89,7 @@ _HOUR: Final = re.compile(
     re.IGNORECASE,
 )
 _NUMBER: Final = re.compile(
-    r"(\d+(?:[.,]\d+)*|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty)\b)\W{0,2}([^\W\d_]*)",
+    r"(\d+(?:[.,]\d+)*|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty)\b)\W{0,2}([^\W\d_]+)",
     re.IGNORECASE,
 )
 _WORD: Final = re.compile(r"[^\W_]+|[^\w\s]")
@@ -157,9 +157,12 @@ class Sentence:
             return False
         own = frozenset[str]().union(*(frozenset(analyze(value)) for role in roles for value in self.details[role]))
         rest = self.terms - own
-        is_short = len(rest) <= 1 and any(role != ("name", "") for role in roles)
-        is_short = is_short or (len(rest) <= ELLIPTICAL and any(role in _TIMES for role in roles))
-        return is_short or not rest.isdisjoint(earlier.terms)
+        if not rest:
+            return any(role != _OPENING for role in roles)
+        shared = len(rest & earlier.terms)
+        if roles == [_OPENING]:  # the first word has a capital letter, whatever it is
+            return shared >= SHARED * max(len(rest), len(earlier.terms) - 1) > 0
+        return shared > 0 and shared >= SHARED * len(rest)
 
     def is_about(self, other: Sentence) -> bool:
         """True if it shares :data:`SHARED` of its terms with another sentence, or of the other's."""

@@ -7,6 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -116,7 +117,8 @@ class IngestionPipeline:
 
         Args:
             scope: Scope of the messages.
-            conversation: Only those of this conversation; None is all.
+            conversation: Only those of this conversation; None is all. What else waits is not counted where it has
+                none.
 
         Raises:
             LanguageModelError: A language model failed; what was not done is still due.
@@ -124,10 +126,12 @@ class IngestionPipeline:
         """
         one = self.queue.named(conversation)
         ending = [each for _, each in self._conversations.states(scope)] if one is None else [one]
+        is_heard = one is None or self._conversations.state(scope, one).messages > 0
         report = Report()
         for each in ending:
             report = report.joined(self._flushed(scope, each))
-        return self._finished(scope, report)
+        finished = self._finished(scope, report)
+        return finished if is_heard else replace(finished, waiting=0)
 
     def _flushed(self, scope: str, conversation: str | None) -> Report:
         report = Report()

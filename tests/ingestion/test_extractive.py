@@ -164,7 +164,7 @@ BEFORE = st.lists(
 
 CHANGES = [
     ("We meet Monday.", "Let's do Tuesday then."),
-    ("The tasting at the harbour office begins at 9:30, with bread for everybody.", "10:15 suits Ingrid better."),
+    ("The tasting at the harbour office begins at 9:30, with bread for everybody.", "We begin the tasting at 10:15."),
     ("We need six chairs for the long table in the garden behind the mill.", "Make that nine chairs."),
     ("Book the hotel in Porto for the four of us, with breakfast.", "Book it in Braga."),
     ("Marta feeds the cat.", "Pavel feeds the cat."),

@@ -4,6 +4,7 @@ import pytest
 
 from memory_retrievers import AgentMemory, Message, ValidationError
 from memory_retrievers.ingestion.pipeline import IngestionPipeline
+from memory_retrievers.models.results import Report
 from memory_retrievers.settings import IngestionSettings, ReviewSettings
 from memory_retrievers.testing import HashEmbedder, ScriptedLanguageModel, inside
 
@@ -41,6 +42,13 @@ def test_one_conversation_is_flushed_and_the_others_go_on(plain):
     assert [message.content for message in plain.waiting("c")] == [*DOUGH, "No name"]
     assert plain.flush("c", "unknown").episodes == ()
     assert told(plain.flush("c")) == [(None, ["No name"]), ("kitchen", DOUGH)]
+
+
+def test_flushing_an_unknown_conversation_is_an_empty_report_whatever_else_waits(plain):
+    plain.add_messages("c", [Message(role="user", content="The oven is hot.")], conversation="baking")
+    assert plain.flush("c", "unheard") == Report()
+    assert plain.flush("elsewhere", "baking") == Report()
+    assert len(plain.waiting("c")) == 1
 
 
 def test_a_conversation_of_another_scope_is_another_one(plain):

@@ -1,4 +1,5 @@
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -48,6 +49,21 @@ def test_a_profile_holds_guidelines_identity_preferences_and_what_was_pinned(mem
     )
     assert likes in memory.profile(ALICE).facts
     assert memory.profile("user/nobody").to_markdown() == ""
+
+
+@pytest.mark.embedded("counts the steps of SQLite")
+def test_a_profile_is_read_from_indexes_of_its_own(memory):
+    """However many other facts, and former ones, a scope holds."""
+    steps = []
+    for others in (10, 400):
+        for number in range(others):
+            remember(memory, f"Saw car {number} of {others}", "note", allow_duplicates=True)
+        remember(memory, f"Likes tea number {others}", "preference")
+        with memory._store.ledger.database.read() as connection:
+            connection.set_progress_handler(partial(steps.append, others), 1)
+            memory.profile(ALICE)
+            connection.set_progress_handler(None, 0)
+    assert 0 < steps.count(400) < 2 * steps.count(10)
 
 
 def test_a_profile_stays_the_same_to_the_byte_until_a_fact_of_it_changes(memory, clock):

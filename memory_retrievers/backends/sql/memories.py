@@ -21,6 +21,15 @@ _FIELDS: Final = f"{', '.join(f'm.{column}' for column in COLUMNS)}, m.kind, m.c
 _OF_SCOPE: Final = "m.scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
 _HOLDS: Final = """(m.invalid_at IS NULL OR m.invalid_at > :now) AND m.valid_at <= :now
     AND (m.expires_at IS NULL OR m.expires_at > :now)"""
+_PINNED: Final = f"(m.importance_pinned AND m.importance >= {PINNED_IMPORTANCE})"
+_STANDING: Final = (
+    _PINNED,
+    # the condition of the index, which SQLite must find word by word
+    *(
+        f"m.invalid_at IS NULL AND m.category IN ('guideline', 'identity', 'preference') AND m.category = '{category}'"
+        for category in ("guideline", "identity", "preference")
+    ),
+)
 _BEGINNING: Final = Position(created_at=2**63 - 1, id="")
 _PAGE: Final = """
     WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND m.kind = :kind
@@ -111,18 +120,19 @@ class StoredRecords:
             limit: Maximum number of facts.
             now: Leave out facts that expired by this time, or do not hold at it.
         """
+        # Of each kind the newest, from an index of its own: however many other facts there are.
+        newest = " UNION ".join(
+            f"""SELECT s.row FROM (SELECT m.row AS row FROM memories m WHERE {_OF_SCOPE} AND m.kind = 'semantic'
+                AND {which} AND {_HOLDS} ORDER BY m.created_at DESC, m.id LIMIT :limit) AS s"""
+            for which in _STANDING
+        )
         with self.database.read() as connection:
             rows = connection.execute(
-                f"""{memory_query(connection.dialect)} WHERE m.row IN (
-                    SELECT m.row FROM memories m WHERE {_OF_SCOPE} AND m.kind = 'semantic' AND m.invalid_at IS NULL
-                    AND m.category IN ('guideline', 'identity', 'preference')
-                    UNION SELECT m.row FROM memories m WHERE {_OF_SCOPE} AND m.importance_pinned
-                    AND m.kind = 'semantic' AND m.importance >= :pinned
-                ) AND {_HOLDS}
-                ORDER BY CASE WHEN m.importance_pinned AND m.importance >= :pinned THEN 0
+                f"""{memory_query(connection.dialect)} WHERE m.row IN ({newest})
+                ORDER BY CASE WHEN {_PINNED} THEN 0
                     WHEN m.category = 'guideline' THEN 1 WHEN m.category = 'identity' THEN 2 ELSE 3 END,
                     m.created_at DESC, m.id LIMIT :limit""",
-                {"scope": scope, "now": encode_time(now), "pinned": PINNED_IMPORTANCE, "limit": limit},
+                {"scope": scope, "now": encode_time(now), "limit": limit},
             ).fetchall()
         return [memory for memory in map(memory_of, rows) if isinstance(memory, SemanticMemory)]
 

@@ -376,6 +376,11 @@ _ITEMS: Final = (
     # The items of a LangGraph store as they are browsed: of each scope those that were put last.
     """CREATE INDEX items_by_time ON memories (scope_id, updated_at DESC, id)
         WHERE origin = 'store' AND kind = 'semantic' AND invalid_at IS NULL""",
+    # What a model should always know of a scope, however many other facts it holds.
+    """CREATE INDEX facts_of_profile ON memories (scope_id, category, created_at DESC, id)
+        WHERE kind = 'semantic' AND invalid_at IS NULL AND category IN ('guideline', 'identity', 'preference')""",
+    """CREATE INDEX pinned_facts ON memories (scope_id, created_at DESC, id)
+        WHERE kind = 'semantic' AND importance_pinned AND importance >= 0.5""",
 )
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
