@@ -4,7 +4,6 @@ from functools import partial
 import pytest
 
 from memory_retrievers import AgentMemory
-from memory_retrievers.backends.sqlite.database import SQLiteDatabase
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.testing import FixedClock, HashEmbedder
 from memory_retrievers.text.analysis import estimate_tokens
@@ -52,10 +51,9 @@ def test_a_profile_holds_guidelines_identity_preferences_and_what_was_pinned(mem
     assert memory.profile("user/nobody").to_markdown() == ""
 
 
+@pytest.mark.embedded("counts the steps of SQLite")
 def test_a_profile_is_read_from_indexes_of_its_own(memory):
     """However many other facts, and former ones, a scope holds."""
-    if not isinstance(memory._store.ledger.database, SQLiteDatabase):
-        pytest.skip("counts the steps of SQLite")
     steps = []
     for others in (10, 400):
         for number in range(others):
