@@ -74,8 +74,9 @@ def settle(
     add([states[keys[place]] for place in new], [passages[place] for place in new])
     for key in states.keys() - {keys[place] for place in new}:
         ledger.replace(states[key])
+    added = set(new)
     return [
-        states[key] if place in set(new) else states[key].model_copy(update={"duplicate_of": key.id})
+        states[key] if place in added else states[key].model_copy(update={"duplicate_of": key.id})
         for place, key in enumerate(keys)
     ]
 
