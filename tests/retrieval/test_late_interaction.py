@@ -299,7 +299,7 @@ def test_an_old_search_of_facts_is_not_measured_by_what_is_queued(make_memory, e
     clock.advance(days=1)
     for number in range(12):
         memory.update(f"f{number}", scope="c", fact="Snow fell")
-    memory.add_messages("c", [Message(role="Ana", content=turn) for turn in TURNS * 5])
+    memory.add_messages("c", [Message(role="Ana", content=turn) for turn in TURNS * 8])
     found = memory.retrieve("Is the oboe by the pond?", scope="c", as_of=moment, record=False)
     assert found.semantic
     assert not any("tokens" in hit.explanation.stages for hit in found.semantic)
