@@ -295,11 +295,12 @@ def test_an_old_search_of_facts_is_not_measured_by_what_is_queued(make_memory, e
     """A former version of a fact and a queued message may bear the same number."""
     memory = make_memory(embedder=embedder)
     filled_with_many(memory)
+    memory.add_messages("c", [Message(role="Ana", content=turn) for turn in TURNS * 8])
+    clock.advance(days=1)
     moment = clock.now()
     clock.advance(days=1)
     for number in range(12):
         memory.update(f"f{number}", scope="c", fact="Snow fell")
-    memory.add_messages("c", [Message(role="Ana", content=turn) for turn in TURNS * 8])
     found = memory.retrieve("Is the oboe by the pond?", scope="c", as_of=moment, record=False)
     assert found.semantic
     assert not any("tokens" in hit.explanation.stages for hit in found.semantic)
