@@ -71,7 +71,7 @@ class RetrievalSettings(BaseModel):
         token_rerank: The first five of each kind are ordered anew, word by word (late interaction), if the embedder
             gives vectors of tokens, as the bundled one does: a message then takes another kilobyte.
             ``relative_score`` only. What was stored without gets them in the background, after the first search that
-            finds some missing.
+            finds some missing. Off, since between two memories that are alike it outweighs what is newer.
         token_weight: What that adds, as a share of the best score.
         query_characters: A longer query is refused, so that nobody can keep a search busy with words: 8,000 characters
             are four pages. Where a framework gives a user's message for the query, its beginning and end of together
@@ -104,7 +104,7 @@ class RetrievalSettings(BaseModel):
     exact_limit: Annotated[int, Field(ge=0)] = 150_000
     snapshot_bytes: Annotated[int, Field(ge=0)] = SNAPSHOT_BYTES
     open_episodes: bool = True
-    token_rerank: bool = True
+    token_rerank: bool = False
     query_characters: Annotated[int, Field(ge=1, le=1_000_000)] = QUERY_CHARACTERS
     fact_display_length: Annotated[int, Field(ge=2)] | None = 280
 
@@ -121,7 +121,7 @@ class RetrievalSettings(BaseModel):
     @classmethod
     def light(cls) -> Self:
         """The default without passages for single messages: a tenth of the vectors, and lower recall."""
-        return cls(passages="summary", token_rerank=False)
+        return cls(passages="summary")
 
     @classmethod
     def reference(cls) -> Self:
@@ -135,7 +135,6 @@ class RetrievalSettings(BaseModel):
             bm25_k1=1.2,
             bm25_b=0.75,
             open_episodes=False,
-            token_rerank=False,
             fact_display_length=None,
         )
 

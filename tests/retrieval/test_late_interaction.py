@@ -132,16 +132,8 @@ def test_what_was_said_keeps_its_tokens_on_the_way_to_an_episode(make_memory, em
     assert stages(memory)["tokens"] > 0
 
 
-def test_the_default_stores_tokens_and_measures_them(make_memory, embedder):
-    memory = make_memory(embedder=embedder, retrieval=RetrievalSettings())
-    told_of_something_else(memory)
-    told(memory, *TURNS)
-    assert None not in stored_tokens(memory).values()
-    assert stages(memory)["tokens"] > 0
-
-
-@pytest.mark.parametrize("settings", [WITHOUT, RetrievalSettings.light(), RetrievalSettings.reference()])
-def test_light_and_reference_neither_store_nor_measure_tokens(make_memory, embedder, settings):
+@pytest.mark.parametrize("settings", [RetrievalSettings(), RetrievalSettings.light(), RetrievalSettings.reference()])
+def test_default_light_and_reference_neither_store_nor_measure_tokens(make_memory, embedder, settings):
     memory = make_memory(embedder=embedder, retrieval=settings)
     told_of_something_else(memory)
     told(memory, *TURNS)
