@@ -49,7 +49,7 @@ class Engine:
                 clock=parts.clock,
                 before_store=parts.before_store,
                 searched=parts.retrieval.passages,
-                with_tokens=parts.retrieval.token_rerank,
+                with_tokens=parts.retrieval.measures_tokens,
                 categories=parts.ingestion.categories,
                 read_only=read_only,
             )

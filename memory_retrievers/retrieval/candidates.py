@@ -36,8 +36,8 @@ _READ_WHOLE: Final = 20_000
 """Up to so many passages all are scored where there is no snapshot and the database is read for every search."""
 
 
-ReadTokens: TypeAlias = Callable[[Sequence[int]], Mapping[int, bytes | None]]
-"""Reads the token vectors of passages by their ids; None where nobody has made them."""
+ReadTokens: TypeAlias = "Callable[[Mapping[Kind, Sequence[int]]], Mapping[Kind, Mapping[int, bytes | None]]]"
+"""Reads the token vectors of passages of each kind by their ids; None where nobody has made them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,7 @@ class Candidates:
         is_whole: Whether these are all passages that may be found.
         open: The episodes among them that are still open, by row.
         tokens: The question by its tokens; None if the passages are not measured by them.
+        snapshot: Snapshot that the stored ones are of; None if they were read from the database.
     """
 
     layout: Layout
@@ -80,6 +81,7 @@ class Candidates:
     is_whole: bool
     open: Mapping[int, OpenEpisode] = field(default_factory=dict)
     tokens: QuestionTokens | None = None
+    snapshot: ScopeSnapshot | None = None
 
     def __len__(self) -> int:
         return len(self.layout.passages)
@@ -263,6 +265,7 @@ def _candidates(
         lengths=counted.lengths,
         statistics=known,
         is_whole=is_whole,
+        snapshot=snapshot,
     )
 
 

@@ -16,7 +16,6 @@ from memory_retrievers.retrieval import features
 from memory_retrievers.retrieval.candidates import Candidates
 from memory_retrievers.retrieval.explanations import StageScore
 from memory_retrievers.retrieval.features import NamedBoost, min_max
-from memory_retrievers.retrieval.late_interaction import token_nearness
 from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.rank_fusion import Ranked, RankingByRank
 from memory_retrievers.retrieval.relevance import MOST_DEVIATIONS, Weights, coverages, falling, match, middle
@@ -46,6 +45,15 @@ class Scored:
     stages: dict[str, Floats]
     passages: Floats
     bm25: Floats
+
+    def with_stage(self, name: str, values: Floats) -> Scored:
+        """Add a stage.
+
+        Args:
+            name: Its name.
+            values: What it gives each passage, 0 or more, shape (n,).
+        """
+        return replace(self, stages={**self.stages, name: values}, passages=self.passages + values)
 
     @cached_property
     def scores(self) -> Floats:
@@ -158,12 +166,6 @@ def score(
     bm25 = features.bm25(candidates, k1=settings.bm25_k1, b=settings.bm25_b)
     stages = dict(_lists(candidates, bm25, settings))
     fused: Floats = np.sum(list(stages.values()), axis=0)
-    near = None if candidates.tokens is None else token_nearness(candidates, fused)
-    if near is not None:
-        weight = settings.token_weight
-        stages = {name: (1 - weight) * values for name, values in stages.items()}
-        stages["tokens"] = weight * float(fused.max()) * near
-        fused = np.sum(list(stages.values()), axis=0)
     # 2. the boosts, each with a weight of its own
     for boost in boosts:
         weight = getattr(settings, boost.setting)

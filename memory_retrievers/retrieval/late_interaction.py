@@ -1,15 +1,19 @@
-"""Late interaction: the best candidates are measured once more, each token of the question by its nearest (MaxSim).
+"""Late interaction: the first memories are ordered anew, each token of the question by its nearest (MaxSim).
 
-What is near as a whole need not speak of what is asked; the rare words of the question tell. So each of its tokens is
-weighed by the idf of its word. Stop words count as well, as if a tenth of the passages had them: their vectors hold
-what stands around them, and without them a question of two rare words is those two words.
+The best passages of a memory are measured as one text: an episode answers by what is said in it together, here the
+name, there the thing. Each token weighs as the idf of its word. Stop words count as well, as if a tenth of the passages
+had them: their vectors hold what stands around them, and without them a question of two rare words is those two words.
+
+Only the first five are measured, and none of them falls behind the sixth: what is found stays, and what answers best
+comes first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,21 +25,61 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memory_retrievers.models import Kind
-    from memory_retrievers.models.selection import Embedded, TermStatistics
+    from memory_retrievers.models.selection import TermStatistics
     from memory_retrievers.retrieval.request import RetrievalPlan
-    from memory_retrievers.storage.heard import OpenEpisode
     from memory_retrievers.storage.store import MemoryStore
 
     Floats = NDArray[np.float64]
 
-MEASURED: Final = 100
-"""Candidates that are measured: the first by the lists."""
+MEASURED: Final = 5
+"""Memories of a kind that are measured: the first by all else."""
+
+TOGETHER: Final = 4
+"""Passages of a memory that are measured as one text: its best."""
 
 _STOP_WORD_SHARE: Final = 0.1
 """Share of the passages that a word which is no search term counts as being in."""
 
 _BLOCK: Final = 200_000
 """Multiplications of a block."""
+
+_KEPT_PASSAGES: Final = 2_000
+"""Passages of a scope whose token vectors stay in memory, if they are no longer than most."""
+
+_KEPT_BYTES: Final = 1_200
+"""Bytes that the token vectors of most passages take."""
+
+
+class KeptTokens:
+    """Token vectors that were read last, of the passages of one snapshot, with which they go.
+
+    Args:
+        passages: Passages of the snapshot.
+    """
+
+    def __init__(self, passages: int) -> None:
+        self.most = min(passages, _KEPT_PASSAGES) * _KEPT_BYTES
+        self._size = 0
+        self._tokens: dict[int, bytes] = {}
+
+    def among(self, passages: Iterable[int]) -> dict[int, bytes | None]:
+        """Return those that are kept of some passages."""
+        return {each: tokens for each in passages if (tokens := self._tokens.get(each)) is not None}
+
+    def keep(self, tokens: Mapping[int, bytes | None]) -> None:
+        """Keep those that are known; when there is no room, all others go."""
+        known = {each: its_tokens for each, its_tokens in tokens.items() if its_tokens is not None}
+        size = sum(map(len, known.values()))
+        if self._size + size > self.most:
+            self._tokens, self._size = {}, 0
+        if size <= self.most:
+            self._tokens |= known
+            self._size += size
+
+    @property
+    def passages(self) -> list[int]:
+        """The passages whose token vectors are kept."""
+        return list(self._tokens)
 
 
 def by_tokens(
@@ -52,46 +96,87 @@ def by_tokens(
     if asked is None or not asked.tokens or not asked.words:
         return dict(found)
     vectors = _unit(asked.tokens, width=len(asked.tokens) // len(asked.words))
-    return {
-        kind: replace(each, tokens=QuestionTokens(vectors, asked.words, partial(_read, store, each.open)))
-        if isinstance(each, Candidates)
-        else each
-        for kind, each in found.items()
-    }
+    arrays = {kind: each for kind, each in found.items() if isinstance(each, Candidates)}
+    question = QuestionTokens(vectors, asked.words, partial(_read, store, arrays))
+    return {**found, **{kind: replace(each, tokens=question) for kind, each in arrays.items()}}
 
 
-def _read(store: MemoryStore, episodes: Mapping[int, OpenEpisode], passages: Sequence[int]) -> dict[int, bytes | None]:
-    heard: dict[int, Embedded | None] = {
-        -turn.row: turn.embedded for episode in episodes.values() for turn in episode.turns
-    }
-    stored = store.ledger.token_vectors([passage for passage in passages if passage > 0])
-    if None in stored.values():
+def _read(
+    store: MemoryStore, found: Mapping[Kind, Candidates], passages: Mapping[Kind, Sequence[int]]
+) -> dict[Kind, dict[int, bytes | None]]:
+    """Read the tokens of passages of each kind: of those that are not in memory by one statement."""
+    kept = {kind: _kept(store, found[kind]) for kind in passages}
+    tokens = {kind: kept[kind].among(ids) | _heard(found[kind]) for kind, ids in passages.items()}
+    missing = [each for kind, ids in passages.items() for each in ids if each > 0 and each not in tokens[kind]]
+    if not missing:
+        return tokens
+    read = store.ledger.token_vectors(missing)
+    if None in read.values():
         store.on_missing_tokens()
-    return stored | {each: embedded.tokens for each in passages if (embedded := heard.get(each)) is not None}
+    for kind, ids in passages.items():
+        new = {each: read[each] for each in ids if each in read}
+        kept[kind].keep(new)
+        tokens[kind] |= new
+    return tokens
 
 
-def token_nearness(candidates: Candidates, fused: Floats) -> Floats | None:
-    """How near the first hundred candidates are by their tokens, from 0, the farthest of them, to 1; 0 for the others.
+def _kept(store: MemoryStore, candidates: Candidates) -> KeptTokens:
+    snapshot = candidates.snapshot
+    if snapshot is None:
+        return KeptTokens(0)
+    return store.ledger.snapshots.attach(snapshot, "tokens", lambda: KeptTokens(len(snapshot)), lambda made: made.most)
+
+
+def _heard(candidates: Candidates) -> dict[int, bytes | None]:
+    """Tokens of what is still queued, by the ids that its passages have."""
+    turns = (turn for episode in candidates.open.values() for turn in episode.turns)
+    return {-turn.row: turn.embedded.tokens for turn in turns if turn.embedded is not None}
+
+
+def token_nearness(found: Mapping[Kind, tuple[Candidates, Floats]]) -> dict[Kind, Floats]:
+    """How much nearer the best passages of the first memories of each kind are, together, than the farthest of these.
 
     Args:
-        candidates: n passages, with the question by its tokens.
-        fused: Weighted sum of the lists for each, shape (n,).
+        found: n candidates of each kind with what all else gives each passage, shape (n,).
 
     Returns:
-        Shape (n,); None if some of them have no token vectors yet.
+        Shape (n,), 0 or more, by kind; without the kinds that hold one memory, or one without token vectors yet.
     """
-    assert candidates.tokens is not None  # noqa: S101 - asked for only then
-    first = np.argsort(-fused, kind="stable")[:MEASURED]
-    ids = candidates.layout.passages[first].tolist()
-    known = candidates.tokens.read(ids)
-    if any(known.get(each) is None for each in ids):
-        return None
-    measured = max_sim(candidates.tokens, [known[each] or b"" for each in ids], candidates.statistics)
-    lowest, highest = float(measured.min()), float(measured.max())
-    near = np.zeros(len(candidates))
-    if highest > lowest:
-        near[first] = (measured - lowest) / (highest - lowest)
+    measured = {
+        kind: _first(candidates, scores)
+        for kind, (candidates, scores) in found.items()
+        if candidates.tokens is not None and len(candidates.starts) > 1
+    }
+    if not measured:
+        return {}
+    ids = {kind: [found[kind][0].layout.passages[each].tolist() for each in first] for kind, first in measured.items()}
+    question = next(found[kind][0].tokens for kind in measured)
+    assert question is not None  # noqa: S101 - else nothing is measured
+    tokens = question.read({kind: list(chain(*memories)) for kind, memories in ids.items()})
+    near: dict[Kind, Floats] = {}
+    for kind, first in measured.items():
+        if any(tokens[kind].get(each) is None for each in chain(*ids[kind])):
+            continue
+        texts = [b"".join(tokens[kind][each] or b"" for each in passages) for passages in ids[kind]]
+        sums = max_sim(question, texts, found[kind][0].statistics)
+        near[kind] = np.zeros(len(found[kind][0]))
+        for passages, each in zip(first, (sums - sums.min()).tolist(), strict=True):
+            near[kind][passages] = each
     return near
+
+
+def _first(candidates: Candidates, scores: Floats) -> list[NDArray[np.int64]]:
+    """The best passages of each of the first memories, by all else: their places among the candidates, best first."""
+    starts = candidates.starts
+    best = np.maximum.reduceat(scores, starts)
+    least = np.partition(best, -MEASURED)[-MEASURED] if len(best) > MEASURED else best.min()
+    leading = np.flatnonzero(best >= least)  # sorting all would cost more than measuring the first
+    first = leading[np.argsort(-best[leading], kind="stable")][:MEASURED]
+    ends = np.append(starts[1:], len(candidates))
+    return [
+        starts[each] + np.argsort(-scores[starts[each] : ends[each]], kind="stable")[:TOGETHER]
+        for each in first.tolist()
+    ]
 
 
 def max_sim(question: QuestionTokens, tokens: Sequence[bytes], statistics: TermStatistics) -> Floats:

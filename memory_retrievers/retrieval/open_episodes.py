@@ -147,6 +147,7 @@ def with_open(
         statistics=joined_statistics(closed.statistics, terms, known, lengths),
         is_whole=closed.is_whole,
         open=episodes,
+        snapshot=closed.snapshot,
     )
 
 

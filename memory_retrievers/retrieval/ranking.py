@@ -13,7 +13,8 @@ from memory_retrievers.models.fields import microseconds
 from memory_retrievers.models.selection import ForgettingState
 from memory_retrievers.retrieval.candidates import Candidates, RankedLists
 from memory_retrievers.retrieval.features import BOOSTS
-from memory_retrievers.retrieval.fusion import FusedRanking, RankingByScore, normalise_across_kinds, score
+from memory_retrievers.retrieval.fusion import FusedRanking, RankingByScore, Scored, normalise_across_kinds, score
+from memory_retrievers.retrieval.late_interaction import token_nearness
 from memory_retrievers.retrieval.rank_fusion import Ranked, RankingByRank
 from memory_retrievers.retrieval.request import RetrievalPlan
 from memory_retrievers.settings import RetrievalSettings
@@ -77,12 +78,17 @@ def _fuse(
 ) -> dict[Kind, FusedRanking]:
     """Score the candidates of each kind, on one scale where scores are added up."""
     fused: dict[Kind, FusedRanking] = {}
+    scored: dict[Kind, Scored] = {}
     for kind, each in candidates.items():
         if isinstance(each, RankedLists):
             fused[kind] = RankingByRank(each, settings)
         elif len(each):
             boosts = BOOSTS if kind is Kind.EPISODIC else ()
-            fused[kind] = RankingByScore(score(each, plan.question, settings, boosts=boosts))
+            scored[kind] = score(each, plan.question, settings, boosts=boosts)
+    for kind, near in token_nearness({kind: (each.candidates, each.passages) for kind, each in scored.items()}).items():
+        unit = settings.token_weight * float(scored[kind].passages.max())
+        scored[kind] = scored[kind].with_stage("tokens", unit * near)
+    fused |= {kind: RankingByScore(each) for kind, each in scored.items()}
     return {**fused, **normalise_across_kinds(fused, dense_weight=settings.dense_weight)}
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from memory_retrievers.backends.snapshot import ScopeSnapshot
     from memory_retrievers.backends.sql.ledger import SQLLedger
     from memory_retrievers.backends.terms import TermBlock
+    from memory_retrievers.retrieval.late_interaction import KeptTokens
 
 
 __all__ = ["FixedClock", "HashEmbedder", "Inside", "ScriptedLanguageModel", "inside"]
@@ -197,9 +198,17 @@ class Inside:
         """Return the ids of the passages whose terms or vectors snapshots keep in memory."""
         kept = self.ledger.snapshots.kept()
         arrays = [array for snapshot in kept for array in (snapshot.ids, *(block.ids for block in _blocks(snapshot)))]
-        return {passage for array in arrays for passage in array.tolist()}
+        with_tokens = {passage for snapshot in kept for value in _tokens(snapshot) for passage in value.passages}
+        return with_tokens.union(passage for array in arrays for passage in array.tolist())
 
 
 def _blocks(snapshot: ScopeSnapshot) -> list[TermBlock]:
     """Terms of a snapshot, and those in the models of rank_bm25 that were made of it."""
-    return [snapshot.terms, *(model.block for model, _ in snapshot.attached.values())]
+    kept = _tokens(snapshot)
+    return [snapshot.terms, *(value.block for value, _ in snapshot.attached.values() if value not in kept)]
+
+
+def _tokens(snapshot: ScopeSnapshot) -> list[KeptTokens]:
+    from memory_retrievers.retrieval.late_interaction import KeptTokens  # numpy, which is loaded late
+
+    return [value for value, _ in snapshot.attached.values() if isinstance(value, KeptTokens)]

@@ -12,12 +12,12 @@ from memory_retrievers.backends.embeddings import minilm
 from memory_retrievers.errors import EmbeddingError
 from memory_retrievers.models.selection import MOST_TOKEN_BYTES, Embedded, TermStatistics
 from memory_retrievers.retrieval.candidates import QuestionTokens
-from memory_retrievers.retrieval.late_interaction import max_sim
+from memory_retrievers.retrieval.late_interaction import TOGETHER, KeptTokens, max_sim
 from memory_retrievers.testing import HashEmbedder, inside
 from memory_retrievers.text import analyze
 
 WIDTH = 8
-WITH = RetrievalSettings(token_rerank=True)
+WITH, WITHOUT = RetrievalSettings(token_rerank=True), RetrievalSettings(token_rerank=False)
 TURNS = (
     "The heron stood by the pond",
     "A kettle sang in the kitchen",
@@ -76,18 +76,25 @@ def told(memory, *turns, scope="c", id="e"):
     )
 
 
+def told_of_something_else(memory):
+    """Another episode: one alone has nothing to be ordered among."""
+    memory.remember_episode(
+        scope="c", id="other", summary="Snow.", messages=[Message(role="Ben", content="Snow fell on the hill")]
+    )
+
+
 def stored_tokens(memory):
     with inside(memory).ledger.database.read() as connection:
         return dict(connection.execute("SELECT passage, tokens FROM passage_contents ORDER BY passage").fetchall())
 
 
 def stages(memory, query="Who plays the oboe?"):
-    (hit,) = memory.retrieve(query, scope="c", record=False).episodic
-    return hit.explanation.stages
+    return memory.retrieve(query, scope="c", record=False).episodic[0].explanation.stages
 
 
 def test_every_text_is_embedded_once_with_its_tokens_and_a_question_too(make_memory, embedder):
     memory = make_memory(embedder=embedder)
+    told_of_something_else(memory)
     memory.retrieve("anything", scope="c", record=False)
     embedder.passes.clear()
     told(memory, *TURNS)
@@ -104,6 +111,7 @@ def test_the_bundled_model_runs_once_for_each_text(make_memory, monkeypatch):
     run = kind.run
     monkeypatch.setattr(kind, "run", lambda model, batch: seen.append(len(batch)) or run(model, batch))
     memory = make_memory(embedder=embedder)
+    told_of_something_else(memory)
     memory.retrieve("the probe", scope="c", record=False)
     seen.clear()
     told(memory, *TURNS)
@@ -114,6 +122,7 @@ def test_the_bundled_model_runs_once_for_each_text(make_memory, monkeypatch):
 
 def test_what_was_said_keeps_its_tokens_on_the_way_to_an_episode(make_memory, embedder):
     memory = make_memory(embedder=embedder)
+    told_of_something_else(memory)
     memory.add_messages("c", [Message(role="Ana", content=turn) for turn in TURNS])
     assert stages(memory)["tokens"] > 0
     embedder.passes.clear()
@@ -126,6 +135,7 @@ def test_what_was_said_keeps_its_tokens_on_the_way_to_an_episode(make_memory, em
 @pytest.mark.parametrize("settings", [RetrievalSettings(), RetrievalSettings.light(), RetrievalSettings.reference()])
 def test_default_light_and_reference_neither_store_nor_measure_tokens(make_memory, embedder, settings):
     memory = make_memory(embedder=embedder, retrieval=settings)
+    told_of_something_else(memory)
     told(memory, *TURNS)
     assert set(stored_tokens(memory).values()) == {None}
     assert "tokens" not in stages(memory)
@@ -133,13 +143,15 @@ def test_default_light_and_reference_neither_store_nor_measure_tokens(make_memor
 
 def test_an_embedder_without_tokens_goes_without(make_memory):
     memory = make_memory(embedder=HashEmbedder(64))
+    told_of_something_else(memory)
     told(memory, *TURNS)
     assert "tokens" not in stages(memory)
     assert set(stored_tokens(memory).values()) == {None}
 
 
 def test_a_store_without_tokens_gets_them_after_its_first_search(tmp_path, embedder, clock):
-    with AgentMemory.open(tmp_path / "m", embedder=embedder, clock=clock) as memory:
+    with AgentMemory.open(tmp_path / "m", embedder=embedder, retrieval=WITHOUT, clock=clock) as memory:
+        told_of_something_else(memory)
         told(memory, *TURNS)
         assert "tokens" not in stages(memory)
     with AgentMemory.open(tmp_path / "m", embedder=embedder, retrieval=WITH, clock=clock) as memory:
@@ -150,7 +162,8 @@ def test_a_store_without_tokens_gets_them_after_its_first_search(tmp_path, embed
 
 
 def test_reindex_makes_missing_tokens(tmp_path, embedder, clock):
-    with AgentMemory.open(tmp_path / "m", embedder=embedder, clock=clock) as memory:
+    with AgentMemory.open(tmp_path / "m", embedder=embedder, retrieval=WITHOUT, clock=clock) as memory:
+        told_of_something_else(memory)
         told(memory, *TURNS)
     with AgentMemory.open(tmp_path / "m", embedder=embedder, retrieval=WITH, clock=clock) as memory:
         assert memory.reindex() == 0
@@ -158,7 +171,8 @@ def test_reindex_makes_missing_tokens(tmp_path, embedder, clock):
 
 
 def test_a_store_that_is_only_looked_into_stays_as_it_is(tmp_path, embedder, clock):
-    with AgentMemory.open(tmp_path / "m", embedder=embedder, clock=clock) as memory:
+    with AgentMemory.open(tmp_path / "m", embedder=embedder, retrieval=WITHOUT, clock=clock) as memory:
+        told_of_something_else(memory)
         told(memory, *TURNS)
     with AgentMemory.open(tmp_path / "m", embedder=embedder, retrieval=WITH, clock=clock, read_only=True) as memory:
         assert "tokens" not in stages(memory)
@@ -168,6 +182,7 @@ def test_a_store_that_is_only_looked_into_stays_as_it_is(tmp_path, embedder, clo
 
 def test_another_embedder_brings_its_own_tokens(make_memory, embedder):
     memory = make_memory(embedder=embedder)
+    told_of_something_else(memory)
     told(memory, *TURNS)
     memory.reembed(HashEmbedder(32), embedder_id="plain")
     assert set(stored_tokens(memory).values()) == {None}
@@ -178,6 +193,7 @@ def test_another_embedder_brings_its_own_tokens(make_memory, embedder):
 
 def test_an_export_carries_them(make_memory, embedder, tmp_path, clock):
     memory = make_memory(embedder=embedder)
+    told_of_something_else(memory)
     told(memory, *TURNS)
     memory.export(tmp_path / "all.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -186,9 +202,100 @@ def test_an_export_carries_them(make_memory, embedder, tmp_path, clock):
     with AgentMemory.import_(
         tmp_path / "all.jsonl", into=tmp_path / "copy", embedder=embedder, retrieval=WITH, clock=clock
     ) as copy:
-        assert list(stored_tokens(copy).values()) == list(stored_tokens(memory).values())
+        assert sorted(stored_tokens(copy).values()) == sorted(stored_tokens(memory).values())
         assert stages(copy)["tokens"] > 0
     assert not any("heron" in text for text in embedder.passes)
+
+
+def test_an_episode_that_answers_in_two_messages_comes_first(make_memory, embedder):
+    """What its best messages say together counts: neither of them holds the whole question."""
+    episodes = {
+        "half": ("Zoe bakes bread", "Zoe bakes bread", "It rained"),
+        "whole": ("Zoe bakes bread", "The bread is for Otto", "It rained"),
+    }
+    best = {}
+    for settings in (WITHOUT, WITH):
+        memory = make_memory(embedder=embedder, retrieval=settings)
+        for id, turns in episodes.items():
+            told(memory, *turns, id=id)
+        found = memory.retrieve("Does Zoe bake bread for Otto?", scope="c", record=False).episodic
+        best[settings] = {hit.memory.id: hit.explanation.stages.get("tokens") for hit in found}
+    assert set(best[WITHOUT].values()) == {None}
+    assert next(iter(best[WITH])) == "whole"
+    assert best[WITH]["half"] == 0 < best[WITH]["whole"]
+
+
+WORDS = ("oboe", "kettle", "fence", "heron", "pond", "garden", "violin", "letter", "harbour", "candle")
+
+
+def filled_with_many(memory):
+    """Twelve episodes and facts of random words, some of the question among them."""
+    drawn = np.random.default_rng(3)
+    for number in range(12):
+        turns = [" ".join(drawn.choice(WORDS, 4)) for _ in range(5)]
+        told(memory, *turns, id=f"e{number}")
+        memory.remember_fact(scope="c", id=f"f{number}", fact=f"{number}: {' '.join(drawn.choice(WORDS, 3))}")
+
+
+def found_with_and_without(make_memory, embedder, question):
+    """The hits of each kind, without tokens and with them."""
+    results = []
+    for settings in (WITHOUT, WITH):
+        memory = make_memory(embedder=embedder, retrieval=settings)
+        filled_with_many(memory)
+        found = memory.retrieve(question, scope="c", semantic_limit=12, episodic_limit=12, record=False)
+        results.append({"semantic": found.semantic, "episodic": found.episodic})
+    return results
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Is the oboe by the pond?", "kettle and candle", "a letter from the harbour", "the violin in the garden"],
+)
+def test_the_first_five_stay_the_first_five_and_all_that_is_told_of_them_agrees(make_memory, embedder, question):
+    without, found = found_with_and_without(make_memory, embedder, question)
+    for kind, hits in found.items():
+        ids, before = [hit.memory.id for hit in hits], [hit.memory.id for hit in without[kind]]
+        assert sorted(ids[:5]) == sorted(before[:5])
+        assert ids[5:] == before[5:]
+        scores, relevances = [hit.score for hit in hits], [hit.relevance for hit in hits]
+        assert scores == sorted(scores, reverse=True)
+        assert relevances == sorted(relevances, reverse=True)
+        assert max(scores) <= 1
+        for place, hit in enumerate(hits):
+            assert sum(hit.explanation.stages.values()) == pytest.approx(hit.explanation.fused_score)
+            assert place < 5 or hit.explanation.stages["tokens"] == 0
+        assert min(hit.explanation.stages["tokens"] for hit in hits[:5]) == 0
+
+
+def test_some_are_ordered_otherwise(make_memory, embedder):
+    without, found = found_with_and_without(make_memory, embedder, "Is the oboe by the pond?")
+    assert any([hit.memory.id for hit in found[kind]] != [hit.memory.id for hit in without[kind]] for kind in found)
+
+
+def test_explain_tells_the_tokens_of_the_order_that_is_returned(make_memory, embedder):
+    memory = make_memory(embedder=embedder)
+    filled_with_many(memory)
+    found = memory.retrieve("Is the oboe by the pond?", scope="c", record=False)
+    episodes = memory.explain("Is the oboe by the pond?", scope="c").episodic
+    assert [each.id for each in episodes] == [hit.memory.id for hit in found.episodic]
+    tokens = [stage.score for each in episodes for stage in each.stages if stage.name == "tokens"]
+    assert tokens == pytest.approx([hit.explanation.stages["tokens"] for hit in found.episodic])
+
+
+def test_an_old_search_of_facts_is_not_measured_by_what_is_queued(make_memory, embedder, clock):
+    """A former version of a fact and a queued message may bear the same number."""
+    memory = make_memory(embedder=embedder)
+    filled_with_many(memory)
+    memory.add_messages("c", [Message(role="Ana", content=turn) for turn in TURNS * 8])
+    clock.advance(days=1)
+    moment = clock.now()
+    clock.advance(days=1)
+    for number in range(12):
+        memory.update(f"f{number}", scope="c", fact="Snow fell")
+    found = memory.retrieve("Is the oboe by the pond?", scope="c", as_of=moment, record=False)
+    assert found.semantic
+    assert not any("tokens" in hit.explanation.stages for hit in found.semantic)
 
 
 @pytest.mark.embedded
@@ -200,6 +307,37 @@ def test_a_purge_leaves_no_byte_of_what_was_forgotten(tmp_path, embedder, clock)
         assert stored_tokens(memory) == {}
         memory.purge()
     assert not any(tokens in file.read_bytes() for file in (tmp_path / "m").rglob("*") if file.is_file())
+
+
+def test_a_question_reads_tokens_once_and_forgotten_ones_leave_no_trace_in_memory(make_memory, embedder, monkeypatch):
+    memory = make_memory(embedder=embedder)
+    filled_with_many(memory)
+    ledger, asked = inside(memory).ledger, []
+    read = ledger.token_vectors
+    monkeypatch.setattr(ledger, "token_vectors", lambda passages: asked.append(passages) or read(passages))
+    first, again = (memory.retrieve("Is the oboe by the pond?", scope="c", record=False) for _ in range(2))
+    (passages,) = asked  # of facts and episodes, at once
+    assert 5 + 5 <= len(passages) <= 5 + 5 * TOGETHER
+    assert [hit.score for hit in first.episodic] == [hit.score for hit in again.episodic]
+    assert set(passages) <= inside(memory).cached_passages()
+    owners = ledger.owners(passages)
+    memory.forget(first.episodic[0].memory.id, scope="c")
+    gone = set(passages) - set(ledger.owners(passages))
+    assert 0 < len(gone) < len(owners)
+    assert not gone & inside(memory).cached_passages()
+
+
+def test_tokens_in_memory_are_bounded_by_their_bytes():
+    kept = KeptTokens(3)
+    kept.keep({1: bytes(1_200), 2: bytes(1_200), 3: None})
+    assert kept.passages == [1, 2]
+    kept.keep({4: bytes(1_200)})
+    assert kept.among([1, 3, 4]) == {1: bytes(1_200), 4: bytes(1_200)}
+    kept.keep({5: bytes(1)})  # too much: all others go
+    assert kept.passages == [5]
+    kept.keep({6: bytes(3_601)})
+    assert kept.passages == []
+    assert KeptTokens(10**6).most == KeptTokens(2_000).most
 
 
 def test_rare_words_of_the_question_weigh_most_and_stop_words_as_if_a_tenth_had_them():

@@ -4,10 +4,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
-from memory_retrievers import AgentMemory, Message
+from memory_retrievers import AgentMemory, Message, RetrievalSettings
 from memory_retrievers.backends.sql import snapshots
+from memory_retrievers.models.selection import Embedded
 from memory_retrievers.testing import HashEmbedder, inside
 
 SCOPE = "user/ines"
@@ -34,7 +36,9 @@ def statements(memory, monkeypatch, before=lambda: None):
 
 
 class Embedder(HashEmbedder):
-    """Does what is to happen while it embeds a question, once."""
+    """Does what is to happen while it embeds a question, once; gives a vector for each token."""
+
+    id = "hash-statements"
 
     def __init__(self):
         super().__init__()
@@ -43,7 +47,22 @@ class Embedder(HashEmbedder):
     def embed_query(self, text):
         if self.meanwhile:
             self.meanwhile.pop()()
-        return super().embed_query(text)
+        return np.array(super().embed_query(text), np.float32)
+
+    def embed_documents(self, texts):
+        return np.array(super().embed_documents(texts), np.float32).reshape(len(texts), 256)
+
+    def embed_tokens(self, texts, *, is_query=False):
+        embed = self.embed_query if is_query else super().embed_query
+        return [self._with_tokens(embed(text), text) for text in texts]
+
+    @staticmethod
+    def _with_tokens(vector, text):
+        words = tuple(text.casefold().split())
+        tokens = b"".join(
+            np.random.default_rng(list(word.encode())).integers(-9, 9, 8).astype(np.int8) for word in words
+        )
+        return Embedded(np.array(vector, np.float32), tokens, words)
 
 
 @pytest.fixture
@@ -58,7 +77,8 @@ def meanwhile(embedder):
 
 @pytest.fixture
 def filled(tmp_path, embedder):
-    with AgentMemory.open(tmp_path / "store", embedder=embedder) as memory:
+    settings = RetrievalSettings(token_rerank=True)
+    with AgentMemory.open(tmp_path / "store", embedder=embedder, retrieval=settings) as memory:
         for number in range(6):
             memory.remember_fact(scope=SCOPE, fact=f"The boat {number} lands at pier {number}")
             memory.remember_episode(
@@ -76,6 +96,17 @@ def test_a_warm_search_asks_at_most_four_things(filled, monkeypatch):
     assert len(said) <= MOST, said
     ids = [[hit.memory.id for hit in (*found.semantic, *found.episodic)] for found in (first, again)]
     assert ids[0] == ids[1] != []
+    assert "tokens" in again.episodic[0].explanation.stages
+
+
+def test_what_no_question_has_been_measured_by_is_read_by_one_statement_more(filled, monkeypatch):
+    filled.retrieve("which pier for boat 3?", scope=SCOPE)
+    for snapshot in inside(filled).ledger.snapshots.kept():
+        snapshot.attached.clear()
+    with statements(filled, monkeypatch) as said:
+        filled.retrieve("which pier for boat 3?", scope=SCOPE)
+    assert len(said) <= MOST + 1, said
+    assert len([each for each in said if "tokens" in each]) == 1
 
 
 def test_a_question_for_which_the_embedder_is_asked_reads_the_state_once_more(filled, monkeypatch):
