@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MOST_QUEUES: Final = 200
 
+_ELSEWHERE: Final = "run memory-retrievers doctor, or open a window without --scope"
+
 
 def health(window: Window, _query: NoQuery) -> JsonObject:
     """Findings, sizes, queues, reviews and processes; of a window with a root only the queues and reviews in it."""
@@ -31,7 +33,8 @@ def health(window: Window, _query: NoQuery) -> JsonObject:
     ]
     told: JsonObject = {"queue": queues, "due": overview.pending_reviews(root)}
     if root is not None or window.doctor is None:
-        nothing: JsonObject = {"findings": [_ok()], "sizes": [], "processes": [], "index": {}}
+        finding = {"level": "note", "what": "the store as a whole is not looked at here", "advice": _ELSEWHERE}
+        nothing: JsonObject = {"findings": [finding], "sizes": [], "processes": [], "index": {}}
         return nothing | told
     return _diagnosed(window.doctor) | told
 

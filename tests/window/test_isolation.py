@@ -80,7 +80,7 @@ def test_nothing_of_others_is_told_anywhere(window):
         for word in ("zebra", "bob", "team", "alice-b"):
             assert word not in answer.text, path
     health = window.get("health")
-    assert [each["level"] for each in health["findings"]] == ["ok"]  # nobody has looked at the store as a whole
+    assert [each["level"] for each in health["findings"]] == ["note"]  # nobody has looked at the store as a whole
     assert (health["sizes"], health["processes"], health["index"]) == ([], [], {})
     assert [each["scope"] for each in health["queue"]] == [ALICE]
 
