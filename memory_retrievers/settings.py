@@ -50,7 +50,7 @@ class RetrievalSettings(BaseModel):
         speaker_weight: What it adds to be said by the one speaker whom the question names.
         length_weight: What it adds to say more than others.
         date_weight: What it adds to be of a date that the question names. Nothing is left out for its date.
-        time_weight: What telling a time adds where the question asks when.
+        time_weight: What a passage that names a time gains where the question asks when.
         common_share: Words that stand in more than this share of the passages, such as the speakers' names, are left
             out of what is embedded of a question; 1 leaves nothing out.
         candidate_depth: How many candidates each list contributes (specification §2.3); with ``relative_score`` only
@@ -177,9 +177,9 @@ class IngestionSettings(BaseModel):
         keep_messages_days: The messages of older episodes are erased, and what they were found by; title and summary
             stay. None keeps them for ever.
         categories: Categories of your own beside the nine: their names, in small letters, and what each is about,
-            which the language model is told. Facts may have them, and a search may ask for them.
-        extraction_prompt: What the language model is told to keep as facts, in place of the package's own words about
-            it; what it answers, and that it follows no instruction in a conversation, it is told all the same.
+            which the language model is given. Facts may have them, and a search may ask for them.
+        extraction_prompt: What the language model is asked to keep as facts, in place of the package's own words about
+            it; what it answers, and that it follows no instruction in a conversation, stays in its prompt all the same.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -236,9 +236,9 @@ class SceneSettings(BaseModel):
             does not fit, as the block it is modelled on does; under pressure the current scene is lost.
         trajectories: Tells in ``Recent emotions:`` what the characters felt one after the other, in place of the line
             ``Emotions:``.
-        emotional_state: Adds the line ``Emotional state:`` of the character from whose point of view is told.
-        most_emotions: So many characters have their emotion told.
-        shifts_per_character: So many of a character's last emotions are told with ``trajectories``.
+        emotional_state: Adds the line ``Emotional state:`` of the character whose point of view it is.
+        most_emotions: The number of characters whose emotion is rendered.
+        shifts_per_character: How many of a character's last emotions are rendered with ``trajectories``.
         current_scene_messages: What happened within so many last messages of the chat is the current scene.
         leading_up_messages: What happened within so many, but before the current scene, led up to it.
         pause_messages: From so many messages between two events of the story so far on, ``...`` stands between them.
@@ -276,7 +276,7 @@ class ToolSettings(BaseModel):
 
     Attributes:
         batch_max_size: So many items in a batch are allowed.
-        search_default_top_k: So many results a search gives when it is not told.
+        search_default_top_k: The number of results of a search that names none.
         embedding_batch_size: Accepted for compatibility (specification §3.1); it has no effect. The store hands its
             embedder at most 128 texts or 250,000 characters at once, which that cuts up further as suits it best.
         max_content_length: Characters in one memory; no more than the store takes.

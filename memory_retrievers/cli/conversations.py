@@ -140,10 +140,10 @@ def waiting(
         scopes = memory.waiting_scopes() if scope is None else []
         messages = [] if scope is None else memory.waiting(scope, limit=limit)
     if as_json:
-        told = (
+        counts = (
             {"scopes": scopes} if scope is None else {"messages": [each.model_dump(mode="json") for each in messages]}
         )
-        print_json(told)
+        print_json(counts)
     elif scope is None:
         for name in scopes:
             print_text(name)

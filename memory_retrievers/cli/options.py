@@ -83,13 +83,13 @@ def store_options(*, language_model: str | None, profile: str, settings: Path | 
     """
     ranking = profile_named(profile)
     ingestion = IngestionSettings.reference() if profile == "reference" else IngestionSettings()
-    told = {} if settings is None else _tables(settings)
+    tables = {} if settings is None else _tables(settings)
     return {
         "language_model": language_model_at(language_model),
-        "retrieval": _with(ranking, told, "retrieval", settings),
-        "ingestion": _with(ingestion, told, "ingestion", settings),
-        "review": _with(ReviewSettings(), told, "review", settings),
-        "tools": _with(ToolSettings.from_environment(), told, "tools", settings),
+        "retrieval": _with(ranking, tables, "retrieval", settings),
+        "ingestion": _with(ingestion, tables, "ingestion", settings),
+        "review": _with(ReviewSettings(), tables, "review", settings),
+        "tools": _with(ToolSettings.from_environment(), tables, "tools", settings),
     }
 
 
@@ -121,20 +121,20 @@ def _tables(file: Path) -> Mapping[str, Any]:
         if (size := file.stat().st_size) > MAX_FILE_BYTES:
             raise ConfigurationError(f"{file} has {size} bytes: a file of settings has at most {MAX_FILE_BYTES}")
         text = file.read_text(encoding="utf-8")
-        told = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
+        tables = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         kind = "JSON" if file.suffix == ".json" else "TOML"
         raise ConfigurationError(f"the settings {file} cannot be read as {kind}: {error}") from error
-    if not isinstance(told, dict) or not all(isinstance(table, dict) for table in told.values()):
+    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise ConfigurationError(f"{file} has settings that stand in no table: write [retrieval], and then them")
-    if unknown := sorted(told.keys() - _TABLES):
+    if unknown := sorted(tables.keys() - _TABLES):
         raise ConfigurationError(f"{file} has a table {unknown[0]!r}; there are {', '.join(_TABLES)}")
-    return told
+    return tables
 
 
-def _with(settings: Any, told: Mapping[str, Any], table: str, file: Path | None) -> Any:  # noqa: ANN401 - of any kind
+def _with(settings: Any, tables: Mapping[str, Any], table: str, file: Path | None) -> Any:  # noqa: ANN401 - of any kind
     """Settings with those of a table of the file in place of their own."""
-    if not (given := told.get(table)):
+    if not (given := tables.get(table)):
         return settings
     try:
         return type(settings).model_validate(settings.model_dump() | given)

@@ -146,7 +146,7 @@ def _rows(seen: Diagnosis) -> list[tuple[str, str]]:
     ]
     if (tables := seen.tables) is None:
         return rows
-    told = {
+    fields = {
         "memories": tables.memories,
         "embedder": tables.embedder,
         "dimension": tables.dimension,
@@ -155,7 +155,7 @@ def _rows(seen: Diagnosis) -> list[tuple[str, str]]:
         "reviews due": tables.review_jobs,
         "vectors made anew so far": tables.reembedded,
     }
-    rows += [(name, _shown(value)) for name, value in told.items() if value is not None]
+    rows += [(name, _shown(value)) for name, value in fields.items() if value is not None]
     if tables.projection is not None:
         fed = "not fed" if not tables.projection else f"fed, {tables.unprojected:,} passages to go"
         rows.append(("Chroma", fed))
@@ -251,7 +251,8 @@ def progress_bar(doing: str) -> Iterator[Progress]:
         doing: What takes its time, for example ``exporting``.
 
     Yields:
-        A function to be told how much is done and of how much; until it is called the bar only shows that work goes on.
+        A function to call with how much is done, and of how much; before its first call the bar shows only that work
+        goes on.
     """
     if not sys.stderr.isatty():
         yield _ignored

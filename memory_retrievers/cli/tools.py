@@ -41,7 +41,7 @@ AllowScopes: TypeAlias = Annotated[
 def list_tools(
     *,
     allow_scopes: AllowScopes = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what a model is told of them, as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print their descriptions for a model, as JSON.")] = False,
 ) -> None:
     """List the tools: what each is called, whether it changes anything, its arguments, what it is for."""
     tools = offered_tools("all", allow_scopes=allow_scopes)

@@ -233,7 +233,7 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
             process_queue(self.memory, scope, queued, process=self.process)
 
     def _truncated(self, content: str, room: int) -> str | None:
-        kept = self._shorter.get((scope_getter(self.scope)(), content))  # two scopes may be told the same
+        kept = self._shorter.get((scope_getter(self.scope)(), content))  # two scopes may hold the same text
         return kept[0](room) if kept is not None and room > 0 else None
 
     def _shortened(self, shown: Retrieved, retrieved: Callable[..., Retrieved], room: int) -> str | None:

@@ -270,11 +270,11 @@ class ConversationMemory(BaseMemory):
             found = self._recall(self.scope, asked, partial(self._retrieved, in_prompt=in_prompt))
             block = _between_tags(TAG, _without(found, known).to_markdown(self.detail))
         place = _place_of(asked, recent) if self.placement == "tail" else None
-        told = [*recent]
+        messages = [*recent]
         if block and place is not None:
-            told[place] = _with_text(told[place], f"\n\n{block}")
+            messages[place] = _with_text(messages[place], f"\n\n{block}")
         in_system = "\n\n".join(filter(None, (profile, "" if place is not None else block)))
-        return [ChatMessage(role=MessageRole.SYSTEM, content=in_system), *told] if in_system else told
+        return [ChatMessage(role=MessageRole.SYSTEM, content=in_system), *messages] if in_system else messages
 
     def _retrieved(self, query: str, *, in_prompt: Sequence[Message]) -> Retrieved:
         memory = self._long_term()
@@ -306,7 +306,7 @@ def _between_tags(tag: str, markdown: str) -> str:
 
 
 def _without(found: Retrieved, known: frozenset[str]) -> Retrieved:
-    """The memories without the facts that are told anyway."""
+    """The memories without the facts that are in the prompt anyway."""
     if not isinstance(found, RetrievalResult):
         return found
     return replace(found, semantic=tuple(hit for hit in found.semantic if hit.memory.id not in known))

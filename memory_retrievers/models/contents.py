@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # importing the package loads no numpy
     from memory_retrievers.models.selection import Vector
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Told now and then how many memories are done, and of how many."""
+"""Called from time to time with how many memories are done, and of how many."""
 
 MAX_PROBLEMS: Final = 1_000
 """So many problems are listed one by one; the rest are counted."""

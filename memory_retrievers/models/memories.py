@@ -219,7 +219,7 @@ class SemanticDraft(MemoryDraft):
         valid_at: When it was learned; None means ``created_at``.
         invalid_at: From when it no longer holds; None means it still does.
         replaced_by: The id of the fact that holds instead; a former version of a fact names the fact itself.
-        last_confirmed_at: When the fact was last told again; None means never since it holds.
+        last_confirmed_at: When the fact was last stated again; None means never since it holds.
     """
 
     kind: ClassVar[Kind] = Kind.SEMANTIC

@@ -145,8 +145,8 @@ def _of_object(block: object, *, include_tools: bool) -> str:
 
 
 def _called(name: object, arguments: object) -> str:
-    told = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
-    return f"[tool call: {name} {told}]"
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
+    return f"[tool call: {name} {text}]"
 
 
 def _times(*sources: Mapping[str, object]) -> list[datetime]:

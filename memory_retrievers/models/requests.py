@@ -26,7 +26,7 @@ class Made(NamedTuple):
 
     Attributes:
         key: Which one.
-        was_known: It was there before, and was told again.
+        was_known: It was there before, and is confirmed.
     """
 
     key: MemoryKey

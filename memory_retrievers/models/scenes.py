@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from memory_retrievers.models.fields import DistinctTexts, Metadata, NonBlankText, ShortText, Value
 
 NEUTRAL: Final = "neutral"
-"""The emotion of a character of whom nothing else is known; it is never told."""
+"""The emotion of a character of whom nothing else is known; it is never rendered."""
 
 MOST_STARS: Final = 5
 MOST_SHIFTS: Final = 10
@@ -46,7 +46,7 @@ class SceneDetails(Value):
 
     Attributes:
         importance: 1 to 5 stars (clamped).
-        message_ids: The numbers of the chat's messages it is told in, counted from 0 or 1 as the chat does.
+        message_ids: The numbers of the chat's messages that mention it, counted from 0 or 1 as the chat does.
         sequence: Its place in the story; None makes it of the lowest message number (times 1,000) and the place in
             the batch.
         is_secret: Whether only its witnesses know of it.
@@ -72,7 +72,7 @@ class SceneDetails(Value):
     def completed(self, *, place: int = 0) -> SceneDetails:
         """Return the scene with missing witnesses and sequence filled in (specification §5.1).
 
-        Who is involved has seen it, if it names no witnesses; ``place`` is its place among those that are told
+        Who is involved has seen it, if it names no witnesses; ``place`` is its place among those that are rendered
         together, from 0.
         """
         fields = {name: getattr(self, name) for name in SceneDetails.model_fields}

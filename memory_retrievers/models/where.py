@@ -94,8 +94,8 @@ class Combination:
 
     def to_dict(self) -> JsonObject:
         """The filter that it is, as JSON."""
-        told = [part.to_dict() for part in self.parts]
-        return {self.word: told[0] if self.word == "not" else told}
+        parts = [part.to_dict() for part in self.parts]
+        return {self.word: parts[0] if self.word == "not" else parts}
 
 
 Expression: TypeAlias = Condition | Combination

@@ -52,11 +52,11 @@ def _remote(
     method: Callable[Concatenate[AgentMemory, ArgumentsT], ResultT],
 ) -> Callable[Concatenate[RemoteMemory, ArgumentsT], ResultT]:
     """The method of the same name, arguments and description on a server."""
-    told = METHODS[method.__name__]
+    method_spec = METHODS[method.__name__]
 
     @wraps(method)
     def call(memory: RemoteMemory, /, *args: ArgumentsT.args, **kwargs: ArgumentsT.kwargs) -> ResultT:
-        result: ResultT = memory.call(told, *args, **kwargs)
+        result: ResultT = memory.call(method_spec, *args, **kwargs)
         return result
 
     return call
@@ -165,9 +165,9 @@ class RemoteMemory(BaseMemory):
         if len(named) > 1:
             raise ValidationError("a server stores the memories of one scope at once: call it for each scope")
         body: JsonObject = {"conversation_id": scopes.parse(named.pop())} | options
-        told = list(zip(drafts, replaced, strict=True))
-        body["episodes"] = [_sent(draft, old) for draft, old in told if isinstance(draft, EpisodicDraft)]
-        body["facts"] = [_sent(draft, old) for draft, old in told if not isinstance(draft, EpisodicDraft)]
+        pairs = list(zip(drafts, replaced, strict=True))
+        body["episodes"] = [_sent(draft, old) for draft, old in pairs if isinstance(draft, EpisodicDraft)]
+        body["facts"] = [_sent(draft, old) for draft, old in pairs if not isinstance(draft, EpisodicDraft)]
         answer = self._transport.write("/remember", body)
         with understood():
             return [read_episode(each) for each in answer["episodes"]], [read_fact(each) for each in answer["facts"]]

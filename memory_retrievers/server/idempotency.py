@@ -210,8 +210,8 @@ def _other_request() -> HTTPError:
 
 def _not_kept(made: Iterable[str] = ()) -> HTTPError:
     ids = ", ".join(made)
-    told = f"; it has made {ids}" if ids else ""
-    return HTTPError(409, "Conflict", f"the request with this Idempotency-Key is done; its answer was not kept{told}")
+    made = f"; it has made {ids}" if ids else ""
+    return HTTPError(409, "Conflict", f"the request with this Idempotency-Key is done; its answer was not kept{made}")
 
 
 def done_meanwhile() -> HTTPError:

@@ -84,7 +84,7 @@ class SharedCheck:
         self._failure = None
         try:
             await check()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the others are told as well
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others get it as well
             self._failure = error
         self._made = self._clock()
 

@@ -1,4 +1,4 @@
-"""What MCP clients are told of a tool before they call it: its title, what it may change, its answer's shape."""
+"""The description of a tool for MCP clients: its title, what it may change, and the shape of its answer."""
 
 from __future__ import annotations
 

@@ -103,9 +103,9 @@ class Method:
             bound = search_body(request) | bound
         elif self.place is not None and (scope := bound.pop(self.place, None)) is not None:
             bound["conversation_id"] = scopes.parse(scope)
-        told = {name: value for name, value in bound.items() if not isinstance(value, NotGiven)}
+        written = {name: value for name, value in bound.items() if not isinstance(value, NotGiven)}
         with in_our_words():
-            return self.body.model_validate(told).model_dump(mode="json", exclude_unset=True)
+            return self.body.model_validate(written).model_dump(mode="json", exclude_unset=True)
 
     def _fields(self, *, without: set[str]) -> Iterator[tuple[str, tuple[Any, Any]]]:
         described = {name: " ".join(said.split()) for name, said in _ARGUMENT.findall(self._described)}

@@ -351,7 +351,7 @@ def _hit(item: JsonObject, memory: MemoryT, *, rank: int) -> RetrievedMemory[Mem
         retrievability=why["retrievability"],
         score=why["score"],
         stages=why.get("stages", {}),  # a server of an older version tells none, and no matches
-        evidence=Evidence(**told) if (told := why.get("evidence")) else None,
+        evidence=Evidence(**evidence) if (evidence := why.get("evidence")) else None,
     )
     matches = tuple(
         Match(part=sent["part"], messages=tuple(sent["messages"]), score=sent["score"])
