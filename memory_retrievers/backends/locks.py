@@ -167,7 +167,7 @@ class Turnstile:
 
 
 def is_held(folder: Folder, name: str) -> bool:
-    """Return True if somebody holds the lock on a file, which is only looked at; also if that cannot be told.
+    """Return True if somebody holds the lock on a file, which is only looked at; also if that is unknown.
 
     Raises:
         ConfigurationError: A link or something else that is no plain file stands in its place.

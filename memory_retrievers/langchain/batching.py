@@ -58,7 +58,7 @@ class JoinedBatches:
     def _answers(self, batches: list[list[Op]]) -> list[list[Result] | Exception]:
         try:
             together = iter(self._batch([op for ops in batches for op in ops]))
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is told to whom it concerns
+        except Exception as error:  # noqa: BLE001 - whatever it is, whoever asked gets it
             return [error] if len(batches) == 1 else [self._answers([ops])[0] for ops in batches]
         return [[next(together) for _ in ops] for ops in batches]
 

@@ -65,7 +65,7 @@ class MemoryChatHistory(BaseChatMessageHistory):
         Raises:
             MemoryRetrieversError: The memory failed.
         """
-        return [*map(_told, self._memory.transcript(self._scope, self._conversation, limit=self._limit))]
+        return [*map(_as_langchain, self._memory.transcript(self._scope, self._conversation, limit=self._limit))]
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Queue messages, and see to it that what is due becomes memories.
@@ -84,6 +84,6 @@ class MemoryChatHistory(BaseChatMessageHistory):
         self._memory.forget_conversation(self._scope, self._conversation)
 
 
-def _told(message: Message) -> BaseMessage:
+def _as_langchain(message: Message) -> BaseMessage:
     kind = _KINDS.get(message.role)
     return kind(message.content) if kind is not None else ChatMessage(role=message.role, content=message.content)

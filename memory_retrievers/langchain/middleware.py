@@ -35,7 +35,7 @@ Placement: TypeAlias = Literal["tail", "system"]
 """Where recalled memories stand: behind the last message of the user, or in the system message."""
 
 MAX_TOKENS: Final = 600
-"""Tokens that are recalled at most for a turn, unless the middleware is told otherwise."""
+"""Tokens that are recalled at most for a turn, unless the middleware is given another number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
             no answer waits for it; ``due`` does it at the end of a run that makes it due, which holds up the end of
             the run; ``never`` leaves it to others.
         include_tools: Also record which tools were called, and what they answered.
-        format: What is told. ``block``: what answers the user, as above. ``scene``: the story
+        format: What is recalled. ``block``: what answers the user, as above. ``scene``: the story
             so far, for role-play; it takes the events that were stored with ``memory.add_scene_events``, and where not
             all fit, those that bear on the user's last message.
         scene: Settings of the scene's rendering; None takes the defaults.
@@ -255,7 +255,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         return await asyncio.to_thread(self.after_agent, state, runtime)
 
     def _run(self, messages: Sequence[BaseMessage]) -> RunRecall:
-        conversation_of()  # a thread whose id cannot name a conversation is told of before the model is called
+        conversation_of()  # a thread whose id cannot name a conversation is refused before the model is called
         asked = next((message for message in reversed(messages) if isinstance(message, HumanMessage)), None)
         return RunRecall(self._turn.scope_of(None), asked)
 
@@ -267,8 +267,8 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
             in_prompt = self._turn.said(messages)
             return Recalled(profile, self._turn.framed(query, scope=run.scope, known=known, in_prompt=in_prompt), asked)
         with going_on("nothing was recalled"):
-            told = self._scene_prompt.render(messages, scope=run.scope, query=query)
-            return Recalled("", f"{NOTES}\n\n{told}", asked)
+            scene = self._scene_prompt.render(messages, scope=run.scope, query=query)
+            return Recalled("", f"{NOTES}\n\n{scene}", asked)
         return Recalled("", "", asked)
 
     def _informed(self, request: ModelRequest[ContextT]) -> ModelRequest[ContextT]:

@@ -86,7 +86,7 @@ class TurnMemory(ScopedByConfig):
         Args:
             query: What the user said.
             scope: Whose memory.
-            known: The ids of facts that the model is told anyway.
+            known: The ids of facts that are in the prompt anyway.
             in_prompt: The messages that it has before it.
 
         Raises:
@@ -111,9 +111,9 @@ class TurnMemory(ScopedByConfig):
             run.on_retriever_error(error)
             raise
         if run.handlers:
-            told = documents(found.semantic, found.episodic, detail=self.detail, with_scores=True)
+            shown = documents(found.semantic, found.episodic, detail=self.detail, with_scores=True)
             run.on_retriever_end(
-                [Document(id=each.id, page_content=each.text, metadata=each.metadata) for each in told]
+                [Document(id=each.id, page_content=each.text, metadata=each.metadata) for each in shown]
             )
         return found
 

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 
 class AgentMemory(BaseMemory):
-    """A long-term memory: what an agent was told, and what it made of it, found again by meaning and by words.
+    """A long-term memory: what an agent heard, and what it made of it, found again by meaning and by words.
 
     Open one with :meth:`open` or :meth:`in_memory`; close it with :meth:`close`, or use it in a ``with`` statement.
     All methods may be called from several threads at once.
@@ -231,7 +231,7 @@ class AgentMemory(BaseMemory):
             into: The new store's directory: missing, or empty.
             keyword: As for :meth:`open`.
             shared_group: As for :meth:`open`.
-            progress: Told now and then how many memories are in, and of how many.
+            progress: Called from time to time with how many memories are in, and of how many.
             **options: As for :meth:`open`. The embedder must be the one the export's vectors are from; ``before_store``
                 does not see what is imported, which was stored once already.
 
@@ -289,7 +289,7 @@ class AgentMemory(BaseMemory):
                 next change, :meth:`sync_chroma` or :meth:`close`.
             keyword: As for :meth:`open`; None is the default there, or of :meth:`in_memory`.
             shared_group: As for :meth:`open`.
-            progress: Told after every page how many rows have been read, and of how many.
+            progress: Called after every page with how many rows have been read, and of how many.
             **options: As for :meth:`open`. The embedder must be the one the collection was filled with; up to five of
                 its texts are embedded again to see that it is; None takes the one of a LangChain ``Chroma``, else the
                 bundled one. ``before_store`` sees every row as a fact, and a text it has changed is embedded anew.
@@ -848,7 +848,7 @@ class AgentMemory(BaseMemory):
 
     @observed("upsert_memory")
     def add_scene_events(self, scope: str, events: Sequence[SceneEvent]) -> builtins.list[EpisodicMemory]:
-        """Store what happened in a story, in the order told, and how its characters stand after it: all or nothing.
+        """Store what happened in a story, in its order, and how its characters stand after it: all or nothing.
 
         Each event becomes an episode: one star is a surprise and an importance of 0, five are 1. It is found as any
         episode is; facts are never made of it. What ``before_store`` holds back does not reach the characters.
@@ -910,10 +910,10 @@ class AgentMemory(BaseMemory):
             scope: Whose story; exactly this scope.
             chat_length: How many messages the chat has, counted as the events' ``message_ids`` are.
             present: The names of who is there.
-            pov: From whose point of view it is told: only what these characters know, as far as they know anything,
+            pov: From whose point of view: only what these characters know, as far as they know anything,
                 and how others feel since what they know; they are not named as present. Nobody is everybody.
-            budget: So many tokens at most; the frame is told in any case.
-            query: What the chat is about now; the events that bear on it are told first if not all fit. None, or a
+            budget: So many tokens at most; the frame is rendered in any case.
+            query: What the chat is about now; the events that bear on it come first if not all fit. None, or a
                 blank one, leaves it to ``settings.budget_policy``.
             settings: What is shown, and what gives way; None is ``SceneSettings()``.
 
@@ -933,7 +933,7 @@ class AgentMemory(BaseMemory):
         if query is not None and query.strip():
             check_length(query, most=self._retriever.query_characters)
             scores = relevance(self._store, episodes, scope=parsed, query=query, chat_length=length)
-        # 4. told
+        # 4. render
         return scene_block(
             episodes,
             chat_length=length,
@@ -979,7 +979,7 @@ class AgentMemory(BaseMemory):
         Args:
             embedder: The new one, as for :meth:`open`; None is the bundled one.
             embedder_id: The name the store remembers the new one by, as for :meth:`open`.
-            progress: Told after every page how many memories have a new vector, and of how many.
+            progress: Called after every page with how many memories have a new vector, and of how many.
 
         Raises:
             ConfigurationError: The embedder embeds in no known way, another thread is re-embedding this store, or it
@@ -1000,7 +1000,7 @@ class AgentMemory(BaseMemory):
         failed, another call goes on where it was.
 
         Args:
-            progress: Told now and then how many episodes are done, and of how many.
+            progress: Called from time to time with how many episodes are done, and of how many.
 
         Returns:
             How many episodes were changed.
@@ -1047,7 +1047,7 @@ class AgentMemory(BaseMemory):
         Args:
             path: The file; it must not exist yet.
             scope: This scope and all below it; None is everything.
-            progress: Told now and then how many memories are written, and of how many.
+            progress: Called from time to time with how many memories are written, and of how many.
 
         Returns:
             How many memories were written.
@@ -1091,7 +1091,7 @@ class AgentMemory(BaseMemory):
                 selected by it is forgotten, as one that was deleted is.
             confirm: Also go on if more than half of the adopted memories would be forgotten, or if another collection
                 has taken the place of the one adopted.
-            progress: Told after every page how many rows have been read, and of how many.
+            progress: Called after every page with how many rows have been read, and of how many.
 
         Raises:
             ConfigurationError: This store has adopted no collection, or another one.

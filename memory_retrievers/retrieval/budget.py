@@ -24,7 +24,7 @@ from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import DetailLevel, EpisodicMemory, SemanticMemory
 from memory_retrievers.models.results import RetrievedMemory
 from memory_retrievers.retrieval.excerpts import MatchedTurn
-from memory_retrievers.retrieval.markdown import RenderPlan, detailed_messages, is_told_by_turns
+from memory_retrievers.retrieval.markdown import RenderPlan, detailed_messages, shows_turns
 
 SUMMARY_SHARE: Final = 0.5
 """Share of the evidence in an episode that its summary is expected to contain."""
@@ -152,7 +152,7 @@ def _level_steps(
     memory = episode.memory
     if memory.is_open:  # which has no summary
         return [*_turn_steps(episode, matched)]
-    if is_told_by_turns(episode, detail=detail):
+    if shows_turns(episode, detail=detail):
         return _excerpt_steps(episode, place, matched, detail)
     value = SUMMARY_SHARE * (matched[0].value if matched else episode.score)
     summary = Step(value=value, text=memory.summary, episode=place)

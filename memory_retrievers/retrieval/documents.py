@@ -15,7 +15,7 @@ from memory_retrievers.models.results import RetrievedMemory
 from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.budget import parse_budget
 from memory_retrievers.retrieval.excerpts import best_excerpts, excerpt_line, matched_turns
-from memory_retrievers.retrieval.markdown import detailed_messages, is_told_by_turns, message_line
+from memory_retrievers.retrieval.markdown import detailed_messages, message_line, shows_turns
 from memory_retrievers.retrieval.request import SearchOptions
 from memory_retrievers.text import one_line
 from memory_retrievers.text.analysis import estimate_tokens
@@ -67,13 +67,13 @@ def documents(
     """
     if detail is DetailLevel.EXCERPTS:
         plan = best_excerpts(facts, episodes, turns=matched_turns(episodes))
-        told = [
-            _Told([excerpt_line(message) for message in _at(episode, plan.episodes[place])])
+        lines = [
+            _Lines([excerpt_line(message) for message in _at(episode, plan.episodes[place])])
             for place, episode in enumerate(episodes)
         ]
     else:
-        told = [_told(episode, detail=detail) for episode in episodes]
-    both = [*map(_fact, facts), *map(_episode, episodes, told)]
+        lines = [_lines(episode, detail=detail) for episode in episodes]
+    both = [*map(_fact, facts), *map(_episode, episodes, lines)]
     if with_scores:
         scores = [*map(_scores, facts), *map(_scores, episodes)]
         both = [replace(one, metadata=one.metadata | each) for one, each in zip(both, scores, strict=True)]
@@ -87,30 +87,30 @@ def _fact(fact: RetrievedMemory[SemanticMemory]) -> MemoryDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Lines:
     """The messages that a document of an episode has, and whether they stand in place of its summary."""
 
     lines: Sequence[str]
     in_place_of_summary: bool = False
 
 
-def _told(episode: RetrievedMemory[EpisodicMemory], *, detail: DetailLevel) -> _Told:
+def _lines(episode: RetrievedMemory[EpisodicMemory], *, detail: DetailLevel) -> _Lines:
     memory = episode.memory
     if detail is not DetailLevel.AUTO or memory.is_open:
         shown = _at(episode, detailed_messages(episode, detail=detail))
-        return _Told([*map(message_line, shown)], is_told_by_turns(episode, detail=detail))
+        return _Lines([*map(message_line, shown)], shows_turns(episode, detail=detail))
     by_rules = memory.summary_by is SummaryBy.RULES
-    return _Told([*map(message_line, memory.messages)] if by_rules or memory.is_key_moment else [], by_rules)
+    return _Lines([*map(message_line, memory.messages)] if by_rules or memory.is_key_moment else [], by_rules)
 
 
 def _at(episode: RetrievedMemory[EpisodicMemory], places: frozenset[int]) -> list[Message]:
     return [message for place, message in enumerate(episode.memory.messages) if place in places]
 
 
-def _episode(episode: RetrievedMemory[EpisodicMemory], told: _Told) -> MemoryDocument:
+def _episode(episode: RetrievedMemory[EpisodicMemory], messages: _Lines) -> MemoryDocument:
     memory = episode.memory
-    summary = [] if told.in_place_of_summary and told.lines else [one_line(memory.summary)]
-    lines = [one_line(memory.title), *summary, *told.lines]
+    summary = [] if messages.in_place_of_summary and messages.lines else [one_line(memory.summary)]
+    lines = [one_line(memory.title), *summary, *messages.lines]
     described = {
         "title": memory.title or None,
         "created_at": iso(memory.created_at),

@@ -130,13 +130,13 @@ def detailed_messages(episode: RetrievedMemory[EpisodicMemory], *, detail: Detai
     """Positions of the messages that a level renders of an episode: all or none, and of an open one its excerpts."""
     if episode.memory.is_open:
         return matching_messages(episode)
-    if is_told_by_turns(episode, detail=detail):
+    if shows_turns(episode, detail=detail):
         return matching_messages(episode)
     detailed = tells_details(detail, rank=episode.rank, key_moment=episode.memory.is_key_moment)
     return frozenset(range(len(episode.memory.messages))) if detailed else frozenset()
 
 
-def is_told_by_turns(episode: RetrievedMemory[EpisodicMemory], *, detail: DetailLevel) -> bool:
+def shows_turns(episode: RetrievedMemory[EpisodicMemory], *, detail: DetailLevel) -> bool:
     """True if matching messages stand in place of the summary: at ``auto``, of one that was made by rules.
 
     A key moment that the level renders whole keeps its summary, and so does an episode of which no message matched.
@@ -149,9 +149,9 @@ def is_told_by_turns(episode: RetrievedMemory[EpisodicMemory], *, detail: Detail
     )
 
 
-def told_by_turns(episodes: Sequence[RetrievedMemory[EpisodicMemory]], *, detail: DetailLevel) -> frozenset[int]:
-    """Positions of the episodes that are told by their matching messages, in place of a summary."""
-    return frozenset(place for place, each in enumerate(episodes) if is_told_by_turns(each, detail=detail))
+def shown_by_turns(episodes: Sequence[RetrievedMemory[EpisodicMemory]], *, detail: DetailLevel) -> frozenset[int]:
+    """Positions of the episodes that show their matching messages in place of a summary."""
+    return frozenset(place for place, each in enumerate(episodes) if shows_turns(each, detail=detail))
 
 
 MOST_EXCERPTS: Final = 10
@@ -283,8 +283,8 @@ def fact_lines(
     """
     if display_length is None:
         return [_fact_line(fact.memory, None) for place, fact in enumerate(facts) if place in plan.facts]
-    told = facts.told if isinstance(facts, ArrangedFacts) else ArrangedFacts(facts).told
-    shown = ((facts[place].memory, is_dated) for place, is_dated in told if place in plan.facts)
+    ordered = facts.ordered if isinstance(facts, ArrangedFacts) else ArrangedFacts(facts).ordered
+    shown = ((facts[place].memory, is_dated) for place, is_dated in ordered if place in plan.facts)
     return list(dict.fromkeys(_fact_line(fact, display_length, is_dated=is_dated) for fact, is_dated in shown))
 
 
@@ -292,8 +292,8 @@ class ArrangedFacts(tuple[RetrievedMemory[SemanticMemory], ...]):  # noqa: SLOT0
     """Facts in rank order, and the order in which a block tells them, found out once however often it is rendered."""
 
     @cached_property
-    def told(self) -> list[tuple[int, bool]]:
-        """The place of each fact in the order of telling, and whether it is dated."""
+    def ordered(self) -> list[tuple[int, bool]]:
+        """The place of each fact in the order in which they are shown, and whether it is dated."""
         groups = {place: group for group in contradictory([fact.memory.fact for fact in self]) for place in group}
         in_time = {group[0]: sorted(group, key=lambda place: self[place].memory.valid_at) for group in groups.values()}
         order = [in_time.get(place, [place]) for place in range(len(self)) if groups.get(place, [place])[0] == place]

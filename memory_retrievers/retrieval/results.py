@@ -19,7 +19,7 @@ from memory_retrievers.retrieval.markdown import (
     markdown_block,
     plan_of_level,
     recent_block,
-    told_by_turns,
+    shown_by_turns,
 )
 from memory_retrievers.text.analysis import estimate_tokens
 from memory_retrievers.text.dates import iso
@@ -129,8 +129,8 @@ class RecentResult:
         """
         if not explain:
             return raw_recent(self.episodic, self.semantic)
-        told = explained_recent(self.episodic, self.semantic, now=self.now)
-        return told if self.semantic is None else told | {"fact_display_length": self.fact_display_length}
+        explained = explained_recent(self.episodic, self.semantic, now=self.now)
+        return explained if self.semantic is None else explained | {"fact_display_length": self.fact_display_length}
 
 
 def parse_detail(detail: DetailLevel | str) -> DetailLevel:
@@ -169,7 +169,7 @@ def retrieved_block(
     """
     facts = facts if fact_display_length is None else ArrangedFacts(facts)
     if max_tokens is None and detail is not DetailLevel.EXCERPTS:
-        plan, by_turns = plan_of_level(facts, episodes, detail=detail), told_by_turns(episodes, detail=detail)
+        plan, by_turns = plan_of_level(facts, episodes, detail=detail), shown_by_turns(episodes, detail=detail)
         return markdown_block(
             facts, episodes, plan, now=now, fact_display_length=fact_display_length, by_turns=by_turns
         )
@@ -179,7 +179,7 @@ def retrieved_block(
     if detail is DetailLevel.EXCERPTS:
         block = partial(excerpt_block, facts, episodes, turns=turns, fact_display_length=fact_display_length)
     else:
-        by_turns = told_by_turns(episodes, detail=detail)
+        by_turns = shown_by_turns(episodes, detail=detail)
         block = partial(
             markdown_block, facts, episodes, now=now, fact_display_length=fact_display_length, by_turns=by_turns
         )
@@ -248,18 +248,18 @@ def explained_recent(
     """Newest memories as JSON with their surrounding metadata, and the moment of the request.
 
     Args:
-        episodes: In the order in which they are told.
+        episodes: In the order in which they are shown.
         facts: Likewise; None tells of none, not even that there are none.
         now: The moment.
     """
-    told: JsonObject = {} if facts is None else {"semantic": [_fact(fact) | _belongings(fact) for fact in facts]}
-    return told | {"episodic": [_episode(episode) | _belongings(episode) for episode in episodes], "now": iso(now)}
+    found: JsonObject = {} if facts is None else {"semantic": [_fact(fact) | _belongings(fact) for fact in facts]}
+    return found | {"episodic": [_episode(episode) | _belongings(episode) for episode in episodes], "now": iso(now)}
 
 
 def raw_recent(episodes: Sequence[EpisodicMemory], facts: Sequence[SemanticMemory] | None = None) -> JsonObject:
     """Memories in the order given, without scores; None tells of no facts, not even that there are none."""
-    told: JsonObject = {} if facts is None else {"semantic": [_fact(fact) for fact in facts]}
-    return told | {"episodic": [_episode(episode) for episode in episodes]}
+    found: JsonObject = {} if facts is None else {"semantic": [_fact(fact) for fact in facts]}
+    return found | {"episodic": [_episode(episode) for episode in episodes]}
 
 
 def _explained(raw: JsonObject, hit: RetrievedMemory[SemanticMemory] | RetrievedMemory[EpisodicMemory]) -> JsonObject:

@@ -301,7 +301,7 @@ class ToolArguments(BaseModel):
 
     @classmethod
     def offered(cls) -> list[str]:
-        """The names of the arguments, the most telling first."""
+        """The names of the arguments, the most specific first."""
         names = [name for name in cls.model_fields if name not in cls.hidden]
         return sorted(names, key=LEVEL_ARGUMENT.__eq__)  # stable: only the level goes last
 

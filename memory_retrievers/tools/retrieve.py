@@ -209,9 +209,9 @@ def _response(
     if level is ResponseLevel.MINIMAL:
         counts = {"success": True} | {f"{kind}_count": len(found[kind]) for kind in counted}
         return ToolOutput(content=compact_json(counts), artifact=found)
-    told = block()
+    text = block()
     ids = _ids(found, counted) if level is ResponseLevel.FULL else ""
-    return ToolOutput(content=f"{told}\n\n{ids}" if ids else told, artifact=found)
+    return ToolOutput(content=f"{text}\n\n{ids}" if ids else text, artifact=found)
 
 
 def _ids(found: JsonObject, counted: Sequence[str]) -> str:

@@ -152,14 +152,14 @@ def _left_out(found: Sequence[AnyMemory], *, kinds: SyncKinds) -> str | None:
     facts = sum(isinstance(memory, SemanticMemory) for memory in found)
     queued = sum(isinstance(memory, EpisodicMemory) and memory.is_open for memory in found)
     episodes = len(found) - facts - queued
-    told = []
+    parts = []
     if kinds is SyncKinds.FACTS and episodes:
-        told.append(f"{_counted(episodes, 'episode')}: ask for them with kind='all'")
+        parts.append(f"{_counted(episodes, 'episode')}: ask for them with kind='all'")
     if kinds is SyncKinds.EPISODES and facts:
-        told.append(f"{_counted(facts, 'fact')}: ask for them with kind='all'")
+        parts.append(f"{_counted(facts, 'fact')}: ask for them with kind='all'")
     if queued:
-        told.append(f"{_counted(queued, 'conversation')} not yet closed: flush, or AgentMemory.export")
-    return "; ".join(told) or None
+        parts.append(f"{_counted(queued, 'conversation')} not yet closed: flush, or AgentMemory.export")
+    return "; ".join(parts) or None
 
 
 def _counted(number: int, name: str) -> str:

@@ -183,7 +183,7 @@ _FORMAT: Final = frozenset(
         "associations",
     }
 )
-"""Keys that are told also where they are the default."""
+"""Keys that are written also where they are the default."""
 
 
 class AssociationLine(_Line):
@@ -214,14 +214,14 @@ def memory_line(memory: AnyMemory, *, scope: str, associated: list[str]) -> Json
     fields: dict[str, object] = {name: getattr(memory, name) for name in same}
     fields |= {"content": content, "memory_tier": memory.tier, "importance_score": memory.importance}
     line: AnyLine = model.model_validate(fields)
-    told = {name: value for name, value in line.model_dump(exclude_defaults=True).items() if name not in _FORMAT}
+    written = {name: value for name, value in line.model_dump(exclude_defaults=True).items() if name not in _FORMAT}
     if isinstance(memory, SemanticMemory):
         category = {"category": str(memory.category)}
         if memory.valid_at == memory.created_at:
-            told.pop("valid_at")
+            written.pop("valid_at")
     else:
         category = {}
-        told["messages"] = [message.model_dump(mode="json") for message in memory.messages]
+        written["messages"] = [message.model_dump(mode="json") for message in memory.messages]
     return {
         "memory_id": memory.id,
         "content": content,
@@ -232,7 +232,7 @@ def memory_line(memory: AnyMemory, *, scope: str, associated: list[str]) -> Json
         "created_at": iso(memory.created_at),
         "updated_at": iso(memory.updated_at),
         "associations": associated,
-    } | {name: iso(value) if name.endswith("_at") else value for name, value in told.items()}
+    } | {name: iso(value) if name.endswith("_at") else value for name, value in written.items()}
 
 
 def association_line(association: Association, *, scope_of: Mapping[MemoryKey, str]) -> JsonObject:

@@ -75,7 +75,7 @@ CHROMA_FILE: Final = "chroma.sqlite3"
 """The file by which a directory is known to be Chroma's."""
 
 _SHOWN: Final = 20
-"""So many names of collections are told when none of them is the one asked for."""
+"""So many names of collections are listed when none of them is the one asked for."""
 
 _LONGEST: Final = 200
 """Characters of what a server says that are passed on; some answer with a page of HTML."""

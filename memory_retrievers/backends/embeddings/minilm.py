@@ -212,8 +212,8 @@ def kept_tokens(encoding: Encoding, text: str, *, is_query: bool) -> tuple[list[
         for place, word in enumerate(encoding.word_ids)
         if word is not None
     ]
-    telling = [(place, word) for place, word in words if word.isalnum() and word not in STOP_WORDS]
-    kept = (words if is_query else telling or words)[:KEPT_TOKENS]
+    content = [(place, word) for place, word in words if word.isalnum() and word not in STOP_WORDS]
+    kept = (words if is_query else content or words)[:KEPT_TOKENS]
     return [place for place, _ in kept], tuple(word for _, word in kept)
 
 

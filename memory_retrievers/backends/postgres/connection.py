@@ -276,20 +276,20 @@ def wrapped() -> Iterator[None]:
 
 
 def _translated(error: Exception) -> ValidationError | BackendError | ConfigurationError:
-    told = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if isinstance(error, psycopg.IntegrityError):
-        return ValidationError(f"the store refused the change: {told}; nothing was written")
+        return ValidationError(f"the store refused the change: {reason}; nothing was written")
     if isinstance(error, psycopg.DataError | UnicodeEncodeError | OverflowError):
-        return ValidationError(f"PostgreSQL cannot hold a value: {told}; nothing was written")
+        return ValidationError(f"PostgreSQL cannot hold a value: {reason}; nothing was written")
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
-        return ConfigurationError(f"the role of this connection may not do that: {told}; nothing was written")
+        return ConfigurationError(f"the role of this connection may not do that: {reason}; nothing was written")
     if isinstance(error, psycopg_pool.PoolClosed):
         return ConfigurationError("this memory is closed; open it again")
     if isinstance(error, psycopg.errors.DiskFull):
         return DiskFullError(
-            f"no space is left on the server: {told}; nothing was written. Make room there, and try again"
+            f"no space is left on the server: {reason}; nothing was written. Make room there, and try again"
         )
-    return BackendError(f"PostgreSQL failed: {told}")
+    return BackendError(f"PostgreSQL failed: {reason}")
 
 
 LEAST_CONNECTIONS: Final = 2

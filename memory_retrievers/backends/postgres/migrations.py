@@ -1,4 +1,4 @@
-"""Migrations of a PostgreSQL database, one process at a time; and what can be told of one of any version."""
+"""Migrations of a PostgreSQL database, one process at a time; and what can be said of one of any version."""
 
 from __future__ import annotations
 

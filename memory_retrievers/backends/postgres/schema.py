@@ -166,7 +166,7 @@ _BY_SCOPE: Final = {
         reason {_TEXT},
         PRIMARY KEY (scope_id, id),
         FOREIGN KEY (scope_id, memory) {_OF_MEMORY}""",
-    # The characters of a scope's story, in the order in which it first told of them.
+    # The characters of a scope's story, in the order in which it first named them.
     "characters": f"""
         scope_id bigint NOT NULL REFERENCES scopes (id),
         row bigint {_ROW},
@@ -236,7 +236,7 @@ _TABLES: Final = (
     "CREATE INDEX outbox_by_passage ON outbox (passage)",
     # What was adopted from a collection, or written to it: its id there, and the digest of what stood there last.
     f"CREATE TABLE adopted (id {_TEXT} PRIMARY KEY, memory bigint NOT NULL UNIQUE, digest bytea NOT NULL)",
-    # What that collection has still to be told, where changes are written through: a memory, or an id that is gone.
+    # What that collection has still to take, where changes are written through: a memory, or an id that is gone.
     f"CREATE TABLE unwritten (id bigint {_ROW} PRIMARY KEY, memory bigint, gone {_TEXT})",
     *(statement for table, columns in _BY_SCOPE.items() for statement in _partitioned(table, columns)),
 )

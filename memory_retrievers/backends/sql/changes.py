@@ -40,8 +40,8 @@ def changed_since(connection: Connection, known: Mapping[int, int], now: Mapping
         found = connection.execute(
             "SELECT version, memory FROM changes WHERE scope_id = ? AND version > ?", (scope_id, before)
         ).fetchall()
-        told = {each for each, _ in found if each <= version}
+        seen = {each for each, _ in found if each <= version}
         changed.update(memory for _, memory in found)
-        if len(told) < version - before or TOO_MANY in changed:
+        if len(seen) < version - before or TOO_MANY in changed:
             return None
     return changed

@@ -68,8 +68,8 @@ def strike_out(connection: Connection, scope: str, ids: Sequence[str]) -> None:
         values,
     )
     gone = set(ids)
-    told = connection.execute(f"SELECT row, known_events FROM characters WHERE {_OF_SCOPE}", values).fetchall()
-    for row, known_events in told:
+    rows = connection.execute(f"SELECT row, known_events FROM characters WHERE {_OF_SCOPE}", values).fetchall()
+    for row, known_events in rows:
         known = json.loads(known_events)
         kept = [id for id in known if id not in gone]  # noqa: A001
         if len(kept) < len(known):

@@ -194,8 +194,8 @@ class SQLConversations:
                 {**key, "now": encode_time(now)},
             ).fetchall()
         with readable(f"a conversation in scope {scope!r}"):
-            told = [message for (messages,) in reversed(episodes) for message in decode_messages(messages)]
-        return [*told, *(_queued(row).message for row in reversed(queued))][-limit:]
+            stored = [message for (messages,) in reversed(episodes) for message in decode_messages(messages)]
+        return [*stored, *(_queued(row).message for row in reversed(queued))][-limit:]
 
     def episodes(self, scope: str, *, conversation: str | None) -> list[MemoryKey]:
         """List the episodes of a conversation."""

@@ -301,7 +301,7 @@ class SQLFacts:
                     {"scope": version.scope, "id": version.id},
                 ).fetchone()
                 if place is None:
-                    raise ValidationError("this is a version of a fact that no line before has told of")
+                    raise ValidationError("this is a version of a fact whose fact no line before holds")
                 values: dict[str, object] = {
                     "memory": place[1],
                     "fact": version.fact,

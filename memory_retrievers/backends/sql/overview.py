@@ -350,13 +350,13 @@ def _direct(connection: Connection, prefix: str, *, after: str | None, limit: in
         else:
             position, inclusive = scopes.child_range(child)[1], True
             if one(connection, "SELECT 1 FROM scopes WHERE scope = :child", {"child": child}) is not None:
-                continue  # it was told of when it came itself
+                continue  # it was listed when it came itself
         given += 1
         yield child
 
 
 def _behind(connection: Connection, child: str) -> tuple[str, bool]:
-    """Where to go on after a child: behind itself if it was told of itself, and behind all that is below it if not."""
+    """Where to go on after a child: behind itself if it was listed itself, and behind all that is below it if not."""
     if one(connection, "SELECT 1 FROM scopes WHERE scope = :child", {"child": child}) is not None:
         return child, False
     return scopes.child_range(child)[1], True

@@ -102,8 +102,8 @@ def _value(connection: Connection, request: RequestUnderWay) -> str:
     if len(request.made) <= _MOST_MADE:
         found = [(connection.execute(_ROW, (key.scope, key.id)).fetchone(), old) for key, old in request.made]
         rows = [(row[0], old) for row, old in found if row is not None]
-    told = json.dumps([request.at, request.request, request.by, rows])
-    return f"{int(request.at):0{_TIME_DIGITS}}{told}"
+    note = json.dumps([request.at, request.request, request.by, rows])
+    return f"{int(request.at):0{_TIME_DIGITS}}{note}"
 
 
 def _read(connection: Connection, name: str) -> DoneRequest | None:

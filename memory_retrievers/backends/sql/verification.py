@@ -192,11 +192,11 @@ def _version_problems(connection: Connection, dimension: int | None) -> Iterator
 
 
 def _text_problems(passage: RawPassage, memory: AnyMemory) -> Iterator[str]:
-    told = passage_text(memory, str(passage.part))
-    if told is None:
+    passage_now = passage_text(memory, str(passage.part))
+    if passage_now is None:
         if turn_place(str(passage.part)) is not None:
             yield "is of a message that its memory does not have"
-    elif passage.text != told.text:
+    elif passage.text != passage_now.text:
         yield "has another text than its memory"
 
 
@@ -245,14 +245,14 @@ class TableState:
         dimension: Length of its vectors.
         memories: How many it holds.
         projection: Whether Chroma is fed from it.
-        unprojected: How many passages Chroma has yet to be told of.
+        unprojected: How many passages Chroma has yet to take.
         reembedded: How many passages have a vector of another embedder, beside the one that serves.
         waiting_messages: How many messages wait to become episodes.
         waiting_since: The time of the oldest of them.
         leases: Who is making episodes.
         pending_reviews: How many retrievals wait for a conversation to be rated by.
         review_jobs: How many conversations wait to be worked on for that.
-        unwritten: How many changes an adopted collection has yet to be told of.
+        unwritten: How many changes an adopted collection has yet to take.
     """
 
     embedder: str | None

@@ -162,7 +162,7 @@ _PAGE: Final = 65_536
 
 
 def _is_full(directory: Path) -> bool:
-    """Return True if there is no space left where a directory is; False also if that cannot be told."""
+    """Return True if there is no space left where a directory is; False also if that is unknown."""
     try:
         seen = os.statvfs(directory)
     except (AttributeError, OSError):  # not on Windows

@@ -143,7 +143,7 @@ _PROJECTION: Final = (
         memory INTEGER NOT NULL UNIQUE REFERENCES memories (row) ON DELETE CASCADE,
         digest BLOB NOT NULL
     ) WITHOUT ROWID""",
-    # What that collection has still to be told, where changes are written through: a memory, or an id that is gone.
+    # What that collection has still to take, where changes are written through: a memory, or an id that is gone.
     "CREATE TABLE unwritten (id INTEGER PRIMARY KEY AUTOINCREMENT, memory INTEGER, gone TEXT)",
     f"""CREATE TRIGGER unwritten_passage AFTER INSERT ON passages WHEN {_WRITES_THROUGH} BEGIN
         INSERT INTO unwritten (memory) VALUES (NEW.memory); END""",
@@ -249,7 +249,7 @@ _SCENES: Final = (
     # What makes an episode a scene of a story.
     "ALTER TABLE memories ADD COLUMN scene TEXT",
     "CREATE INDEX scenes ON memories (scope_id, created_at, id) WHERE scene IS NOT NULL",
-    # The characters of a scope's story, in the order in which it first told of them.
+    # The characters of a scope's story, in the order in which it first named them.
     """CREATE TABLE characters (
         row INTEGER PRIMARY KEY,
         scope_id INTEGER NOT NULL REFERENCES scopes (id),

@@ -363,7 +363,7 @@ class MemoryManager:
             then(added)
 
         with self._writing() as store:
-            told = store.put(
+            stored = store.put(
                 timed,
                 replace=replace,
                 allow_duplicates=allow_duplicates,
@@ -371,11 +371,11 @@ class MemoryManager:
                 near=None if allow_duplicates else self.ingestion,
                 together=all_admitted,
             )
-        facts = (fact for fact in told if isinstance(fact, SemanticMemory))
+        facts = (fact for fact in stored if isinstance(fact, SemanticMemory))
         return [(fact, vector) for fact, (_, vector) in zip(facts, added, strict=True)]
 
     def confirm(self, fact: SemanticMemory, draft: SemanticDraft) -> SemanticMemory | None:
-        """Let a known fact have been told again by a draft, and give it; None if it no longer holds."""
+        """Confirm a known fact by a draft that states it again, and return it; None if it no longer holds."""
         with self._writing() as store:
             return store.confirm(fact.key, draft)
 
