@@ -110,7 +110,9 @@ class SQLItems:
         with self._database.read() as connection:
             dialect = connection.dialect
             wanted = " AND ".join([_IS_ITEM, *_holding(dialect, conditions, values)])
-            found = connection.execute(f"SELECT m.row FROM {dialect.items_by_row(wanted)} LIMIT :limit", values)
+            found = connection.execute(
+                f"SELECT m.row FROM {dialect.items_by_row(wanted)} WHERE {_BELOW} LIMIT :limit", values
+            )
             return [int(row) for (row,) in found]
 
     def load(self, rows: Sequence[int], *, now: datetime, conditions: Sequence[ItemCondition]) -> dict[int, StoredItem]:
