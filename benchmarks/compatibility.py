@@ -26,7 +26,7 @@ from memory_retrievers.testing import HashEmbedder
 
 sys.path.insert(0, str(Path(__file__).parent))  # the cases lie beside this file
 
-MODULES: Final = ("compatibility_langchain", "compatibility_llama_index")
+MODULES: Final = ("compatibility_langchain", "compatibility_llama_index", "compatibility_mcp")
 """Where the cases are: each module has ``SECTIONS``, a tuple of :class:`Section`."""
 
 SCOPE: Final = "user/bob"

@@ -27,7 +27,14 @@ from langchain_core.documents import Document
 from langchain_core.language_models.fake_chat_models import FakeListChatModel, FakeMessagesListChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.runnables import Runnable, RunnableLambda, RunnableParallel, RunnablePassthrough
+from langchain_core.runnables import (
+    ConfigurableFieldSpec,
+    Runnable,
+    RunnableLambda,
+    RunnableParallel,
+    RunnablePassthrough,
+)
+from langchain_core.runnables.history import RunnableWithMessageHistory
 from langchain_text_splitters import CharacterTextSplitter
 from langgraph.graph import START, StateGraph
 from langgraph.store.base import GetOp, Item, ListNamespacesOp, Op, PutOp, SearchOp
@@ -37,6 +44,7 @@ from pydantic import Field
 from memory_retrievers.langchain import (
     AgentMemoryMiddleware,
     ConversationMemory,
+    MemoryChatHistory,
     MemoryRetriever,
     MemoryStoreAdapter,
     MemoryVectorStore,
@@ -242,6 +250,28 @@ async def vector_store(setting: Setting) -> None:
     expect(texts == ["Bob likes Bergen", "Bob lives in Bergen"], texts)
 
 
+async def chat_history(setting: Setting) -> None:
+    """A turn and another, in a chain that is told what was said before, and beside it what another user has said."""
+    MemoryChatHistory(setting.memory, "user/alice", "chat", process="never").add_user_message("I am Alice.")
+    prompt = ChatPromptTemplate([("placeholder", "{history}"), ("user", "{input}")])
+    chat = Listening(responses=[AIMessage("Noted."), AIMessage("Bergen.")])
+    scope_of_call = ConfigurableFieldSpec(id="user_id", annotation=str)
+
+    def history(user_id: str) -> MemoryChatHistory:
+        return MemoryChatHistory(setting.memory, setting.scope or user_id, "chat", process="never")
+
+    made = RunnableWithMessageHistory(
+        prompt | chat, history, input_messages_key="input", history_messages_key="history",
+        history_factory_config=[scope_of_call],
+    )  # fmt: skip
+    config: Any = {"configurable": {"user_id": "anybody" if setting.given else SCOPE}}
+    for said in ("I live in Bergen.", QUESTION):
+        asked = {"input": said}
+        _ = await made.ainvoke(asked, config) if setting.asynchronous else made.invoke(asked, config)
+    expect("I live in Bergen." in chat.heard[1] and "Noted." in chat.heard[1], chat.heard)
+    expect("Alice" not in str(chat.heard), chat.heard)
+
+
 async def graph_store(setting: Setting) -> None:
     """Everything of ``BaseStore``, and beside it LangGraph's own store of the same."""
     theirs, place = InMemoryStore(), ("plans", "bob")
@@ -274,6 +304,7 @@ AGENTS: Final = [
     Case("`MultiQueryRetriever` in a LangGraph node", node),
     Case("`ConversationMemory` of LangChain classic", classic_memory),
     Case("`MemoryVectorStore.as_retriever(…)` in a chain", vector_store),
+    Case("`MemoryChatHistory` in `RunnableWithMessageHistory`", chat_history),
     Case("`MemoryStoreAdapter`: put, get, delete, search, filters, namespaces", graph_store),
 ]
 

@@ -49,14 +49,14 @@ class RegistryTool(ScopedByConfig, BaseTool):
     def _describe_by_spec(self) -> Self:
         self.name = self.name or self.spec.name
         self.description = self.description or self.spec.description
-        self.args_schema = self.args_schema or self.spec.offered_arguments(allow_scopes=self.rules.allow_scopes)
+        self.args_schema = self.args_schema or self._offered()
         return self
 
     def __getstate__(self) -> dict[str, Any]:
         """As any model's, but what is of the registry goes by its name."""
         state = super().__getstate__()
         if REGISTRY.get(self.spec.name) is self.spec:
-            made = self.args_schema is self.spec.offered_arguments(allow_scopes=self.rules.allow_scopes)
+            made = self.args_schema is self._offered()
             by_name = {"spec": self.spec.name, "args_schema": None if made else self.args_schema}
             state["__dict__"] = state["__dict__"] | by_name
         return state
@@ -66,7 +66,10 @@ class RegistryTool(ScopedByConfig, BaseTool):
         super().__setstate__(state)
         self.spec = REGISTRY[self.spec] if isinstance(self.spec, str) else self.spec
         if self.args_schema is None:
-            self.args_schema = self.spec.offered_arguments(allow_scopes=self.rules.allow_scopes)
+            self.args_schema = self._offered()
+
+    def _offered(self) -> type[BaseModel]:
+        return self.spec.offered_arguments(allow_scopes=self.rules.allow_scopes, memory=self.memory)
 
     @property
     def tool_call_schema(self) -> dict[str, Any]:

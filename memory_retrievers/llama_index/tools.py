@@ -123,7 +123,7 @@ class MemoryToolSpec(BaseToolSpec):
         )
 
     def _metadata(self, spec: AnyTool) -> ToolMetadata:
-        shown = spec.offered_arguments(allow_scopes=self._rules.allow_scopes)
+        shown = spec.offered_arguments(allow_scopes=self._rules.allow_scopes, memory=self._memory)
         return ToolMetadata(description=spec.description, name=spec.name, fn_schema=shown)
 
     def _run(self, spec: AnyTool, arguments: dict[str, object]) -> ToolOutput:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
@@ -25,6 +25,7 @@ from memory_retrievers.errors import ValidationError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.memory.requests import requests_of
 from memory_retrievers.server import routes
+from memory_retrievers.server.access import access_in
 from memory_retrievers.server.connections import configuration, ended_by_signals, listening
 from memory_retrievers.server.guard import Guard
 from memory_retrievers.server.idempotency import Idempotency, done_meanwhile
@@ -32,7 +33,8 @@ from memory_retrievers.server.intake import SharedCheck
 from memory_retrievers.server.requests import CONTENT_TYPE, AppState, CurrentRequest, Metrics
 from memory_retrievers.server.responses import ERRORS, HTTPError, UTF8JSONResponse, failure
 from memory_retrievers.server.settings import ServerSettings
-from memory_retrievers.tools.tool import FAILURES
+from memory_retrievers.tools.arguments import offering
+from memory_retrievers.tools.tool import FAILURES, own_categories
 
 watching = APIRouter(tags=["Watch"])
 
@@ -89,12 +91,16 @@ def create_app(memory: AgentMemory, *, settings: ServerSettings | None = None) -
     # the last one added stands outermost
     app.add_middleware(
         Idempotency,
-        is_write=lambda path: path in routes.PATHS or routes.is_write(path),
+        is_write=_is_write,
         requests=requests_of(memory),
         make_anew=partial(routes.made_anew, memory),
     )
     app.add_middleware(Guard, settings=chosen, metrics=metrics, takes_body=takes_body)
     return app
+
+
+def _is_write(path: str) -> bool:
+    return path in routes.PATHS or routes.is_write(path)
 
 
 @asynccontextmanager
@@ -117,8 +123,11 @@ async def healthz() -> Health:
 @watching.get("/openapi.json", include_in_schema=False)
 def document(request: Request) -> Response:
     """The description of all routes: made once, in a thread, for it takes a second or so."""
+    app = request.app
     with _making_document:
-        return UTF8JSONResponse(request.app.openapi())
+        if app.openapi_schema is None:
+            app.openapi_schema = offering(app.openapi(), own_categories(app.state.shared.memory) or ())
+        return UTF8JSONResponse(app.openapi_schema)
 
 
 @watching.get("/readyz")
@@ -154,8 +163,16 @@ async def _repeated(_request: Request, _error: Exception) -> Response:
     return done_meanwhile().response()
 
 
-async def _malformed(_request: Request, error: Exception) -> Response:
+async def _malformed(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for nothing else
+    named = error.body if isinstance(error.body, Mapping) else request.query_params
+    if isinstance(scope := named.get("conversation_id"), str):
+        try:  # who may not go there is not told what is wrong with the rest
+            access_in(request.scope).scope(scope, writes=_is_write(request.scope["path"]))
+        except HTTPError as refusal:
+            return refusal.response()
+        except ValidationError:
+            pass  # it is among what is told
     return failure(ValidationError.of_complaints(error.errors(), without="body"))
 
 

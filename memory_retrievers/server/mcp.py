@@ -211,7 +211,7 @@ class McpOffer:
         return {"messages": [{"role": "user", "content": {"type": "text", "text": self.guide}}]}
 
     def _tool(self, spec: AnyTool) -> JsonObject:
-        arguments = spec.offered_arguments(allow_scopes=self._context.allow_scopes)
+        arguments = spec.offered_arguments(allow_scopes=self._context.allow_scopes, memory=self._context.memory)
         return {
             "name": spec.name,
             "title": title_of(spec),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from memory_retrievers.backends.snapshot import similarities
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey, SemanticDraft, SemanticMemory, scopes
 from memory_retrievers.models.fields import storable
@@ -34,6 +35,9 @@ _PAGE: Final = 256
 
 _DECIMALS: Final = 6
 """Of a cosine; more are of the way it was computed."""
+
+_FEW: Final = 256
+"""Up to so many items that fit are found first, and then compared."""
 
 _LIKELY: Final = 4
 """How many times as many of the nearest items are looked at first as are asked for, since a filter fits many or few."""
@@ -123,13 +127,17 @@ class StoredItems:
         )
 
         def find(vector: Vector) -> list[FoundItem]:
+            if conditions:
+                rows = self._ledger.rows(selection.scope, now=selection.now, conditions=conditions, limit=_FEW + 1)
+                if len(rows) <= _FEW:  # what fits is rare: only that is compared
+                    near = self._measured(vector, selection, rows)
+                    return _part(self._scored(near, (), fits, first=offset + limit), offset, limit)
             # all facts of the scope are ranked in memory, and what is no item, or does not fit, is passed over
             ranked, is_all = self._first(vector, selection, _LIKELY * (offset + limit))
             first = len(ranked) if conditions else offset + limit
             found = _part(self._scored(ranked, conditions, fits, first=first), offset, limit)
             if is_all or len(found) == limit:
                 return found
-            # what fits is rare: the database says what does
             rows = self._ledger.rows(selection.scope, now=selection.now, conditions=conditions)
             return _part(
                 self._scored(self._measured(vector, selection, rows), (), fits, first=offset + limit), offset, limit
@@ -161,8 +169,13 @@ class StoredItems:
             raise ValidationError("an id is taken twice among what is to be stored; nothing was stored")
 
         def change(passages: list[list[NewPassage]]) -> None:
-            store.remove([*store.ledger.present([*keys, *removed])])
-            store.keyword.add(self._ledger.add(items, passages))
+            there = self._ledger.there(items, removed=removed)
+            store.remove(there.gone)
+            if outdated := [row for key, row in there.stays.items() if key not in there.same]:
+                store.remove_passages(self._ledger.passages(outdated))
+            new = [() if key in there.same else each for key, each in zip(keys, passages, strict=True)]
+            if added := self._ledger.put(items, new):
+                store.keyword.add(added)
 
         if not items:
             store.remove(removed)
@@ -206,14 +219,18 @@ class StoredItems:
 
     def _measured(self, vector: Vector, selection: Selection, rows: Sequence[int]) -> dict[int, float]:
         """The cosine of each of these items that is indexed, by row, the greatest first; ties by row."""
-        layout = self._store.ledger.layout(selection, memories=rows)
-        if not len(layout.passages):
-            return {}
-        cosines = np.round(self._store.dense.similarities(vector, selection, layout.passages).astype(float), _DECIMALS)
-        order = np.lexsort((layout.memories, -cosines))
-        _, nearest = np.unique(layout.memories[order], return_index=True)
+        snapshot = self._store.ledger.snapshots.of(selection, wide=True)
+        if snapshot is None:
+            layout = self._store.ledger.layout(selection, memories=rows)
+            memories, near = layout.memories, self._store.dense.similarities(vector, selection, layout.passages)
+        else:
+            found = np.flatnonzero(np.isin(snapshot.memories, rows))
+            memories, near = snapshot.memories[found], similarities(snapshot.matrix[found], vector)
+        cosines = np.round(near.astype(float), _DECIMALS)
+        order = np.lexsort((memories, -cosines))
+        _, nearest = np.unique(memories[order], return_index=True)
         order = order[np.sort(nearest)]
-        return dict(zip(layout.memories[order].tolist(), cosines[order].tolist(), strict=True))
+        return dict(zip(memories[order].tolist(), cosines[order].tolist(), strict=True))
 
     def _scored(
         self, ranked: Mapping[int, float], conditions: Sequence[ItemCondition], fits: Fits | None, *, first: int

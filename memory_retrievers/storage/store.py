@@ -396,8 +396,11 @@ class MemoryStore:
         """Delete passages of a memory with their postings: those of the given parts, or all."""
         if parts is None or parts:
             passages = self.ledger.passages_of(memory.scope, id=memory.id)
-            gone = [passage for passage in passages if parts is None or passage.part in parts]
-            self.ledger.remove_passages(self._unindexed(gone))
+            self.remove_passages([passage for passage in passages if parts is None or passage.part in parts])
+
+    def remove_passages(self, passages: Sequence[Passage]) -> None:
+        """Delete passages with their postings, and keep their memories; inside a transaction."""
+        self.ledger.remove_passages(self._unindexed(passages))
 
     def _unindexed(self, passages: Sequence[Passage]) -> list[int]:
         """Remove the postings of passages that leave the ledger in this transaction; returns the passages' ids."""

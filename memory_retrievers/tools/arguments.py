@@ -6,7 +6,8 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, ClassVar, Final, TypeAlias, TypeVar
+from functools import cache
+from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -17,6 +18,7 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     JsonValue,
+    ValidationInfo,
     WithJsonSchema,
     create_model,
     model_validator,
@@ -27,6 +29,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import Category, ContentType, ResponseLevel, Tier
+from memory_retrievers.models.categories import OWN_CATEGORY
 from memory_retrievers.models.fields import MAX_CONTENT_LENGTH, UTCDateTime, storable
 from memory_retrievers.models.filters import MAX_FILTERS, JsonScalar
 from memory_retrievers.settings import ToolSettings
@@ -213,7 +216,21 @@ def _not_blank(content: str) -> str:
 
 _read_tier, _tier_schema = one_of(Tier, name="memory_tier")
 _read_content_type, _content_type_schema = one_of(ContentType, name="content_type")
-_read_category, _category_schema = one_of(Category, name="category")
+
+
+def _read_category(value: object, info: ValidationInfo) -> Category:
+    """One of the nine, or of those that the context names as ``categories``; None there leaves it to another side."""
+    own = (info.context or {}).get("categories", ())
+    word = str(value).strip().lower()
+    if own is None and OWN_CATEGORY.fullmatch(word):
+        return Category(word)
+    known = [*Category, *(own or ())]
+    if word not in known:
+        raise ValidationError(f"Invalid category: {str(value)[:_ECHOED]}. Must be one of: {', '.join(known)}")
+    return Category(word)
+
+
+_CATEGORIES: Final = [category.value for category in Category]
 
 Content = Annotated[str, AtMost(MAX_CONTENT_LENGTH, "Content"), AfterValidator(_not_blank)]
 Tags: TypeAlias = Annotated[
@@ -232,7 +249,12 @@ MemoryTier = Annotated[
 ContentTypeName = Annotated[
     ContentType, _read_content_type, _content_type_schema, Field(description="What the content is.")
 ]
-CategoryName = Annotated[Category, _read_category, _category_schema, Field(description="What the memory is about.")]
+CategoryName = Annotated[
+    Category,
+    BeforeValidator(_read_category),
+    WithJsonSchema({"type": "string", "enum": _CATEGORIES}),
+    Field(description="What the memory is about."),
+]
 TierFilter = Annotated[
     Annotated[Tier, _read_tier, _tier_schema] | None, Field(description="Only memories of this tier.")
 ]
@@ -283,11 +305,13 @@ class ToolArguments(BaseModel):
 
     Attributes:
         hidden: Arguments that are not offered: they are in no schema, and refused like unknown ones.
+        categories: Categories of a memory's own, which the schema offers beside the nine.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     hidden: ClassVar[frozenset[str]] = frozenset()
+    categories: ClassVar[tuple[str, ...]] = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -314,13 +338,25 @@ class ToolArguments(BaseModel):
         schema = handler.resolve_ref_schema(handler(core_schema))
         shown = {name: _in_place(schema["properties"][name], handler) for name in cls.offered()}
         schema["properties"] = {name: _without(shape, "title") for name, shape in shown.items()}
-        return _without(schema, "description")
+        offered: JsonSchemaValue = offering(_without(schema, "description"), cls.categories)
+        return offered
 
 
 class ManagementArguments(ToolArguments):
     """The arguments that every tool for managing memories begins with."""
 
     response_level: Level = ResponseLevel.STANDARD
+
+
+def offering(schema: Any, categories: Sequence[str]) -> Any:  # noqa: ANN401 - a schema, or a part of one
+    """A schema in which every list of the nine categories also has those of a memory's own."""
+    if not categories:
+        return schema
+    if isinstance(schema, list):
+        return [*schema, *categories] if schema == _CATEGORIES else [offering(each, categories) for each in schema]
+    if isinstance(schema, dict):
+        return {key: offering(value, categories) for key, value in schema.items()}
+    return schema
 
 
 def _without(schema: JsonSchemaValue, key: str) -> JsonSchemaValue:
@@ -365,6 +401,16 @@ def storable_throughout(given: object, *, depth: int = MAX_DEPTH) -> object:
     if isinstance(given, Mapping):
         return {storable_throughout(name): storable_throughout(value, depth=depth - 1) for name, value in given.items()}
     return [storable_throughout(each, depth=depth - 1) for each in given]
+
+
+@cache
+def with_categories(arguments: type[ArgumentsT], categories: tuple[str, ...]) -> type[ArgumentsT]:
+    """The same arguments, whose schema also offers these categories."""
+    if not categories:
+        return arguments
+    offered: type[ArgumentsT] = create_model(arguments.__name__, __base__=arguments, __doc__=arguments.__doc__)
+    offered.categories = categories
+    return offered
 
 
 def without(arguments: type[ArgumentsT], hidden: Collection[str]) -> type[ArgumentsT]:

@@ -27,6 +27,7 @@ from memory_retrievers.tools.arguments import (
     ArgumentsT,
     ManagementArguments,
     storable_throughout,
+    with_categories,
     without,
 )
 
@@ -240,6 +241,14 @@ class ToolOutput:
         return cls(content=compact_json(artifact), artifact=artifact, is_error=is_error)
 
 
+def own_categories(memory: Memory | None) -> tuple[str, ...] | None:
+    """The categories that a memory has beside the nine; None where only another side knows them."""
+    if isinstance(memory, RunsTools):
+        return None
+    manager: MemoryManager | None = getattr(memory, "manager", None)
+    return () if manager is None else tuple(manager.ingestion.categories)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tool(Generic[ArgumentsT]):
     """A tool: everything an adapter needs to offer it to a model and to run it.
@@ -269,9 +278,15 @@ class Tool(Generic[ArgumentsT]):
     def _without_scopes(self) -> type[ArgumentsT]:
         return without(self.arguments, self.scoped)
 
-    def offered_arguments(self, *, allow_scopes: bool) -> type[ArgumentsT]:
-        """The model of the arguments that a language model sees and may give."""
-        return self.arguments if allow_scopes else self._without_scopes
+    def offered_arguments(self, *, allow_scopes: bool, memory: Memory | None = None) -> type[ArgumentsT]:
+        """The model of the arguments that a language model sees and may give.
+
+        Args:
+            allow_scopes: Whether it may name scopes.
+            memory: Whose categories it is offered; None has the nine alone.
+        """
+        arguments = self.arguments if allow_scopes else self._without_scopes
+        return with_categories(arguments, own_categories(memory) or ())
 
     def call(self, context: ToolContext, arguments: Mapping[str, object]) -> ToolOutput:
         """Check the arguments, then run the tool.
@@ -282,7 +297,7 @@ class Tool(Generic[ArgumentsT]):
         offered = self.offered_arguments(allow_scopes=context.allow_scopes)
         try:
             given = {storable(name): storable_throughout(value) for name, value in arguments.items()}
-            checked = offered.model_validate(given)
+            checked = offered.model_validate(given, context={"categories": own_categories(context.memory)})
             if isinstance(context.memory, RunsTools) and issubclass(self.arguments, ManagementArguments):
                 return ToolOutput.of(context.run_there(context.memory, self.name, given))
             if self.writes and issubclass(self.arguments, ManagementArguments):

@@ -137,3 +137,66 @@ def test_the_language_model_is_told_of_them_and_may_say_them(open_memory, clock)
 def test_names_and_words_keep_to_rules(given, problem):
     with pytest.raises(pydantic.ValidationError, match=problem):
         IngestionSettings(categories=given)
+
+
+def categories_in(schema):
+    """The categories that the schema of a tool offers; None if it has no such argument."""
+    found = schema["properties"].get("category")
+    return None if found is None else next(each["enum"] for each in [found, *found.get("anyOf", ())] if "enum" in each)
+
+
+def test_the_tools_of_every_framework_offer_the_categories_of_the_memory(open_memory):
+    from memory_retrievers.langchain import MemoryToolkit, RetrieveMemoryTool
+    from memory_retrievers.llama_index import MemoryToolSpec
+    from memory_retrievers.server.mcp import McpOffer
+
+    every = [*map(str, Category), "allergy", "pet-care"]
+    with open_memory() as memory:
+        tools = [*MemoryToolkit(memory, scope=SCOPE).get_tools(), RetrieveMemoryTool(memory=memory, scope=SCOPE)]
+        shown = [tool.tool_call_schema for tool in tools]
+        shown += [
+            tool.metadata.get_parameters_dict()
+            for tool in MemoryToolSpec(memory, scope=SCOPE, tools="all").to_tool_list()
+        ]
+        shown += [tool["inputSchema"] for tool in McpOffer(memory, scope=SCOPE).tools()["tools"]]
+        offered = [found for schema in shown if (found := categories_in(schema)) is not None]
+        assert len(offered) == 9
+        assert all(found == every for found in offered)
+        told = json.dumps([tool.tool_call_schema for tool in MemoryToolkit(memory, scope=SCOPE).get_tools()])
+        assert len(told) / 4 <= 1_200  # tokens
+    with open_memory(IngestionSettings()) as memory:
+        assert categories_in(RetrieveMemoryTool(memory=memory, scope=SCOPE).tool_call_schema) == [*map(str, Category)]
+
+
+def test_a_tool_stores_a_fact_of_a_category_of_ones_own_and_no_other(open_memory):
+    from memory_retrievers.langchain import MemoryToolkit
+
+    with open_memory() as memory:
+        store = next(each for each in MemoryToolkit(memory, scope=SCOPE).get_tools() if each.name == "memory_store")
+        store.invoke({"content": "No peanuts for Ines", "category": "Allergy"})
+        assert memory.retrieve("peanuts", scope=SCOPE, category="allergy").semantic
+        refused = store.invoke({"content": "x", "category": "hobby"})
+        assert "Invalid category: hobby. Must be one of: identity," in refused
+        assert "note, allergy, pet-care" in refused
+
+
+def test_the_description_of_the_http_routes_names_them_and_a_copied_tool_keeps_them(open_memory):
+    import copy
+
+    from starlette.testclient import TestClient
+
+    from memory_retrievers.langchain import RetrieveMemoryTool
+    from memory_retrievers.server import create_app
+
+    with open_memory() as memory:
+        tool = RetrieveMemoryTool(memory=memory, scope=SCOPE)
+        assert "allergy" in categories_in(copy.copy(tool).tool_call_schema)
+        client = TestClient(create_app(memory), base_url="http://localhost")
+        told = client.get("/openapi.json").text
+        assert told == client.get("/openapi.json").text
+        assert '"note","allergy","pet-care"' in told
+        answer = client.post(
+            "/api/v0/tools/memory_store",
+            json={"conversation_id": SCOPE, "arguments": {"content": "No nuts", "category": "allergy"}},
+        )
+        assert answer.status_code == 200

@@ -13,7 +13,8 @@ from memory_retrievers import AgentMemory
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.langchain import MemoryStoreAdapter
 from memory_retrievers.langchain.item_filters import lets_through
-from memory_retrievers.testing import FixedClock, HashEmbedder
+from memory_retrievers.models import MemoryKey
+from memory_retrievers.testing import FixedClock, HashEmbedder, inside
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PLACE = ("notes", "alice")
@@ -163,8 +164,8 @@ def test_equal_searches_of_a_batch_give_items_of_their_own(store):
 
 def test_a_batch_is_stored_by_few_writes(store, memory, monkeypatch):
     written, ledger = [], memory.items._ledger
-    add = ledger.add
-    monkeypatch.setattr(ledger, "add", lambda items, passages: written.append(len(items)) or add(items, passages))
+    add = ledger.put
+    monkeypatch.setattr(ledger, "put", lambda items, passages: written.append(len(items)) or add(items, passages))
     store.batch([PutOp(PLACE, f"k{n % 400}", {"text": f"{n}"}) for n in range(500)])
     assert written == [400]
     assert store.get(PLACE, "k0").value == {"text": "400"}
@@ -313,3 +314,46 @@ def test_the_database_compares_as_a_filter_says(memory, operator, monkeypatch):
         assert sorted(keys(store.search((), filter=conditions, limit=100))) == fitting
         assert sorted(keys(store.search((), query="a", filter=conditions, limit=100))) == fitting
     assert read == []
+
+
+def test_a_put_over_an_item_overwrites_it_in_place(store, memory):
+    key = MemoryKey(scope="app/notes/alice", id="k")
+    passages = []
+    for value in (
+        {"text": "Owls hunt at night"},
+        {"text": "Owls hunt at night", "seen": 3},
+        {"text": "Bees dance at noon"},
+        {"text": ["Bees dance", "at noon"]},
+    ):
+        store.put(PLACE, "k", value)
+        item = memory.items.get([key])[key]
+        passages.append((item.row, [each.id for each in inside(memory).ledger.passages_of(key.scope, id="k")]))
+        assert store.get(PLACE, "k").value == value
+        assert memory.verify().problems == ()
+    rows, ids = zip(*passages, strict=True)
+    assert len(set(rows)) == 1
+    assert ids[0] == ids[1]  # what is searched has not changed
+    assert len({*ids[0], *ids[2], *ids[3]}) == len(ids[0]) + len(ids[2]) + len(ids[3])
+    assert [hit.key for hit in store.search((), query="at noon")] == ["k"]
+    found = memory.retrieve("Owls hunt at night", scope="app", include_child_scopes=True).to_dict()
+    assert "Owls" not in str(found)
+
+
+def test_a_search_elsewhere_knows_what_was_put_over_an_item(store, memory):
+    store.put(PLACE, "k", {"text": "Owls hunt at night"})
+    store.put(PLACE, "other", {"text": "Cats sleep by day"})
+    assert store.search((), query="Bees dance at noon", limit=1)[0].score < 0.9
+    store.batch([PutOp(PLACE, "k", {"text": "Bees dance at noon"}), PutOp(PLACE, "new", {"text": "Third"})])
+    found = store.search((), query="Bees dance at noon", limit=1)[0]
+    assert (found.key, found.score) == ("k", 1.0)
+    store.put(PLACE, "k", {"text": "Bees dance at noon"}, index=False)
+    assert "k" not in [hit.key for hit in store.search((), query="Bees dance at noon")]
+
+
+def test_a_put_over_an_item_that_a_tool_has_changed_leaves_nothing_of_what_it_said(store, memory):
+    store.put(PLACE, "k", {"text": "The code is 1111"})
+    memory.update("k", scope="app/notes/alice", fact="The code is 2222")
+    store.put(PLACE, "k", {"text": "The code is 3333"})
+    assert [version.fact for version in memory.history("k", scope="app/notes/alice")] == ["The code is 3333"]
+    assert store.get(PLACE, "k").value == {"text": "The code is 3333"}
+    assert memory.verify().problems == ()

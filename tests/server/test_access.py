@@ -49,6 +49,27 @@ def test_outside_the_root_the_answer_is_the_same_whether_or_not_anything_is_ther
     assert error_of(answers[0]) == (403, "Forbidden")
 
 
+@pytest.mark.parametrize("path", ["retrieve_memory", "context_pre_retrieve", "remember", "tools/memory_store", "list"])
+def test_a_foreign_scope_is_refused_before_a_body_that_is_wrong(guarded, path):
+    wrong = {"nonsense": 1, "query": 5, "conversation_id": "user/bob"}
+    assert error_of(guarded.post(f"/api/v0/{path}", json=wrong, headers=by(ALICE))) == (403, "Forbidden")
+    own = guarded.post(f"/api/v0/{path}", json=wrong | {"conversation_id": "user/alice"}, headers=by(ALICE))
+    assert own.status_code == 422
+    untold = guarded.post(f"/api/v0/{path}", json=wrong | {"conversation_id": "a//b"}, headers=by(ALICE))
+    assert untold.status_code == 422
+
+
+def test_a_foreign_scope_is_refused_before_a_query_that_is_wrong(guarded):
+    for scope, status in (("user/bob", 403), ("user/alice", 422)):
+        query = {"conversation_id": scope, "max_tokens": "many"}
+        assert guarded.get("/api/v0/profile", params=query, headers=by(ALICE)).status_code == status
+
+
+def test_a_token_to_read_is_told_so_before_a_body_that_is_wrong(guarded):
+    answer = guarded.post("/api/v0/remember", json=of_alice(nonsense=1), headers=by(ALICE_READS))
+    assert error_of(answer) == (403, "Forbidden")
+
+
 def test_the_scheme_may_be_in_any_case_of_letters(guarded):
     assert guarded.post("/api/v0/retrieve_memory", json=ASKED, headers={"Authorization": f"bearer {ALICE}"}).text
 

@@ -18,6 +18,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumperUnknown, TextBinaryLoader
 
+from memory_retrievers.backends.sql.connection import overwriting
 from memory_retrievers.errors import BackendError, ConfigurationError, DiskFullError, ValidationError
 
 if TYPE_CHECKING:
@@ -120,23 +121,20 @@ class PostgresDialect:
     def field(self, name: str, condition: ItemCondition) -> str:
         """See ``sql.connection.Dialect``; equal values of JSON are of one type."""
         _, sign, value = condition
-        found = f"(m.item_value -> CAST(:{name}_key AS text))"
+        found, given = f"(m.item_value -> CAST(:{name}_key AS text))", f"CAST(:{name}_value AS text)"
         if isinstance(value, bool):
             return f"{found} = CAST('{json.dumps(value)}' AS jsonb)"
-        wanted = (
-            "to_jsonb(CAST(:{0}_value AS text))"
-            if isinstance(value, str)
-            else "CAST(CAST(:{0}_value AS text) AS jsonb)"
-        )
+        # in a query of its own, the value is read once and not for every item
+        wanted = f"to_jsonb({given})" if isinstance(value, str) else f"(SELECT CAST({given} AS jsonb))"
         if sign == "=":
-            return f"{found} = {wanted.format(name)}"
+            return f"{found} = {wanted}"
         if isinstance(value, str):
             return f"(jsonb_typeof({found}) = 'string' AND ({found} #>> '{{}}') COLLATE \"C\" {sign} :{name}_value)"
-        return f"(jsonb_typeof({found}) = 'number' AND {found} {sign} {wanted.format(name)})"
+        return f"(jsonb_typeof({found}) = 'number' AND {found} {sign} {wanted})"
 
-    def items_by_row(self) -> str:
-        """See ``sql.connection.Dialect``; PostgreSQL chooses the order by itself."""
-        return "memories m JOIN scopes p ON p.id = m.scope_id"
+    def items_by_row(self, wanted: str) -> str:
+        """See ``sql.connection.Dialect``; scope by scope, since the planner knows of no text how rare it is."""
+        return f"scopes p CROSS JOIN LATERAL (SELECT * FROM memories m WHERE m.scope_id = p.id AND {wanted} OFFSET 0) m"
 
     def newest_items(self, wanted: str) -> str:
         """See ``sql.connection.Dialect``."""
@@ -235,17 +233,32 @@ class Connection:
 
     def executemany(self, sql: str, parameters: Iterable[Values], /) -> Cursor:
         """See ``sql.connection.Connection``."""
+        each = [_values(values) for values in parameters]
+        if len(each) == 1:  # without a pipeline, which takes longer than the statement
+            return self.execute(sql, each[0])
         cursor = self.raw.cursor()
-        cursor.executemany(translated(sql), [_values(each) for each in parameters])
+        cursor.executemany(translated(sql), each)
         return cursor
 
-    def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[int | str]], /) -> None:
+    def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], /) -> None:
         """See ``sql.connection.Connection``; COPY would be refused where rows are guarded by policies."""
         if not rows:
             return
-        lists = ", ".join(f"CAST(? AS {'text' if isinstance(value, str) else 'bigint'}[])" for value in rows[0])
-        sql = f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({lists})"
-        self.execute(sql, [list(values) for values in zip(*rows, strict=True)])
+        if all(type(value) in {int, str} for value in rows[0]):
+            lists = ", ".join(f"CAST(? AS {'text' if isinstance(value, str) else 'bigint'}[])" for value in rows[0])
+            sql = f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({lists})"
+            self.execute(sql, [list(values) for values in zip(*rows, strict=True)])
+        else:
+            self.execute(_inserting(table, columns), (_recordset(columns, rows),))
+
+    def put_rows(
+        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], /, *, returning: Sequence[str]
+    ) -> list[Any]:
+        """See ``sql.connection.Connection``."""
+        if not rows:
+            return []
+        sql = f"{_inserting(table, columns)} {overwriting(columns, returning=returning)}"
+        return self.execute(sql, (_recordset(columns, rows),)).fetchall()
 
     def commit(self) -> None:
         """End the transaction.
@@ -260,6 +273,26 @@ class Connection:
     def run(self, statements: str) -> None:
         """Run statements without parameters, in one round trip."""
         self.raw.execute(statements.encode(), prepare=False)
+
+
+def _inserting(table: str, columns: Sequence[str]) -> str:
+    """Write the statement that inserts the records of a JSON list, by the types of the table's columns."""
+    names = ", ".join(columns)
+    return f"""INSERT INTO {table} ({names})
+        SELECT {names} FROM json_populate_recordset(CAST(NULL AS {table}), CAST(? AS json))"""
+
+
+def _recordset(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    return json.dumps(
+        [
+            {
+                name: escaped(value) if isinstance(value, str) else value
+                for name, value in zip(columns, row, strict=True)
+                if value is not None
+            }
+            for row in rows
+        ]
+    )
 
 
 def _values(parameters: Values) -> Values:

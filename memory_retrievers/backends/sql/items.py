@@ -6,17 +6,19 @@ import json
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
 
-from memory_retrievers.backends.sql.connection import Connection, Database, Dialect, insertion
+from memory_retrievers.backends.sql.connection import Database, Dialect
 from memory_retrievers.backends.sql.memories import insert_passages, scope_id_of
 from memory_retrievers.backends.sql.removal import SCOPE_AND_CHILDREN, scope_values
 from memory_retrievers.backends.sql.rows import encode, encode_json, encode_time, readable
-from memory_retrievers.models import AnyMemory, MemoryKey
+from memory_retrievers.models import AnyMemory, Kind, MemoryKey
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.scopes import child_range
 from memory_retrievers.models.selection import NewPassage, Passage
 from memory_retrievers.models.storage import ItemCondition, StoredItem
+from memory_retrievers.text.passages import ITEM_LENGTHS
 
 _BELOW: Final = "(p.scope = :scope OR (p.scope >= :first AND p.scope < :behind))"
 _IS_ITEM: Final = """m.origin = 'store' AND m.kind = 'semantic' AND m.invalid_at IS NULL
@@ -25,6 +27,8 @@ _FIELDS: Final = """m.row, p.scope, m.id, m.origin = 'store' AND m.kind = 'seman
     m.metadata, m.created_at, m.updated_at"""
 _NEWEST: Final = "m.updated_at DESC, p.scope, m.id"
 
+_TEXTS: Final = ("content", "content_type", "keywords", "metadata")
+
 _EQUALITY: Final[Mapping[str, str]] = {"=": "IS TRUE", "!=": "IS NOT TRUE"}
 _ORDER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     ">": operator.gt,
@@ -32,6 +36,20 @@ _ORDER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "<": operator.lt,
     "<=": operator.le,
 }
+
+
+class ThereBefore(NamedTuple):
+    """What is there before items are put.
+
+    Attributes:
+        stays: Rows of the items that are overwritten in place, by key.
+        same: Keys of those of them whose passages stay as well.
+        gone: Keys of what is removed, also since it is nothing that an item can be written over.
+    """
+
+    stays: dict[MemoryKey, int]
+    same: set[MemoryKey]
+    gone: list[MemoryKey]
 
 
 class SQLItems:
@@ -67,30 +85,33 @@ class SQLItems:
         values["most"] = min(most + offset, 2**62)
         with self._database.read() as connection:
             dialect = connection.dialect
-            holding = " AND ".join([_BELOW, _IS_ITEM, *_holding(dialect, conditions, values)])
+            wanted = " AND ".join([_IS_ITEM, *_holding(dialect, conditions, values)])
             # with conditions all are looked at anyway
-            items = dialect.items_by_row() if conditions else dialect.newest_items(_IS_ITEM)
+            items = dialect.items_by_row(wanted) if conditions else dialect.newest_items(wanted)
             found = connection.execute(
-                f"""SELECT {_FIELDS} FROM {items} WHERE {holding}
+                f"""SELECT {_FIELDS} FROM {items} WHERE {_BELOW}
                 ORDER BY {_NEWEST} LIMIT :limit OFFSET :offset""",
                 values,
             ).fetchall()
         return _items(found)
 
-    def rows(self, scope: str, *, now: datetime, conditions: Sequence[ItemCondition]) -> list[int]:
+    def rows(
+        self, scope: str, *, now: datetime, conditions: Sequence[ItemCondition], limit: int | None = None
+    ) -> list[int]:
         """List the rows of the items of a scope and those below it, in no order.
 
         Args:
             scope: The scope.
             now: Leave out items that expired by this time.
             conditions: What holds of the value of an item.
+            limit: At most so many; None sets no limit.
         """
-        values: dict[str, object] = _below(scope) | {"now": encode_time(now)}
+        values = _below(scope) | {"now": encode_time(now), "limit": 2**62 if limit is None else limit}
         with self._database.read() as connection:
             dialect = connection.dialect
             wanted = " AND ".join([_IS_ITEM, *_holding(dialect, conditions, values)])
             found = connection.execute(
-                f"SELECT m.row FROM {dialect.items_by_row()} WHERE {_BELOW} AND {wanted}", values
+                f"SELECT m.row FROM {dialect.items_by_row(wanted)} WHERE {_BELOW} LIMIT :limit", values
             )
             return [int(row) for (row,) in found]
 
@@ -102,13 +123,15 @@ class SQLItems:
             now: Leave out items that expired by this time.
             conditions: What holds of the value of an item.
         """
-        values: dict[str, object] = {"now": encode_time(now)}
+        values: dict[str, object] = {"now": encode_time(now), "most": len(rows)}
         with self._database.read() as connection:
             dialect = connection.dialect
             values["rows"] = dialect.listed(rows)
-            wanted = [dialect.among("m.row", ":rows"), _IS_ITEM, *_holding(dialect, conditions, values)]
+            wanted = " AND ".join([_IS_ITEM, *_holding(dialect, conditions, values)])
+            # with a limit they are found first, whatever the planner takes a join for
             found = connection.execute(
-                f"SELECT {_FIELDS} FROM memories m JOIN scopes p ON p.id = m.scope_id WHERE {' AND '.join(wanted)}",
+                f"""SELECT {_FIELDS} FROM (SELECT * FROM memories WHERE {dialect.among("row", ":rows")} LIMIT :most) m
+                JOIN scopes p ON p.id = m.scope_id WHERE {wanted}""",
                 values,
             ).fetchall()
         return {item.row: item for item in _items(found)}
@@ -123,20 +146,18 @@ class SQLItems:
         with self._database.read() as connection:
             hint = connection.dialect.indexed_by("memories_by_origin")
             found = connection.execute(
-                f"""SELECT s.scope FROM scopes s WHERE {SCOPE_AND_CHILDREN} AND EXISTS
-                (SELECT 1 FROM memories m {hint} WHERE m.scope_id = s.id AND {_IS_ITEM}) ORDER BY s.scope""",
+                f"""SELECT s.scope FROM scopes s WHERE {SCOPE_AND_CHILDREN} AND
+                (SELECT 1 FROM memories m {hint} WHERE m.scope_id = s.id AND {_IS_ITEM} LIMIT 1) = 1
+                ORDER BY s.scope""",
                 {"now": encode_time(now)} | scope_values(scope, include_child_scopes=True),
             )
             return [its_scope for (its_scope,) in found]
 
     def get(self, keys: Sequence[MemoryKey], *, now: datetime) -> dict[MemoryKey, StoredItem]:
         """Read what has not expired under these keys, items or not."""
-        by_scope: dict[str, list[str]] = {}
-        for key in keys:
-            by_scope.setdefault(key.scope, []).append(key.id)
         with self._database.read() as connection:
             dialect, found = connection.dialect, []
-            for scope, ids in by_scope.items():
+            for scope, ids in _by_scope(keys).items():
                 asked = ids[0] if len(ids) == 1 else dialect.listed(ids)
                 of_id = "m.id = :ids" if len(ids) == 1 else dialect.among("m.id", ":ids")
                 found += connection.execute(
@@ -156,38 +177,77 @@ class SQLItems:
             )
             return [MemoryKey(scope=its_scope, id=its_id) for its_scope, its_id in found]
 
-    def add(self, items: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]]) -> list[Passage]:
-        """Store items whose keys are free, all by the same few statements.
+    def there(self, items: Sequence[AnyMemory], *, removed: Sequence[MemoryKey]) -> ThereBefore:
+        """Look up what is there of items that are to be put, and of what is to be removed; inside a transaction.
 
         Args:
             items: The items.
-            passages: Of each, its passages.
+            removed: Keys of what is to go.
         """
-        with self._database.write(*{item.scope for item in items}) as connection:
+        put = {item.key: item for item in items}
+        stays, same, gone = {}, set(), []
+        with self._database.read() as connection:
+            dialect = connection.dialect
+            for scope, ids in _by_scope([*put, *removed]).items():
+                found = connection.execute(
+                    f"""SELECT m.row, m.id, m.origin = 'store' AND m.kind = 'semantic' AND m.valid_at = m.created_at
+                        AND NOT EXISTS (SELECT 1 FROM fact_versions v
+                            WHERE v.memory = m.row {dialect.beside("v", "m")}),
+                        m.created_at, m.content, m.content_type, m.keywords, m.metadata
+                    FROM scopes p JOIN memories m ON m.scope_id = p.id
+                    WHERE p.scope = :scope AND {dialect.among("m.id", ":ids")}""",
+                    {"scope": scope, "ids": dialect.listed(ids)},
+                )
+                for row, name, is_like, created_at, *texts in found:
+                    key = MemoryKey(scope=scope, id=name)
+                    item = put.get(key)
+                    if item is None or not is_like or encode_time(item.created_at) != created_at:
+                        gone.append(key)
+                        continue
+                    stays[key] = int(row)
+                    if _texts(*texts) == _texts(*itemgetter(*_TEXTS)(encode(item))):
+                        same.add(key)
+        return ThereBefore(stays, same, gone)
+
+    def passages(self, rows: Sequence[int]) -> list[Passage]:
+        """List the passages of items by their rows; inside a transaction."""
+        with self._database.read() as connection:
+            dialect = connection.dialect
+            found = connection.execute(
+                f"""SELECT p.id, p.memory, p.part, c.text,
+                    (SELECT s.scope FROM memories m JOIN scopes s ON s.id = m.scope_id WHERE m.row = p.memory)
+                FROM (SELECT * FROM passages WHERE {dialect.among("memory", ":rows")} LIMIT :most) p
+                JOIN passage_contents c ON c.passage = p.id {dialect.beside("c", "p")}""",
+                {"rows": dialect.listed(rows), "most": 2**62},
+            )
+            return [
+                Passage(id=id, memory=memory, scope=scope, kind=Kind.SEMANTIC, part=part, text=text)
+                for id, memory, part, text, scope in found  # noqa: A001
+            ]
+
+    def put(self, items: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]]) -> list[Passage]:
+        """Store items, or overwrite those of their keys, all by the same few statements; inside a transaction.
+
+        Args:
+            items: The items.
+            passages: Of each, the passages that it does not have yet.
+        """
+        with self._database.read() as connection:  # one for writing, and what fails is undone with all the rest
             scope_ids = {scope: scope_id_of(connection, scope) for scope in dict.fromkeys(item.scope for item in items)}
+            names = {scope_id: scope for scope, scope_id in scope_ids.items()}
             values = [{"scope_id": scope_ids[item.scope], **encode(item)} for item in items]
-            connection.executemany(insertion("memories", values[0]), [tuple(each.values()) for each in values])
-            rows = self._numbers(connection, items)
+            put = connection.put_rows(
+                "memories", [*values[0]], [[*each.values()] for each in values], returning=("scope_id", "id", "row")
+            )
+            rows = {MemoryKey(scope=names[scope_id], id=name): int(row) for scope_id, name, row in put}
             placed = [
                 (item, (scope_ids[item.scope], rows[item.key]), passage)
                 for item, its_passages in zip(items, passages, strict=True)
                 for passage in its_passages
             ]
+            if not placed:
+                return []
             return insert_passages(connection, placed, ids=self._database.next_passages(connection, len(placed)))
-
-    @staticmethod
-    def _numbers(connection: Connection, items: Sequence[AnyMemory]) -> dict[MemoryKey, int]:
-        by_scope: dict[str, list[str]] = {}
-        for item in items:
-            by_scope.setdefault(item.scope, []).append(item.id)
-        dialect = connection.dialect
-        asked = f"""SELECT id, row FROM memories WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope)
-            AND {dialect.among("id", ":ids")}"""
-        return {
-            MemoryKey(scope=scope, id=id): row
-            for scope, ids in by_scope.items()
-            for id, row in connection.execute(asked, {"scope": scope, "ids": dialect.listed(ids)})  # noqa: A001
-        }
 
     def prolong(self, until: Mapping[MemoryKey, datetime]) -> None:
         """Let stored items live until a time; nothing else of them changes."""
@@ -197,6 +257,19 @@ class SQLItems:
                 WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?""",
                 [(encode_time(time), key.scope, key.id) for key, time in until.items()],
             )
+
+
+def _by_scope(keys: Sequence[MemoryKey]) -> dict[str, list[str]]:
+    by_scope: dict[str, list[str]] = {}
+    for key in keys:
+        by_scope.setdefault(key.scope, []).append(key.id)
+    return by_scope
+
+
+def _texts(content: str, content_type: str, keywords: str, metadata: str) -> tuple[object, ...]:
+    """What the passages of an item are made of."""
+    with readable("the metadata of an item"):
+        return content, str(content_type), keywords, json.loads(metadata).get(ITEM_LENGTHS)
 
 
 def _below(scope: str) -> dict[str, object]:

@@ -330,17 +330,18 @@ def insert_passages(
         passages: Each with its memory, and the row ids of that memory's scope and of the memory itself.
         ids: Ids of the passages, from ``Database.next_passages``.
     """
-    vector = connection.dialect.vector
+    vector, keyed = connection.dialect.vector, connection.dialect.keyed_by_scope
     about = [
-        {"id": id, "memory": row, "part": new.part, "speaker": new.speaker, "tells_time": new.tells_time}
-        for id, (_, (_, row), new) in zip(ids, passages, strict=True)  # noqa: A001
+        (*((scope_id,) if keyed else ()), id, row, new.part, new.speaker, new.tells_time)
+        for id, (_, (scope_id, row), new) in zip(ids, passages, strict=True)  # noqa: A001
     ]
     contents = [
         {"passage": id, "text": new.text, "vector": vector(new.vector), "tokens": new.tokens}
         for id, (_, _, new) in zip(ids, passages, strict=True)  # noqa: A001
     ]
     scope_ids = [scope_id for _, (scope_id, _), _ in passages]
-    insert_many(connection, "passages", about, scope_ids=scope_ids)
+    columns = [*(["scope_id"] if keyed else []), "id", "memory", "part", "speaker", "tells_time"]
+    connection.insert_rows("passages", columns, about)
     insert_many(connection, "passage_contents", contents, scope_ids=scope_ids)
     return [
         Passage(id=id, memory=row, scope=memory.scope, kind=memory.kind, part=new.part, text=new.text)

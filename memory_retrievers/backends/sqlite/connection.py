@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from memory_retrievers.backends.sql.connection import insertion
+from memory_retrievers.backends.sql.connection import insertion, overwriting
 from memory_retrievers.backends.sqlite import seal
 from memory_retrievers.errors import BackendError, DiskFullError, ValidationError
 
@@ -83,9 +83,9 @@ class SQLiteDialect:
         number = f"json_extract({place}) {sign} CAST(:{name}_value AS NUMERIC)"
         return f"({number} AND json_type({place}) IN ('integer', 'real'))"
 
-    def items_by_row(self) -> str:
+    def items_by_row(self, wanted: str) -> str:
         """See ``sql.connection.Dialect``; in the order of the index each row would be sought on another page."""
-        return """memories m CROSS JOIN scopes p ON p.id = m.scope_id AND m.row IN (
+        return f"""memories m CROSS JOIN scopes p ON p.id = m.scope_id AND {wanted} AND m.row IN (
             SELECT i.row FROM memories i INDEXED BY items_by_time
             WHERE i.origin = 'store' AND i.kind = 'semantic' AND i.invalid_at IS NULL AND i.scope_id IN (
                 SELECT id FROM scopes WHERE scope = :scope OR (scope >= :first AND scope < :behind)))"""
@@ -191,9 +191,16 @@ class Connection(sqlite3.Connection):
     dialect = SQLiteDialect()
     states: sql.States | None = None
 
-    def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[int | str]], /) -> None:
+    def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], /) -> None:
         """See ``sql.connection.Connection``."""
         self.executemany(insertion(table, columns), rows)
+
+    def put_rows(
+        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], /, *, returning: Sequence[str]
+    ) -> list[Any]:
+        """See ``sql.connection.Connection``."""
+        sql = f"{insertion(table, columns)} {overwriting(columns, returning=returning)}"
+        return [self.execute(sql, row).fetchone() for row in rows]
 
 
 def address_of(path: Path | None, *, mode: str) -> str:
