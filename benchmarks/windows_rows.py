@@ -23,6 +23,7 @@ from fleet_process import SCOPES, WORDS
 from windows_processes import Process
 from windows_worker import opened
 
+from memory_retrievers import SemanticMemory
 from memory_retrievers.backends.files import Folder
 from memory_retrievers.backends.locks import Turnstile
 from memory_retrievers.storage.opening import STORE_FILE
@@ -201,12 +202,13 @@ def _by_the_package(orders: _Orders) -> Iterator[Callable[[], bool]]:
 
 
 class _Prepared(HashEmbedder):
-    """An embedder that has embedded everything before."""
+    """An embedder that has embedded the texts of facts before."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         super().__init__()
         self._known: dict[str, list[float]] = {}
-        self._known = {text: self.embed_query(text) for text in texts}
+        drafts = [SemanticMemory.new(scope=SCOPES[0], fact=text) for text in texts]
+        self._known = {draft.embedding_text: self.embed_query(draft.embedding_text) for draft in drafts}
 
     def embed_query(self, text: str) -> list[float]:
         return self._known.get(text) or super().embed_query(text)

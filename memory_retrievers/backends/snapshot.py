@@ -261,6 +261,8 @@ class ScopeSnapshot:
             The snapshot, and those of the passages that it does not have yet.
         """
         is_concerned = np.True_ if changed is None else np.isin(self.memories, changed)
+        if not is_concerned.any():
+            return self, fresh
         snapshot = self.without(self.ids[is_concerned & ~np.isin(self.ids, fresh.columns["ids"])])
         positions, is_known = positions_of(fresh.columns["ids"], snapshot.ids)
         marked = dict(snapshot.columns)

@@ -138,16 +138,18 @@ class _Compared(NamedTuple):
     @classmethod
     def of(cls, text: str) -> _Compared:
         details = discriminating_tokens(text)
-        return cls(details, frozenset(analyze(text)) - frozenset(analyze(" ".join(details))))
+        frame = frozenset(analyze(text))
+        return cls(details, frame.difference(analyze(" ".join(details))) if details else frame)
 
     def may_share(self, text: str) -> bool:
         """False if another text has certainly other words, whichever of them are its details."""
         possible = set(analyze(text))
-        if len(self.frame & possible) < SAME_FRAME * len(self.frame):
+        shared = len(self.frame & possible)
+        if shared < SAME_FRAME * len(self.frame):
             return False
         others = [word for word in text.split() if not _is_plain(word)]
         sure = possible.difference(analyze(" ".join(others))) if others else possible
-        return len(self.frame & possible) >= SAME_FRAME * len(self.frame | sure) > 0
+        return shared >= SAME_FRAME * len(self.frame | sure) > 0
 
     def differs_from(self, other: _Compared, *, is_near: bool = False) -> bool:
         """True if the details differ, and the texts are near, or have nearly the same other words."""
@@ -195,7 +197,7 @@ def discriminating_tokens(text: str) -> Counter[str]:
     >>> sorted(discriminating_tokens("Anna doesn't meet Bob at 3 pm.").elements())
     ['3', 'bob', 'not']
     """
-    plain = unicodedata.normalize("NFKC", _APOSTROPHES.sub("'", text))
+    plain = text.replace("`", "'") if text.isascii() else unicodedata.normalize("NFKC", _APOSTROPHES.sub("'", text))
     is_ascii = plain.isascii()
     found = Counter(() if is_ascii else _CJK_NEGATION.findall(plain))
     opens_sentence = True
@@ -204,13 +206,13 @@ def discriminating_tokens(text: str) -> Counter[str]:
         if not word:
             continue
         folded = word.casefold()
-        if any(map(str.isnumeric, word)):
+        if not (is_ascii and word.isalpha()) and any(map(str.isnumeric, word)):
             found[folded] += 1
         elif negation := _negation(folded):
             found[negation] += 1
         elif not opens_sentence and any(map(str.isupper, word)):
             found[folded] += 1
-        opens_sentence = _ends_sentence(token, word)
+        opens_sentence = token != word and _ends_sentence(token, word)
     return found
 
 

@@ -264,7 +264,7 @@ def test_only_the_changed_memories_are_read_to_catch_up(ledger, monkeypatch):
     asked.clear()
     ledger.invalidate(scope=SCOPE, id="f3", at=NOW)
     ledger.snapshots.of(facts_in())
-    assert asked == [{"memories": [stored[3].memory]}]
+    assert asked == [{"memories": [stored[3].memory], "with_vectors": False, "with_texts": False}]
 
 
 def test_moments_and_origins_are_masks_and_the_memories_are_not_asked(ledger, monkeypatch):
@@ -320,10 +320,11 @@ def test_what_another_connection_writes_is_seen_and_nothing_else_is_read(ledger,
     assert len(ledger.snapshots.of(facts_in())) == 4
     other.remove(scope=SCOPE, id="f2")
     assert len(ledger.snapshots.of(facts_in())) == 3
+    at_once = {"with_vectors": True, "with_texts": True}  # what is new is read by one statement, and little is
     assert asked == [
-        {"memories": [second.memory]},
-        {"memories": [third.memory, fourth.memory]},
-        {"memories": [second.memory]},
+        {"memories": [second.memory], **at_once},
+        {"memories": [third.memory, fourth.memory], **at_once},
+        {"memories": [second.memory], **dict.fromkeys(at_once, False)},
     ]
     other.close()
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import numpy as np
 
-from memory_retrievers.backends.snapshot import NOTHING, Growing, ScopeSnapshot, is_ordered
+from memory_retrievers.backends.snapshot import NOTHING, Growing, Passages, ScopeSnapshot, is_ordered
 from memory_retrievers.backends.sql.changes import changed_since
 from memory_retrievers.backends.sql.connection import Connection
 from memory_retrievers.backends.sql.passages import StoredPassages
@@ -40,6 +40,9 @@ LOOK_AFTER: Final = 2.0
 
 _FEW: Final = 256
 """Up to so many new passages are analyzed from their texts; for more of them the stored postings are read whole."""
+
+_AT_ONCE: Final = 64
+"""Passages of up to so many new memories are read with their vectors and texts, by one statement."""
 
 _ENTRY_BYTES: Final = 2_000
 """What a snapshot takes beside its arrays' contents."""
@@ -291,7 +294,9 @@ class Snapshots:
         self, connection: Connection, selection: Selection, snapshot: ScopeSnapshot, changed: set[int] | None
     ) -> ScopeSnapshot:
         rows = None if changed is None else sorted(changed)
-        fresh = self._passages.columns(selection, memories=rows)
+        newest = int(snapshot.memories[-1]) if len(snapshot) else 0
+        whole = rows is not None and len(rows) <= _AT_ONCE and all(row > newest for row in rows)
+        fresh = self._passages.columns(selection, memories=rows, with_vectors=whole, with_texts=whole)
         among = None if rows is None else np.array(rows, np.int64)
         snapshot, new = snapshot.caught_up(fresh, changed=among)
         ids = new.columns["ids"]
@@ -300,6 +305,8 @@ class Snapshots:
         # A passage that comes before one that is here was moved from another scope.
         if len(ids) > _FEW or (len(snapshot) and ids[0] < snapshot.ids[-1]):
             return self._load(connection, selection)
+        if whole:
+            return _appended(connection, snapshot, new, fresh)
         texts = self._passages.texts(ids.tolist())
         found, matrix = self._passages.vectors(ids.tolist())
         there = np.isin(ids, found)
@@ -331,9 +338,7 @@ class Snapshots:
             return snapshot
         if len(snapshot) and ids[0] < snapshot.ids[-1]:
             return self._caught_up_at_once(connection, selection, NOTHING, None)
-        places = np.searchsorted(fresh.columns["ids"], ids).tolist()
-        matrix = connection.dialect.stacked([fresh.vectors[place] for place in places])
-        return snapshot.appended(new, matrix, [Counter(analyze(fresh.texts[place])) for place in places])
+        return _appended(connection, snapshot, new, fresh)
 
     def _load(self, connection: Connection, selection: Selection) -> ScopeSnapshot:
         """Read a snapshot from the tables."""
@@ -408,6 +413,13 @@ class Snapshots:
     def _evict(self) -> None:
         while self._size > self.most and self._entries:
             self._drop(next(iter(self._entries)))
+
+
+def _appended(connection: Connection, snapshot: ScopeSnapshot, new: Passages, fresh: Passages) -> ScopeSnapshot:
+    """Append new passages, of which all was read among others."""
+    places = np.searchsorted(fresh.columns["ids"], new.columns["ids"]).tolist()
+    matrix = connection.dialect.stacked([fresh.vectors[place] for place in places])
+    return snapshot.appended(new, matrix, [Counter(analyze(fresh.texts[place])) for place in places])
 
 
 def _let_go_now_and_then(snapshots: weakref.ref[Snapshots], closing: threading.Event) -> None:
