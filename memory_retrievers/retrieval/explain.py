@@ -60,10 +60,11 @@ class Trace(NamedTuple):
     def explain(self, row: int, memory: AnyMemory) -> ExplainedMemory | None:
         """Explain the rank and score of a memory at every stage; None if it is not a candidate."""
         ranking = self.rankings.get(memory.kind)
-        order = [] if ranking is None else [each.row for each in ranking.final]
-        if ranking is None or row not in order:
+        final = () if ranking is None else ranking.final
+        place = next((place for place, each in enumerate(final) if each.row == row), None)
+        if ranking is None or place is None:
             return None
-        place, evidence = order.index(row), self.evidence.get(row, NO_EVIDENCE)
+        evidence = self.evidence.get(row, NO_EVIDENCE)
         why = ranking.fused.explanation(ranking.final[place])
         return ExplainedMemory(
             id=memory.id,

@@ -280,11 +280,15 @@ class RankingByScore:
         return tuple(
             StageScore(
                 name=name,
-                rank=_ranks(given)[memory] if given[memory] > 0 else None,
+                rank=ranks[memory] if given[memory] > 0 else None,
                 score=self._unit * float(given[memory]),
             )
-            for name, given in zip(self.scored.stages, self.scored.best_stages, strict=True)
+            for name, given, ranks in zip(self.scored.stages, self.scored.best_stages, self._stage_ranks, strict=True)
         )
+
+    @cached_property
+    def _stage_ranks(self) -> list[list[int]]:
+        return [_ranks(given) for given in self.scored.best_stages]
 
     @cached_property
     def _dense_ranks(self) -> list[int]:

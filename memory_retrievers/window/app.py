@@ -79,7 +79,7 @@ def create_app(memory: AgentMemory, *, settings: WindowSettings, sessions: Sessi
         try:
             yield
         finally:
-            await run_in_threadpool(memory.close)
+            await run_in_threadpool(window.close)
 
     routes = [
         *(Route(path, partial(_looked, window, *way), methods=["GET"]) for path, way in GETS.items()),

@@ -80,6 +80,7 @@ class WhyBody(SearchBody):
 def search(window: Window, body: SearchBody) -> JsonObject:
     """The memories that answer a question, the stages that placed each, and the block that an agent would read."""
     scope, now = window.reach(body.scope), window.now()
+    window.wait_for_reading(scope)
     result = window.memory.retrieve(body.query, scope=scope, record=False, **body.options)
     explained = window.memory.explain(body.query, scope=scope, **body.options)
     stages: dict[tuple[str, str], ExplainedMemory] = {
@@ -109,6 +110,7 @@ def search(window: Window, body: SearchBody) -> JsonObject:
 def why(window: Window, body: WhyBody) -> JsonObject:
     """Why a search does not give a memory, or in which place it does."""
     scope, now = window.reach(body.scope), window.now()
+    window.wait_for_reading(scope)
     absence = window.memory.explain_missing(body.id, query=body.query, scope=scope, **body.options)
     found = absence.outcome is Outcome.RETURNED
     return {

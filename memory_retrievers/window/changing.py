@@ -15,14 +15,14 @@ from memory_retrievers.models.memories import PINNED_IMPORTANCE
 from memory_retrievers.server.responses import HTTPError
 from memory_retrievers.tools.arguments import check_limits
 from memory_retrievers.tools.manager.values import Change
-from memory_retrievers.window.journal import Entry
+from memory_retrievers.window.journal import Entry, Undo
 from memory_retrievers.window.looking import Query, actions_of
 from memory_retrievers.window.shapes import memory_shape
 from memory_retrievers.window.state import Window
 
 Action = Literal["correct", "update", "invalidate", "pin", "unpin", "tag", "merge", "move", "forget"]
 
-UNDOABLE: Final = frozenset({"correct", "update", "invalidate", "pin", "unpin", "tag"})
+UNDOABLE: Final = frozenset({"correct", "update", "invalidate", "pin", "unpin", "tag", "move"})
 
 _QUOTED: Final = 200
 
@@ -75,8 +75,10 @@ def changes(window: Window, query: ChangesQuery) -> JsonObject:
 
 
 def _told(window: Window, entry: Entry) -> JsonObject:
+    known = window.undo.get(entry.change)
+    scope = entry.scope if known is None else known.after.scope  # where it is now
     try:
-        text = _text_of(window.memory.get(entry.id, scope=entry.scope))
+        text = _text_of(window.memory.get(entry.id, scope=scope))
     except (NotFoundError, ValidationError):
         text = ""
     return {
@@ -85,9 +87,9 @@ def _told(window: Window, entry: Entry) -> JsonObject:
         "who": entry.who,
         "action": entry.action,
         "id": entry.id,
-        "scope": entry.scope,
+        "scope": scope,
         "text": text[:_QUOTED],
-        "undoable": bool(text) and not window.settings.read_only and window.undo.get(entry.change) is not None,
+        "undoable": bool(text) and not window.settings.read_only and known is not None,
     }
 
 
@@ -96,7 +98,7 @@ def _text_of(memory: AnyMemory) -> str:
 
 
 def preview(window: Window, body: PreviewBody) -> JsonObject:
-    """What would go with an action that cannot be undone."""
+    """What would go with an action."""
     memory = _for(window, body)
     if body.action == "move":
         _target(window, body.to)
@@ -161,7 +163,7 @@ def undo(window: Window, body: UndoBody) -> JsonObject:
     """Undo a change of this window.
 
     Raises:
-        HTTPError: What was changed then has been changed again since (409).
+        HTTPError: What was changed then has been changed again since, or its id is taken in its former scope (409).
         NotFoundError: There is no such change that can be undone, or its memory is gone.
     """
     known = window.undo.get(body.change)
@@ -170,18 +172,26 @@ def undo(window: Window, body: UndoBody) -> JsonObject:
     window.reach(known.before.scope)
     window.journal.require_writable()
     try:
-        current = window.find(known.before.id, scope=known.before.scope)
-        before, after = (_with_messages(each, current) for each in (known.before, known.after))
-        restored = window.memory.manager.restore(before, after)
+        restored, note = _undone(window, known)
     except NotFoundError:
-        window.undo.forget(known.before.key)
+        window.undo.forget(known.after.key)
         raise
     except ValidationError as error:
         raise HTTPError(409, "ConflictError", str(error)) from error
     window.undo.drop(body.change)
     window.undo.note_change()
     entry = window.journal.append(who=window.who, action="undo", key=restored.key, at=window.now())
-    return _acted(window, restored, entry, undoable=False, note="It is as it was before.")
+    return _acted(window, restored, entry, undoable=False, note=note)
+
+
+def _undone(window: Window, known: Undo) -> tuple[AnyMemory, str]:
+    current = window.find(known.after.id, scope=known.after.scope)
+    if known.before.scope != known.after.scope:
+        (moved,) = window.memory.manager.move([current], target_scope=known.before.scope)
+        window.undo.forget(known.after.key)  # what was changed there is no longer undone there
+        return moved, "It is back in its former scope."
+    before, after = (_with_messages(each, current) for each in (known.before, known.after))
+    return window.memory.manager.restore(before, after), "It is as it was before."
 
 
 def _with_messages(memory: AnyMemory, current: AnyMemory) -> AnyMemory:

@@ -187,7 +187,7 @@ class UndoBook:
     def forget(self, key: MemoryKey) -> None:
         """Forget all that was a memory's."""
         with self._lock:
-            for change in [each for each, undo in self._undos.items() if undo.before.key == key]:
+            for change in [each for each, undo in self._undos.items() if undo.after.key == key]:
                 del self._undos[change]
 
     def keep_present(self, scope: str, present: Callable[[Sequence[MemoryKey]], set[MemoryKey]]) -> None:
@@ -198,7 +198,7 @@ class UndoBook:
             present: Which of some memories exist.
         """
         with self._lock:
-            keys = {undo.before.key for undo in self._undos.values() if undo.before.scope == scope}
+            keys = {undo.after.key for undo in self._undos.values() if undo.after.scope == scope}
         for key in keys - present(list(keys)) if keys else ():
             self.forget(key)
 

@@ -157,6 +157,8 @@ def memories(window: Window, query: MemoriesQuery) -> JsonObject:
     shapes += [(each, 1) for each in still_open if _is_behind(each, after, oldest_first=query.oldest_first)]
     shapes.sort(key=lambda shape: shape[0].id)
     shapes.sort(key=lambda shape: shape[0].created_at, reverse=not query.oldest_first)
+    if after is None:
+        window.read_ahead(scope)
     shown = shapes[: query.limit]
     return {
         "memories": [memory_shape(memory, now=now, as_of=query.as_of, versions=versions) for memory, versions in shown],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import threading
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -25,6 +26,9 @@ _SHARE: Final = 20
 """What reads a whole scope is done again after so many times as long as it took: a twentieth of a processor."""
 
 _SCOPES_WATCHED: Final = 256
+
+_ANYTHING: Final = "anything"
+"""What is asked of a scope so that all that a search reads is in memory."""
 
 
 def _parsed(scope: str | None) -> str | None:
@@ -107,6 +111,33 @@ class Window:
     doctor: Doctor | None = None
     _pulses: dict[str, Pulse] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _readers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=1))
+    _read: dict[str, Future[object]] = field(default_factory=dict)
+
+    def read_ahead(self, scope: str) -> None:
+        """Have a thread read what searches of a scope need, once: whoever opens a scope may soon search it."""
+        with self._lock:
+            if scope in self._read:
+                return
+            for other in [each for each, future in self._read.items() if future.cancel()]:
+                del self._read[other]  # nobody has waited for it
+            if len(self._read) >= _SCOPES_WATCHED:
+                del self._read[next(iter(self._read))]
+            self._read[scope] = self._readers.submit(self.memory.retrieve, _ANYTHING, scope=scope, record=False)
+
+    def wait_for_reading(self, scope: str) -> None:
+        """Wait while a scope is being read, so that a search does not read it a second time beside that."""
+        with self._lock:
+            future = self._read.get(scope)
+            if future is None or future.cancel():
+                self._read.pop(scope, None)
+                return
+        future.exception()  # the search will meet the same
+
+    def close(self) -> None:
+        """Read nothing any more, and close the memory."""
+        self._readers.shutdown(cancel_futures=True)
+        self.memory.close()
 
     def reach(self, scope: object) -> str:
         """Check a scope that a request names.

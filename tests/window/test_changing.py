@@ -73,6 +73,36 @@ def test_what_each_action_does(window, memory, clock):
         memory.get("fact", scope="user/alice/home")
 
 
+@pytest.mark.parametrize("id", ["fact", "episode"])
+def test_a_move_is_undone_with_what_has_changed_since(window, memory, id):
+    before, elsewhere = everything(memory, id), "user/alice/home"
+    change = window.act("move", id, to=elsewhere)["change"]
+    (told,) = window.get("changes", scope=ALICE, limit=1)["changes"]
+    assert (told["undoable"], told["scope"], bool(told["text"])) == (True, elsewhere, True)
+    tagged = window.act("tag", id, scope=elsewhere, tags=["since"])["change"]
+
+    undone = window.post("undo", change=change)
+    assert (undone["memory"]["scope"], undone["undoable"]) == (ALICE, False)
+    assert everything(memory, id) == [each.model_copy(update={"tags": ("since",)}) for each in before]
+    with pytest.raises(NotFoundError):
+        memory.get(id, scope=elsewhere)
+    assert window.refused("undo", change=tagged) == (404, "NotFoundError")
+    assert window.refused("undo", change=change) == (404, "NotFoundError")
+    assert memory.verify().problems == ()
+
+
+def test_a_move_is_not_undone_where_the_id_is_taken_or_the_memory_gone(window, memory):
+    elsewhere = "user/alice/home"
+    change = window.act("move", "fact", to=elsewhere)["change"]
+    memory.remember_fact(scope=ALICE, id="fact", fact="Another one")
+    assert window.refused("undo", change=change) == (409, "ConflictError")
+    assert memory.get("fact", scope=elsewhere)
+    assert memory.get("fact", scope=ALICE).fact == "Another one"
+    memory.forget("fact", scope=ALICE)
+    memory.forget("fact", scope=elsewhere)
+    assert window.refused("undo", change=change) == (404, "NotFoundError")
+
+
 def test_an_episode_is_mended_pinned_tagged_and_forgotten(window, memory):
     before = everything(memory, "episode")
     changes = [
@@ -189,14 +219,16 @@ def test_every_change_is_noted_with_who_and_when_and_without_a_word(window, memo
     assert window.get("changes", scope=BOB)["changes"] == []
 
 
-@pytest.mark.parametrize("action", [("forget", {}), ("move", {"to": "user/alice/home"})])
-def test_nothing_is_left_of_what_is_gone(book, memory, journal, action):
+def test_nothing_is_left_of_what_is_gone(book, memory, journal):
     with looking_into(memory, journal=journal) as window:
         change = window.act("correct", "fact", text="The secret heron")["change"]
         assert len(book[0]._undos) == 1
-        window.act(action[0], "fact", **action[1])
-        assert book[0]._undos == {}
+        moved = window.act("move", "fact", to="user/alice/home")["change"]
+        assert list(book[0]._undos) == [moved]
         assert window.refused("undo", change=change) == (404, "NotFoundError")
+        window.act("forget", "fact", scope="user/alice/home")
+        assert book[0]._undos == {}
+        assert window.refused("undo", change=moved) == (404, "NotFoundError")
 
 
 def test_nothing_is_left_of_what_an_application_has_forgotten(book, memory, journal):

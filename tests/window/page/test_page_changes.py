@@ -118,7 +118,7 @@ def test_tag(show, stored):
     assert set(stored(home).tags) == {"place", "old, but true"}
 
 
-def test_move_says_what_goes_and_moves(show, stored):
+def test_move_says_what_goes_moves_and_is_undone(show, stored):
     page = show("home").tab_to_button("Move").press("Enter")
     page.wait("document.activeElement.id === 'dialog-field'")
     page.press("a", modifiers=2).write("user/tom").press("Enter")
@@ -129,6 +129,10 @@ def test_move_says_what_goes_and_moves(show, stored):
 
     page.wait("document.querySelectorAll('#list [role=option]').length === 3")
     assert stored(lambda memory: memory.get("home", scope="user/tom")).fact == "Ruth lives in Lyon"
+
+    page.tab_to_button("Undo").press("Enter")
+    page.wait("document.querySelectorAll('#list [role=option]').length === 4")
+    assert stored(home).fact == "Ruth lives in Lyon"
 
 
 def test_forget_says_what_goes_and_can_be_left(show, stored):

@@ -71,12 +71,9 @@ def test_a_hundred_thousand_memories_are_scrolled_and_searched(window, large):
     ask = """(query => { document.getElementById('query').value = query;
         document.getElementById('hits').replaceChildren();
         document.getElementById('search').requestSubmit() })"""
-    timed(
-        page, f"{ask}('a heron at pond 5')", "document.querySelectorAll('#hits .hit').length > 0"
-    )  # the index is read
-    took = [
+    took = [  # also the first: the scope has been read since it was opened
         timed(page, f"{ask}('a {bird} at pond {n}')", "document.querySelectorAll('#hits .hit').length > 0")
-        for n, bird in enumerate(("swift", "wren", "kestrel"))
+        for n, bird in enumerate(("heron", "swift", "wren", "kestrel"))
     ]
     assert max(took) < PROMISED, took
     assert page.browser.complaints == []
