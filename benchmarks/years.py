@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import gc
 import random
+import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -36,6 +37,7 @@ from memory_retrievers.text import analyze
 SCOPE: Final = "user/ines"
 BATCH: Final = 100
 THREADS: Final = 8
+PAIRS: Final = 5
 SMALL_EPISODES: Final = 5
 """Episodes of the small scopes that threads ask: about a hundred passages."""
 
@@ -115,15 +117,21 @@ class Life:
         ledger = inside(self.memory).ledger
         return ledger.snapshots.held()[SCOPE] / len(ledger.passages_of(SCOPE))
 
-    def rate(self, threads: int, rounds: int, *, small: bool) -> float:
-        """Searches a second of so many threads."""
+    def shared(self, rounds: int, *, small: bool) -> float:
+        """Searches a second of all threads, as a multiple of one: the median of several pairs, one after the other."""
         asked = [(self.question(), self._random.choice(self.small) if small else SCOPE) for _ in range(rounds)]
         for question, scope in asked:
             self.search(question, scope)
-        with ThreadPoolExecutor(threads) as executor:
-            start = perf_counter()
-            list(executor.map(lambda each: self.search(*each), asked))
-            return rounds / (perf_counter() - start)
+        ratios = []
+        with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(THREADS) as many:
+            for _ in range(PAIRS):
+                seconds = []
+                for executor in (one, many):
+                    start = perf_counter()
+                    list(executor.map(lambda each: self.search(*each), asked))
+                    seconds.append(perf_counter() - start)
+                ratios.append(seconds[0] / seconds[1])
+        return statistics.median(ratios)
 
 
 def measured(episodes: int, rounds: int, *, small: bool = False) -> Year:
@@ -151,9 +159,8 @@ def measured(episodes: int, rounds: int, *, small: bool = False) -> Year:
                 life.add()
                 question = life.question()
                 after.measure(lambda: life.search(question))  # noqa: B023
-            one = life.rate(1, rounds, small=small)
-            many = life.rate(THREADS, rounds, small=small)
-    return Year(ours, lowest, after, held, many / one)
+            threads = life.shared(rounds, small=small)
+    return Year(ours, lowest, after, held, threads)
 
 
 def table(years: dict[int, Year]) -> Iterator[str]:

@@ -341,9 +341,12 @@ def similarities(matrix: Vectors, vector: Vector) -> NDArray[np.float32]:
         Shape (n,).
     """
     cosines = np.empty(len(matrix), np.float32)
-    for start in range(0, len(matrix), _CHUNK):
-        chunk = slice(start, start + _CHUNK)
-        np.dot(matrix[chunk], vector, out=cosines[chunk])
+    rest = len(matrix) // _CHUNK * _CHUNK
+    if rest:  # one call for all chunks: between two calls each would wait for the interpreter's lock
+        chunks = matrix[:rest].reshape(-1, _CHUNK, matrix.shape[1])
+        np.matmul(chunks, vector, out=cosines[:rest].reshape(-1, _CHUNK))
+    if rest < len(matrix):
+        np.dot(matrix[rest:], vector, out=cosines[rest:])
     return cosines
 
 

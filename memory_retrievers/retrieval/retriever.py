@@ -120,14 +120,17 @@ class HybridRetriever:
         from memory_retrievers.retrieval.relevance import calibration_of
 
         store, settings, now = self._store, self._settings, self._store.now()
-        plan = RetrievalPlan.of(request, store=store, now=now, settings=settings)
+        with store.ledger.snapshots.turn():
+            plan = RetrievalPlan.of(request, store=store, now=now, settings=settings)
+        passages = max((each.passages for each in plan.statistics.values()), default=0)
 
         def find(vector: Vector) -> tuple[dict[Kind, Ranking], dict[int, AnyMemory]]:
-            candidates = read_all(store, plan, vector=vector, settings=settings)
-            rankings = rank(candidates, plan, states=store.ledger.forgetting_states, settings=settings)
-            with span(HYDRATE):
-                rows = [hit.row for each in rankings.values() for hit in each.returned]
-                return rankings, load(store, candidates, rows, as_of=request.as_of)
+            with store.ledger.snapshots.turn(passages):
+                candidates = read_all(store, plan, vector=vector, settings=settings)
+                rankings = rank(candidates, plan, states=store.ledger.forgetting_states, settings=settings)
+                with span(HYDRATE):
+                    rows = [hit.row for each in rankings.values() for hit in each.returned]
+                    return rankings, load(store, candidates, rows, as_of=request.as_of)
 
         prepare(store, plan, settings=settings)
         rankings, memories = store.search(plan.embedded, find, known=plan.states)

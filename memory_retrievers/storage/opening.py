@@ -112,7 +112,7 @@ def on_server(
 
     ledger = PostgresLedger(url, pool_size=pool_size, within=within, read_only=read_only)
     ledger.snapshots.most = parts.retrieval.snapshot_bytes
-    ledger.snapshots.most_passages = COMPARED
+    ledger.snapshots.most_passages, ledger.snapshots.takes_turns = COMPARED, False
     try:
         exact = ExactVectorIndex(ledger)
         if read_only or isinstance(parts.dense, str):

@@ -1,11 +1,14 @@
 """Snapshots of scopes: they equal those made anew whatever happens, grow, are bounded, and hold nothing forgotten."""
 
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Barrier, BrokenBarrierError, Event
 
 import numpy as np
 import pytest
@@ -20,6 +23,7 @@ from memory_retrievers.backends.embeddings.adapt import adapt
 from memory_retrievers.backends.snapshot import Growing
 from memory_retrievers.backends.sql import changes, snapshots
 from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
+from memory_retrievers.backends.sql.passages import StoredPassages
 from memory_retrievers.backends.sql.snapshots import Snapshots
 from memory_retrievers.backends.sqlite import SQLiteLedger
 from memory_retrievers.backends.vectors import ExactVectorIndex
@@ -657,3 +661,53 @@ def versions(ledger):
 def told(ledger, known):
     with ledger.database.read() as connection:
         return changes.changed_since(connection, known, versions(ledger))
+
+
+@pytest.mark.parametrize(("passages", "is_alone"), [(100, True), (snapshots._WIDE, False)])
+def test_small_scopes_are_searched_one_at_a_time_and_wide_ones_on_every_core(ledger, monkeypatch, passages, is_alone):
+    monkeypatch.setattr(snapshots, "_CORES", 2)
+    monkeypatch.setattr(snapshots, "_PATIENCE", 20)
+    kept, meeting = Snapshots(StoredPassages(ledger.database)), Barrier(2)
+
+    def search(_):
+        with kept.turn(passages):
+            try:
+                meeting.wait(0.2 if is_alone else 20)
+            except BrokenBarrierError:
+                return False
+            return True
+
+    with ThreadPoolExecutor(2) as threads:
+        met = list(threads.map(search, range(2)))
+
+    assert met == [not is_alone] * 2
+
+
+def test_who_waits_for_a_turn_in_vain_or_writes_searches_beside_the_others(ledger, monkeypatch):
+    monkeypatch.setattr(snapshots, "_PATIENCE", 0.01)
+    kept, is_done = Snapshots(StoredPassages(ledger.database)), Event()
+
+    def hold():
+        with kept.turn(), kept.turn():  # the second of one thread waits for nobody
+            is_done.wait(20)
+
+    with ThreadPoolExecutor(1) as threads:
+        held = threads.submit(hold)
+        with kept.turn():
+            pass
+        monkeypatch.setattr(snapshots, "_PATIENCE", 20)
+        began = time.monotonic()
+        with ledger.database.write(), kept.turn():
+            is_done.set()
+        held.result(20)
+    assert time.monotonic() - began < 15
+
+
+def test_a_turn_ends_where_a_snapshot_is_read(ledger, monkeypatch):
+    monkeypatch.setattr(snapshots, "_PATIENCE", 20)
+    add(ledger, [fact("tea")])
+    kept = ledger.snapshots
+    with kept.turn():
+        assert kept.of(Selection(scope=SCOPE, kind=Kind.SEMANTIC, now=NOW))
+        with ThreadPoolExecutor(1) as threads:  # it gets the turn while this thread goes on
+            threads.submit(lambda: kept.turn().__enter__()).result(5)

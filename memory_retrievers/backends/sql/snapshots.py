@@ -8,12 +8,13 @@ search goes on with the one it has.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 import time
 import weakref
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import numpy as np
@@ -51,6 +52,14 @@ _PASSAGE_BYTES: Final = 130
 _TERM_BYTES: Final = 16
 """What a passage and a term in it take at most, beside the vector; for the size of what is not loaded yet."""
 
+_WIDE: Final = 20_000
+"""Passages from which on numpy's own part of a search, without the interpreter's lock, is the larger one."""
+
+_CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+_PATIENCE: Final = 0.25
+"""Seconds that a search waits for its turn; then it goes on beside the others."""
+
 
 class _Entry:
     """A snapshot with the state of the tables that it shows; the lock is held by who brings it up to date.
@@ -83,12 +92,17 @@ class Snapshots:
         most_passages: Passages of a scope at most, beyond which a snapshot is for those alone who ask for a wide one:
             where the log of changes does not tell what others have written, it is compared with the tables as a whole,
             and the database may be the faster one to ask. None is any number that fits.
+        takes_turns: Whether the database answers at once, in this process, so that a search loses nothing while
+            another one waits for its turn.
     """
 
     def __init__(self, passages: StoredPassages, *, most: int = SNAPSHOT_BYTES) -> None:
         self._passages = passages
         self.most = most
         self.most_passages: int | None = None
+        self.takes_turns = True
+        self._turns = {False: threading.Semaphore(1), True: threading.Semaphore(_CORES)}
+        self._local = threading.local()
         self._lock = threading.Lock()
         self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
         self._size = 0
@@ -129,8 +143,37 @@ class Snapshots:
                 return None
             if not is_open and (shown := self._shown(entry, versions)) is not None:
                 return shown
+            self._give_up_turn()  # reading takes long, and another thread may be waited for
             with entry.lock:
                 return self._current(selection, entry, versions, is_open=is_open)
+
+    @contextlib.contextmanager
+    def turn(self, passages: int = 0) -> Iterator[None]:
+        """Let few searches run at once.
+
+        Threads that hand the interpreter's lock to each other at every statement and every product of a search get less
+        done together than one alone. Small scopes are searched one at a time, wide ones by as many threads as there
+        are cores.
+
+        Args:
+            passages: Passages that are compared; 0 if only statistics are read.
+        """
+        turns = self._turns[passages >= _WIDE]
+        is_free = not self.takes_turns or self._passages.database.is_writing  # others wait for this thread
+        if is_free or getattr(self._local, "turn", None) or not turns.acquire(timeout=_PATIENCE):
+            yield
+            return
+        self._local.turn = turns
+        try:
+            yield
+        finally:
+            self._give_up_turn()
+
+    def _give_up_turn(self) -> None:
+        turns: threading.Semaphore | None = getattr(self._local, "turn", None)
+        if turns is not None:
+            self._local.turn = None
+            turns.release()
 
     def seen(self, selection: Selection, *, wide: bool = False) -> tuple[ScopeSnapshot, NDArray[np.bool_]] | None:
         """Snapshot of n passages and a mask (n,) of those that a selection lets through; None if it is too large."""
