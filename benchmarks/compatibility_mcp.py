@@ -63,8 +63,8 @@ SECTIONS: Final = (
     Section(
         title="MCP: tools, resources and prompts",
         packages=("mcp",),
-        text="A server is started for a scope; the client cannot name another. LangChain's `langchain-mcp-adapters` and "
-        "LlamaIndex's `llama-index-tools-mcp` are clients of this kind, too.",
+        text="A server is started for a scope; the client cannot name another. LangChain's `langchain-mcp-adapters` is "
+        "a client of the SDK's first version, which the server knows as well.",
         cases=[
             asking("`tools/list`", lambda opened: opened.list_tools(), told="memory_search"),
             asking(

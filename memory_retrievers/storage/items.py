@@ -174,7 +174,8 @@ class StoredItems:
             if outdated := [row for key, row in there.stays.items() if key not in there.same]:
                 store.remove_passages(self._ledger.passages(outdated))
             new = [() if key in there.same else each for key, each in zip(keys, passages, strict=True)]
-            if added := self._ledger.put(items, new):
+            # the name of a scope goes with the last of what it holds
+            if added := self._ledger.put(items, new, scope_ids={} if there.gone else there.scope_ids):
                 store.keyword.add(added)
 
         if not items:

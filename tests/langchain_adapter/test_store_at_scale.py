@@ -165,7 +165,9 @@ def test_equal_searches_of_a_batch_give_items_of_their_own(store):
 def test_a_batch_is_stored_by_few_writes(store, memory, monkeypatch):
     written, ledger = [], memory.items._ledger
     add = ledger.put
-    monkeypatch.setattr(ledger, "put", lambda items, passages: written.append(len(items)) or add(items, passages))
+    monkeypatch.setattr(
+        ledger, "put", lambda items, *given, **more: written.append(len(items)) or add(items, *given, **more)
+    )
     store.batch([PutOp(PLACE, f"k{n % 400}", {"text": f"{n}"}) for n in range(500)])
     assert written == [400]
     assert store.get(PLACE, "k0").value == {"text": "400"}

@@ -45,11 +45,13 @@ class ThereBefore(NamedTuple):
         stays: Rows of the items that are overwritten in place, by key.
         same: Keys of those of them whose passages stay as well.
         gone: Keys of what is removed, also since it is nothing that an item can be written over.
+        scope_ids: Row ids of the scopes that are there.
     """
 
     stays: dict[MemoryKey, int]
     same: set[MemoryKey]
     gone: list[MemoryKey]
+    scope_ids: dict[str, int]
 
 
 class SQLItems:
@@ -185,7 +187,7 @@ class SQLItems:
             removed: Keys of what is to go.
         """
         put = {item.key: item for item in items}
-        stays, same, gone = {}, set(), []
+        before = ThereBefore({}, set(), [], {})
         with self._database.read() as connection:
             dialect = connection.dialect
             for scope, ids in _by_scope([*put, *removed]).items():
@@ -193,21 +195,24 @@ class SQLItems:
                     f"""SELECT m.row, m.id, m.origin = 'store' AND m.kind = 'semantic' AND m.valid_at = m.created_at
                         AND NOT EXISTS (SELECT 1 FROM fact_versions v
                             WHERE v.memory = m.row {dialect.beside("v", "m")}),
-                        m.created_at, m.content, m.content_type, m.keywords, m.metadata
-                    FROM scopes p JOIN memories m ON m.scope_id = p.id
-                    WHERE p.scope = :scope AND {dialect.among("m.id", ":ids")}""",
+                        p.id, m.created_at, m.content, m.content_type, m.keywords, m.metadata
+                    FROM scopes p LEFT JOIN memories m ON m.scope_id = p.id AND {dialect.among("m.id", ":ids")}
+                    WHERE p.scope = :scope""",
                     {"scope": scope, "ids": dialect.listed(ids)},
                 )
-                for row, name, is_like, created_at, *texts in found:
+                for row, name, is_like, scope_id, created_at, *texts in found:
+                    before.scope_ids[scope] = int(scope_id)
+                    if row is None:
+                        continue
                     key = MemoryKey(scope=scope, id=name)
                     item = put.get(key)
                     if item is None or not is_like or encode_time(item.created_at) != created_at:
-                        gone.append(key)
+                        before.gone.append(key)
                         continue
-                    stays[key] = int(row)
+                    before.stays[key] = int(row)
                     if _texts(*texts) == _texts(*itemgetter(*_TEXTS)(encode(item))):
-                        same.add(key)
-        return ThereBefore(stays, same, gone)
+                        before.same.add(key)
+        return before
 
     def passages(self, rows: Sequence[int]) -> list[Passage]:
         """List the passages of items by their rows; inside a transaction."""
@@ -225,15 +230,19 @@ class SQLItems:
                 for id, memory, part, text, scope in found  # noqa: A001
             ]
 
-    def put(self, items: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]]) -> list[Passage]:
+    def put(
+        self, items: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]], *, scope_ids: Mapping[str, int]
+    ) -> list[Passage]:
         """Store items, or overwrite those of their keys, all by the same few statements; inside a transaction.
 
         Args:
             items: The items.
             passages: Of each, the passages that it does not have yet.
+            scope_ids: Row ids of scopes that are there.
         """
         with self._database.read() as connection:  # one for writing, and what fails is undone with all the rest
-            scope_ids = {scope: scope_id_of(connection, scope) for scope in dict.fromkeys(item.scope for item in items)}
+            scopes = dict.fromkeys(item.scope for item in items)
+            scope_ids = {scope: scope_ids.get(scope) or scope_id_of(connection, scope) for scope in scopes}
             names = {scope_id: scope for scope, scope_id in scope_ids.items()}
             values = [{"scope_id": scope_ids[item.scope], **encode(item)} for item in items]
             put = connection.put_rows(
