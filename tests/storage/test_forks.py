@@ -81,6 +81,43 @@ def test_a_child_forked_inside_a_transaction_is_told_that_it_cannot_open_that_st
     assert facts == "1"
 
 
+PREFORKED = """
+import multiprocessing, sys
+from memory_retrievers import AgentMemory, ConfigurationError
+from memory_retrievers.testing import HashEmbedder
+memory = AgentMemory.open(sys.argv[1], embedder=HashEmbedder())  # as a module does that the tasks are in
+own = None
+
+def begin():  # what Celery calls worker_process_init
+    global own
+    own = AgentMemory.open(sys.argv[1], embedder=HashEmbedder())
+
+def task(number):
+    try:
+        memory.retrieve("tea", scope="c1")
+    except ConfigurationError as error:
+        assert "opened before a fork" in str(error), error
+        own.remember_fact(scope="c1", fact=f"number {number}")
+        return len(own.retrieve(f"number {number}", scope="c1").semantic) > 0
+
+memory.remember_fact(scope="c1", fact="said by the parent")
+memory.retrieve("tea", scope="c1")  # a snapshot is there, and the thread that watches it
+with multiprocessing.get_context("fork").Pool(3, begin, maxtasksperchild=5) as pool:  # and others come for the done
+    done = pool.map_async(task, range(30), chunksize=1)
+    for n in range(10):
+        memory.remember_fact(scope="c1", fact=f"said by the parent, {n}")
+    print(all(done.get(60)), flush=True)
+    pool.close()
+    pool.join()
+print(memory.stats().facts, memory.verify().ok, flush=True)
+memory.close()
+"""
+
+
+def test_a_pool_of_forked_workers_that_are_replaced_writes_beside_its_parent(tmp_path):
+    assert output_of(PREFORKED, tmp_path / "store") == "True\n41 True\n"
+
+
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_a_pool_of_processes_writes_beside_its_parent(tmp_path, method):
     store = tmp_path / "store"
