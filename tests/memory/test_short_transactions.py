@@ -51,7 +51,7 @@ class Model:
     def __init__(self, embedder):
         self.embedder, self.asked = embedder, set()
 
-    def generate(self, system, user, schema):  # noqa: ARG002 - those of a language model
+    def generate(self, system, user, schema):
         self.embedder.look(schema.__name__)
         self.asked.add(schema.__name__)
         segment = {"num_messages": 10, "title": "Birds", "summary": "Ana counts birds.", "surprise_level": "high"}

@@ -4,9 +4,13 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from urllib.error import URLError
 
 import pytest
-from patience import PATIENCE
+from patience import PATIENCE, until
+from ports import free_port
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.testing import HashEmbedder
@@ -116,6 +120,55 @@ memory.close()
 
 def test_a_pool_of_forked_workers_that_are_replaced_writes_beside_its_parent(tmp_path):
     assert output_of(PREFORKED, tmp_path / "store") == "True\n41 True\n"
+
+
+PRELOADED_APPLICATION = """
+import os
+from memory_retrievers import AgentMemory, ConfigurationError
+from memory_retrievers.testing import HashEmbedder
+memory = AgentMemory.open(os.environ["STORE"], embedder=HashEmbedder())  # in the master, before its workers are forked
+memory.remember_fact(scope="c1", fact="said by the master")
+
+def application(environ, start_response):
+    global memory
+    try:
+        memory.scopes()
+    except ConfigurationError:
+        memory = AgentMemory.open(os.environ["STORE"], embedder=HashEmbedder())
+    memory.remember_fact(scope="c1", fact="said for " + environ["PATH_INFO"])
+    start_response("200 OK", [])
+    return [str(os.getpid()).encode()]
+"""
+
+
+@pytest.mark.enable_socket
+def test_workers_of_gunicorn_with_a_preloaded_application_all_write(tmp_path):
+    pytest.importorskip("gunicorn")
+    (tmp_path / "preloaded.py").write_text(PRELOADED_APPLICATION)
+    port = free_port()
+    command = [sys.executable, "-m", "gunicorn", "--preload", "--workers=3", f"--bind=127.0.0.1:{port}"]
+    environment = os.environ | {"STORE": str(tmp_path / "store")}
+    server = subprocess.Popen([*command, "preloaded:application"], cwd=tmp_path, env=environment)
+
+    def ask(path):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=PATIENCE) as answer:
+                return answer.read()
+        except (ConnectionError, URLError):
+            return None
+
+    try:
+        until(lambda: ask("first"))
+        with ThreadPoolExecutor(6) as threads:
+            workers = list(threads.map(ask, map(str, range(60))))
+    finally:
+        server.terminate()
+        server.wait(PATIENCE)
+    assert None not in workers
+    assert len(set(workers)) > 1
+    with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder()) as memory:
+        assert memory.stats().facts == 62
+        assert memory.verify().ok
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
