@@ -1,4 +1,4 @@
-"""No embedder or hook is waited for inside a write transaction, which holds up all others."""
+"""No embedder, model, hook or vector database is waited for inside a write transaction, which holds up all others."""
 
 import threading
 import time
@@ -6,6 +6,7 @@ import time
 import pytest
 
 from memory_retrievers import AgentMemory, EpisodicMemory, Message, SemanticMemory
+from memory_retrievers.backends.chroma.collection import ChromaProjection
 from memory_retrievers.models.storage import HELD_UNTIL
 from memory_retrievers.storage import embedder as storage_embedder
 from memory_retrievers.testing import HashEmbedder, inside
@@ -23,6 +24,7 @@ class Watching(HashEmbedder):
         self.memory = None
         self.calls = 0
         self.inside_a_transaction = []
+        self.asked_of_chroma = set()
 
     def look(self, what):
         self.calls += 1
@@ -43,15 +45,50 @@ def embedder():
     return Watching()
 
 
+class Model:
+    """A language model that has an answer to everything, and notes what it is asked for."""
+
+    def __init__(self, embedder):
+        self.embedder, self.asked = embedder, set()
+
+    def generate(self, system, user, schema):
+        self.embedder.look(schema.__name__)
+        self.asked.add(schema.__name__)
+        segment = {"num_messages": 10, "title": "Birds", "summary": "Ana counts birds.", "surprise_level": "high"}
+        fact = {"action": "new", "category": "identity", "fact": f"Ana counts birds, {len(self.asked)}."}
+        ratings = [{"memory_id": "M1", "rating": "good"}]
+        return schema.model_validate({"segments": [segment] * 3, "facts": [fact], "ratings": ratings})
+
+
 @pytest.fixture
-def memory(embedder, clock, tmp_path):
+def model(embedder):
+    return Model(embedder)
+
+
+@pytest.fixture
+def memory(embedder, model, clock, tmp_path, dense, monkeypatch):
     def hook(record):
         embedder.look(record)
         return record
 
-    with AgentMemory.open(tmp_path / "store", embedder=embedder, clock=clock, before_store=hook) as memory:
+    def watched(name):
+        method = getattr(ChromaProjection, name)
+
+        def call(self, *given, **more):
+            embedder.look(name)
+            embedder.asked_of_chroma.add(name)
+            return method(self, *given, **more)
+
+        return call
+
+    for name in ("hold", "open", "create", "put", "remove", "count", "search", "destroy"):
+        monkeypatch.setattr(ChromaProjection, name, watched(name))
+    with AgentMemory.open(
+        tmp_path / "store", embedder=embedder, clock=clock, before_store=hook, dense=dense, language_model=model
+    ) as memory:
         embedder.memory = memory
         yield memory
+        embedder.memory = None  # it is closed now, where nothing is written
 
 
 def say(number):
@@ -83,6 +120,16 @@ def change_by_tools(_, call):
     call("memory_update", id=first, content="Ana likes coffee")
     call("memory_batch_update", updates=[{"id": each, "content": f"Ana drinks {each}"} for each in (first, second)])
     call("memory_consolidate", memory_ids=[first, second])
+
+
+def live_some_days(memory, call):
+    for day in range(4):
+        memory.add_messages(SCOPE, say(30))
+        memory.process_due()
+        memory.retrieve("How many birds has Ana counted?", scope=SCOPE)
+        memory.add_messages(SCOPE, [Message(role="user", content=f"It rained on day {day}") for _ in range(3)])
+        memory.flush(SCOPE)
+        call("memory_store", content=f"Ana likes bird number {day}")
 
 
 class New(Watching):
@@ -129,12 +176,12 @@ def test_who_holds_writers_and_never_comes_back_holds_them_for_a_while_only(memo
     assert memory.stats(SCOPE).facts == 2
 
 
-@pytest.mark.parametrize("write", [write_by_the_memory, store_by_tools, change_by_tools])
-def test_nothing_slow_is_waited_for_inside_a_transaction(memory, embedder, clock, write):
+@pytest.mark.parametrize("write", [write_by_the_memory, store_by_tools, change_by_tools, live_some_days])
+def test_nothing_slow_is_waited_for_inside_a_transaction(memory, embedder, model, dense, clock, write):
     tools = LocalToolbox(ToolPolicy().context(memory, scope=SCOPE))
 
     def call(name, **arguments):
-        clock.advance(seconds=1)
+        clock.advance(days=2)
         output = tools.call(name, arguments)
         assert not output.is_error, output
         return output.artifact
@@ -142,3 +189,6 @@ def test_nothing_slow_is_waited_for_inside_a_transaction(memory, embedder, clock
     write(memory, call)
     assert embedder.calls
     assert embedder.inside_a_transaction == []
+    if write is live_some_days:
+        assert model.asked == {"SegmentationAnswer", "ConsolidationAnswer", "ReviewAnswer"}
+        assert embedder.asked_of_chroma >= ({"put", "search"} if dense == "chroma" else set())

@@ -4,9 +4,13 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from urllib.error import URLError
 
 import pytest
-from patience import PATIENCE
+from patience import PATIENCE, until
+from ports import free_port
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.testing import HashEmbedder
@@ -79,6 +83,92 @@ def test_a_child_forked_inside_a_transaction_is_told_that_it_cannot_open_that_st
     assert "was being read or written when this process was forked" in said
     assert "spawn" in said
     assert facts == "1"
+
+
+PREFORKED = """
+import multiprocessing, sys
+from memory_retrievers import AgentMemory, ConfigurationError
+from memory_retrievers.testing import HashEmbedder
+memory = AgentMemory.open(sys.argv[1], embedder=HashEmbedder())  # as a module does that the tasks are in
+own = None
+
+def begin():  # what Celery calls worker_process_init
+    global own
+    own = AgentMemory.open(sys.argv[1], embedder=HashEmbedder())
+
+def task(number):
+    try:
+        memory.retrieve("tea", scope="c1")
+    except ConfigurationError as error:
+        assert "opened before a fork" in str(error), error
+        own.remember_fact(scope="c1", fact=f"number {number}")
+        return len(own.retrieve(f"number {number}", scope="c1").semantic) > 0
+
+memory.remember_fact(scope="c1", fact="said by the parent")
+memory.retrieve("tea", scope="c1")  # a snapshot is there, and the thread that watches it
+with multiprocessing.get_context("fork").Pool(3, begin, maxtasksperchild=5) as pool:  # and others come for the done
+    done = pool.map_async(task, range(30), chunksize=1)
+    for n in range(10):
+        memory.remember_fact(scope="c1", fact=f"said by the parent, {n}")
+    print(all(done.get(60)), flush=True)
+    pool.close()
+    pool.join()
+print(memory.stats().facts, memory.verify().ok, flush=True)
+memory.close()
+"""
+
+
+def test_a_pool_of_forked_workers_that_are_replaced_writes_beside_its_parent(tmp_path):
+    assert output_of(PREFORKED, tmp_path / "store") == "True\n41 True\n"
+
+
+PRELOADED_APPLICATION = """
+import os
+from memory_retrievers import AgentMemory, ConfigurationError
+from memory_retrievers.testing import HashEmbedder
+memory = AgentMemory.open(os.environ["STORE"], embedder=HashEmbedder())  # in the master, before its workers are forked
+memory.remember_fact(scope="c1", fact="said by the master")
+
+def application(environ, start_response):
+    global memory
+    try:
+        memory.scopes()
+    except ConfigurationError:
+        memory = AgentMemory.open(os.environ["STORE"], embedder=HashEmbedder())
+    memory.remember_fact(scope="c1", fact="said for " + environ["PATH_INFO"])
+    start_response("200 OK", [])
+    return [str(os.getpid()).encode()]
+"""
+
+
+@pytest.mark.enable_socket
+def test_workers_of_gunicorn_with_a_preloaded_application_all_write(tmp_path):
+    pytest.importorskip("gunicorn")
+    (tmp_path / "preloaded.py").write_text(PRELOADED_APPLICATION)
+    port = free_port()
+    command = [sys.executable, "-m", "gunicorn", "--preload", "--workers=3", f"--bind=127.0.0.1:{port}"]
+    environment = os.environ | {"STORE": str(tmp_path / "store")}
+    server = subprocess.Popen([*command, "preloaded:application"], cwd=tmp_path, env=environment)
+
+    def ask(path):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=PATIENCE) as answer:
+                return answer.read()
+        except (ConnectionError, URLError):
+            return None
+
+    try:
+        until(lambda: ask("first"))
+        with ThreadPoolExecutor(6) as threads:
+            workers = list(threads.map(ask, map(str, range(60))))
+    finally:
+        server.terminate()
+        server.wait(PATIENCE)
+    assert None not in workers
+    assert len(set(workers)) > 1
+    with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder()) as memory:
+        assert memory.stats().facts == 62
+        assert memory.verify().ok
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])

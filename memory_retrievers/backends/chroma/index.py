@@ -70,12 +70,15 @@ class ProjectedVectorIndex:
     def search(self, vector: Vector, selection: Selection, *, limit: int) -> Hits:
         """Find the nearest passages, nearest first; approximate in wide scopes.
 
+        Inside a write transaction, for whose end others wait, the projection is neither fed nor asked.
+
         Args:
             vector: Unit vector of the query, shape (d,).
             selection: The scope, kind and filters that passages must match.
             limit: Maximum number of passages.
         """
-        hits = self._wide(vector, selection, limit) if self.is_approximate(selection) and self._prepared() else None
+        is_wide = not self._ledger.database.is_writing and self.is_approximate(selection) and self._prepared()
+        hits = self._wide(vector, selection, limit) if is_wide else None
         return self._exact.search(vector, selection, limit=limit) if hits is None else hits
 
     def is_approximate(self, selection: Selection) -> bool:
