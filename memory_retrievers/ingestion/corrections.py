@@ -3,7 +3,8 @@
 Rules cannot tell what was meant. They know that a short answer says nothing without what it answers, that a sentence
 that says "no", "rather" or "she can't" may take back what was said just before it, or what it shares a word with, and
 that a plain negation ("we are not going to the dentist on Friday") takes back only what is about the same. And what
-needs no such word: another day, hour, number or name where there was one ("We meet Monday." "Let's do Tuesday then.").
+needs no such word: another day, hour, number or name where there was one ("We meet Monday." "Let's do Tuesday then."),
+in whatever words if it is said to be better ("The appointment is at 9." "10:15 suits Ingrid.").
 """
 
 from __future__ import annotations
@@ -92,6 +93,32 @@ _NUMBER: Final = re.compile(
     r"(\d+(?:[.,]\d+)*|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty)\b)\W{0,2}([^\W\d_]+)",
     re.IGNORECASE,
 )
+_BARE_NUMBER: Final = re.compile(
+    r"\b(?:\d{1,4}|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty)\b", re.IGNORECASE
+)
+_LITTLE: Final = (
+    r"(?:(?:would|might|could|will|is|be|it|at|on|in|by|to|for|around|about|even|much|also|then|probably|maybe|perhaps"
+    r"|really|do|does|go|come|meet|have|take|we|i|us|me|him|her|them|no|oh|sorry|well|am|um|à|le)\b\W*){0,4}"
+)
+_PREFERRING: Final = re.compile(
+    r"(?:^\W*say|\b(?:let['’]?s (?:say|make|do|take)|make (?:it|that)|(?:how|what) about|rather|prefers?"
+    r"|go(?:ing)? with|settled? on|agreed? on|instead|sagen wir|lieber|disons|plutôt|mejor))\b\W*" + _LITTLE + "$",
+    re.IGNORECASE,
+)
+_OPENING_CLAUSE: Final = re.compile(
+    r"(?:^|[,;:.!–—]|\b(?:but|and|so|because|that|think|thinks|says?|said|guess|believe)\b)\W*"
+    + _LITTLE
+    + r"(?:for [^\W_]+\W+)?$",
+    re.IGNORECASE,
+)
+_PREFERRED: Final = re.compile(
+    r"\W*"
+    + _LITTLE
+    + r"(?:suits?|better|best|instead|rather|works?|fits?|preferred|preferable|passt|besser|lieber|convient|mieux"
+    + r"|mejor)\b",
+    re.IGNORECASE,
+)
+_COUNTS_NOTHING: Final = re.compile(r"\s*(?:$|[.,!?;])|\W*(?:then|instead|rather|for)\b", re.IGNORECASE)
 _WORD: Final = re.compile(r"[^\W_]+|[^\w\s]")
 _REMARK: Final = re.compile(r"\[[^\]]*\]")  # such as "[image]", which nobody has said
 
@@ -146,8 +173,36 @@ class Sentence:
             before = word.casefold() if word[0].isalnum() else ""
         return {role: frozenset(values) for role, values in found.items()}
 
+    @cached_property
+    def preferred(self) -> dict[str, frozenset[str]]:
+        """Days, months, hours and bare numbers that it says would be better, as in "10:15 suits Ingrid", by kind."""
+        found: dict[str, set[str]] = {}
+        text = self.text
+        for kind, pattern in (("day", _DAY), ("month", _MONTH), ("hour", _HOUR), ("number", _BARE_NUMBER)):
+            for match in pattern.finditer(text):
+                before, behind = text[: match.start()], text[match.end() :]
+                asked = _PREFERRING.search(before) and (kind != "number" or _COUNTS_NOTHING.match(behind))
+                if asked or (_OPENING_CLAUSE.search(before) and _PREFERRED.match(behind)):
+                    found.setdefault(kind, set()).add(match[0].casefold())
+            text = pattern.sub(lambda match: "_" * len(match[0]), text)
+        return {kind: frozenset(values) for kind, values in found.items()}
+
+    def prefers_to(self, earlier: Sentence) -> bool:
+        """True if it prefers another day, hour or number to one of an earlier sentence, whatever else both are about.
+
+        A bare number may be an hour or a count.
+        """
+        for kind, preferred in self.preferred.items():
+            kinds = {kind, "hour"} if kind == "number" else {kind}
+            told = frozenset[str]().union(*(values for role, values in earlier.details.items() if role[0] in kinds))
+            if told and told.isdisjoint(preferred):
+                return True
+        return False
+
     def says_anew(self, earlier: Sentence) -> bool:
-        """True if it tells another detail in a role of an earlier sentence, and little else or of the same."""
+        """True if it prefers another detail, or tells it in a role of an earlier sentence, and little else."""
+        if self.prefers_to(earlier):
+            return True
         roles = [
             role
             for role, values in self.details.items()
@@ -233,7 +288,9 @@ def needed_with(said: Sequence[Sentence]) -> list[frozenset[int]]:
     order = sorted(messages)
     direct: list[set[int]] = [set() for _ in said]
     for position, number in enumerate(order):
-        correcting = [place for place in messages[number] if said[place].corrects or said[place].details]
+        correcting = [
+            place for place in messages[number] if said[place].corrects or said[place].details or said[place].preferred
+        ]
         told = 0  # messages between that say something
         for back, earlier in enumerate(reversed(order[max(0, position - REACH) : position + 1])):
             told += back > 0 and any(said[place].terms for place in messages[earlier])

@@ -310,7 +310,7 @@ class Explainer:
                     evidence |= evidence_of(named, plan, rows)
             return trace._replace(evidence=evidence)
 
-        prepare(store, plan, settings=settings)
+        plan = prepare(store, plan, settings=settings)
         return store.search(plan.embedded, find, known=plan.states)
 
     def _found(self, id: str, request: RetrievalRequest) -> AnyMemory:

@@ -52,21 +52,29 @@ def open_episodes(store: MemoryStore, request: RetrievalRequest) -> dict[int, Op
     return found
 
 
-def prepare(store: MemoryStore, plan: RetrievalPlan, *, settings: RetrievalSettings) -> None:
-    """Embed what a search is about to find among the open episodes; outside any transaction.
+def prepare(store: MemoryStore, plan: RetrievalPlan, *, settings: RetrievalSettings) -> RetrievalPlan:
+    """Embed what a search is about to find among the open episodes, outside any transaction, and plan with them.
 
     Args:
         store: Store to search.
         plan: The search plan.
-        settings: Whether open episodes are searched.
+        settings: Whether open episodes are searched, and which words are common.
+
+    Returns:
+        The plan, whose question is embedded without the words that are common in open episodes too.
     """
     if not (plan.may_find_open and settings.searches_open and Kind.EPISODIC in plan.selections):
-        return
-    request = plan.request
+        return plan
     with store.ledger.reading(plan.states):
-        places = store.ledger.heard.places(request.scope, include_child_scopes=request.include_child_scopes)
-    if store.heard.prepare(places):
+        episodes = open_episodes(store, plan.request).values()
+    turns = [turn for each in episodes for turn in each.turns if turn.terms is not None]
+    if store.heard.prepare([turn.row for turn in turns if turn.embedded is None]):
         plan.states.clear()  # they have vectors now
+    known = [turn.terms or {} for turn in turns]
+    lengths = np.array([sum(each.values()) for each in known], np.float64)
+    terms = list(dict.fromkeys(plan.question.terms))
+    joined = joined_statistics(plan.statistics[Kind.EPISODIC], terms, known, lengths)
+    return plan.with_open(joined, settings=settings)
 
 
 def read_all(

@@ -322,10 +322,25 @@ class RetrievalPlan(NamedTuple):
         states: States = {}
         with store.ledger.reading(states):
             known = {kind: store.keyword.statistics(terms, selection) for kind, selection in selections.items()}
-        frequencies = {term: sum(each.frequencies[term] for each in known.values()) for term in terms}
-        passages = sum(each.passages for each in known.values())
-        embedded = question.without_common(frequencies, passages=passages, share=settings.common_share)
+        embedded = _without_common(question, known, settings)
         return cls(request, question, selections, limits, request.limit, known, embedded, states)
+
+    def with_open(self, episodes: TermStatistics, *, settings: RetrievalSettings) -> RetrievalPlan:
+        """The plan of a search that finds open episodes: what everybody says there is common as well.
+
+        Args:
+            episodes: Statistics of the query's terms in the passages of all episodes, open ones included.
+            settings: Which words are common.
+        """
+        known = {**self.statistics, Kind.EPISODIC: episodes}
+        return self._replace(embedded=_without_common(self.question, known, settings))
+
+
+def _without_common(question: Question, statistics: Mapping[Kind, TermStatistics], settings: RetrievalSettings) -> str:
+    terms = dict.fromkeys(question.terms)
+    frequencies = {term: sum(each.frequencies[term] for each in statistics.values()) for term in terms}
+    passages = sum(each.passages for each in statistics.values())
+    return question.without_common(frequencies, passages=passages, share=settings.common_share)
 
 
 def _with_known_accents(question: Question, store: MemoryStore, selections: Mapping[Kind, Selection]) -> Question:

@@ -132,7 +132,7 @@ class HybridRetriever:
                     rows = [hit.row for each in rankings.values() for hit in each.returned]
                     return rankings, load(store, candidates, rows, as_of=request.as_of)
 
-        prepare(store, plan, settings=settings)
+        plan = prepare(store, plan, settings=settings)
         rankings, memories = store.search(plan.embedded, find, known=plan.states)
         visible = {row: memory for row, memory in memories.items() if is_visible(memory, request, now=now)}
         calibration = calibration_of(store.embedder.id, store.embedder.relevance_note)

@@ -15,7 +15,7 @@ from memory_retrievers import fsrs
 from memory_retrievers.errors import EmbeddingError, NotFoundError
 from memory_retrievers.models import EpisodicMemory, Origin, SummaryBy
 from memory_retrievers.models.messages import Message
-from memory_retrievers.models.storage import HeardMessage, HeardPlace
+from memory_retrievers.models.storage import HeardMessage
 from memory_retrievers.text import analyze, one_line
 from memory_retrievers.text.passages import message_passage, said_text
 
@@ -116,15 +116,15 @@ class HeardMessages:
         self._state: object = None
         self._cleared = 0
 
-    def prepare(self, places: Sequence[HeardPlace]) -> bool:
-        """Embed the newest messages that have no vector, as far as a search does; those that fail are left to words.
+    def prepare(self, rows: Sequence[int]) -> bool:
+        """Embed the newest of these messages, as far as a search does; those that fail are left to words.
 
-        Called before a search, outside any transaction.
+        Called before a search, outside any transaction, for messages that have no vector.
 
         Returns:
             Whether there are any.
         """
-        missing = sorted(each.row for each in places if not each.is_embedded and each.row not in self._unstored)
+        missing = sorted(row for row in rows if row not in self._unstored)
         if not missing:
             return False
         try:

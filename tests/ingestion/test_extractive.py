@@ -170,6 +170,25 @@ CHANGES = [
     ("Marta feeds the cat.", "Pavel feeds the cat."),
     ("Dinner at the old mill is at 7 pm, and the twins bring the cake.", "Say 8 pm."),
     ("Treffen wir uns am Montag.", "Dann am Dienstag."),
+    ("The appointment at the dentist is at 9.", "10:15 suits Ingrid better."),
+    ("The appointment at the dentist is at 9.", "Sorry, 11 works better for Ingrid and her mother."),
+    ("The plumber comes on Monday, he needs the key.", "Wednesday would be better for the neighbours upstairs."),
+    ("The plumber comes on Monday, he needs the key.", "I asked around, and for Ingrid Tuesday is better."),
+    ("Let us bake 40 loaves for the fair.", "Make it 55 for a start."),
+    ("The choir sings at 7 pm in the old chapel.", "Let's say 8:30 because of the buses."),
+    ("The choir sings at 7 pm in the old chapel.", "How about noon, so that the children come?"),
+    ("Der Termin ist um 9 Uhr.", "10:15 passt Ingrid besser."),
+]
+
+OTHER_THINGS = [
+    ("The appointment at the dentist is at 9.", "The bakery opens at 8, which suits me."),
+    ("The appointment at the dentist is at 9.", "Tea at 4 pm suits the twins better."),
+    ("The plumber comes on Monday, he needs the key.", "The shop sells better on Sundays."),
+    ("The plumber comes on Monday, he needs the key.", "She works on Friday."),
+    ("We need six chairs for the long table.", "They say two coats are enough."),
+    ("We need six chairs for the long table.", "Twelve eggs make the dough better."),
+    ("The appointment at the dentist is at 9.", "9 suits Ingrid better."),
+    ("The green paint is for the fence.", "Teal suits the fence better, and 10:15 is late."),
 ]
 
 
@@ -211,6 +230,14 @@ class TestCorrections:
             list(map(lambda role, content: Message(role=role, content=content), roles, contents))
         )
         assert later in summary or former not in summary, summary
+
+    @pytest.mark.parametrize(("former", "later"), OTHER_THINGS)
+    def test_a_preference_in_other_matters_takes_nothing_back(self, former, later):
+        assert not Sentence("User", later, 1).says_anew(Sentence("User", former, 0))
+
+    def test_what_is_preferred_in_other_words_stands_first(self):
+        talked = said("The appointment is at 9.", "Bring the insurance card.", "10:15 suits Ingrid better.")
+        assert fallback_summary(talked).startswith("User: 10:15 suits Ingrid better.")
 
     def test_details_of_other_things_are_told_by_themselves(self):
         meeting, train = said("We meet Monday at the harbour office.", "The night train to Vienna leaves on Friday.")
