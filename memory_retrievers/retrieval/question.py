@@ -70,6 +70,7 @@ class Question:
         periods: The periods it names by the clock, such as "last week".
         asks_when: Whether it asks for a time.
         is_small_talk: Whether it is a greeting, thanks or the like, which no memory bears on.
+        language: Its language other than English, if it can be told.
     """
 
     text: str
@@ -78,6 +79,7 @@ class Question:
     periods: tuple[Period, ...]
     asks_when: bool
     is_small_talk: bool
+    language: str | None = None
 
     @classmethod
     def parse(cls, text: str, *, now: datetime | None = None, as_specified: bool = False) -> Question:
@@ -96,13 +98,15 @@ class Question:
         True
         """
         named = () if now is None else periods(text, now=now)
+        language, asked = (None, text) if as_specified else _without_local_stop_words(text)
         return cls(
             text=text,
-            terms=analyze(text if as_specified else _without_local_stop_words(text)),
+            terms=analyze(asked),
             dates=tuple(_resolved(_dates(plain(text)), named, now)),
             periods=named,
             asks_when=_ASKS_WHEN.search(text) is not None,
             is_small_talk=_is_small_talk(text),
+            language=language,
         )
 
     def without_common(self, frequencies: Mapping[str, int], *, passages: int, share: float) -> str:
@@ -163,14 +167,14 @@ def _is_filler(words: list[str]) -> bool:
     return all(not word or word in SMALL_TALK or word in STOP_WORDS for word in bare)
 
 
-def _without_local_stop_words(text: str) -> str:
-    """The text without the stop words of its language; whole where it is English, or of nothing else."""
+def _without_local_stop_words(text: str) -> tuple[str | None, str]:
+    """The language of a text, and it without its stop words; whole where it is English, or of nothing else."""
     words = {word: _bare(word) for word in text.split()}
     language = language_of(words.values(), english=STOP_WORDS)
     if language is None:
-        return text
+        return None, text
     kept = (word for word in text.split() if without_accents(words[word]) not in LOCAL_STOP_WORDS[language])
-    return " ".join(kept) or text
+    return language, " ".join(kept) or text
 
 
 def _bare(word: str) -> str:
