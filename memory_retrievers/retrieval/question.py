@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -132,6 +132,23 @@ class Question:
         """True if the query contains the speaker's name as whole words, regardless of case."""
         return re.search(rf"(?<!\w){re.escape(speaker.casefold())}(?!\w)", self.text.casefold()) is not None
 
+    def named(self, speakers: Sequence[str]) -> list[int]:
+        """Places of the speakers whom the query names: by whole names, or else by what only one of them is called.
+
+        That is a part of the name, or its beginning of three letters or more, as "Mel" for Melanie, written as a name
+        within the sentence.
+        """
+        whole = [place for place, name in enumerate(speakers) if self.names(name)]
+        if whole:
+            return whole
+        parts = [(place, part) for place, name in enumerate(speakers) for part in name.split()]
+        fitting = (
+            {place for place, part in parts if part.startswith(word)} for word in _WRITTEN_AS_NAME.findall(self.text)
+        )
+        return sorted({place for places in fitting if len(places) == 1 for place in places})
+
+
+_WRITTEN_AS_NAME: Final = re.compile(r"(?<=[\w,] )[A-Z]\w{2,}")
 
 _PARTS: Final = re.compile(r"[,.;:!?…\n]+")
 _QUESTION_WORDS: Final = frozenset(
