@@ -7,11 +7,13 @@ import sys
 from collections.abc import Collection, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
 from memory_retrievers.models.selection import Hits, TermCounts, TermStatistics
+from memory_retrievers.text import STOP_WORDS
+from memory_retrievers.text.languages import language_of_terms, word_form
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,6 +48,10 @@ _MOST_RECENT: Final = 1 / 8
 """So many terms, or this share of all, are kept apart before they join the rest."""
 
 
+Forms: TypeAlias = dict[str, list[str]]
+"""Terms by the form of a word that they are of, without those that are that form themselves."""
+
+
 class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
     """Postings by term that never change: those of the terms that were added to last stand before those of all.
 
@@ -55,9 +61,10 @@ class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
         all_terms: Postings by term.
         recent: Those that stand before them.
         hidden: Bytes of what they stand before.
+        forms: The forms of ``all_terms``, as far as they have been asked for.
     """
 
-    __slots__ = ("_all", "_recent", "hidden")
+    __slots__ = ("_all", "_forms", "_language", "_recent", "_recent_forms", "hidden")
 
     def __init__(
         self,
@@ -65,10 +72,14 @@ class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
         recent: dict[str, NDArray[np.int32]] | None = None,
         *,
         hidden: int = 0,
+        forms: dict[str | None, Forms] | None = None,
     ) -> None:
         self._all = all_terms
         self._recent = recent or {}
         self.hidden = hidden
+        self._forms: dict[str | None, Forms] = {} if forms is None else forms
+        self._language: tuple[str | None] | None = None
+        self._recent_forms: dict[str | None, Forms] = {}
 
     def __getitem__(self, term: str) -> NDArray[np.int32]:
         found = self._recent.get(term)
@@ -86,7 +97,31 @@ class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
         if len(recent) > max(_LEAST_RECENT, len(self._all) * _MOST_RECENT):
             return LayeredPostings({**self._all, **recent})
         hidden = sum(self._all[term].nbytes for term in postings if term in self._all and term not in self._recent)
-        return LayeredPostings(self._all, recent, hidden=self.hidden + hidden)
+        return LayeredPostings(self._all, recent, hidden=self.hidden + hidden, forms=self._forms)
+
+    def of_form(self, form: str, language: str | None) -> set[str]:
+        """Terms of a form of words; see :func:`~memory_retrievers.text.languages.word_form`.
+
+        Args:
+            form: The form.
+            language: The language whose form it is; None is any.
+        """
+        found = {form} if form in self and word_form(form, language) == form else set()
+        for known, terms in ((self._forms, self._all), (self._recent_forms, self._recent)):
+            if language not in known:
+                known[language] = _forms_of(terms, language)
+            found.update(known[language].get(form, ()))
+        return found
+
+    def language(self, passages: int) -> str | None:
+        """The language of most of so many passages; see ``language_of_terms``."""
+        if self._language is None:
+            self._language = (language_of_terms(self._passages_with, passages=passages, english=STOP_WORDS),)
+        return self._language[0]
+
+    def _passages_with(self, term: str) -> int:
+        found = self.get(term)
+        return 0 if found is None else found.shape[1]
 
     def _joined(self) -> dict[str, NDArray[np.int32]]:
         return {**self._all, **self._recent} if self._recent else self._all
@@ -128,6 +163,11 @@ class TermBlock:
     def average_length(self) -> float:
         """Mean number of terms per passage; never 0."""
         return max(float(self.lengths.sum()), 1.0) / max(len(self.ids), 1)
+
+    @property
+    def language(self) -> str | None:
+        """The language of most passages other than English, if any."""
+        return self.postings.language(len(self.ids))
 
     def appended(self, owners: Mapping[int, int], terms: Sequence[Mapping[str, int]]) -> TermBlock:
         """Return a block with further passages.
@@ -296,6 +336,14 @@ def _block(
 ) -> TermBlock:
     size = _PASSAGE_BYTES * len(ids) + sum(each.nbytes for each in postings.values()) + sum(map(_term_size, postings))
     return TermBlock(ids, memories, lengths, LayeredPostings(postings), size)
+
+
+def _forms_of(terms: Iterable[str], language: str | None) -> Forms:
+    forms: Forms = {}
+    for term in terms:
+        if (language is not None or not term.isascii()) and (form := word_form(term, language)) != term:
+            forms.setdefault(form, []).append(term)
+    return forms
 
 
 def _term_size(term: str) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -245,11 +246,13 @@ class TermStatistics:
         passages: Number of passages.
         average_length: Mean number of terms per passage; 1 if there are none.
         frequencies: Document frequency of each query term; 0 for a term that occurs in none.
+        words: The first term of those that are forms of one word, by each of the others.
     """
 
     passages: int
     average_length: float
     frequencies: dict[str, int]
+    words: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

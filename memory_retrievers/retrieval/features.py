@@ -240,7 +240,7 @@ def speaker(candidates: Candidates, fused: Floats, question: Question, settings:
     Returns:
         Shape (n,), 0 or 1.
     """
-    named = [number for number, name in enumerate(candidates.layout.names) if question.names(name)]
+    named = question.named(candidates.layout.names)
     if len(named) != 1:
         return np.zeros(len(candidates))
     return np.where(candidates.layout.speakers == named[0], 1.0, 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -70,6 +70,7 @@ class Question:
         periods: The periods it names by the clock, such as "last week".
         asks_when: Whether it asks for a time.
         is_small_talk: Whether it is a greeting, thanks or the like, which no memory bears on.
+        language: Its language other than English, if it can be told.
     """
 
     text: str
@@ -78,6 +79,7 @@ class Question:
     periods: tuple[Period, ...]
     asks_when: bool
     is_small_talk: bool
+    language: str | None = None
 
     @classmethod
     def parse(cls, text: str, *, now: datetime | None = None, as_specified: bool = False) -> Question:
@@ -96,13 +98,15 @@ class Question:
         True
         """
         named = () if now is None else periods(text, now=now)
+        language, asked = (None, text) if as_specified else _without_local_stop_words(text)
         return cls(
             text=text,
-            terms=analyze(text if as_specified else _without_local_stop_words(text)),
+            terms=analyze(asked),
             dates=tuple(_resolved(_dates(plain(text)), named, now)),
             periods=named,
             asks_when=_ASKS_WHEN.search(text) is not None,
             is_small_talk=_is_small_talk(text),
+            language=language,
         )
 
     def without_common(self, frequencies: Mapping[str, int], *, passages: int, share: float) -> str:
@@ -128,6 +132,23 @@ class Question:
         """True if the query contains the speaker's name as whole words, regardless of case."""
         return re.search(rf"(?<!\w){re.escape(speaker.casefold())}(?!\w)", self.text.casefold()) is not None
 
+    def named(self, speakers: Sequence[str]) -> list[int]:
+        """Places of the speakers whom the query names: by whole names, or else by what only one of them is called.
+
+        That is a part of the name, or its beginning of three letters or more, as "Mel" for Melanie, written as a name
+        within the sentence.
+        """
+        whole = [place for place, name in enumerate(speakers) if self.names(name)]
+        if whole:
+            return whole
+        parts = [(place, part) for place, name in enumerate(speakers) for part in name.split()]
+        fitting = (
+            {place for place, part in parts if part.startswith(word)} for word in _WRITTEN_AS_NAME.findall(self.text)
+        )
+        return sorted({place for places in fitting if len(places) == 1 for place in places})
+
+
+_WRITTEN_AS_NAME: Final = re.compile(r"(?<=[\w,] )[A-Z]\w{2,}")
 
 _PARTS: Final = re.compile(r"[,.;:!?…\n]+")
 _QUESTION_WORDS: Final = frozenset(
@@ -163,14 +184,14 @@ def _is_filler(words: list[str]) -> bool:
     return all(not word or word in SMALL_TALK or word in STOP_WORDS for word in bare)
 
 
-def _without_local_stop_words(text: str) -> str:
-    """The text without the stop words of its language; whole where it is English, or of nothing else."""
+def _without_local_stop_words(text: str) -> tuple[str | None, str]:
+    """The language of a text, and it without its stop words; whole where it is English, or of nothing else."""
     words = {word: _bare(word) for word in text.split()}
     language = language_of(words.values(), english=STOP_WORDS)
     if language is None:
-        return text
+        return None, text
     kept = (word for word in text.split() if without_accents(words[word]) not in LOCAL_STOP_WORDS[language])
-    return " ".join(kept) or text
+    return language, " ".join(kept) or text
 
 
 def _bare(word: str) -> str:

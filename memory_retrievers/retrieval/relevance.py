@@ -165,13 +165,20 @@ def coverages(candidates: Candidates) -> NDArray[np.float64]:
     """Share of the query's terms that each passage has, weighed by idf: shape (n,), 0 to 1.
 
     A term that no passage has weighs as the rarest: a query that is mostly of such words is about something else. A
-    query of a word or two says little, even where they are found.
+    query of a word or two says little, even where they are found. Forms of one word are one term.
     """
     statistics = candidates.statistics
     frequencies = np.array(list(statistics.frequencies.values()), np.float64)
     passages = max(statistics.passages, KNOWN_PASSAGES)
-    weights = candidates.repeats * np.log1p((passages - frequencies + 0.5) / (frequencies + 0.5))
-    covered: NDArray[np.float64] = (weights / (weights.sum() + FURTHER)) @ (candidates.counts > 0)
+    repeats, counts = candidates.repeats, candidates.counts
+    if statistics.words:
+        words = [statistics.words.get(term, term) for term in statistics.frequencies]
+        firsts = [words.index(word) for word in dict.fromkeys(words)]
+        is_form = np.array([[words[first] == word for word in words] for first in firsts], np.float64)
+        frequencies = np.minimum(is_form @ frequencies, passages)
+        repeats, counts = repeats[firsts], is_form @ counts
+    weights = repeats * np.log1p((passages - frequencies + 0.5) / (frequencies + 0.5))
+    covered: NDArray[np.float64] = (weights / (weights.sum() + FURTHER)) @ (counts > 0)
     return covered
 
 

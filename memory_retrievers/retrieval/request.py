@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from itertools import chain, product
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
 
 from memory_retrievers.errors import ValidationError
@@ -18,7 +20,7 @@ from memory_retrievers.models.selection import Selection, TermStatistics
 from memory_retrievers.retrieval.question import Question
 from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
 from memory_retrievers.text import analyze
-from memory_retrievers.text.languages import without_accents
+from memory_retrievers.text.languages import without_accents, word_form
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.connection import States
@@ -28,6 +30,12 @@ MAX_EPISODES: Final = 100
 MAX_FACTS: Final = 1_000
 DEFAULT_EPISODES: Final = 5
 DEFAULT_FACTS: Final = 20
+
+_MOST_FORMS: Final = 8
+"""Number of forms of one word that are searched."""
+
+_LEAST_LETTERS: Final = 3
+"""A shorter word has no other forms: "e" and "è" are not one word."""
 
 _ECHOED: Final = 80
 """Number of characters of a wrong value that an error message repeats."""
@@ -316,12 +324,16 @@ class RetrievalPlan(NamedTuple):
         selections = {kind: _selection_of(request, kind, now=now, settings=settings) for kind in limits}
         if as_specified and settings.common_share >= 1:
             return cls(request, question, selections, limits, request.limit, {}, question.text, {})
-        if not as_specified:
-            question = _with_known_accents(question, store, selections)
-        terms = list(dict.fromkeys(question.terms))
         states: States = {}
         with store.ledger.reading(states):
-            known = {kind: store.keyword.statistics(terms, selection) for kind, selection in selections.items()}
+            words = {} if as_specified else _known_forms(question, store, selections)
+            question = replace(question, terms=[form for term in question.terms for form in words.get(term, (term,))])
+            terms = list(dict.fromkeys(question.terms))
+            firsts = {form: forms[0] for forms in words.values() for form in forms[1:]}
+            known = {
+                kind: replace(store.keyword.statistics(terms, selection), words=firsts)
+                for kind, selection in selections.items()
+            }
         embedded = _without_common(question, known, settings)
         return cls(request, question, selections, limits, request.limit, known, embedded, states)
 
@@ -343,17 +355,33 @@ def _without_common(question: Question, statistics: Mapping[Kind, TermStatistics
     return question.without_common(frequencies, passages=passages, share=settings.common_share)
 
 
-def _with_known_accents(question: Question, store: MemoryStore, selections: Mapping[Kind, Selection]) -> Question:
-    """The question with its accented terms also without accents, in whichever of both forms the scope knows them."""
-    plain = {term: analyze(without_accents(term))[:1] for term in question.terms if without_accents(term) != term}
-    if not plain:
-        return question
-    asked = list(dict.fromkeys(form for term, forms in plain.items() for form in (term, *forms)))
-    with store.ledger.reading():
-        found = [store.keyword.statistics(asked, selection).frequencies for selection in selections.values()]
-    known = {form for form in asked if any(frequencies[form] for frequencies in found)}
-    forms = {term: [form for form in (term, *others) if form in known] for term, others in plain.items()}
-    return replace(question, terms=[form for term in question.terms for form in forms.get(term) or [term]])
+def _known_forms(
+    question: Question, store: MemoryStore, selections: Mapping[Kind, Selection]
+) -> dict[str, tuple[str, ...]]:
+    """Forms in which a scope knows terms of a question, the most frequent first, where these are not the term alone.
+
+    Forms differ in accents, and in endings of the question's language, or else that of the scope. Of a scope that is
+    too large for memory no list of terms is at hand: the terms are looked for with their accents and without.
+    """
+    snapshots = [store.ledger.snapshots.of(selection) for selection in selections.values()]
+    blocks = [snapshot.terms for snapshot in snapshots if snapshot is not None]
+    languages = {None, question.language or next(filter(None, (block.language for block in blocks)), None)}
+    forms: dict[str, set[str]] = {}
+    for term in dict.fromkeys(term for term in question.terms if len(term) >= _LEAST_LETTERS):
+        forms[term] = {term, *analyze(without_accents(term))[:1]} if len(blocks) < len(snapshots) else {term}
+        for language, block in product(languages, blocks):
+            forms[term] |= block.postings.of_form(word_form(term, language), language)
+    if all(len(each) == 1 for each in forms.values()):  # nearly always
+        return {}
+    asked = list(set(chain.from_iterable(forms.values())))
+    counted = Counter[str]()
+    for selection in selections.values():
+        counted.update(store.keyword.statistics(asked, selection).frequencies)
+    return {
+        term: tuple(sorted(filter(counted.get, each), key=lambda form: (-counted[form], form))[:_MOST_FORMS])
+        for term, each in forms.items()
+        if len(each) > 1 and any(map(counted.get, each))
+    }
 
 
 def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -> bool:

@@ -1,15 +1,19 @@
 """Languages of texts: English, German, French and Spanish, told by their commonest words.
 
-Words of Chinese, Japanese and Korean are told by their script, in :mod:`memory_retrievers.text.analysis`.
+Words of Chinese, Japanese and Korean are told by their script, in :mod:`memory_retrievers.text.analysis`. What is
+stored of a text are its English stems, accents kept: a question finds words of other languages by their forms.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
+
+import Stemmer
 
 _GERMAN: Final = """
 ab aber alle allem allen aller alles als also am an andere anderen auch auf aus bei bin bis bist da damit dann das
@@ -86,6 +90,39 @@ def language_of(words: Iterable[str], *, english: frozenset[str]) -> str | None:
     ((name, most), *others) = hits.most_common(2)
     is_told = most >= _ENOUGH and most > own and all(most > other for _, other in others)
     return name if is_told else None
+
+
+def language_of_terms(frequency: Callable[[str], int], *, passages: int, english: frozenset[str]) -> str | None:
+    """The language that most passages of a scope are in, told by its common words; None for English, or none of them.
+
+    Args:
+        frequency: Tells in how many passages a term stands.
+        passages: How many passages there are.
+        english: Stop words of English.
+    """
+    hits = {
+        language: sum(map(frequency, {word for word in words if _LANGUAGES[word] == (language,)} - english))
+        for language, words in LOCAL_STOP_WORDS.items()
+    }
+    language = max(hits, key=hits.__getitem__)
+    return language if passages and hits[language] >= passages else None
+
+
+@functools.lru_cache(maxsize=1 << 15)
+def word_form(term: str, language: str | None) -> str:
+    """What the forms of a word have in common: the term without accents, and as the stem of a language.
+
+    Args:
+        term: As :func:`memory_retrievers.text.analyze` gives it.
+        language: As :func:`language_of` tells it; None is any, where only accents differ.
+
+    >>> word_form("häuser", "german"), word_form("haus", "german"), word_form("café", None)
+    ('haus', 'haus', 'cafe')
+    """
+    # A stemmer must not be shared by threads; to make one takes less than to keep one for each.
+    if language is None:
+        return term if term.isascii() else Stemmer.Stemmer("english", 0).stemWord(without_accents(term))
+    return without_accents(Stemmer.Stemmer(language, 0).stemWord(term))
 
 
 def without_accents(text: str) -> str:

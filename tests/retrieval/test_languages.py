@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime
+from itertools import product
 
 import pytest
 
@@ -84,9 +85,47 @@ def test_accents_of_a_question_may_be_those_of_the_memory_or_not():
     with AgentMemory.in_memory(embedder=embed, embedder_id="meanings") as opened:
         opened.remember_fact(scope="plain", id="f", fact="They met at the cafe of Helene")
         opened.remember_fact(scope="accented", id="f", fact="They met at the café of Hélène")
-        for scope in ("plain", "accented"):
-            explained = opened.explain("Who is in Hélène's café?", scope=scope).semantic[0]
-            assert len(explained.words) == 2, scope
+        for scope, asked in product(("plain", "accented"), ("Who is in Hélène's café?", "Who is in Helene's cafe?")):
+            explained = opened.explain(asked, scope=scope).semantic[0]
+            assert len(explained.words) == 2, (scope, asked)
+
+
+ENDINGS = {
+    "german": (("Die Häuser am Hafen sind gestrichen", "Ich habe eine Katze"), "Wo ist das Haus?", "Katzen?"),
+    "french": (("Les bateaux sont dans le port", "J'ai un cheval et il est vieux"), "Où est le bateau ?", "chevaux"),
+    "spanish": (("Las habitaciones son muy grandes", "Yo tengo un perro"), "¿Dónde está la habitación?", "perros"),
+}
+
+
+@pytest.mark.parametrize("language", ENDINGS)
+def test_words_are_found_with_other_endings_of_their_language(language):
+    told, asked, word = ENDINGS[language]
+    with AgentMemory.in_memory(embedder=embed, embedder_id="meanings") as opened:
+        opened.remember_fact(scope="s", id="0", fact=told[0])
+        # The first search has made the arrays: words that are added to them have their forms as well.
+        assert opened.explain(asked, scope="s").semantic[0].words
+        opened.remember_fact(scope="s", id="1", fact=told[1])
+        assert {each.id for each in opened.explain(asked, scope="s").semantic if each.words} == {"0"}
+        # A single word tells no language: that of the scope does.
+        assert {each.id for each in opened.explain(word, scope="s").semantic if each.words} == {"1"}
+
+
+def test_a_word_of_several_forms_covers_the_question_as_one():
+    with AgentMemory.in_memory(embedder=embed, embedder_id="meanings") as opened:
+        opened.remember_fact(scope="one", id="0", fact="Ich habe ein Haus am Hafen")
+        opened.remember_fact(scope="one", id="1", fact="Wir haben nur einen Hund")
+        opened.remember_fact(scope="two", id="0", fact="Ich habe ein Haus am Hafen")
+        opened.remember_fact(scope="two", id="1", fact="Wir haben nicht viele Häuser")
+        one, two = (opened.retrieve("Wo ist das Haus am Hafen?", scope=scope).semantic for scope in ("one", "two"))
+        assert one[0].memory.id == two[0].memory.id == "0"
+        coverages = [found[0].explanation.evidence.coverage for found in (one, two)]
+        assert coverages[1] == pytest.approx(coverages[0], rel=0.05)
+
+
+def test_a_letter_has_no_other_forms():
+    with AgentMemory.in_memory(embedder=embed, embedder_id="meanings") as opened:
+        opened.remember_fact(scope="s", id="0", fact="La città è bella")
+        assert not opened.explain("error e-4071", scope="s").semantic[0].words
 
 
 def test_stop_words_of_the_language_of_a_question_say_nothing():

@@ -135,6 +135,25 @@ def test_a_speaker_is_named_as_words_of_their_own(question, speaker, named):
 
 
 @pytest.mark.parametrize(
+    ("question", "named"),
+    [
+        ("What did Mel and Ruth Okafor plant?", [1]),  # a whole name goes before what somebody is called
+        ("What did Mel plant?", [0]),
+        ("When was Mel's boat sold?", [0]),
+        ("What did Okafor plant?", [1]),
+        ("What did Mel and Ruth plant?", [0, 1]),
+        ("What did melon soup cost?", []),  # not written as a name
+        ("What did the Melons cost?", []),
+        ("Mel, was it?", []),  # at the beginning every word is
+        ("What did Me plant?", []),  # too short
+        ("What did Sam plant?", []),  # two are called so
+    ],
+)
+def test_a_speaker_is_named_by_what_nobody_else_is_called(question, named):
+    assert Question.parse(question).named(["Melanie", "Ruth Okafor", "Samuel", "Samantha"]) == named
+
+
+@pytest.mark.parametrize(
     ("text", "dates"),
     [
         ("Was geschah im März 2023?", [(2023, 3)]),
