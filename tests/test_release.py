@@ -123,6 +123,40 @@ def test_the_files_that_the_packages_page_names_are_in_the_source_archive(archiv
     assert set(linked) <= names
 
 
+@pytest.fixture(params=["environment", "Source"])
+def page_at_an_address(request, tmp_path, monkeypatch):
+    """What the metadata of a wheel says where the project has an address, which it has not yet."""
+    project = tmp_path / "project"
+    project.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
+        shutil.copy(ROOT / name, project)
+    for name in ("memory_retrievers/__init__.py", "scripts/package_page.py"):
+        (project / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, project / name)
+    if request.param == "environment":
+        monkeypatch.setenv("MEMORY_RETRIEVERS_SOURCE", "https://forge.example/team/project/")
+    else:
+        told = (project / "pyproject.toml").read_text(encoding="utf-8")
+        source = '[project.urls]\nSource = "https://forge.example/team/project"'
+        (project / "pyproject.toml").write_text(told.replace("[project.urls]", source), encoding="utf-8")
+    monkeypatch.delenv("PIP_BUILD_TRACKER", raising=False)  # under it hatchling leaves the question to a build
+    ask = "import sys, hatchling.build; hatchling.build.prepare_metadata_for_build_wheel(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", ask, tmp_path], cwd=project, check=True, capture_output=True)
+    [metadata] = tmp_path.glob("*.dist-info/METADATA")
+    return Parser().parsestr(metadata.read_text(encoding="utf-8")).get_payload()
+
+
+def test_where_the_project_has_an_address_the_packages_page_links_to_its_files_there(page_at_an_address):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    there = f"https://forge.example/team/project/{{}}/v{memory_retrievers.__version__}/{{}}"
+    pictures = {target for target in link_targets(readme) if target.endswith((".svg", ".png"))}
+    assert pictures
+    assert link_targets(page_at_an_address) == [
+        target if "://" in target else there.format("raw" if target in pictures else "blob", target)
+        for target in link_targets(readme)
+    ]
+
+
 def test_every_requirement_of_users_has_a_lower_and_an_upper_bound(project):
     extras = project["project"]["optional-dependencies"]
     of_users = ("langchain", "agents", "classic", "llama-index", "server", "mcp")

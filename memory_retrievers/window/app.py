@@ -115,12 +115,12 @@ async def _looked(window: Window, query: type[Query], answer: Answer, request: R
             raise HTTPError(400, "BadRequest", "a parameter is given twice")
         if value:  # an empty one is none
             given[name] = storable(value)
-    return await _answered(lambda: answer(window, query.model_validate(given)))
+    return await _answered(window, answer, lambda: query.model_validate(given))
 
 
 async def _asked(window: Window, body: type[Query], answer: Answer, request: Request) -> Response:
     given = request.scope["window.body"]
-    return await _answered(lambda: answer(window, body.model_validate(storable_throughout(given))))
+    return await _answered(window, answer, lambda: body.model_validate(storable_throughout(given)))
 
 
 async def _changed(window: Window, body: type[Query], answer: Answer, request: Request) -> Response:
@@ -129,12 +129,14 @@ async def _changed(window: Window, body: type[Query], answer: Answer, request: R
     return await _asked(window, body, answer, request)
 
 
-async def _answered(work: Callable[[], JsonObject]) -> Response:
+async def _answered(window: Window, answer: Answer, asked: Callable[[], Query]) -> Response:
     """The answer, made in a thread; what is begun is finished, whether or not somebody waits for it."""
 
     def made() -> Response:
         try:
-            return UTF8JSONResponse(work())
+            if answer is not health:  # which tells more of it
+                window.require_its_schema()
+            return UTF8JSONResponse(answer(window, asked()))
         except Exception as error:  # noqa: BLE001 - whatever it is, the page is told
             return refusal(error)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MOST_QUEUES: Final = 200
 
+_NOTHING_WRONG: Final = {"level": "ok", "what": "nothing is wrong", "advice": ""}
 _ELSEWHERE: Final = "run memory-retrievers doctor, or open a window without --scope"
 
 
@@ -33,9 +34,7 @@ def health(window: Window, _query: NoQuery) -> JsonObject:
     ]
     told: JsonObject = {"queue": queues, "due": overview.pending_reviews(root)}
     if root is not None or window.doctor is None:
-        finding = {"level": "note", "what": "the store as a whole is not looked at here", "advice": _ELSEWHERE}
-        nothing: JsonObject = {"findings": [finding], "sizes": [], "processes": [], "index": {}}
-        return nothing | told
+        return _only("note", "the store as a whole is not looked at here", _ELSEWHERE) | told
     return _diagnosed(window.doctor) | told
 
 
@@ -43,11 +42,9 @@ def _diagnosed(doctor: Doctor) -> JsonObject:
     try:
         seen = doctor.diagnosis()
     except MemoryRetrieversError as error:
-        finding = {"level": "error", "what": str(error), "advice": "run memory-retrievers doctor"}
-        return {"findings": [finding], "sizes": [], "processes": [], "index": {}}
+        return _only("error", str(error), "run memory-retrievers doctor")
     if seen is None:
-        finding = {"level": "note", "what": "the store is being looked through", "advice": "look again in a moment"}
-        return {"findings": [finding], "sizes": [], "processes": [], "index": {}}
+        return _only("note", "the store is being looked through", "look again in a moment")
     tables = seen.tables
     index: JsonObject = {"backend": seen.backend, "schema": seen.schema, "known schema": seen.known_schema}
     if tables is not None:
@@ -60,15 +57,15 @@ def _diagnosed(doctor: Doctor) -> JsonObject:
             "re-embedded passages": tables.reembedded,
         }
     return {
-        "findings": [_finding(each, seen) for each in seen.findings] or [_ok()],
+        "findings": [_finding(each, seen) for each in seen.findings] or [_NOTHING_WRONG],
         "sizes": [{"name": name, "bytes": size} for name, size in seen.bytes.items()],
         "processes": [_process(user) for user in seen.users],
         "index": {name: value for name, value in index.items() if value is not None},
     }
 
 
-def _ok() -> JsonObject:
-    return {"level": "ok", "what": "nothing is wrong", "advice": ""}
+def _only(level: str, what: str, advice: str) -> JsonObject:
+    return {"findings": [{"level": level, "what": what, "advice": advice}], "sizes": [], "processes": [], "index": {}}
 
 
 def _finding(finding: Finding, seen: Diagnosis) -> JsonObject:

@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from memory_retrievers.errors import NotFoundError
+from memory_retrievers.errors import ConfigurationError, NotFoundError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import AnyMemory, scopes
 from memory_retrievers.server.settings import TrafficSettings
@@ -26,9 +26,6 @@ _SHARE: Final = 20
 """What reads a whole scope is done again after so many times as long as it took: a twentieth of a processor."""
 
 _SCOPES_WATCHED: Final = 256
-
-_ANYTHING: Final = "anything"
-"""What is asked of a scope so that all that a search reads is in memory."""
 
 
 def _parsed(scope: str | None) -> str | None:
@@ -113,6 +110,18 @@ class Window:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _readers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=1))
     _read: dict[str, Future[object]] = field(default_factory=dict)
+    _schema: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._schema = self.memory.overview.schema()
+
+    def require_its_schema(self) -> None:
+        """Raise a ``ConfigurationError`` if a newer version of the package has changed the tables since."""
+        if self.memory.overview.schema() != self._schema:
+            raise ConfigurationError(
+                "a newer version of memory-retrievers has changed the tables of this store since the window was opened:"
+                " nothing was changed here; end the window, upgrade the package, and open it again"
+            )
 
     def read_ahead(self, scope: str) -> None:
         """Have a thread read what searches of a scope need, once: whoever opens a scope may soon search it."""
@@ -123,7 +132,7 @@ class Window:
                 del self._read[other]  # nobody has waited for it
             if len(self._read) >= _SCOPES_WATCHED:
                 del self._read[next(iter(self._read))]
-            self._read[scope] = self._readers.submit(self.memory.retrieve, _ANYTHING, scope=scope, record=False)
+            self._read[scope] = self._readers.submit(self.memory.retrieve, "anything", scope=scope, record=False)
 
     def wait_for_reading(self, scope: str) -> None:
         """Wait while a scope is being read, so that a search does not read it a second time beside that."""

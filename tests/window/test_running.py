@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 from patience import PATIENCE, until
 
@@ -166,17 +167,45 @@ def test_a_store_that_is_kept_locked_is_told_in_a_sentence_and_still_read(tmp_pa
         assert answer.status_code == 200
 
 
-def test_a_store_that_has_become_newer_is_told_in_its_health(tmp_path):
-    store = tmp_path / "store"
-    with AgentMemory.open(store, embedder=HashEmbedder()) as memory:
-        memory.remember_fact(scope=SCOPE, id="first", fact="User lives in Lyon")
-    with window_into(store, "--read-only") as client:
-        with contextlib.closing(sqlite3.connect(store / "memory.db")) as other:
-            other.execute("PRAGMA user_version = 99")
-        until(lambda: client.get("/api/health").json()["sizes"], "the diagnosis")
-        (finding,) = client.get("/api/health").json()["findings"]
-        assert finding["level"] == "error"
-        assert "newer version" in finding["what"]
+@pytest.mark.parametrize("options", [[], ["--read-only"]])
+def test_a_store_that_has_become_newer_is_told_whatever_is_asked(store, tmp_path, monkeypatch, options):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "states"))
+    with window_into(store, *options) as client:
+        assert client.get("/api/memories", params={"scope": SCOPE}).status_code == 200
+        with newer(store):
+            pin = {"action": "pin", "scope": SCOPE, "id": "first"}
+            for answer in (
+                client.get("/api/about"),
+                client.get("/api/pulse", params={"scope": SCOPE}),
+                client.get("/api/memories", params={"scope": SCOPE}),
+                client.post("/api/search", json={"scope": SCOPE, "query": "Lyon"}),
+                *([] if options else [client.post("/api/act", json=pin)]),
+            ):
+                assert (answer.status_code, answer.json()["error"]["code"]) == (409, "ConfigurationError")
+                assert "newer version" in answer.json()["error"]["message"]
+            until(lambda: client.get("/api/health").json()["sizes"], "the diagnosis")
+            findings = client.get("/api/health").json()["findings"]
+            assert {finding["level"] for finding in findings} == {"error"}
+            assert any("newer version" in finding["what"] for finding in findings)
+        assert client.get("/api/memories", params={"scope": SCOPE}).status_code == 200
+
+
+@contextmanager
+def newer(store):
+    """A store of a version that there is not yet, while this lasts."""
+    if isinstance(store, Path):
+        ask, put = "PRAGMA user_version", "PRAGMA user_version = {}"
+        connection = contextlib.closing(sqlite3.connect(store / "memory.db", isolation_level=None))
+    else:
+        ask, put = "SELECT version FROM schema_version", "UPDATE schema_version SET version = {}"
+        connection = psycopg.connect(store, autocommit=True)
+    with connection as other:
+        (version,) = other.execute(ask).fetchone()
+        other.execute(put.format(99))
+        try:
+            yield
+        finally:
+            other.execute(put.format(version))
 
 
 def test_the_command_says_what_is_in_its_way(tmp_path):

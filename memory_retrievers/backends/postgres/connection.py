@@ -79,6 +79,7 @@ class PostgresDialect:
     position = "strpos"
     vector_value = "CAST(? AS vector)"
     bytes_type = "bytea"
+    schema_version = "SELECT version FROM schema_version"
 
     def beside(self, table: str, other: str) -> str:
         """See ``sql.connection.Dialect``."""

@@ -108,6 +108,7 @@ class Dialect(Protocol):
         position: Function that returns the position of one text in another.
         vector_value: A ``?`` for a vector, with a cast where the type is not clear otherwise.
         bytes_type: Name of the type of bytes.
+        schema_version: Statement that reads the version of the schema.
     """
 
     keyed_by_scope: bool
@@ -117,6 +118,7 @@ class Dialect(Protocol):
     position: str
     vector_value: str
     bytes_type: str
+    schema_version: str
 
     def beside(self, table: str, other: str) -> str:
         """Extra condition of a join by number, so that only one partition is read."""

@@ -121,6 +121,11 @@ class SQLOverview:
         self._database = database
         self._facts = facts
 
+    def schema(self) -> int:
+        """Version of the schema of the store as it is now, whoever has raised it."""
+        with self._database.read() as connection:
+            return int(one(connection, connection.dialect.schema_version))
+
     def children(self, under: str | None, *, after: str | None, limit: int) -> list[ScopeCounts]:
         """List the scopes directly below one that hold something or have scopes below them.
 

@@ -34,6 +34,7 @@ class SQLiteDialect:
     position = "instr"
     vector_value = "?"
     bytes_type = "BLOB"
+    schema_version = "PRAGMA user_version"
 
     def beside(self, table: str, other: str) -> str:  # noqa: ARG002 - a number is enough here
         """See ``sql.connection.Dialect``."""

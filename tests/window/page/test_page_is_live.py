@@ -1,5 +1,7 @@
 """What other processes write is on the page within two seconds, and nobody loses their place by it."""
 
+import contextlib
+import sqlite3
 import subprocess
 import sys
 import time
@@ -89,6 +91,21 @@ def test_a_new_scope_and_what_is_forgotten_elsewhere(page, store):
         page.wait(f"{ROWS} === 4")
     assert page.run("document.activeElement.id") == "dialog-field"
     assert "half a sen" in page.run("document.activeElement.value")
+
+
+def test_a_store_that_has_become_newer_is_a_sentence_on_the_page(page, store):
+    page.listed()
+    with contextlib.closing(sqlite3.connect(store / "memory.db")) as other:
+        (version,) = other.execute("PRAGMA user_version").fetchone()
+        other.execute("PRAGMA user_version = 99")
+    page.wait("document.getElementById('trouble').textContent.includes('newer version')")
+    assert page.run(ROWS) == 4
+    page.view("Search").tab_to("it.id === 'query'").write("tea").press("Enter")
+    page.wait("document.getElementById('trouble').textContent.includes('newer version')")
+    with contextlib.closing(sqlite3.connect(store / "memory.db")) as other:
+        other.execute(f"PRAGMA user_version = {version}")
+    page.wait("document.getElementById('live').textContent === 'live'")
+    page.wait("document.getElementById('trouble').textContent === ''")
 
 
 def test_a_page_that_is_not_seen_asks_nothing(page):
