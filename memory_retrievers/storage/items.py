@@ -14,6 +14,7 @@ from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey, SemanticDraft, SemanticMemory, scopes
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.filters import MAX_FILTER_BYTES
+from memory_retrievers.models.management import EventType
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.storage.store import affected_scopes, complete
 from memory_retrievers.text.passages import passage_texts
@@ -161,8 +162,11 @@ class StoredItems:
             raise ValidationError("an id is taken twice among what is to be stored; nothing was stored")
 
         def change(passages: list[list[NewPassage]]) -> None:
-            store.remove([*store.ledger.present([*keys, *removed])])
+            gone = store.ledger.present([*keys, *removed])
+            store.remove([*gone], event=None)
             store.keyword.add(self._ledger.add(items, passages))
+            store.ledger.events.note(keys, EventType.CREATED, at=now)
+            store.ledger.events.note(gone.difference(keys), EventType.FORGOTTEN, at=now)
 
         if not items:
             store.remove(removed)
@@ -186,7 +190,9 @@ class StoredItems:
 
     def sweep(self, scope: str) -> int:
         """Delete the items of a scope and those below it that have expired; returns how many."""
-        return self._store.remove(self._ledger.expired(scopes.parse(scope), now=self._store.now()))
+        return self._store.remove(
+            self._ledger.expired(scopes.parse(scope), now=self._store.now()), event=EventType.EXPIRED
+        )
 
     def _first(self, vector: Vector, selection: Selection, wanted: int) -> tuple[dict[int, float], bool]:
         """The nearest items by row, at least so many if there are, and whether these are certainly all.
