@@ -26,6 +26,7 @@ _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., None]]]] = {
         "list": query.list_memories,
         "get": query.get,
         "history": query.history,
+        "events": query.events,
         "diff": query.diff,
         "scopes": query.scopes,
         "stats": query.stats,

@@ -14,6 +14,7 @@ import typer
 from memory_retrievers.models import AnyMemory, JsonObject, ScopeStatistics, SemanticMemory
 from memory_retrievers.models.contents import AdoptionReport, Progress, VerificationReport
 from memory_retrievers.models.differences import MemoryDiff
+from memory_retrievers.models.management import MemoryEvent
 from memory_retrievers.models.memories import ANSWER_FIELDS
 from memory_retrievers.retrieval.explanations import ExplainedMemory, ExplainedRetrieval
 from memory_retrievers.text import for_terminals, json_for_terminals, one_line
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _MEMORY: Final = ("id", "kind", "created_at", "memory")
 _VERSION: Final = ("id", "valid_at", "invalid_at", "fact")
+_EVENT: Final = ("at", "event", "id", "door", "actor", "fields")
 _ADOPTION: Final = ("adopted", "updated", "forgotten", "unchanged")
 _USERS: Final = ("pid", "program", "version", "since", "holds")
 _COUNTS: Final = ("memories", "passages", "postings", "projected", "problems")
@@ -104,6 +106,15 @@ def print_versions(versions: Sequence[SemanticMemory]) -> None:
         for version in versions
     ]
     print_table(_VERSION, rows)
+
+
+def print_events(events: Sequence[MemoryEvent]) -> None:
+    """Print what happened to memories, an entry a line."""
+    rows = [
+        (iso(event.at), event.type, event.id or "", event.door, event.actor or "", " ".join(event.fields))
+        for event in events
+    ]
+    print_table(_EVENT, rows)
 
 
 def print_statistics(statistics: ScopeStatistics) -> None:

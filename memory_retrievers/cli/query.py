@@ -33,6 +33,7 @@ from memory_retrievers.cli.app import (
 from memory_retrievers.cli.options import json_object
 from memory_retrievers.cli.output import (
     print_diff,
+    print_events,
     print_explained,
     print_json,
     print_memories,
@@ -330,6 +331,27 @@ def history(
     with to_look_into(store) as memory:
         versions = memory.history(id, scope=scope)
     print_versions(versions)
+
+
+def events(
+    scope: Scope,
+    id: Annotated[str | None, typer.Argument(help="The id of a memory; all of the scope if left out.")] = None,
+    store: Store = DEFAULT_STORE,
+    *,
+    limit: Annotated[int, typer.Option(help="At most this many, 1 to 1000.")] = 100,
+) -> None:
+    """List what happened to a memory, or to those of a scope: when, what, by which way, by whom; newest first.
+    \f
+
+    Args:
+        scope: Scope of the memories.
+        id: Id of the memory; None is all.
+        store: Place of the store.
+        limit: Largest number of entries.
+    """  # noqa: D205, D301, D415
+    with to_look_into(store) as memory:
+        found = memory.events(scope, id=id, limit=limit)
+    print_events(found)
 
 
 def diff(

@@ -27,6 +27,7 @@ from memory_retrievers.ingestion.facts import (
     user_prompt,
 )
 from memory_retrievers.models import AnyMemory, EpisodicMemory, SemanticDraft, SemanticMemory
+from memory_retrievers.models.management import EventType
 from memory_retrievers.models.results import Report
 from memory_retrievers.protocols import LanguageModel
 from memory_retrievers.retrieval.request import RetrievalRequest, fitting
@@ -176,6 +177,7 @@ class FactConsolidator:
             united = _union(fact.source_episodic_ids, sources)
             after = fact.model_copy(update={"source_episodic_ids": united, "last_confirmed_at": plan.at})
             self._store.ledger.replace(after)
+            self._store.ledger.events.note([after.key], EventType.CONFIRMED, at=plan.at)
             learned.append(after)
         return tuple(learned)
 
@@ -185,6 +187,8 @@ class FactConsolidator:
         leaving = [(fact, successor) for fact, successor in plan.leaving if successor not in held_back or not successor]
         for fact, successor in leaving:
             self._store.ledger.invalidate(scope=scope, id=fact.id, at=plan.at, replaced_by=successor)
+            event = EventType.INVALIDATED if successor is None else EventType.SUPERSEDED
+            self._store.ledger.events.note([fact.key], event, at=plan.at)
         return tuple(fact for fact, _ in leaving)
 
     def _mark(self, episode: EpisodicMemory, plan: FactWrites) -> None:

@@ -28,6 +28,7 @@ from memory_retrievers.models import (
     SummaryBy,
     scopes,
 )
+from memory_retrievers.models.management import Door, acting_as
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Queued, Report
 from memory_retrievers.models.storage import QueuedMessage, ReviewJob
@@ -58,6 +59,7 @@ class IngestionPipeline:
         consolidator: Turns episodes into facts; None leaves them as they are, until there is a language model.
         settings: How messages become episodes.
         review_settings: How memories are reviewed.
+        actor: Who makes memories of messages, as the log names it: a language model.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class IngestionPipeline:
         consolidator: FactConsolidator | None,
         settings: IngestionSettings,
         review_settings: ReviewSettings,
+        actor: str | None = None,
     ) -> None:
         self.queue = MessageQueue(store.ledger.conversations, settings=settings, clock=store.clock)
         self._store = store
@@ -78,6 +81,7 @@ class IngestionPipeline:
         self._consolidator = consolidator
         self._settings = settings
         self._review_settings = review_settings
+        self._actor = actor
         self._consolidating = threading.Lock()
 
     def push(self, scope: str, messages: Sequence[Message], *, conversation: str | None = None) -> Queued:
@@ -107,10 +111,11 @@ class IngestionPipeline:
             EmbeddingError: The embedder failed; likewise.
         """
         report = Report()
-        for _, conversation in self._conversations.states(scope):
-            while (claim := self.queue.claim(scope, conversation)) is not None:
-                report = report.joined(self._work(claim))
-        return self._finished(scope, report)
+        with acting_as(Door.WORKER, self._actor):
+            for _, conversation in self._conversations.states(scope):
+                while (claim := self.queue.claim(scope, conversation)) is not None:
+                    report = report.joined(self._work(claim))
+            return self._finished(scope, report)
 
     def flush(self, scope: str, *, conversation: str | None = None) -> Report:
         """Make episodes of all queued messages, after any other process at work on them, and run all that follows.
@@ -128,9 +133,10 @@ class IngestionPipeline:
         ending = [each for _, each in self._conversations.states(scope)] if one is None else [one]
         is_heard = one is None or self._conversations.state(scope, one).messages > 0
         report = Report()
-        for each in ending:
-            report = report.joined(self._flushed(scope, each))
-        finished = self._finished(scope, report)
+        with acting_as(Door.WORKER, self._actor):
+            for each in ending:
+                report = report.joined(self._flushed(scope, each))
+            finished = self._finished(scope, report)
         return finished if is_heard else replace(finished, waiting=0)
 
     def _flushed(self, scope: str, conversation: str | None) -> Report:
@@ -343,6 +349,7 @@ def pipeline_of(
         consolidator=consolidator,
         settings=settings,
         review_settings=review_settings,
+        actor=None if language_model is None else str(getattr(language_model, "name", type(language_model).__name__)),
     )
 
 

@@ -33,6 +33,7 @@ from memory_retrievers.models.categories import require_category
 from memory_retrievers.models.contents import AdoptionReport, Progress, VerificationReport
 from memory_retrievers.models.differences import MemoryDiff
 from memory_retrievers.models.filters import Filters
+from memory_retrievers.models.management import Door, MemoryEvent, acting_as
 from memory_retrievers.models.memories import NOT_GIVEN, NotGiven, draft_of
 from memory_retrievers.models.messages import Message, MessageLike, messages_of, parse_conversation
 from memory_retrievers.models.results import Page, PendingReview, Queued, Report, parse_page_size
@@ -775,6 +776,28 @@ class AgentMemory(BaseMemory):
             raise NotFoundError(f"Memory not found: {fact_id}")
         return tuple(versions)
 
+    def events(self, scope: str, *, id: str | None = None, limit: int = 100) -> tuple[MemoryEvent, ...]:
+        """What happened to a memory, or to all of a scope, newest first: what, when, by which way, and by whom.
+
+        No text is in it: what a fact has said tells :meth:`history`. It moves with a memory and is gone with it; of one
+        that is forgotten stays when and by whom, without its id, as long as its scope holds anything. A memory keeps
+        the last 20 entries of a kind, a store a million.
+
+        Args:
+            scope: Whose memories.
+            id: Only of this memory; None is all of the scope, and those that are forgotten.
+            limit: At most this many, 1 to 1000.
+
+        Raises:
+            NotFoundError: There is no such memory in this scope.
+            ValidationError: The scope is malformed, or the limit is not within 1 to 1000.
+        """
+        known = None if id is None else self._store.get(id, scope=scope).id
+        at_most = parse_page_size(limit)
+        return tuple(
+            self._store.ledger.events.events(scopes.parse(scope), id=known, now=self._store.now(), limit=at_most)
+        )
+
     def diff(
         self,
         scope: str,
@@ -1110,9 +1133,10 @@ class AgentMemory(BaseMemory):
             adopted.refuse_other_collection(found)
         adoption.check_where(found, where)
         self._write_through(found, adopted)
-        return adoption.sync(
-            self._store, self._engine.adopted, found, adopted, where=where, confirm=confirm, progress=progress
-        )
+        with acting_as(Door.IMPORT, "chroma"):
+            return adoption.sync(
+                self._store, self._engine.adopted, found, adopted, where=where, confirm=confirm, progress=progress
+            )
 
     # --- the same in a thread
 
@@ -1121,6 +1145,7 @@ class AgentMemory(BaseMemory):
     aget = awaited(get)
     alist = awaited(list)  # noqa: A003 - the method
     ahistory = awaited(history)
+    aevents = awaited(events)
     aupdate = awaited(update)
     ainvalidate = awaited(invalidate)
     aforget = awaited(forget)
@@ -1169,9 +1194,10 @@ class AgentMemory(BaseMemory):
         adopted.refuse_other(adoption.Adoption.noted(self._store.ledger))
         adopted.note(self._store.ledger)
         self._write_through(collection, adopted)
-        self._adoption_report = adoption.adopt(
-            self._store, self._engine.adopted, collection, adopted, progress=progress
-        )
+        with acting_as(Door.IMPORT, "chroma"):
+            self._adoption_report = adoption.adopt(
+                self._store, self._engine.adopted, collection, adopted, progress=progress
+            )
 
     def _write_through(self, collection: Collection, adopted: Adoption) -> None:
         """Write what is waiting, and from now on every change; or none, if that was not asked for."""

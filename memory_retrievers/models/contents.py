@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from memory_retrievers.models.categories import Category
-from memory_retrievers.models.management import Association, AuditEntry
+from memory_retrievers.models.management import Association, AuditEntry, MemoryEvent
 from memory_retrievers.models.memories import AnyMemory
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
@@ -87,7 +87,7 @@ class StoredCharacter:
 
 
 Record: TypeAlias = (
-    StoredMemory | FactVersion | PendingReview | StoredQueue | Association | AuditEntry | StoredCharacter
+    StoredMemory | FactVersion | PendingReview | StoredQueue | Association | AuditEntry | MemoryEvent | StoredCharacter
 )
 """A record of a store; an export has a line for each."""
 
@@ -105,6 +105,7 @@ class Contents:
         queues: The messages that wait, by scope and conversation.
         associations: The associations of these memories, by scope and id.
         audit: The entries that the audit has of them, by scope, id and time.
+        events: What happened to them, by scope and id, in order.
         characters: The characters of their stories, by scope, in the order in which they appeared.
     """
 
@@ -116,6 +117,7 @@ class Contents:
     queues: Iterator[StoredQueue]
     associations: Iterator[Association]
     audit: Iterator[AuditEntry]
+    events: Iterator[MemoryEvent]
     characters: Iterator[StoredCharacter]
 
     def records(self) -> Generator[Record, None, None]:
@@ -129,6 +131,7 @@ class Contents:
         yield from self.queues
         yield from self.associations
         yield from self.audit
+        yield from self.events
         yield from self.characters
 
 

@@ -1,15 +1,19 @@
-"""Records of the memory tools: filters, associations and audit entries."""
+"""Records about memories: filters, associations, audit entries, and the log of what happened to each."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from memory_retrievers.models.categories import Category
+from memory_retrievers.models.fields import storable
 from memory_retrievers.models.filters import EVERYTHING, Filters
-from memory_retrievers.models.memories import ContentType, Kind, MemoryKey, Origin, Tier
+from memory_retrievers.models.memories import AnyMemory, ContentType, Kind, MemoryKey, Origin, Tier
 from memory_retrievers.models.selection import Selection
 
 ToolKinds: TypeAlias = Literal["tool", "all"]
@@ -133,3 +137,100 @@ class AuditEntry:
     old: float
     new: float
     reason: str | None = None
+
+
+class EventType(StrEnum):
+    """What happened to a memory."""
+
+    CREATED = "created"
+    MERGED = "merged"
+    IMPORTED = "imported"
+    UPDATED = "updated"
+    CORRECTED = "corrected"
+    RESTORED = "restored"
+    CONFIRMED = "confirmed"
+    SUPERSEDED = "superseded"
+    INVALIDATED = "invalidated"
+    REVIEWED = "reviewed"
+    PINNED = "pinned"
+    UNPINNED = "unpinned"
+    MOVED = "moved"
+    FORGOTTEN = "forgotten"
+    EXPIRED = "expired"
+
+
+class Door(StrEnum):
+    """Way in which a change came."""
+
+    API = "api"
+    TOOL = "tool"
+    HTTP = "http"
+    MCP = "mcp"
+    WORKER = "worker"
+    IMPORT = "import"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryEvent:
+    """Entry of the log of what happened to memories. It quotes nothing of what they say.
+
+    Attributes:
+        scope: Scope of the memory.
+        id: Its id; None of one that is forgotten, of which no more is kept.
+        type: What happened: ``created``; ``merged`` (made of others); ``imported`` (with a store, from an export that
+            had no log); ``updated`` (a new text is a new version); ``corrected`` (in place); ``restored`` (a change was
+            undone); ``confirmed`` (told again); ``superseded`` (another fact holds instead); ``invalidated``;
+            ``reviewed``; ``pinned`` and ``unpinned`` (its importance, by hand); ``moved`` (here from another scope);
+            ``forgotten``; ``expired``.
+        at: When.
+        door: By which way: ``api``, ``tool``, ``http``, ``mcp``, ``worker`` (what makes memories of messages) or
+            ``import``.
+        actor: Who: the name of a tool, a language model or a sender of requests; None where nobody is named.
+        fields: Names of the fields that have changed.
+    """
+
+    scope: str
+    id: str | None
+    type: EventType
+    at: datetime
+    door: Door
+    actor: str | None = None
+    fields: tuple[str, ...] = ()
+
+
+MOST_ACTOR: Final = 200
+"""Characters of a name that are kept."""
+
+_acting: Final[ContextVar[tuple[Door, str | None]]] = ContextVar("memory_retrievers_acting", default=(Door.API, None))
+
+
+def acting() -> tuple[Door, str | None]:
+    """Return the way by which this context changes memories, and who does."""
+    return _acting.get()
+
+
+@contextmanager
+def acting_as(door: Door, actor: str | None = None) -> Iterator[None]:
+    """Note all changes within as made by somebody; of two ways the outer one counts, of two names the inner one.
+
+    Args:
+        door: The way.
+        actor: Who; None is whoever it was before.
+    """
+    outer_door, outer_actor = _acting.get()
+    name = outer_actor if actor is None else storable(actor)[:MOST_ACTOR]
+    token = _acting.set((door if outer_door is Door.API else outer_door, name))
+    try:
+        yield
+    finally:
+        _acting.reset(token)
+
+
+_BY_ITSELF: Final = frozenset({"updated_at", "valid_at", "last_confirmed_at", "importance_pinned"})
+"""Fields that no caller changes, or that an event of their own tells of."""
+
+
+def changes_of(before: AnyMemory, after: AnyMemory) -> tuple[str, ...]:
+    """Return the names of the fields in which two states of a memory differ."""
+    names = type(before).model_fields
+    return tuple(name for name in names if name not in _BY_ITSELF and getattr(before, name) != getattr(after, name))

@@ -240,6 +240,7 @@ class RemoteMemory(BaseMemory):
     get = _remote(AgentMemory.get)
     list = _remote(AgentMemory.list)
     history = _remote(AgentMemory.history)
+    events = _remote(AgentMemory.events)
     diff = _remote(AgentMemory.diff)
     scopes = _remote(AgentMemory.scopes)
     stats = _remote(AgentMemory.stats)
@@ -262,6 +263,7 @@ class RemoteMemory(BaseMemory):
     aget = awaited(get)
     alist = awaited(list)  # noqa: A003 - the method
     ahistory = awaited(history)
+    aevents = awaited(events)
     aupdate = awaited(update)
     ainvalidate = awaited(invalidate)
     aforget = awaited(forget)

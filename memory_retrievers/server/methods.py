@@ -150,6 +150,7 @@ METHODS: Final[Mapping[str, Method]] = {
         Method(AgentMemory.get),
         Method(AgentMemory.list),
         Method(AgentMemory.history),
+        Method(AgentMemory.events),
         Method(AgentMemory.diff),
         Method(AgentMemory.scopes),
         Method(AgentMemory.stats),

@@ -18,7 +18,7 @@ import pydantic
 from memory_retrievers.backends.files import PRIVATE, Access, new_directory, new_file
 from memory_retrievers.errors import BackendError, ConfigurationError, EmbeddingMismatchError, ValidationError
 from memory_retrievers.models.contents import FactVersion, Progress, Record, StoredCharacter, StoredMemory, StoredQueue
-from memory_retrievers.models.management import Association, AuditEntry
+from memory_retrievers.models.management import Association, AuditEntry, Door, MemoryEvent, acting_as
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.storage import export_format
 from memory_retrievers.storage.export_format import Header
@@ -116,11 +116,8 @@ def name_of(record: Record) -> str:
             return f"an association of memory {memory.id!r} in scope {memory.scope!r}"
         case AuditEntry(memory=memory):
             return f"an audit entry of memory {memory.id!r} in scope {memory.scope!r}"
-        case PendingReview(scope=scope):
-            return f"a pending review in scope {scope!r}"
         case _:
-            kind = "a character" if isinstance(record, StoredCharacter) else "the queue"
-            return f"{kind} in scope {record.scope!r}"
+            return f"{_NAMES_IN_SCOPE[type(record)]} in scope {record.scope!r}"
 
 
 def import_(
@@ -169,12 +166,15 @@ def _take_in(store: MemoryStore, source: Path, file: IO[bytes], header: Header, 
     numbered = enumerate(_lines(source, file), start=2)
     taken: Counter[str] = Counter()
     while page := list(_page(numbered)):
+        before = taken["memories"]
         with store.ledger.transaction():
             for number, text in page:
                 with _line(source, number):
                     taken[restore(store, export_format.parse_line(text, header.dimension))] += 1
-        if progress is not None:
+        if progress is not None and taken["memories"] > before:
             progress(taken["memories"], header.memories)
+    with acting_as(Door.IMPORT):
+        store.ledger.events.note_imported(at=store.now())
     promised = header.counts()
     if any(taken[name] != count for name, count in promised.items()):
         found = ", ".join(f"{taken[name]} {name.replace('_', ' ')}" for name in promised)
@@ -217,7 +217,7 @@ def restore(store: MemoryStore, record: Record) -> str:
     ledger = store.ledger
     match record:
         case StoredMemory():
-            store.add([record.memory], [record.passages])
+            store.add([record.memory], [record.passages], event=None)
         case FactVersion():
             ledger.facts.restore([record])
         case StoredQueue():
@@ -229,9 +229,16 @@ def restore(store: MemoryStore, record: Record) -> str:
                 raise ValidationError("this associates a pair again, or a memory that no line before has told of")
         case AuditEntry():
             ledger.management.note([record])
+        case MemoryEvent():
+            _restore_event(ledger, record)
         case StoredCharacter():
             ledger.characters.put(record.scope, [record.state])
     return _NAMES[type(record)]
+
+
+def _restore_event(ledger: SQLLedger, event: MemoryEvent) -> None:
+    if not ledger.events.restore([event]):
+        raise ValidationError("this happened to a memory, or in a scope, that no line before has told of")
 
 
 _NAMES: Final[Mapping[type[Record], str]] = {
@@ -241,7 +248,16 @@ _NAMES: Final[Mapping[type[Record], str]] = {
     PendingReview: "pending_reviews",
     Association: "associations",
     AuditEntry: "audit",
+    MemoryEvent: "events",
     StoredCharacter: "characters",
+}
+
+
+_NAMES_IN_SCOPE: Final[Mapping[type[Record], str]] = {
+    StoredQueue: "the queue",
+    PendingReview: "a pending review",
+    MemoryEvent: "an entry of the log",
+    StoredCharacter: "a character",
 }
 
 

@@ -13,7 +13,16 @@ from memory_retrievers.errors import BackendError, ConfigurationError, Validatio
 from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, JsonObject, MemoryKey, SemanticMemory, scopes
 from memory_retrievers.models.contents import Contents, FactVersion, Record, StoredCharacter, StoredMemory, StoredQueue
 from memory_retrievers.models.fields import NonBlankText, ShortText, Text, UTCDateTime, json_extent
-from memory_retrievers.models.management import Association, AssociationType, AuditEntry, AuditType
+from memory_retrievers.models.management import (
+    MOST_ACTOR,
+    Association,
+    AssociationType,
+    AuditEntry,
+    AuditType,
+    Door,
+    EventType,
+    MemoryEvent,
+)
 from memory_retrievers.models.memories import ANSWER_FIELDS
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
@@ -54,8 +63,21 @@ class _AuditEntry(Line):
     reason: Text | None
 
 
+_FIELD: Final = r"^[a-z_]{1,60}$"
+
+
+class _Event(Line):
+    scope: str
+    id: ShortText | None
+    event: EventType
+    at: UTCDateTime
+    door: Door
+    actor: Annotated[Text, Field(max_length=MOST_ACTOR)] | None
+    fields: Annotated[tuple[Annotated[str, Field(pattern=_FIELD)], ...], Field(max_length=100)]
+
+
 FORMAT: Final = "memory-retrievers export"
-VERSION: Final = 5
+VERSION: Final = 6
 
 MOST_VALUES: Final = 5_000_000
 """Values in one line: the 5 of each message that waits in a scope, for a million messages; half a gigabyte, read."""
@@ -64,14 +86,14 @@ DEEPEST: Final = 300
 """How deep they may be nested: the metadata of a memory may be 255 deep."""
 
 _MOST_SHOWN: Final = 60  # characters of what is wrong
-_COUNTED: Final = {"memories", "versions", "pending_reviews", "queues", "associations", "audit", "characters"}
+_COUNTED: Final = {"memories", "versions", "pending_reviews", "queues", "associations", "audit", "events", "characters"}
 
 
 class Header(Line):
     """The first line."""
 
     format: Literal["memory-retrievers export"] = FORMAT
-    version: Literal[1, 2, 3, 4, 5] = VERSION
+    version: Literal[1, 2, 3, 4, 5, 6] = VERSION
     embedder_id: str | None
     dimension: Annotated[int, Field(ge=1)] | None
     probe: tuple[FiniteFloat, ...] | None
@@ -81,6 +103,7 @@ class Header(Line):
     queues: Annotated[int, Field(ge=0)] = 0
     associations: Annotated[int, Field(ge=0)] = 0
     audit: Annotated[int, Field(ge=0)] = 0
+    events: Annotated[int, Field(ge=0)] = 0
     characters: Annotated[int, Field(ge=0)] = 0
 
     def counts(self) -> dict[str, int]:
@@ -191,6 +214,8 @@ def line_of(record: Record) -> JsonObject:
             name, line = "association", _Association.of(record, association_type=record.type)
         case AuditEntry():
             name, line = "audit", _AuditEntry.of(record, action=record.type)
+        case MemoryEvent():
+            name, line = "event", _Event.of(record, event=record.type)
         case StoredCharacter():
             return {"type": "character", "scope": record.scope, **record.state.model_dump(mode="json")}
     return {"type": name, **line.model_dump(mode="json")}
@@ -321,9 +346,8 @@ def parse_record(line: JsonObject, dimension: int | None) -> Record:
             read = dict(_Association.model_validate(line))
             ends = {name: _within_rules(read[name]) for name in ("source", "target")}
             return Association(type=read.pop("association_type"), **read | ends)
-        case "audit":
-            read = dict(_AuditEntry.model_validate(line))
-            return AuditEntry(type=read.pop("action"), **read | {"memory": _within_rules(read["memory"])})
+        case "audit" | "event" as name:
+            return (_parse_audit if name == "audit" else _parse_event)(line)
         case "pending_review":
             review = _Review.model_validate(line)
             keys = tuple(map(_within_rules, review.memories))
@@ -342,6 +366,16 @@ def _parse_version(line: JsonObject, dimension: int | None) -> FactVersion:
         raise ValidationError("invalid_at: this version of a fact held until before it began")
     vector = None if version.vector is None else _parse_vector(version.vector, dimension)
     return FactVersion(**dict(version) | {"scope": scopes.parse(version.scope), "vector": vector})
+
+
+def _parse_audit(line: JsonObject) -> AuditEntry:
+    read = dict(_AuditEntry.model_validate(line))
+    return AuditEntry(type=read.pop("action"), **read | {"memory": _within_rules(read["memory"])})
+
+
+def _parse_event(line: JsonObject) -> MemoryEvent:
+    read = dict(_Event.model_validate(line))
+    return MemoryEvent(type=read.pop("event"), **read | {"scope": scopes.parse(read["scope"])})
 
 
 def _within_rules(key: MemoryKey) -> MemoryKey:

@@ -15,6 +15,7 @@ from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey, SemanticDraft, SemanticMemory, scopes
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.filters import MAX_FILTER_BYTES
+from memory_retrievers.models.management import EventType
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.storage.store import affected_scopes, complete
 from memory_retrievers.text.passages import passage_texts
@@ -170,13 +171,17 @@ class StoredItems:
 
         def change(passages: list[list[NewPassage]]) -> None:
             there = self._ledger.there(items, removed=removed)
-            store.remove(there.gone)
+            store.remove(there.gone, event=None)
             if outdated := [row for key, row in there.stays.items() if key not in there.same]:
                 store.remove_passages(self._ledger.passages(outdated))
             new = [() if key in there.same else each for key, each in zip(keys, passages, strict=True)]
             # the name of a scope goes with the last of what it holds
             if added := self._ledger.put(items, new, scope_ids={} if there.gone else there.scope_ids):
                 store.keyword.add(added)
+            events = store.ledger.events
+            events.note([key for key in keys if key not in there.stays], EventType.CREATED, at=now)
+            events.note([*there.stays], EventType.CORRECTED, at=now)
+            events.note(set(there.gone).difference(keys), EventType.FORGOTTEN, at=now)
 
         if not items:
             store.remove(removed)
@@ -200,7 +205,9 @@ class StoredItems:
 
     def sweep(self, scope: str) -> int:
         """Delete the items of a scope and those below it that have expired; returns how many."""
-        return self._store.remove(self._ledger.expired(scopes.parse(scope), now=self._store.now()))
+        return self._store.remove(
+            self._ledger.expired(scopes.parse(scope), now=self._store.now()), event=EventType.EXPIRED
+        )
 
     def _first(self, vector: Vector, selection: Selection, wanted: int) -> tuple[dict[int, float], bool]:
         """The nearest items by row, at least so many if there are, and whether these are certainly all.

@@ -3,8 +3,8 @@
 Before anything is written, the whole source is checked as an import checks a file.
 
 A note in the target records the progress. Memories are copied in pages; those that already exist are recognised by
-scope and id. Records without such a name (reviews, queues, associations, the audit log) are written with the characters
-in one transaction that also updates the note, and so are complete or absent.
+scope and id. Records without such a name (reviews, queues, associations, the audit, the log) are written with the
+characters in one transaction that also updates the note, and so are complete or absent.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _move_memories(
         with target.ledger.transaction():
             new = [stored for stored in page if not (going_on and _is_there(target.ledger, stored))]
             # a page at once: a database far away is asked less often
-            target.add([stored.memory for stored in new], [stored.passages for stored in new])
+            target.add([stored.memory for stored in new], [stored.passages for stored in new], event=None)
         done += len(page)
         if progress is not None:
             progress(done, contents.counts["memories"])

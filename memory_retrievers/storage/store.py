@@ -27,6 +27,7 @@ from memory_retrievers.models import (
     scopes,
 )
 from memory_retrievers.models.categories import require_category
+from memory_retrievers.models.management import EventType, changes_of
 from memory_retrievers.models.memories import NearFact, changed
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.requests import note_made
@@ -61,11 +62,13 @@ class Revision(NamedTuple):
         key: Which memory.
         fields: The fields it is to have, told from what it is; may be called again after a concurrent change.
         correct: A new text mends a fact in place; otherwise what the fact said until now is kept as a former version.
+        restores: The change undoes another one.
     """
 
     key: MemoryKey
     fields: Callable[[AnyMemory], Mapping[str, object]]
     correct: bool = False
+    restores: bool = False
 
 
 _ERASED_TOGETHER: Final = 256
@@ -350,13 +353,29 @@ class MemoryStore:
             return False  # vectors of two lengths have met
         return True
 
-    def add(self, memories: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]]) -> list[Passage]:
+    def add(
+        self,
+        memories: Sequence[AnyMemory],
+        passages: Sequence[Sequence[NewPassage]],
+        *,
+        event: EventType | None = EventType.CREATED,
+    ) -> list[Passage]:
         """Store memories, each with its passages and their postings; inside a transaction.
+
+        Args:
+            memories: The memories.
+            passages: The passages of each.
+            event: What the log says of it; None says nothing.
 
         Raises:
             ValidationError: A memory's id is already taken in its scope; nothing was stored.
         """
-        return self._indexed(self.ledger.add(memories, passages))
+        added = self._indexed(self.ledger.add(memories, passages))
+        if event is not None:
+            for made, which in ((event, False), (EventType.MERGED, True)):
+                keys = [memory.key for memory in memories if bool(memory.consolidated_from) is which]
+                self.ledger.events.note(keys, made, at=self.now())
+        return added
 
     def overwrite(
         self, memory: AnyMemory, passages: Sequence[NewPassage], *, outdated: AbstractSet[str] | None
@@ -570,6 +589,7 @@ class MemoryStore:
                 return None
             after = confirmed(known, draft, now=now)
             self.ledger.replace(after)
+            self.ledger.events.note([key], EventType.CONFIRMED, at=now)
             return after.model_copy(update={"duplicate_of": after.id})
 
     def _replaced_by(self, tellings: Sequence[Telling], *, now: datetime) -> dict[int, SemanticMemory]:
@@ -608,9 +628,13 @@ class MemoryStore:
             NotFoundError: There is no such memory in this scope.
             ValidationError: It is an episode, or the scope is malformed.
         """
-        if not isinstance(self.get(id, scope=scope), SemanticMemory):
-            raise ValidationError(f"{id} is an episode; only facts can be invalidated")
-        self.ledger.invalidate(scope=scope, id=id, at=self.now())
+        with self.transaction(scopes.parse(scope)):
+            before = self.get(id, scope=scope)
+            if not isinstance(before, SemanticMemory):
+                raise ValidationError(f"{id} is an episode; only facts can be invalidated")
+            if before.invalid_at is None:
+                self.ledger.invalidate(scope=scope, id=id, at=self.now())
+                self.ledger.events.note([before.key], EventType.INVALIDATED, at=self.now())
         memory = self.get(id, scope=scope)
         assert isinstance(memory, SemanticMemory)  # noqa: S101 - the kind of a memory never changes
         return memory
@@ -661,6 +685,7 @@ class MemoryStore:
         moved = [key for key, memory in after.items() if memory is not before[key]]
         if not moved:
             return made
+        restored = {revision.key for revision in revisions if revision.restores}
 
         def change(passages: list[list[NewPassage]]) -> list[AnyMemory] | None:
             if any(self.ledger.get(scope=key.scope, id=key.id) != before[key] for key in moved):
@@ -669,6 +694,11 @@ class MemoryStore:
                 if key in superseded:
                     self.ledger.facts.keep_version(scope=key.scope, id=key.id, until=superseded[key])
                 self.overwrite(after[key], its_passages, outdated=_outdated(before[key], after[key]))
+                fields = changes_of(before[key], after[key])
+                event = EventType.RESTORED if key in restored else EventType.UPDATED
+                if event is EventType.UPDATED and "fact" in fields and key not in superseded:
+                    event = EventType.CORRECTED
+                self.ledger.events.note([key], event, at=self.now(), fields=fields)
             return made
 
         texts = [self._new_texts(before[key], after[key]) for key in moved]
@@ -715,7 +745,9 @@ class MemoryStore:
             ValidationError: The scope is malformed.
         """
         with self.transaction(*scopes.lineage(scopes.parse(scope))):
-            if not self._remove(scope, id):
+            if self._remove(scope, id):
+                self.ledger.events.note([MemoryKey(scope=scope, id=id)], EventType.FORGOTTEN, at=self.now())
+            else:
                 self.heard.forget(id, scope=scope)
 
     def _remove(self, scope: str, id: str) -> bool:
@@ -778,18 +810,30 @@ class MemoryStore:
         expired, attempt = self.ledger.expired(self.now()), self._transaction.attempt
         try:
             self._transaction.attempt = None  # it may be done twice, and is no work that cannot begin again
-            return self.remove(expired)
+            return self.remove(expired, event=EventType.EXPIRED)
         finally:
             self._transaction.attempt = attempt
 
-    def remove(self, keys: Sequence[MemoryKey]) -> int:
-        """Delete memories with every trace, in one transaction; returns how many existed."""
+    def remove(self, keys: Sequence[MemoryKey], *, event: EventType | None = EventType.FORGOTTEN) -> int:
+        """Delete memories with every trace, in one transaction.
+
+        Args:
+            keys: The memories.
+            event: What the log says of it; None says nothing, where they are stored anew at once.
+
+        Returns:
+            How many existed.
+        """
         if not keys:
             return 0
         with self.transaction(*affected_scopes([(key.scope, True) for key in keys])):
+            gone = [] if event is None else self.ledger.present(keys)
             for key in keys:
                 self._unindexed(self.ledger.passages_of(key.scope, id=key.id))
-            return self.ledger.management.remove(keys)
+            removed = self.ledger.management.remove(keys)
+            if event is not None:
+                self.ledger.events.note(gone, event, at=self.now())
+            return removed
 
     def move(self, keys: Sequence[MemoryKey], *, target_scope: str) -> list[AnyMemory]:
         """Move memories to another scope in one transaction; returns them as they are there, in the order given.
@@ -805,6 +849,8 @@ class MemoryStore:
             self.keyword.remove(passages)
             self.ledger.management.move(keys, target_scope=target)
             self.keyword.add([replace(passage, scope=target) for passage in passages])
+            arrived = [MemoryKey(scope=target, id=key.id) for key in leaving]
+            self.ledger.events.note(arrived, EventType.MOVED, at=self.now())
             return [self.get(key.id, scope=target) for key in keys]
 
     def add_pending_reviews(self, reviews: Sequence[PendingReview]) -> None:

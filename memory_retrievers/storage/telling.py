@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, Draft, MemoryKey, SemanticDraft, SemanticMemory
+from memory_retrievers.models.management import EventType
 from memory_retrievers.storage.known import KnownFacts, confirmed
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def settle(
     add([states[keys[place]] for place in new], [passages[place] for place in new])
     for key in states.keys() - {keys[place] for place in new}:
         ledger.replace(states[key])
+        ledger.events.note([key], EventType.CONFIRMED, at=now)
     added = set(new)
     return [
         states[key] if place in added else states[key].model_copy(update={"duplicate_of": key.id})
@@ -117,3 +119,4 @@ def replace_fact(old: SemanticMemory, new: AnyMemory, *, ledger: SQLLedger, now:
         return
     until = old.invalid_at or max(old.valid_at, min(now, new.valid_at))
     ledger.replace(old.model_copy(update={"invalid_at": until, "updated_at": now, "replaced_by": new.id}))
+    ledger.events.note([old.key], EventType.SUPERSEDED, at=now)

@@ -139,7 +139,7 @@ def test_its_connections_show_no_row_of_another_scope_to_any_sql(server, name, c
     confined.remember_fact(scope="tenant/a", fact="User likes tea")
     seen = counts(confined)
     assert seen.pop("scopes") == seen.pop("memories") == seen.pop("passages") == seen.pop("passage_contents") == 1
-    assert set(seen) == {"postings", "keyword_statistics", "changes"}
+    assert set(seen) == {"postings", "keyword_statistics", "changes", "events"}
 
 
 def test_without_a_scope_such_a_role_sees_nothing(server, name, owner):

@@ -233,6 +233,8 @@ def test_what_differs_in_the_end_is_told_and_ends_with_one(store, postgres_url, 
     code, output, error = ended(*arguments)
     assert (code, error) == (1, "")
     assert output.splitlines()[2:] == [
+        "an entry of the log in scope 'team/4' is not the same in both stores",
+        "an entry of the log in scope 'team/9' is not in the store moved from",
         "memory 'n8' in scope 'team/3' is not the same in both stores",
         "memory 'n9' in scope 'team/4' is missing in the store moved to",
         "memory 'new' in scope 'team/9' is not in the store moved from",

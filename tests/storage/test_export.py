@@ -97,7 +97,7 @@ def left_over(directory):
 
 def test_an_export_has_a_header_and_a_line_for_each_memory_and_review_in_order(exported):
     header, *rest = map(json.loads, lines(exported))
-    assert (header["format"], header["version"]) == ("memory-retrievers export", 5)
+    assert (header["format"], header["version"]) == ("memory-retrievers export", 6)
     assert (header["embedder_id"], header["dimension"]) == ("HashEmbedder", 256)
     assert (header["memories"], header["pending_reviews"]) == (3, 1)
     assert [(line["type"], line["scope"]) for line in rest] == [
@@ -105,6 +105,10 @@ def test_an_export_has_a_header_and_a_line_for_each_memory_and_review_in_order(e
         ("memory", "user/a/work"),
         ("memory", "user/ab"),
         ("pending_review", "user"),
+        ("event", "user/a"),
+        ("event", "user/a/work"),
+        ("event", "user/ab"),
+        ("event", "user/ab"),
     ]
     assert "咖啡" in exported.read_text("utf-8")
 
@@ -235,13 +239,13 @@ def test_an_import_refuses_a_directory_that_is_in_use(exported, tmp_path):
     ("line", "fields", "error", "problem"),
     [
         (1, {"format": "something"}, ValidationError, "line 1: this is not a file that export wrote"),
-        (1, {"version": 6}, ConfigurationError, "line 1: a newer version .* wrote this file"),
+        (1, {"version": 7}, ConfigurationError, "line 1: a newer version .* wrote this file"),
         (1, {"version": "1"}, ValidationError, "line 1: version"),
         (1, {"memories": -1}, ValidationError, "line 1: memories"),
         (1, {"embedder_id": "other"}, EmbeddingMismatchError, "line 1: .*'other', not 'HashEmbedder'"),
         (1, {"dimension": 64}, EmbeddingMismatchError, "line 1: .*256 numbers"),
         (1, {"probe": [-1.0] * 16}, EmbeddingMismatchError, "line 1: .*other vectors"),
-        (1, {"memories": 4}, ValidationError, "line 5: here the file ends .* not whole"),
+        (1, {"memories": 4}, ValidationError, "line 9: here the file ends .* not whole"),
         (2, {"type": "mood"}, ValidationError, "line 2: unknown type of line: 'mood'"),
         (2, {"kind": "procedural"}, ValidationError, "line 2: kind: must be episodic or semantic"),
         (2, {"mood": "good"}, ValidationError, "line 2: mood: Extra inputs"),
@@ -265,7 +269,7 @@ def test_a_bad_line_is_named_and_nothing_is_made(exported, tmp_path, line, field
 @pytest.mark.parametrize("cut", [1, 50])
 def test_a_truncated_line_is_named(exported, tmp_path, cut):
     exported.write_bytes(exported.read_bytes()[: -cut - 1])
-    with pytest.raises(ValidationError, match="line 5: this is no whole line of JSON"):
+    with pytest.raises(ValidationError, match="line 9: this is no whole line of JSON"):
         imported(exported, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
@@ -360,8 +364,9 @@ def test_what_an_export_holds_of_episodes_is_taken_as_it_is_and_reindex_adds_the
 def test_an_export_of_the_first_format_is_still_read(exported, tmp_path, clock):
     header, *rest = map(json.loads, lines(exported))
     header["version"] = 1
-    for name in ("queues", "associations", "audit", "characters"):
+    for name in ("queues", "associations", "audit", "characters", "events"):
         del header[name]
+    rest = [line for line in rest if line["type"] != "event"]
     for line in rest:
         for field in ("is_flashbulb", "replaced_by", "scene"):
             line.pop(field, None)
@@ -390,8 +395,9 @@ def test_an_export_of_the_fourth_format_knows_of_one_conversation_without_a_name
         memory.remember_episode(scope="c", id="e1", summary="A fox")
         memory.add_messages("c", [Message(role="user", content="And a hare")])
         memory.export(tmp_path / "new.jsonl")
-    header, episode, queue = map(json.loads, lines(tmp_path / "new.jsonl"))
+    header, episode, queue, _event = map(json.loads, lines(tmp_path / "new.jsonl"))
     header["version"] = 4
+    del header["events"]
     for line, names in ((episode, ("conversation_id", "summary_by")), (queue, ("conversation",))):
         for name in names:
             del line[name]

@@ -124,6 +124,7 @@ def test_the_export_itself_is_taken(exported):
         "pending_review",
         "queue",
         "association",
+        "event",
         "character",
     }
     assert imported(exported) == ()

@@ -178,13 +178,13 @@ class CheckedLanguageModel:
     Args:
         ask: How to ask.
         ask_again: How to ask after an answer that could not be used.
-        name: What errors call the model.
+        name: What errors and the log call the model.
     """
 
     def __init__(self, ask: Ask, ask_again: Ask, *, name: str) -> None:
         self._ask = ask
         self._ask_again = ask_again
-        self._name = name
+        self.name = name
 
     def generate(self, system: str, user: str, schema: type[AnswerT]) -> AnswerT:
         """Ask the model, a second time if the answer does not fit, and return it as an instance of ``schema``.
@@ -209,7 +209,7 @@ class CheckedLanguageModel:
             complaint, raw = unusable.complaint, unusable.raw
         # Raised here and not above: what was caught may quote the answer, and tracebacks are logged.
         raise LanguageModelError(
-            f"the language model {self._name} gave no usable {schema.__name__}, twice: {complaint}; "
+            f"the language model {self.name} gave no usable {schema.__name__}, twice: {complaint}; "
             "use a model that follows a JSON schema",
             raw=raw,
         )
@@ -220,7 +220,7 @@ class CheckedLanguageModel:
         except (UnusableAnswerError, MemoryRetrieversError):
             raise
         except Exception as error:
-            raise failure_of(self._name, error) from error
+            raise failure_of(self.name, error) from error
         return checked(answer, schema)
 
 

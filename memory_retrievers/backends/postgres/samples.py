@@ -62,9 +62,11 @@ _CONVERSATIONS: Final = {
 }
 _TOKENS: Final = dict.fromkeys(("passage_contents", "new_vectors", "queued_messages"), (("tokens", "bytea"),))
 _ITEMS: Final = {"memories": (("item_value", "jsonb"),)}
+_EVENTS: Final = {"events": tuple((column, _TEXT) for column in ("door", "actor", "fields"))}
+_PARTS: Final = (_FIRST, _CONVERSATIONS, _FACTS, _TOKENS, _ITEMS, _EVENTS)
 _COLUMNS: Final = {
-    table: tuple(column for part in (_FIRST, _CONVERSATIONS, _FACTS, _TOKENS, _ITEMS) for column in part.get(table, ()))
-    for table in {**_FIRST, **_FACTS}
+    table: tuple(column for part in _PARTS for column in part.get(table, ()))
+    for table in {**_FIRST, **_FACTS, **_EVENTS}
 }
 ITEM_VALUE: Final = r"""item_value jsonb GENERATED ALWAYS AS (
     CASE WHEN origin = 'store' THEN CAST(replace(metadata, '\u0000', '\u001a0') AS jsonb) -> 'value' END) STORED"""
@@ -100,6 +102,9 @@ UNSAMPLE_FACTS: Final = _unsampled(_FACTS)
 
 UNSAMPLE_ITEMS: Final = _unsampled(_ITEMS)
 """The same for the values of items."""
+
+UNSAMPLE_EVENTS: Final = _unsampled(_EVENTS)
+"""The same for who has changed memories."""
 
 UNSAMPLE_TOKENS: Final = _unsampled(_TOKENS)
 """The same for the vectors of tokens."""

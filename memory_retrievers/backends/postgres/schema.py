@@ -13,6 +13,7 @@ from memory_retrievers.backends.postgres.samples import (
     ITEM_VALUE,
     UNSAMPLE,
     UNSAMPLE_CONVERSATIONS,
+    UNSAMPLE_EVENTS,
     UNSAMPLE_FACTS,
     UNSAMPLE_ITEMS,
     UNSAMPLE_TOKENS,
@@ -192,7 +193,7 @@ _FACT_VERSIONS: Final = f"""
     PRIMARY KEY (scope_id, id),
     FOREIGN KEY (scope_id, memory) {_OF_MEMORY}"""
 
-TABLES_BY_SCOPE: Final = (*_BY_SCOPE, "fact_versions", "changes")
+TABLES_BY_SCOPE: Final = (*_BY_SCOPE, "fact_versions", "changes", "events")
 """The tables that hold what scopes hold."""
 
 OTHER_TABLES: Final = ("scopes", "notes", "adopted", "unwritten", "outbox")
@@ -353,6 +354,35 @@ _ITEMS: Final = (
     *UNSAMPLE_ITEMS,
 )
 
+_EVENTS: Final = (
+    # What happened to a memory, and by whom, without a word of it; without a memory: that one was forgotten.
+    *_partitioned(
+        "events",
+        f"""
+        scope_id bigint NOT NULL REFERENCES scopes (id) ON DELETE CASCADE,
+        id bigint {_ROW},
+        memory bigint,
+        type {_TEXT} NOT NULL,
+        at bigint NOT NULL,
+        door {_TEXT} NOT NULL,
+        actor {_TEXT},
+        fields {_TEXT} NOT NULL,
+        PRIMARY KEY (scope_id, id),
+        FOREIGN KEY (scope_id, memory) {_OF_MEMORY}""",
+    ),
+    "CREATE INDEX events_by_memory ON events (scope_id, memory)",
+    *_confined("events"),
+    *numbered_by_the_store("events", "id"),
+    # Who may change memories notes it there.
+    """DO $migration$ DECLARE role text; BEGIN
+        FOR role IN SELECT DISTINCT grantee FROM information_schema.role_table_grants
+            WHERE table_schema = current_schema() AND table_name = 'memories' AND privilege_type = 'INSERT'
+            AND grantee <> 'PUBLIC'
+        LOOP EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON events TO %I', role); END LOOP;
+    END $migration$""",
+    *UNSAMPLE_EVENTS,
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (*_TABLES, *_INDEXES, *TRIGGERS, *_POLICIES),
     (*GUARDS, *UNSAMPLE),
@@ -361,5 +391,6 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _CHANGES,
     _TOKENS,
     _ITEMS,
+    _EVENTS,
 )
 """Schema version n is what the first n migrations make; the database keeps it in the table ``schema_version``."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from memory_retrievers.backends.sql import characters, facts, management, removal
+from memory_retrievers.backends.sql import characters, events, facts, management, removal
 from memory_retrievers.backends.sql.connection import Connection, one
 from memory_retrievers.backends.sql.requests import OTHER_NOTES
 from memory_retrievers.backends.sql.rows import COLUMNS, UNREADABLE, decode, readable
@@ -42,6 +42,7 @@ _COUNTED: Final = {
         WHERE scope_id IN ({_SCOPES})) AS queued""",
     "associations": f"count(*) {management.BETWEEN.format(scopes=_SCOPES)}",
     "audit": f"count(*) {management.OF_SCOPES.format(scopes=_SCOPES)}",
+    "events": f"count(*) {events.OF_SCOPES.format(scopes=_SCOPES)}",
     "characters": f"count(*) FROM characters WHERE scope_id IN ({_SCOPES})",
 }
 
@@ -81,6 +82,7 @@ def read_contents(connection: Connection, scope: str | None) -> Contents:
         queues=_queues(connection, asked),
         associations=management.read_all_associations(connection, _SCOPES, asked),
         audit=management.read_all_audit(connection, _SCOPES, asked),
+        events=events.read_all(connection, _SCOPES, asked),
         characters=characters.read_all(connection, _SCOPES, asked),
     )
 

@@ -15,6 +15,7 @@ from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.characters import SQLCharacters
 from memory_retrievers.backends.sql.connection import Connection, Database, States, one
 from memory_retrievers.backends.sql.conversations import SQLConversations
+from memory_retrievers.backends.sql.events import SQLEvents
 from memory_retrievers.backends.sql.facts import SQLFacts
 from memory_retrievers.backends.sql.heard import SQLHeard
 from memory_retrievers.backends.sql.items import SQLItems
@@ -64,6 +65,7 @@ class SQLLedger(StoredRecords, StoredPassages):
         self.characters = SQLCharacters(self.database)
         self.management = SQLManagement(self.database)
         self.facts = SQLFacts(self.database)
+        self.events = SQLEvents(self.database)
         self.items = SQLItems(self.database)
         self.requests = SQLRequests(self.database)
         self.overview = SQLOverview(self.database, self.facts)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from memory_retrievers.backends.sql import characters
+from memory_retrievers.backends.sql import characters, events
 from memory_retrievers.backends.sql.connection import Connection, one
 from memory_retrievers.backends.sql.rows import encode_json, encode_time, readable
 from memory_retrievers.models import MemoryKey, scopes
@@ -192,6 +192,7 @@ def sweep(connection: Connection) -> None:
 
     Words of passages stay behind where a keyword engine that keeps none did the forgetting.
     """
+    events.sweep(connection)
     connection.execute("DELETE FROM postings WHERE passage NOT IN (SELECT id FROM passages)")
     connection.execute(f"DELETE FROM scopes WHERE {_EMPTY_SCOPES}")
     connection.execute("DELETE FROM keyword_statistics WHERE scope_id NOT IN (SELECT id FROM scopes)")

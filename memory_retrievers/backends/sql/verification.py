@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from memory_retrievers.backends.sql import characters
+from memory_retrievers.backends.sql import characters, events
 from memory_retrievers.backends.sql.connection import Connection, Database, Dialect, one
 from memory_retrievers.backends.sql.contents import RawMemory, RawPassage, all_rows, read_page
 from memory_retrievers.backends.sql.rows import UNREADABLE, decode
@@ -139,6 +139,7 @@ def verify(database: Database) -> VerificationReport:
                     problems.add(_memory_problems(memory, dimension, connection.dialect))
             problems.add(_version_problems(connection, dimension))
             problems.add(characters.problems(connection))
+            problems.add(events.problems(connection))
     except BackendError as error:
         problems.add([f"{error}; what comes behind could not be looked at"])
     return VerificationReport(memories=memories, passages=passages, problems=problems.listed())

@@ -383,6 +383,25 @@ _ITEMS: Final = (
         WHERE kind = 'semantic' AND importance_pinned AND importance >= 0.5""",
 )
 
+_EVENTS: Final = (
+    # What happened to a memory, and by whom, without a word of it; without a memory: that one was forgotten.
+    """CREATE TABLE events (
+        id INTEGER PRIMARY KEY,
+        scope_id INTEGER NOT NULL REFERENCES scopes (id) ON DELETE CASCADE,
+        memory INTEGER,
+        type TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        door TEXT NOT NULL,
+        actor TEXT,
+        fields TEXT NOT NULL
+    )""",
+    "CREATE INDEX events_by_memory ON events (scope_id, memory)",
+    """CREATE TRIGGER events_removed AFTER DELETE ON memories BEGIN
+        DELETE FROM events WHERE scope_id = OLD.scope_id AND memory = OLD.row; END""",
+    """CREATE TRIGGER events_moved AFTER UPDATE OF scope_id ON memories WHEN OLD.scope_id IS NOT NEW.scope_id BEGIN
+        UPDATE events SET scope_id = NEW.scope_id WHERE scope_id = OLD.scope_id AND memory = NEW.row; END""",
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST,
     _PROJECTION,
@@ -396,6 +415,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _CHANGES,
     _TOKENS,
     _ITEMS,
+    _EVENTS,
 )
 """Schema version n is what the first n migrations make; the file keeps it in ``PRAGMA user_version``."""
 

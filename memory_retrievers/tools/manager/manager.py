@@ -427,7 +427,7 @@ class MemoryManager:
 
         def restored() -> AnyMemory:
             with self._store.transaction(before.scope):
-                (memory,) = self._store.update_many([Revision(before.key, former, correct=True)])
+                (memory,) = self._store.update_many([Revision(before.key, former, correct=True, restores=True)])
                 if isinstance(after, SemanticMemory) and "valid_at" in names:  # the words until then were kept
                     self._store.ledger.facts.drop_version(scope=before.scope, id=before.id, until=after.valid_at)
             return memory

@@ -3,6 +3,7 @@
 from contracts.ledger.changes import ChangeContract
 from contracts.ledger.contents import ContentsContract
 from contracts.ledger.conversations import ConversationsContract
+from contracts.ledger.events import EventContract
 from contracts.ledger.management import ManagementContract
 from contracts.ledger.new_vectors import NewVectorsContract
 from contracts.ledger.outbox import OutboxContract
@@ -30,6 +31,7 @@ class LedgerContract(
     OutboxContract,
     ConversationsContract,
     ManagementContract,
+    EventContract,
     SceneContract,
 ):
     """Everything a ledger promises while it is open; supply the fixture ``ledger``, an empty one.

@@ -59,7 +59,7 @@ def test_methods_take_what_those_of_an_agent_memory_take_and_are_described():
 def test_each_form_that_is_awaited_is_of_a_method():
     awaited = {name for name in public(AgentMemory) if inspect.iscoroutinefunction(getattr(AgentMemory, name))}
     assert {name[1:] for name in awaited} == {
-        *("retrieve", "context", "recent", "profile", "get", "list", "history"),
+        *("retrieve", "context", "recent", "profile", "get", "list", "history", "events"),
         *("remember_fact", "remember_episode", "remember_many", "update", "invalidate", "review"),
         *("forget", "forget_scope", "add_messages", "process_due", "flush"),
     }
@@ -80,6 +80,7 @@ READS = {
         ((ALICE,), {"metadata": {"a": None}, "since": datetime(2026, 1, 1, tzinfo=UTC), "until": "2027-01-01"}),
     ],
     "history": [(("f1",), {"scope": ALICE})],
+    "events": [((ALICE,), {}), ((ALICE,), {"id": "f1"}), ((ALICE,), {"limit": 1})],
     "diff": [
         ((ALICE,), {"since": "2020-01-01", "until": "2100-01-01"}),
         ((ALICE,), {"since": "2020-01-01", "until": "2100-01-01", "include_child_scopes": True, "limit": 1}),

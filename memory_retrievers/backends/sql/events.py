@@ -1,0 +1,209 @@
+"""The log of what happened to memories: who did what and when, without a word of what a memory says.
+
+An entry belongs to its memory: it moves with it and is gone with it. Of one that is forgotten an entry without its id
+is left, as long as its scope holds anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from memory_retrievers.backends.sql import selection as where
+from memory_retrievers.backends.sql.connection import Connection, Database, one
+from memory_retrievers.backends.sql.rows import encode_time, readable
+from memory_retrievers.models import MemoryKey
+from memory_retrievers.models.fields import moment
+from memory_retrievers.models.management import Door, EventType, MemoryEvent, acting
+
+KEPT_OF_A_TYPE: Final = 20
+"""Entries of one type that a memory keeps, the newest: many reviews take nothing else from it."""
+
+KEPT_FORGOTTEN: Final = 1_000
+"""Entries about forgotten memories that a scope keeps, the newest."""
+
+KEPT: Final = 1_000_000
+"""Entries that a store keeps; on PostgreSQL each scope keeps those among the last so many of the store."""
+
+_BETWEEN_LOOKS: Final = 1_000
+"""Entries that a process writes before it looks again whether there are too many in all."""
+
+_COLUMNS: Final = "scope_id, memory, type, at, door, actor, fields"
+_SCOPE: Final = "(SELECT id FROM scopes WHERE scope = :scope)"
+_VALUES: Final = "CAST(:type AS TEXT), CAST(:at AS BIGINT), CAST(:door AS TEXT), CAST(:actor AS TEXT), :fields"
+_NOTE: Final = f"""INSERT INTO events ({_COLUMNS}) SELECT m.scope_id, m.row, {_VALUES} FROM memories m
+    WHERE m.scope_id = {_SCOPE} AND m.id = :id"""
+_NOTE_FORGOTTEN: Final = f"""INSERT INTO events ({_COLUMNS}) SELECT s.id, CAST(NULL AS BIGINT), {_VALUES}
+    FROM scopes s WHERE s.scope = :scope"""
+_NOTE_IMPORTED: Final = f"""INSERT INTO events ({_COLUMNS}) SELECT m.scope_id, m.row, {_VALUES} FROM memories m
+    WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.scope_id = m.scope_id AND e.memory = m.row)"""
+_BOUND: Final = """DELETE FROM events WHERE scope_id = {scope} AND {which} AND id <= (SELECT id FROM events
+    WHERE scope_id = {scope} AND {which} ORDER BY id DESC LIMIT 1 OFFSET {kept})"""
+_OF_MEMORY: Final = f"memory = (SELECT row FROM memories WHERE scope_id = {_SCOPE} AND id = :id)"
+_BOUND_OF_TYPE: Final = _BOUND.format(scope=_SCOPE, which=f"{_OF_MEMORY} AND type = :type", kept=KEPT_OF_A_TYPE)
+_BOUND_FORGOTTEN: Final = _BOUND.format(scope=_SCOPE, which="memory IS NULL", kept=KEPT_FORGOTTEN)
+_READ: Final = "SELECT s.scope, m.id, e.type, e.at, e.door, e.actor, e.fields"
+OF_SCOPES: Final = "FROM events e JOIN scopes s ON s.id = e.scope_id WHERE e.scope_id IN ({scopes})"
+
+
+class SQLEvents:
+    """The part of the ledger that tells what happened to memories.
+
+    Args:
+        database: Where they are.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._unlooked = _BETWEEN_LOOKS  # the first write of a process looks
+
+    def note(self, keys: Collection[MemoryKey], type: EventType, *, at: datetime, fields: tuple[str, ...] = ()) -> None:
+        """Note what happens to memories, in the transaction in which it does; those that are not there are left out.
+
+        Args:
+            keys: The memories; of those that are forgotten only their scopes are noted.
+            type: What happens.
+            at: When.
+            fields: Names of the fields that change.
+        """
+        door, actor = acting()
+        is_gone = type in {EventType.FORGOTTEN, EventType.EXPIRED}
+        self.restore(
+            [
+                MemoryEvent(
+                    scope=key.scope,
+                    id=None if is_gone else key.id,
+                    type=type,
+                    at=at,
+                    door=door,
+                    actor=actor,
+                    fields=fields,
+                )
+                for key in keys
+            ]
+        )
+
+    def restore(self, events: Sequence[MemoryEvent]) -> int:
+        """Store entries as they are, in their order; returns how many, without those of memories that are not there."""
+        if not events:
+            return 0
+        stored = 0
+        with self._database.write(*{event.scope for event in events}) as connection:
+            for forgotten, note, bound in ((False, _NOTE, _BOUND_OF_TYPE), (True, _NOTE_FORGOTTEN, _BOUND_FORGOTTEN)):
+                rows = [_values(event) for event in events if (event.id is None) is forgotten]
+                if not rows:
+                    continue
+                stored += connection.executemany(note, rows).rowcount
+                again = [row for row in rows if row["type"] != EventType.CREATED]  # which happens once
+                if again:
+                    bounded = {(row["scope"], row["id"], row["type"]) for row in again}
+                    names = ("scope", "id", "type")
+                    connection.executemany(bound, [dict(zip(names, each, strict=True)) for each in sorted(bounded)])
+            self._unlooked += len(events)
+            if self._unlooked >= _BETWEEN_LOOKS:
+                self._unlooked = 0
+                _bound_all(connection, {event.scope for event in events})
+        return stored
+
+    def note_imported(self, *, at: datetime) -> None:
+        """Note of every memory of which nothing is known that it came with an import."""
+        door, actor = acting()
+        values = {"type": EventType.IMPORTED, "at": encode_time(at), "door": door, "actor": actor, "fields": ""}
+        with self._database.write() as connection:
+            connection.execute(_NOTE_IMPORTED, values)
+
+    def events(self, scope: str, *, id: str | None, now: datetime, limit: int) -> list[MemoryEvent]:
+        """List what happened to a memory, or to the memories of a scope, newest first.
+
+        Args:
+            scope: The scope.
+            id: Of this memory alone; None is all, and those that are forgotten.
+            now: Leave out memories that expired by this time.
+            limit: Maximum number of entries.
+        """
+        which = "" if id is None else f"AND e.{_OF_MEMORY}"
+        with self._database.read(snapshot=True) as connection:
+            found = connection.execute(
+                f"""{_READ} FROM events e JOIN scopes s ON s.id = e.scope_id
+                LEFT JOIN memories m ON m.row = e.memory {connection.dialect.beside("m", "e")}
+                WHERE e.scope_id = {_SCOPE} {which} AND {where.NOT_EXPIRED} ORDER BY e.id DESC LIMIT :limit""",
+                {"scope": scope, "id": id, "now": encode_time(now), "limit": limit},
+            ).fetchall()
+        return [_event(row) for row in found]
+
+
+def read_all(connection: Connection, scopes: str, asked: dict[str, str | None]) -> Iterator[MemoryEvent]:
+    """Read what happened to the memories of several scopes, by scope, id and in order.
+
+    Args:
+        connection: The connection to read from.
+        scopes: SQL query that selects scope ids.
+        asked: Parameters of that query.
+    """
+    found = connection.execute(
+        f"""{_READ} FROM events e JOIN scopes s ON s.id = e.scope_id
+        LEFT JOIN memories m ON m.row = e.memory {connection.dialect.beside("m", "e")}
+        WHERE e.scope_id IN ({scopes}) ORDER BY s.scope, coalesce(m.id, ''), e.id""",
+        asked,
+    )
+    return (_event(row) for row in found)
+
+
+def problems(connection: Connection) -> Iterator[str]:
+    """Describe entries that belong to no memory, or that cannot be read."""
+    lost = """SELECT count(*) FROM events e WHERE memory IS NOT NULL
+        AND NOT EXISTS (SELECT 1 FROM memories m WHERE m.row = e.memory AND m.scope_id = e.scope_id)"""
+    if count := int(one(connection, lost)):
+        yield f"{count} entries of the log belong to no memory: purge removes them"
+    known = ", ".join(f"'{each}'" for each in EventType)
+    if count := int(one(connection, f"SELECT count(*) FROM events WHERE type NOT IN ({known})")):
+        yield f"{count} entries of the log tell of something that this version does not know"
+
+
+def sweep(connection: Connection) -> None:
+    """Delete entries that belong to no memory, and the oldest beyond those that are kept."""
+    connection.execute(
+        """DELETE FROM events WHERE memory IS NOT NULL
+        AND NOT EXISTS (SELECT 1 FROM memories m WHERE m.row = events.memory AND m.scope_id = events.scope_id)"""
+    )
+    connection.execute(f"DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - {KEPT}")
+
+
+def _bound_all(connection: Connection, scopes: Collection[str]) -> None:
+    """Delete the oldest entries beyond those that are kept; on PostgreSQL of the scopes that this transaction has."""
+    if not connection.dialect.keyed_by_scope:
+        connection.execute(f"DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - {KEPT}")
+        return
+    for scope in sorted(scopes):
+        connection.execute(
+            f"""DELETE FROM events WHERE scope_id = {_SCOPE}
+            AND id <= (SELECT max(id) FROM events WHERE scope_id = {_SCOPE}) - {KEPT}""",
+            {"scope": scope},
+        )
+
+
+def _values(event: MemoryEvent) -> dict[str, Any]:
+    return {
+        "scope": event.scope,
+        "id": event.id,
+        "type": event.type,
+        "at": encode_time(event.at),
+        "door": event.door,
+        "actor": event.actor,
+        "fields": " ".join(event.fields),
+    }
+
+
+def _event(row: Sequence[Any]) -> MemoryEvent:
+    scope, id, type, at, door, actor, fields = row  # noqa: A001
+    with readable(f"an entry of the log of scope {scope!r}"):
+        return MemoryEvent(
+            scope=scope,
+            id=id,
+            type=EventType(type),
+            at=moment(at),
+            door=Door(door),
+            actor=actor,
+            fields=tuple(fields.split()),
+        )
