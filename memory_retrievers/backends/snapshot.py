@@ -67,7 +67,7 @@ class Growing:
 
     @property
     def size(self) -> int:
-        """Bytes, free rows included: at most a quarter more than what is in use."""
+        """Bytes, free rows included: at most an eighth more than what is in use."""
         return self._room.array.nbytes
 
     def appended(self, rows: NDArray[Any]) -> Growing:
@@ -76,7 +76,7 @@ class Growing:
         if not before:
             return Growing(rows)
         if room.taken != before or after > len(room.array):
-            array = np.empty((after + after // 4, *self.array.shape[1:]), self.array.dtype)
+            array = np.empty((after + after // 8, *self.array.shape[1:]), self.array.dtype)
             array[:before] = self.array
             room = _Room(array, before)
         room.array[before:after] = rows

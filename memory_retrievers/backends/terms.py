@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, compress
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-TERM_BYTES: Final = 250
-"""What a term takes beside its letters and the places where it stands: an array, and an entry of a mapping."""
+_NUMBER_BYTES: Final = 32
+"""What the number of a term takes, beside its letters and its entry."""
 
 _PASSAGE_BYTES: Final = 24
 """What a passage takes beside its terms: its id, its memory, its length."""
@@ -43,9 +43,42 @@ class Postings:
     frequencies: NDArray[np.int64]
 
 
-_LEAST_RECENT: Final = 512
-_MOST_RECENT: Final = 1 / 8
-"""So many terms, or this share of all, are kept apart before they join the rest."""
+_MOST_LAYERS: Final = 16
+"""So many additions are kept apart before they are joined with the rest."""
+
+
+class _Layer:
+    """Postings of t terms as concatenated arrays, one term after the other.
+
+    Args:
+        numbers: Number of each term, from 0 in the order of the mapping; terms without postings are left out.
+        of_entries: Number of the term that each entry is of, shape (e,).
+        entries: Positions, and occurrences below them, shape (2, e); ascending by position within a term.
+    """
+
+    __slots__ = ("_forms", "entries", "numbers", "size", "starts")
+
+    def __init__(self, numbers: dict[str, int], of_entries: NDArray[np.int64], entries: NDArray[np.integer]) -> None:
+        sizes = np.bincount(of_entries, minlength=len(numbers))
+        if not sizes.all():
+            numbers = {term: number for number, term in enumerate(compress(numbers, sizes))}
+        self.numbers = numbers
+        self.starts = np.append(0, np.cumsum(sizes[sizes > 0]))
+        self.entries = entries[:, np.argsort(of_entries, kind="stable")].astype(np.int32)
+        own = sum(map(sys.getsizeof, self.numbers), sys.getsizeof(self.numbers)) + _NUMBER_BYTES * len(self.numbers)
+        self.size = own + self.starts.nbytes + self.entries.nbytes
+        self._forms: dict[str | None, Forms] = {}
+
+    @property
+    def of_entries(self) -> NDArray[np.int64]:
+        """Number of the term that each entry is of, shape (e,)."""
+        return np.repeat(np.arange(len(self.numbers)), np.diff(self.starts))
+
+    def of_form(self, form: str, language: str | None) -> Sequence[str]:
+        """Terms of a form of words, but for the one that is that form itself."""
+        if language not in self._forms:
+            self._forms[language] = _forms_of(self.numbers, language)
+        return self._forms[language].get(form, ())
 
 
 Forms: TypeAlias = dict[str, list[str]]
@@ -53,51 +86,38 @@ Forms: TypeAlias = dict[str, list[str]]
 
 
 class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
-    """Postings by term that never change: those of the terms that were added to last stand before those of all.
+    """Postings by term that never change: those of the last additions lie above the rest.
 
     To copy all of them with every addition would touch each term of the scope.
 
     Args:
-        all_terms: Postings by term.
-        recent: Those that stand before them.
-        hidden: Bytes of what they stand before.
-        forms: The forms of ``all_terms``, as far as they have been asked for.
+        layers: The lowest first; positions ascend from layer to layer.
     """
 
-    __slots__ = ("_all", "_forms", "_language", "_recent", "_recent_forms", "hidden")
+    __slots__ = ("_language", "_layers")
 
-    def __init__(
-        self,
-        all_terms: dict[str, NDArray[np.int32]],
-        recent: dict[str, NDArray[np.int32]] | None = None,
-        *,
-        hidden: int = 0,
-        forms: dict[str | None, Forms] | None = None,
-    ) -> None:
-        self._all = all_terms
-        self._recent = recent or {}
-        self.hidden = hidden
-        self._forms: dict[str | None, Forms] = {} if forms is None else forms
+    def __init__(self, layers: tuple[_Layer, ...] = ()) -> None:
+        self._layers = layers
         self._language: tuple[str | None] | None = None
-        self._recent_forms: dict[str | None, Forms] = {}
 
     def __getitem__(self, term: str) -> NDArray[np.int32]:
-        found = self._recent.get(term)
-        return self._all[term] if found is None else found
+        found = [
+            layer.entries[:, layer.starts[number] : layer.starts[number + 1]]
+            for layer in self._layers
+            if (number := layer.numbers.get(term)) is not None
+        ]
+        if not found:
+            raise KeyError(term)
+        return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
+
+    def __contains__(self, term: object) -> bool:
+        return any(term in layer.numbers for layer in self._layers)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._joined())
+        return iter(dict.fromkeys(chain.from_iterable(layer.numbers for layer in self._layers)))
 
     def __len__(self) -> int:
-        return len(self._joined())
-
-    def appended(self, postings: Mapping[str, NDArray[np.int32]]) -> LayeredPostings:
-        """Return postings in which these stand for those of the same terms."""
-        recent = {**self._recent, **postings}
-        if len(recent) > max(_LEAST_RECENT, len(self._all) * _MOST_RECENT):
-            return LayeredPostings({**self._all, **recent})
-        hidden = sum(self._all[term].nbytes for term in postings if term in self._all and term not in self._recent)
-        return LayeredPostings(self._all, recent, hidden=self.hidden + hidden, forms=self._forms)
+        return sum(1 for _ in self)
 
     def of_form(self, form: str, language: str | None) -> set[str]:
         """Terms of a form of words; see :func:`~memory_retrievers.text.languages.word_form`.
@@ -107,11 +127,7 @@ class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
             language: The language whose form it is; None is any.
         """
         found = {form} if form in self and word_form(form, language) == form else set()
-        for known, terms in ((self._forms, self._all), (self._recent_forms, self._recent)):
-            if language not in known:
-                known[language] = _forms_of(terms, language)
-            found.update(known[language].get(form, ()))
-        return found
+        return found.union(*(layer.of_form(form, language) for layer in self._layers))
 
     def language(self, passages: int) -> str | None:
         """The language of most of so many passages; see ``language_of_terms``."""
@@ -123,16 +139,27 @@ class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
         found = self.get(term)
         return 0 if found is None else found.shape[1]
 
-    def _joined(self) -> dict[str, NDArray[np.int32]]:
-        return {**self._all, **self._recent} if self._recent else self._all
+    @property
+    def size(self) -> int:
+        """Size in bytes."""
+        return sum(layer.size for layer in self._layers)
 
-    def items(self) -> ItemsView[str, NDArray[np.int32]]:
-        """Terms and their postings."""
-        return self._joined().items()
+    def appended(self, layer: _Layer) -> LayeredPostings:
+        """Return postings with a further layer, whose positions are higher than all in these."""
+        postings = LayeredPostings((*self._layers, layer))
+        return postings if len(postings._layers) <= _MOST_LAYERS else LayeredPostings((postings.joined(),))
 
-    def values(self) -> ValuesView[NDArray[np.int32]]:
-        """Postings of all terms."""
-        return self._joined().values()
+    def joined(self) -> _Layer:
+        """All layers as one."""
+        lowest, *others = self._layers or (_Layer({}, np.empty(0, np.int64), np.empty((2, 0), np.int32)),)
+        if not others:
+            return lowest
+        numbers, of_entries = dict(lowest.numbers), [lowest.of_entries]
+        for layer in others:
+            own = np.array([numbers.setdefault(term, len(numbers)) for term in layer.numbers], np.int64)
+            of_entries.append(own[layer.of_entries])
+        entries = [layer.entries for layer in self._layers]
+        return _Layer(numbers, np.concatenate(of_entries), np.concatenate(entries, axis=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,19 +172,17 @@ class TermBlock:
         lengths: Number of terms of each passage, shape (n,).
         postings: For each term an array of shape (2, number of passages with it): positions, and occurrences below
             them.
-        shown: Approximate size in bytes, without postings that others stand before.
     """
 
     ids: NDArray[np.int64]
     memories: NDArray[np.int64]
     lengths: NDArray[np.float64]
     postings: LayeredPostings
-    shown: int
 
     @property
     def size(self) -> int:
-        """Approximate size in bytes."""
-        return self.shown + self.postings.hidden
+        """Size in bytes."""
+        return self.postings.size + _PASSAGE_BYTES * len(self.ids)
 
     @property
     def average_length(self) -> float:
@@ -176,22 +201,16 @@ class TermBlock:
             owners: Memory rows by passage id; the ids are ascending and higher than all in this block.
             terms: Term frequencies of each of these passages.
         """
-        added: dict[str, list[tuple[int, int]]] = {}
-        for position, counts in enumerate(terms, start=len(self.ids)):
-            for term, frequency in counts.items():
-                added.setdefault(term, []).append((position, frequency))
-        postings: dict[str, NDArray[np.int32]] = {}
-        size = self.shown + _PASSAGE_BYTES * len(owners)
-        for term, pairs in added.items():
-            known, new = self.postings.get(term), np.array(pairs, np.int32).T
-            postings[term] = np.ascontiguousarray(new) if known is None else np.concatenate((known, new), axis=1)
-            size += new.nbytes + (_term_size(term) if known is None else 0)
+        numbers: dict[str, int] = {}
+        of_entries = [numbers.setdefault(term, len(numbers)) for counts in terms for term in counts]
+        positions = np.repeat(np.arange(len(self.ids), len(self.ids) + len(terms)), [len(counts) for counts in terms])
+        frequencies = np.fromiter(chain.from_iterable(counts.values() for counts in terms), np.int64, len(positions))
+        layer = _Layer(numbers, np.array(of_entries, np.int64), np.stack((positions, frequencies)))
         return TermBlock(
             np.append(self.ids, np.fromiter(owners.keys(), np.int64, len(owners))),
             np.append(self.memories, np.fromiter(owners.values(), np.int64, len(owners))),
             np.append(self.lengths, np.array([sum(counts.values()) for counts in terms], np.float64)),
-            self.postings.appended(postings),
-            size,
+            self.postings.appended(layer),
         )
 
     def without(self, passages: NDArray[np.int64]) -> TermBlock:
@@ -203,15 +222,12 @@ class TermBlock:
         stays = ~np.isin(self.ids, passages)
         if stays.all():
             return self
-        # 1. All postings in a row, and where in it each term begins.
-        flat = np.concatenate([*self.postings.values(), np.empty((2, 0), np.int32)], axis=1)
-        sizes = np.fromiter((each.shape[1] for each in self.postings.values()), np.int64, len(self.postings))
-        # 2. Those that stay, with the positions that they have then.
-        kept = stays[flat[0]]
-        flat = flat[:, kept]
-        flat[0] = (np.cumsum(stays) - 1)[flat[0]]
-        postings = _by_term(self.postings, np.repeat(np.arange(len(sizes)), sizes)[kept], flat)
-        return _block(self.ids[stays], self.memories[stays], self.lengths[stays], postings)
+        layer = self.postings.joined()
+        kept = stays[layer.entries[0]]
+        entries = layer.entries[:, kept]
+        entries[0] = (np.cumsum(stays) - 1)[entries[0]]  # the positions that they have then
+        postings = LayeredPostings((_Layer(layer.numbers, layer.of_entries[kept], entries),))
+        return TermBlock(self.ids[stays], self.memories[stays], self.lengths[stays], postings)
 
     def scores(self, repeats: Mapping[str, int], *, k1: float, b: float) -> NDArray[np.float64]:
         """Compute the BM25 score of every passage.
@@ -303,7 +319,7 @@ class TermBlock:
         return TermCounts(np.append(self.lengths, 0.0)[positions], counts)
 
 
-EMPTY: Final = TermBlock(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64), LayeredPostings({}), 0)
+EMPTY: Final = TermBlock(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64), LayeredPostings())
 
 
 def block_of(owners: Mapping[int, int], postings: Postings) -> TermBlock:
@@ -317,25 +333,11 @@ def block_of(owners: Mapping[int, int], postings: Postings) -> TermBlock:
     positions, is_here = positions_of(postings.passages, ids)  # other passages may have come meanwhile
     numbers = {term: number for number, term in enumerate(dict.fromkeys(postings.terms))}
     number_of_list = np.fromiter((numbers[term] for term in postings.terms), np.int64, len(postings.terms))
-    number_of_term = np.repeat(number_of_list, postings.sizes)[is_here]
-    order = np.argsort(number_of_term, kind="stable")
-    flat = np.stack((positions, postings.frequencies))[:, is_here][:, order].astype(np.int32)
-    return _block(
-        ids,
-        np.fromiter(owners.values(), np.int64, len(owners)),
-        np.bincount(flat[0], weights=flat[1], minlength=len(ids)).astype(np.float64),
-        _by_term(numbers, number_of_term, flat),
-    )
-
-
-def _block(
-    ids: NDArray[np.int64],
-    memories: NDArray[np.int64],
-    lengths: NDArray[np.float64],
-    postings: dict[str, NDArray[np.int32]],
-) -> TermBlock:
-    size = _PASSAGE_BYTES * len(ids) + sum(each.nbytes for each in postings.values()) + sum(map(_term_size, postings))
-    return TermBlock(ids, memories, lengths, LayeredPostings(postings), size)
+    of_entries = np.repeat(number_of_list, postings.sizes)[is_here]
+    entries = np.stack((positions, postings.frequencies))[:, is_here]
+    lengths = np.bincount(entries[0], weights=entries[1], minlength=len(ids)).astype(np.float64)
+    owning = np.fromiter(owners.values(), np.int64, len(owners))
+    return TermBlock(ids, owning, lengths, LayeredPostings((_Layer(numbers, of_entries, entries),)))
 
 
 def _forms_of(terms: Iterable[str], language: str | None) -> Forms:
@@ -344,10 +346,6 @@ def _forms_of(terms: Iterable[str], language: str | None) -> Forms:
         if (language is not None or not term.isascii()) and (form := word_form(term, language)) != term:
             forms.setdefault(form, []).append(term)
     return forms
-
-
-def _term_size(term: str) -> int:
-    return TERM_BYTES + sys.getsizeof(term)
 
 
 def is_whole(positions: NDArray[np.int64], size: int) -> bool:
@@ -371,13 +369,3 @@ def positions_of(passages: NDArray[np.int64], ids: NDArray[np.int64]) -> tuple[N
     if not len(ids):
         return positions, np.zeros(len(passages), np.bool_)
     return positions, ids[np.minimum(positions, len(ids) - 1)] == passages
-
-
-def _by_term(
-    terms: Collection[str], number_of_term: NDArray[np.int64], flat: NDArray[np.int32]
-) -> dict[str, NDArray[np.int32]]:
-    """Split concatenated postings by the number of their term; terms without postings are left out."""
-    borders = [0, *np.cumsum(np.bincount(number_of_term, minlength=len(terms))).tolist()]
-    return {
-        term: flat[:, start:end] for term, (start, end) in zip(terms, pairwise(borders), strict=True) if end > start
-    }

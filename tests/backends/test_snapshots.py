@@ -575,26 +575,24 @@ def test_threads_that_read_write_and_forget_see_whole_snapshots(ledger):
     assert shown(ledger.snapshots.of(facts_in())) == shown(Snapshots(ledger).of(facts_in()))
 
 
-def test_terms_that_are_added_to_are_kept_apart_until_they_are_many(monkeypatch):
-    monkeypatch.setattr(terms, "_LEAST_RECENT", 4)
+def test_the_terms_of_additions_are_kept_apart_until_they_are_many(monkeypatch):
+    monkeypatch.setattr(terms, "_MOST_LAYERS", 4)
     documents = [Counter([f"t{n % 7}", f"t{n % 5}", f"t{n}"]) for n in range(40)]
-    block, blocks = terms.EMPTY, []
+    block, layers = terms.EMPTY, []
     for number, document in enumerate(documents):
         block = block.appended({number: 7}, [document])
-        blocks.append(block)
+        layers.append(block.postings._layers)
+        assert block.size == 24 * (number + 1) + sum(each.size for each in layers[-1])
     whole = terms.EMPTY.appended(dict.fromkeys(range(40), 7), documents)
-    for each in (block, whole.without(np.array([40]))):
+    for each in (block, block.without(np.array([40])), whole.without(np.array([40]))):
         assert {term: places.tolist() for term, places in each.postings.items()} == {
             term: whole.postings[term].tolist() for term in whole.postings
         }
+        assert each.statistics(["t1", "no"]).frequencies == {"t1": len(whole.postings["t1"][0]), "no": 0}
     assert len(block.postings) == 40
-    assert len({id(each.postings._all) for each in blocks}) < 20  # not all terms were copied every time
-    assert block.shown == whole.shown
-    assert [each.size - each.shown for each in blocks] == [
-        sum(each.postings._all[term].nbytes for term in each.postings._recent.keys() & each.postings._all.keys())
-        for each in blocks
-    ]
-    assert any(each.size > each.shown for each in blocks)
+    assert max(map(len, layers)) == 4
+    assert len({id(each[0]) for each in layers}) < 20  # not all terms were copied every time
+    assert whole.postings._layers[0].size == block.postings.joined().size
 
 
 def test_an_array_grows_in_its_room_and_views_keep_their_length():
@@ -602,7 +600,7 @@ def test_an_array_grows_in_its_room_and_views_keep_their_length():
     second = first.appended(np.array([8]))
     third = second.appended(np.array([9]))
     assert third._room is second._room
-    assert second.size <= second.array.nbytes * 1.25 + 8
+    assert second.size <= second.array.nbytes * 1.125 + 8
     branch = second.appended(np.array([-1]))  # from a view whose next row is taken: a room of its own
     assert branch._room is not second._room
     assert (second.array[-1], third.array.tolist()[-2:], branch.array.tolist()[-2:]) == (8, [8, 9], [8, -1])
