@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -240,10 +241,17 @@ def speaker(candidates: Candidates, fused: Floats, question: Question, settings:
     Returns:
         Shape (n,), 0 or 1.
     """
-    named = [number for number, name in enumerate(candidates.layout.names) if question.names(name)]
+    asked = question.text.casefold()
+    named = [number for number, name in enumerate(candidates.layout.names) if _is_named(name, asked)]
     if len(named) != 1:
         return np.zeros(len(candidates))
     return np.where(candidates.layout.speakers == named[0], 1.0, 0.0)
+
+
+def _is_named(speaker: str, text: str) -> bool:
+    """True if a text, in lower case, contains the speaker's name as whole words, regardless of case."""
+    name = speaker.casefold()
+    return name in text and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 
 def length(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -15,7 +15,7 @@ from memory_retrievers.models.filters import EVERYTHING, FilterOptions, Filters,
 from memory_retrievers.models.messages import Message, MessageLike, messages_of, parse_conversation
 from memory_retrievers.models.results import MinRelevance
 from memory_retrievers.models.selection import Selection, TermStatistics
-from memory_retrievers.retrieval.question import Question
+from memory_retrievers.retrieval.question import REMEMBERED_CHARACTERS, Question, remembered, without_common
 from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
 from memory_retrievers.text import analyze
 from memory_retrievers.text.languages import without_accents
@@ -28,6 +28,9 @@ MAX_EPISODES: Final = 100
 MAX_FACTS: Final = 1_000
 DEFAULT_EPISODES: Final = 5
 DEFAULT_FACTS: Final = 20
+
+_COMMON_FROM: Final = 10
+"""A word that at most so many passages have is never common: among few passages shares mean little."""
 
 _ECHOED: Final = 80
 """Number of characters of a wrong value that an error message repeats."""
@@ -125,7 +128,7 @@ class RetrievalRequest:
         most = MAX_FACTS if joint is None else joint  # neither kind alone can have more than both together
         return cls(
             query=_parse_query(query, most=query_characters),
-            scope=scopes.parse(scope),
+            scope=scopes.known(scope) if isinstance(scope, str) else scopes.parse(scope),
             episodic_limit=min(
                 parse_limit("episodic_limit", options.get("episodic_limit", DEFAULT_EPISODES)), MAX_EPISODES, most
             ),
@@ -204,7 +207,7 @@ def asked_by(memory: object, text: str) -> str:
 def _parse_query(query: object, *, most: int | None) -> str:
     if not isinstance(query, str):
         raise ValidationError(f"query must be a string, not {type(query).__name__}")
-    if not (stripped := storable(query).strip()):
+    if not (stripped := (query if query.isascii() else storable(query)).strip()):
         raise ValidationError("Query cannot be empty: ask something, for example 'where does the user live?'")
     if most is not None:
         check_length(stripped, most=most)
@@ -310,22 +313,42 @@ class RetrievalPlan(NamedTuple):
             settings: ``common_share`` and ``fusion`` decide what is embedded.
         """
         as_specified = settings.fusion == "rrf"
-        question = Question.parse(request.query, now=request.as_of or now, as_specified=as_specified)
+        parse = remembered if len(request.query) <= REMEMBERED_CHARACTERS else Question.parse
+        day = (request.as_of or now).replace(hour=0, minute=0, second=0, microsecond=0)  # all that a question asks for
+        question = parse(request.query, now=day, as_specified=as_specified)
         asked = {Kind.SEMANTIC: request.semantic_limit, Kind.EPISODIC: request.episodic_limit}
         limits = {kind: limit for kind, limit in asked.items() if limit}
         selections = {kind: _selection_of(request, kind, now=now, settings=settings) for kind in limits}
         if as_specified and settings.common_share >= 1:
             return cls(request, question, selections, limits, request.limit, {}, question.text, {})
-        if not as_specified:
+        if not (as_specified or question.text.isascii()):
             question = _with_known_accents(question, store, selections)
         terms = list(dict.fromkeys(question.terms))
         states: States = {}
-        with store.ledger.reading(states):
-            known = {kind: store.keyword.statistics(terms, selection) for kind, selection in selections.items()}
-        frequencies = {term: sum(each.frequencies[term] for each in known.values()) for term in terms}
-        passages = sum(each.passages for each in known.values())
-        embedded = question.without_common(frequencies, passages=passages, share=settings.common_share)
+        with store.ledger.database.reading(states):
+            known = {kind: _statistics(store, terms, selection) for kind, selection in selections.items()}
+        common = common_terms(known.values(), share=settings.common_share)
+        drop = without_common if parse is remembered else without_common.__wrapped__
+        embedded = drop(question.text, common) if common else question.text
         return cls(request, question, selections, limits, request.limit, known, embedded, states)
+
+
+def _statistics(store: MemoryStore, terms: list[str], selection: Selection) -> TermStatistics:
+    """Statistics of the snapshot that the candidates are read from, or of the index where there is none."""
+    snapshot = store.ledger.snapshots.of(selection)
+    return store.keyword.statistics(terms, selection) if snapshot is None else snapshot.terms.statistics(terms)
+
+
+def common_terms(statistics: Collection[TermStatistics], *, share: float) -> frozenset[str]:
+    """The terms that more than a share of the passages, 0 to 1, have; none among few passages."""
+    if share >= 1:
+        return frozenset()
+    most = max(share * sum(each.passages for each in statistics), _COMMON_FROM)
+    terms = {term: 0 for each in statistics for term in each.frequencies}
+    for each in statistics:
+        for term, frequency in each.frequencies.items():
+            terms[term] += frequency
+    return frozenset([term for term, frequency in terms.items() if frequency > most])
 
 
 def _with_known_accents(question: Question, store: MemoryStore, selections: Mapping[Kind, Selection]) -> Question:
@@ -355,7 +378,8 @@ def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -
     is_excluded = isinstance(memory, EpisodicMemory) and memory.conversation_id == request.exclude_conversation
     if is_excluded and request.exclude_conversation is not None:
         return False
-    is_held = holds(memory, as_of=request.as_of) and not memory.has_expired(now)
+    has_expired = memory.expires_at is not None and memory.expires_at <= now
+    is_held = not has_expired and holds(memory, as_of=request.as_of)
     return in_scope and is_held and (request.filters is EVERYTHING or request.filters.let_through(memory))
 
 
