@@ -14,7 +14,7 @@ import numpy as np
 
 from memory_retrievers.backends.terms import EMPTY, TermBlock, positions_of
 from memory_retrievers.models.categories import Category
-from memory_retrievers.models.fields import microseconds
+from memory_retrievers.models.fields import EPOCH, MICROSECOND, microseconds
 from memory_retrievers.models.memories import Kind, Origin
 from memory_retrievers.models.selection import Layout, Selection
 
@@ -171,7 +171,8 @@ class ScopeSnapshot:
         """
         if matching is not None:
             return np.isin(self.memories, np.array(matching, np.int64))
-        mask: NDArray[np.bool_] = self.columns["expires"].array > microseconds(selection.now)
+        now = (selection.now - EPOCH) // MICROSECOND
+        mask: NDArray[np.bool_] = self.columns["expires"].array > now
         if selection.as_of is None:
             mask &= self.columns["invalid"].array == NEVER
         else:

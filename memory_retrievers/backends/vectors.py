@@ -85,6 +85,8 @@ class ExactVectorIndex:
             rows = rows[_near(snapshot.similarities(vector)[rows], limit)]
         return _ranked(_Block(snapshot.ids, snapshot.memories, snapshot.matrix), rows, vector, limit)
 
+    exact_limit: int | None = None
+
     def is_approximate(self, selection: Selection) -> bool:  # noqa: ARG002
         """See ``protocols.VectorIndex``."""
         return False

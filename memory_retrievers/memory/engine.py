@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.retrieval.question import forget_questions
 from memory_retrievers.retrieval.retriever import HybridRetriever, PendingReviewBuffer
 from memory_retrievers.storage.embedder import LetGoEmbedder
 from memory_retrievers.storage.missing_tokens import MissingTokens
@@ -154,6 +155,7 @@ class Engine:
             self.pending.flush()
             self.notify_written()
         finally:
+            forget_questions()
             self.missing_tokens.close()
             self.store.close()
             self._parts = replace(self._parts, embedder=LetGoEmbedder(self.store.embedder.id))

@@ -19,8 +19,8 @@ _SCANNED: Final = 2**20
 MAX_ID_LENGTH: Final = 1_000
 """Characters in an id, a name or a role."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
 
 
 def microseconds(value: datetime) -> int:
@@ -29,7 +29,7 @@ def microseconds(value: datetime) -> int:
     >>> microseconds(datetime(1970, 1, 2, tzinfo=UTC))
     86400000000
     """
-    return (value - _EPOCH) // _MICROSECOND
+    return (value - EPOCH) // MICROSECOND
 
 
 def moment(value: int) -> datetime:
@@ -38,7 +38,7 @@ def moment(value: int) -> datetime:
     >>> moment(86400000000).isoformat()
     '1970-01-02T00:00:00+00:00'
     """
-    return _EPOCH + timedelta(microseconds=value)
+    return EPOCH + timedelta(microseconds=value)
 
 
 NAIVE: Final = "has no time zone: give datetime(..., tzinfo=UTC), or ISO 8601 text, which is in UTC without one"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from memory_retrievers.errors import ValidationError
 
 MAX_SEGMENTS = 10
@@ -35,6 +37,11 @@ def parse(scope: object) -> str:
     if len(scope.encode()) > MAX_BYTES:
         raise ValidationError(f"scope is longer than {MAX_BYTES} bytes of UTF-8")
     return scope
+
+
+known = functools.lru_cache(maxsize=1_024)(parse)
+"""Like :func:`parse`, for strings alone: the last scopes that were found to be well-formed, 512 bytes at most each, are
+remembered by their names."""
 
 
 def _segment_problem(segment: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from memory_retrievers.models.categories import Category
@@ -101,8 +102,13 @@ class Selection:
     @property
     def needs_ledger(self) -> bool:
         """True for conditions that no snapshot answers, since what they ask for may change and leave its version."""
-        labels = (self.tier, self.content_type, self.ids, self.exclude_conversation, self.where)
-        return bool(self.tags or self.metadata) or any(asked is not None for asked in labels)
+        return labels_of(self) != NO_LABELS
+
+
+labels_of: Final = attrgetter("tags", "metadata", "tier", "content_type", "ids", "exclude_conversation", "where")
+"""The conditions of a selection that only the ledger answers."""
+
+NO_LABELS: Final = ((), (), None, None, None, None, None)
 
 
 class Embedded(NamedTuple):

@@ -270,7 +270,13 @@ class KeywordIndex(Protocol):
 
 
 class VectorIndex(Protocol):
-    """Nearest-neighbour search by cosine among the passages of a selection."""
+    """Nearest-neighbour search by cosine among the passages of a selection.
+
+    Attributes:
+        exact_limit: Up to so many passages that a selection lets through, a search misses none; None is any number.
+    """
+
+    exact_limit: int | None
 
     def search(self, vector: Vector, selection: Selection, *, limit: int) -> Hits:
         """Find the nearest passages, nearest first, ties by lower id; there is no similarity threshold.

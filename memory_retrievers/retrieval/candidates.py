@@ -11,7 +11,7 @@ import numpy as np
 
 from memory_retrievers.backends.snapshot import rounded, similarities
 from memory_retrievers.models.selection import WHOLE, Layout, Selection, TermStatistics
-from memory_retrievers.storage.tracing import BM25, DENSE, span
+from memory_retrievers.storage.tracing import BM25, DENSE, observer_of_stages
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -171,16 +171,24 @@ def _arrays(
     selection, question, depth = plan.selections[kind], plan.question, settings.candidate_depth
     seen = store.ledger.snapshots.seen(selection)
     memories: list[int] | None = None
-    if store.dense.is_approximate(selection) or _is_large(store, selection, seen, limit=settings.exact_limit):
-        with span(DENSE):
+    if not _is_exact(store, seen, limit=settings.exact_limit) and (
+        store.dense.is_approximate(selection) or _is_large(store, selection, seen, limit=settings.exact_limit)
+    ):
+        with observer_of_stages.get()(DENSE):
             near = store.dense.search(vector, selection, limit=depth).memories
-        with span(BM25):
+        with observer_of_stages.get()(BM25):
             fitting = store.keyword.search(question.terms, selection, limit=depth).memories
         memories = list(dict.fromkeys([*near, *fitting]))
     statistics = plan.statistics.get(kind)
     if seen is not None and memories is None:
         return _candidates(*seen, question, vector=vector, statistics=statistics, is_whole=True)
     return candidates_of(store, selection, question, vector=vector, memories=memories, statistics=statistics)
+
+
+def _is_exact(store: MemoryStore, seen: tuple[ScopeSnapshot, NDArray[np.bool_]] | None, *, limit: int) -> bool:
+    """True if so few passages are visible in a snapshot that no index is approximate among them."""
+    most = store.dense.exact_limit
+    return seen is not None and bool(np.count_nonzero(seen[1]) <= (limit if most is None else min(limit, most)))
 
 
 def _is_large(
@@ -220,9 +228,9 @@ def candidates_of(
         return _candidates(snapshot, mask, question, vector=vector, statistics=statistics, is_whole=memories is None)
     terms = list(dict.fromkeys(question.terms))
     layout = store.ledger.layout(selection, memories=memories)
-    with span(DENSE):
+    with observer_of_stages.get()(DENSE):
         similarities = store.dense.similarities(vector, selection, layout.passages)
-    with span(BM25):
+    with observer_of_stages.get()(BM25):
         known = statistics or store.keyword.statistics(terms, selection)
         counted = store.keyword.counts(terms, selection, layout.passages)
     return Candidates(
@@ -248,13 +256,13 @@ def _candidates(
     """Candidates from the arrays of a snapshot: the passages of a mask of shape (n,)."""
     terms = list(dict.fromkeys(question.terms))
     layout, positions = snapshot.layout(mask)
-    with span(DENSE):
+    with observer_of_stages.get()(DENSE):
         if len(snapshot) <= _MEASURED_WHOLE or is_whole:
             cosines = snapshot.similarities(vector)[positions]
         else:
             cosines = similarities(snapshot.matrix[positions], vector)
         cosines = rounded(cosines)
-    with span(BM25):
+    with observer_of_stages.get()(BM25):
         counted = snapshot.terms.counts_at(terms, positions)
         known = statistics or snapshot.terms.statistics(terms)
     return Candidates(
@@ -292,8 +300,8 @@ def ranked_lists(
         terms: The query's terms; an empty sequence leaves the BM25 list empty.
         depth: Number of passages that each list contributes, 1 or more.
     """
-    with span(DENSE):
+    with observer_of_stages.get()(DENSE):
         dense = store.dense.search(vector, selection, limit=depth)
-    with span(BM25):
+    with observer_of_stages.get()(BM25):
         bm25 = store.keyword.search(terms, selection, limit=depth)
     return RankedLists(list(dict.fromkeys(dense.memories)), list(dict.fromkeys(bm25.memories)))

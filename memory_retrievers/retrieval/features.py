@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -240,10 +241,33 @@ def speaker(candidates: Candidates, fused: Floats, question: Question, settings:
     Returns:
         Shape (n,), 0 or 1.
     """
-    named = question.named(candidates.layout.names)
+    named = named_speakers(candidates.layout.names, question.text)
     if len(named) != 1:
         return np.zeros(len(candidates))
     return np.where(candidates.layout.speakers == named[0], 1.0, 0.0)
+
+
+def named_speakers(speakers: Sequence[str], text: str) -> list[int]:
+    """Positions of the speakers whom a text names: by whole names, or else by what only one of them is called.
+
+    That is a part of the name, or its beginning of three letters or more, as "Mel" for Melanie, written as a name
+    within the sentence.
+    """
+    asked = text.casefold()
+    whole = [place for place, name in enumerate(speakers) if _is_named(name.casefold(), asked)]
+    if whole:
+        return whole
+    parts = [(place, part) for place, name in enumerate(speakers) for part in name.split()]
+    fitting = ({place for place, part in parts if part.startswith(word)} for word in _WRITTEN_AS_NAME.findall(text))
+    return sorted({place for places in fitting if len(places) == 1 for place in places})
+
+
+_WRITTEN_AS_NAME: Final = re.compile(r"(?<=[\w,] )[A-Z]\w{2,}")
+
+
+def _is_named(name: str, text: str) -> bool:
+    """True if a text contains a name as whole words; both in lower case."""
+    return name in text and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 
 def length(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001

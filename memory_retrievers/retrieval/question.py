@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -46,9 +47,6 @@ _ASKS_WHEN: Final = re.compile(
     re.IGNORECASE,
 )
 _SMALL_TALK_CHARACTERS: Final = 60
-_COMMON_FROM: Final = 10
-"""A word that at most so many passages have is never common: among few passages shares mean little."""
-
 _CONTRACTED: Final = re.compile(r"['’](?:s|d|m|ll|re|ve)$")
 
 
@@ -109,46 +107,31 @@ class Question:
             language=language,
         )
 
-    def without_common(self, frequencies: Mapping[str, int], *, passages: int, share: float) -> str:
-        """Drop the words that more than a share of the passages have, such as a speaker's name.
 
-        An embedder takes them for the subject, and puts every greeting first that names them. Stop words stay, since
-        they hold the sentence together; a question of nothing else but common words stays whole. Among few passages
-        no word is common.
+REMEMBERED_CHARACTERS: Final = 2_000
+"""A longer question is parsed each time that it is asked: so all that are remembered are half a million characters."""
 
-        Args:
-            frequencies: In how many passages each term stands.
-            passages: How many passages there are.
-            share: The share, 0 to 1.
-        """
-        most = max(share * passages, _COMMON_FROM)
-        if share >= 1 or not any(frequency > most for frequency in frequencies.values()):
-            return self.text
-        words = self.text.split()
-        kept = [word for word in words if not _is_common(word, frequencies, most)]
-        return " ".join(kept) if any(_says_something(word) for word in kept) else self.text
-
-    def names(self, speaker: str) -> bool:
-        """True if the query contains the speaker's name as whole words, regardless of case."""
-        return re.search(rf"(?<!\w){re.escape(speaker.casefold())}(?!\w)", self.text.casefold()) is not None
-
-    def named(self, speakers: Sequence[str]) -> list[int]:
-        """Places of the speakers whom the query names: by whole names, or else by what only one of them is called.
-
-        That is a part of the name, or its beginning of three letters or more, as "Mel" for Melanie, written as a name
-        within the sentence.
-        """
-        whole = [place for place, name in enumerate(speakers) if self.names(name)]
-        if whole:
-            return whole
-        parts = [(place, part) for place, name in enumerate(speakers) for part in name.split()]
-        fitting = (
-            {place for place, part in parts if part.startswith(word)} for word in _WRITTEN_AS_NAME.findall(self.text)
-        )
-        return sorted({place for places in fitting if len(places) == 1 for place in places})
+remembered = functools.lru_cache(maxsize=256)(Question.parse)
+"""Question.parse of the last questions, by text and day. They are queries and no memories, and written nowhere: they go
+when a memory is closed, or when enough others are asked."""
 
 
-_WRITTEN_AS_NAME: Final = re.compile(r"(?<=[\w,] )[A-Z]\w{2,}")
+@functools.lru_cache(maxsize=256)
+def without_common(text: str, common: frozenset[str]) -> str:
+    """Drop the words of which all terms are common, such as a speaker's name.
+
+    An embedder takes them for the subject, and puts every greeting first that names them. Stop words stay, since they
+    hold the sentence together; a question of nothing else but common words stays whole.
+    """
+    kept = [word for word in text.split() if not _is_common(word, common)]
+    return " ".join(kept) if any(_says_something(word) for word in kept) else text
+
+
+def forget_questions() -> None:
+    """Remember none of the questions that were asked."""
+    remembered.cache_clear()
+    without_common.cache_clear()
+
 
 _PARTS: Final = re.compile(r"[,.;:!?…\n]+")
 _QUESTION_WORDS: Final = frozenset(
@@ -198,9 +181,9 @@ def _bare(word: str) -> str:
     return re.sub(r"^\W+|\W+$", "", word.casefold())
 
 
-def _is_common(word: str, frequencies: Mapping[str, int], most: float) -> bool:
+def _is_common(word: str, common: frozenset[str]) -> bool:
     terms = analyze(_CONTRACTED.sub("", word.strip("?.!,;:'\"()…"))) if _says_something(word) else []
-    return bool(terms) and all(frequencies.get(term, 0) > most for term in terms)
+    return bool(terms) and common.issuperset(terms)
 
 
 def _says_something(word: str) -> bool:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from memory_retrievers import fsrs
 from memory_retrievers.models import Kind
-from memory_retrievers.models.fields import microseconds
+from memory_retrievers.models.fields import EPOCH, MICROSECOND
 from memory_retrievers.models.selection import ForgettingState
 from memory_retrievers.retrieval.candidates import Candidates, RankedLists
 from memory_retrievers.retrieval.features import BOOSTS
@@ -18,7 +18,7 @@ from memory_retrievers.retrieval.late_interaction import token_nearness
 from memory_retrievers.retrieval.rank_fusion import Ranked, RankingByRank
 from memory_retrievers.retrieval.request import RetrievalPlan
 from memory_retrievers.settings import RetrievalSettings
-from memory_retrievers.storage.tracing import RANK, span
+from memory_retrievers.storage.tracing import RANK, observer_of_stages
 
 ForgettingStates: TypeAlias = Callable[[Sequence[int]], Mapping[int, ForgettingState]]
 """Reads the forgetting state of episodes, by row."""
@@ -56,7 +56,7 @@ def rank(
         settings: Weights and fusion.
         is_traced: Weigh every candidate by its retrievability, also those that forgetting cannot bring among the best.
     """
-    with span(RANK):
+    with observer_of_stages.get()(RANK):
         fused = _fuse(candidates, plan, settings)
         final = {
             kind: _forget(each, kind, plan, states=states, settings=settings, is_traced=is_traced)
@@ -85,7 +85,12 @@ def _fuse(
         elif len(each):
             boosts = BOOSTS if kind is Kind.EPISODIC else ()
             scored[kind] = score(each, plan.question, settings, boosts=boosts)
-    for kind, near in token_nearness({kind: (each.candidates, each.passages) for kind, each in scored.items()}).items():
+    with_tokens = {
+        kind: (each.candidates, each.passages)
+        for kind, each in scored.items()
+        if each.candidates.tokens is not None  # as hardly ever
+    }
+    for kind, near in token_nearness(with_tokens).items() if with_tokens else ():
         unit = settings.token_weight * float(scored[kind].passages.max())
         scored[kind] = scored[kind].with_stage("tokens", unit * near)
     fused |= {kind: RankingByScore(each) for kind, each in scored.items()}
@@ -121,7 +126,7 @@ def retrievabilities(
         now: The moment to reckon for.
         settings: ``whole_days`` rounds elapsed time down to days.
     """
-    moment = microseconds(now)
+    moment = (now - EPOCH) // MICROSECOND
     return {
         row: fsrs.retrievability(
             fsrs.elapsed_days(moment - last_reviewed_at, whole_days=settings.whole_days), stability

@@ -116,6 +116,7 @@ _OTHERS: Final = {kind: each._replace(floor=0.0) for kind, each in _BUNDLED.item
 _FITTED: Final = {"all-MiniLM-L6-v2-int8": _BUNDLED}
 
 
+@functools.lru_cache(maxsize=16)
 def calibration_of(embedder_id: str, note: str | None = None) -> Mapping[Kind, Calibration]:
     """Calibration for an embedder, by kind; one without its own has the weights of the bundled one and no floor.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -17,7 +17,7 @@ from memory_retrievers.models.filters import EVERYTHING, FilterOptions, Filters,
 from memory_retrievers.models.messages import Message, MessageLike, messages_of, parse_conversation
 from memory_retrievers.models.results import MinRelevance
 from memory_retrievers.models.selection import Selection, TermStatistics
-from memory_retrievers.retrieval.question import Question
+from memory_retrievers.retrieval.question import REMEMBERED_CHARACTERS, Question, remembered, without_common
 from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
 from memory_retrievers.text import analyze
 from memory_retrievers.text.languages import without_accents, word_form
@@ -30,6 +30,9 @@ MAX_EPISODES: Final = 100
 MAX_FACTS: Final = 1_000
 DEFAULT_EPISODES: Final = 5
 DEFAULT_FACTS: Final = 20
+
+_COMMON_FROM: Final = 10
+"""A word that at most so many passages have is never common: among few passages shares mean little."""
 
 _MOST_FORMS: Final = 8
 """Number of forms of one word that are searched."""
@@ -133,7 +136,7 @@ class RetrievalRequest:
         most = MAX_FACTS if joint is None else joint  # neither kind alone can have more than both together
         return cls(
             query=_parse_query(query, most=query_characters),
-            scope=scopes.parse(scope),
+            scope=scopes.known(scope) if isinstance(scope, str) else scopes.parse(scope),
             episodic_limit=min(
                 parse_limit("episodic_limit", options.get("episodic_limit", DEFAULT_EPISODES)), MAX_EPISODES, most
             ),
@@ -212,7 +215,7 @@ def asked_by(memory: object, text: str) -> str:
 def _parse_query(query: object, *, most: int | None) -> str:
     if not isinstance(query, str):
         raise ValidationError(f"query must be a string, not {type(query).__name__}")
-    if not (stripped := storable(query).strip()):
+    if not (stripped := (query if query.isascii() else storable(query)).strip()):
         raise ValidationError("Query cannot be empty: ask something, for example 'where does the user live?'")
     if most is not None:
         check_length(stripped, most=most)
@@ -318,20 +321,24 @@ class RetrievalPlan(NamedTuple):
             settings: ``common_share`` and ``fusion`` decide what is embedded.
         """
         as_specified = settings.fusion == "rrf"
-        question = Question.parse(request.query, now=request.as_of or now, as_specified=as_specified)
+        parse = remembered if len(request.query) <= REMEMBERED_CHARACTERS else Question.parse
+        day = (request.as_of or now).replace(hour=0, minute=0, second=0, microsecond=0)  # all that a question asks for
+        question = parse(request.query, now=day, as_specified=as_specified)
         asked = {Kind.SEMANTIC: request.semantic_limit, Kind.EPISODIC: request.episodic_limit}
         limits = {kind: limit for kind, limit in asked.items() if limit}
         selections = {kind: _selection_of(request, kind, now=now, settings=settings) for kind in limits}
         if as_specified and settings.common_share >= 1:
             return cls(request, question, selections, limits, request.limit, {}, question.text, {})
         states: States = {}
-        with store.ledger.reading(states):
+        with store.ledger.database.reading(states):
             words = {} if as_specified else _known_forms(question, store, selections)
-            question = replace(question, terms=[form for term in question.terms for form in words.get(term, (term,))])
+            if words:
+                forms = [form for term in question.terms for form in words.get(term, (term,))]
+                question = replace(question, terms=forms)
             terms = list(dict.fromkeys(question.terms))
             firsts = {form: forms[0] for forms in words.values() for form in forms[1:]}
             known = {
-                kind: replace(store.keyword.statistics(terms, selection), words=firsts)
+                kind: replace(_statistics(store, terms, selection), words=firsts)
                 for kind, selection in selections.items()
             }
         embedded = _without_common(question, known, settings)
@@ -349,10 +356,11 @@ class RetrievalPlan(NamedTuple):
 
 
 def _without_common(question: Question, statistics: Mapping[Kind, TermStatistics], settings: RetrievalSettings) -> str:
-    terms = dict.fromkeys(question.terms)
-    frequencies = {term: sum(each.frequencies[term] for each in statistics.values()) for term in terms}
-    passages = sum(each.passages for each in statistics.values())
-    return question.without_common(frequencies, passages=passages, share=settings.common_share)
+    common = common_terms(statistics.values(), share=settings.common_share)
+    if not common:
+        return question.text
+    drop = without_common if len(question.text) <= REMEMBERED_CHARACTERS else without_common.__wrapped__
+    return drop(question.text, common)
 
 
 def _known_forms(
@@ -384,6 +392,24 @@ def _known_forms(
     }
 
 
+def _statistics(store: MemoryStore, terms: list[str], selection: Selection) -> TermStatistics:
+    """Statistics of the snapshot that the candidates are read from, or of the index where there is none."""
+    snapshot = store.ledger.snapshots.of(selection)
+    return store.keyword.statistics(terms, selection) if snapshot is None else snapshot.terms.statistics(terms)
+
+
+def common_terms(statistics: Collection[TermStatistics], *, share: float) -> frozenset[str]:
+    """The terms that more than a share of the passages, 0 to 1, have; none among few passages."""
+    if share >= 1:
+        return frozenset()
+    most = max(share * sum(each.passages for each in statistics), _COMMON_FROM)
+    terms = {term: 0 for each in statistics for term in each.frequencies}
+    for each in statistics:
+        for term, frequency in each.frequencies.items():
+            terms[term] += frequency
+    return frozenset([term for term, frequency in terms.items() if frequency > most])
+
+
 def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -> bool:
     """Check a record against the request: whatever an index returns, nothing of another scope or time gets out.
 
@@ -398,7 +424,8 @@ def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -
     is_excluded = isinstance(memory, EpisodicMemory) and memory.conversation_id == request.exclude_conversation
     if is_excluded and request.exclude_conversation is not None:
         return False
-    is_held = holds(memory, as_of=request.as_of) and not memory.has_expired(now)
+    has_expired = memory.expires_at is not None and memory.expires_at <= now
+    is_held = not has_expired and holds(memory, as_of=request.as_of)
     return in_scope and is_held and (request.filters is EVERYTHING or request.filters.let_through(memory))
 
 

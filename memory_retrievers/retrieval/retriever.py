@@ -11,7 +11,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from memory_retrievers.errors import BackendError, MemoryRetrieversError, ValidationError
-from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, SemanticMemory, scopes
+from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, MemoryKey, SemanticMemory, scopes
 from memory_retrievers.models.filters import EVERYTHING, Filters
 from memory_retrievers.models.results import (
     Page,
@@ -26,7 +26,7 @@ from memory_retrievers.retrieval.profile import MOST_FACTS, Profile, profile_of
 from memory_retrievers.retrieval.request import RetrievalPlan, RetrievalRequest, is_visible, parse_limit
 from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
 from memory_retrievers.settings import RetrievalSettings
-from memory_retrievers.storage.tracing import HYDRATE, span
+from memory_retrievers.storage.tracing import HYDRATE, observer_of_stages
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vector
@@ -101,20 +101,22 @@ class HybridRetriever:
         store: Where to search.
         settings: How to rank and show.
         pending: Where retrievals wait for their review.
+
+    Attributes:
+        query_characters: Largest length of a query, in characters.
     """
 
     def __init__(self, store: MemoryStore, *, settings: RetrievalSettings, pending: PendingReviewBuffer) -> None:
         self._store = store
         self._settings = settings
         self._pending = pending
-
-    @property
-    def query_characters(self) -> int:
-        """Largest length of a query, in characters."""
-        return self._settings.query_characters
+        self.query_characters: Final = settings.query_characters
+        self._searches_open: Final = settings.searches_open
+        self._measures_tokens: Final = settings.measures_tokens
 
     def retrieve(self, request: RetrievalRequest, *, record: bool) -> RetrievalResult:
         """Answer a question. Forgetting state never changes here; with ``record`` a review is filed for later."""
+        from memory_retrievers.retrieval.candidates import read_candidates
         from memory_retrievers.retrieval.open_episodes import load, prepare, read_all  # numpy, which is loaded late
         from memory_retrievers.retrieval.ranking import rank
         from memory_retrievers.retrieval.relevance import calibration_of
@@ -126,13 +128,19 @@ class HybridRetriever:
 
         def find(vector: Vector) -> tuple[dict[Kind, Ranking], dict[int, AnyMemory]]:
             with store.ledger.snapshots.turn(passages):
-                candidates = read_all(store, plan, vector=vector, settings=settings)
+                waiting = self._searches_open and plan.may_find_open  # what was said may have been stored meanwhile
+                is_plain = request.as_of is None and not (waiting or self._measures_tokens)
+                read = read_candidates if is_plain else read_all
+                candidates = read(store, plan, vector=vector, settings=settings)
                 rankings = rank(candidates, plan, states=store.ledger.forgetting_states, settings=settings)
-                with span(HYDRATE):
+                with observer_of_stages.get()(HYDRATE):
                     rows = [hit.row for each in rankings.values() for hit in each.returned]
+                    if is_plain:
+                        return rankings, store.load(rows, as_of=None)
                     return rankings, load(store, candidates, rows, as_of=request.as_of)
 
-        plan = prepare(store, plan, settings=settings)
+        if self._searches_open and plan.may_find_open:
+            plan = prepare(store, plan, settings=settings)
         rankings, memories = store.search(plan.embedded, find, known=plan.states)
         visible = {row: memory for row, memory in memories.items() if is_visible(memory, request, now=now)}
         calibration = calibration_of(store.embedder.id, store.embedder.relevance_note)
@@ -272,7 +280,9 @@ def _pending_review(result: RetrievalResult) -> PendingReview:
     return PendingReview(
         scope=result.scope,
         query=result.query,
-        memories=tuple(hit.memory.key for hit in result.episodic if not hit.memory.is_open),
+        memories=tuple(
+            MemoryKey(scope=hit.memory.scope, id=hit.memory.id) for hit in result.episodic if not hit.memory.is_open
+        ),
         created_at=result.now,
     )
 

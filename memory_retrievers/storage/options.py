@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
 
 from memory_retrievers.backends.files import PRIVATE, SHARED_GROUP, Access
@@ -81,9 +82,8 @@ class StoreOptions(TypedDict, total=False):
 class SystemClock:
     """The system clock; all instances are equal."""
 
-    def now(self) -> datetime:
-        """Return the current time in UTC."""
-        return datetime.now(UTC)
+    now = staticmethod(partial(datetime.now, UTC))
+    """Return the current time in UTC."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SystemClock)

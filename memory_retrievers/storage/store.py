@@ -39,7 +39,7 @@ from memory_retrievers.storage.embedder import StoreEmbedder
 from memory_retrievers.storage.heard import HeardMessages
 from memory_retrievers.storage.known import confirmed, near_facts
 from memory_retrievers.storage.telling import Telling, replace_fact, require_replaceable, settle
-from memory_retrievers.storage.tracing import EMBED, span
+from memory_retrievers.storage.tracing import EMBED, observer_of_stages
 from memory_retrievers.text.passages import PassageText, Searched, passage_texts, with_vectors
 
 if TYPE_CHECKING:
@@ -473,9 +473,9 @@ class MemoryStore:
         embedder = self._latest_embedder()
         while True:
             try:
-                with span(EMBED):
+                with observer_of_stages.get()(EMBED):
                     embedded = embed(embedder)
-                with self.ledger.reading(states):
+                with self.ledger.database.reading(states):
                     found = find(embedded)
                     if self.embedder.holds(embedder):
                         return found

@@ -25,27 +25,21 @@ RANK: Final = "rank"
 HYDRATE: Final = "hydrate"
 """The memories themselves are read."""
 
-Observer: TypeAlias = Callable[[str], AbstractContextManager[None]]
+Observer: TypeAlias = Callable[[str], AbstractContextManager[object]]
 """Takes the name of a stage and gives the context manager that is entered while it lasts."""
 
-_observer: ContextVar[Observer | None] = ContextVar("memory_retrievers_stages", default=None)
-_UNTRACED: Final = nullcontext()
+observer_of_stages: ContextVar[Observer] = ContextVar("memory_retrievers_stages", default=nullcontext)
+"""Gives, for the name of a stage, the context manager to enter while it lasts; without an observer it does nothing."""
 
 
 @contextmanager
 def traced(observer: Observer) -> Iterator[None]:
     """Let an observer trace every stage of what is done inside."""
-    token = _observer.set(observer)
+    token = observer_of_stages.set(observer)
     try:
         yield
     finally:
-        _observer.reset(token)
-
-
-def span(name: str) -> AbstractContextManager[None]:
-    """The context manager to enter while a stage lasts; without an observer it does nothing."""
-    observer = _observer.get()
-    return _UNTRACED if observer is None else observer(name)
+        observer_of_stages.reset(token)
 
 
 Watcher: TypeAlias = Callable[[int, int], None]

@@ -4,7 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_retrievers.retrieval.question import AskedDate, Question
+from memory_retrievers.models.selection import TermStatistics
+from memory_retrievers.retrieval.features import _is_named
+from memory_retrievers.retrieval.question import AskedDate, Question, without_common
+from memory_retrievers.retrieval.request import common_terms
 from memory_retrievers.text import analyze
 
 MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November"]
@@ -85,7 +88,8 @@ def test_terms_are_those_of_the_analyzer_with_repetitions():
 
 class TestWithoutCommonWords:
     def asked(self, text, frequencies, *, passages=100, share=0.3):
-        return Question.parse(text).without_common(frequencies, passages=passages, share=share)
+        statistics = TermStatistics(passages, 1.0, frequencies)
+        return without_common(text, common_terms([statistics], share=share))
 
     def test_a_word_in_more_than_the_share_of_the_passages_goes_with_its_ending(self):
         frequencies = {"carol": 31, "plant": 30}
@@ -131,7 +135,7 @@ class TestWithoutCommonWords:
     ],
 )
 def test_a_speaker_is_named_as_words_of_their_own(question, speaker, named):
-    assert Question.parse(question).names(speaker) is named
+    assert _is_named(speaker, question.casefold()) is named
 
 
 @pytest.mark.parametrize(

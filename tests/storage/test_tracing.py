@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from memory_retrievers import AgentMemory
-from memory_retrievers.storage.tracing import BM25, DENSE, EMBED, HYDRATE, RANK, span, traced
+from memory_retrievers.storage.tracing import BM25, DENSE, EMBED, HYDRATE, RANK, observer_of_stages, traced
 from memory_retrievers.testing import HashEmbedder
 
 
@@ -68,6 +68,6 @@ def test_nothing_is_watched_before_after_or_in_another_thread(memory):
 
 def test_a_stage_that_fails_has_ended():
     watcher = Watcher()
-    with pytest.raises(ZeroDivisionError), traced(watcher), span(RANK):
+    with pytest.raises(ZeroDivisionError), traced(watcher), observer_of_stages.get()(RANK):
         raise ZeroDivisionError
     assert watcher.seen == both_ends([RANK])

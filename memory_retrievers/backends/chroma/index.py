@@ -63,7 +63,7 @@ class ProjectedVectorIndex:
         self._ledger = ledger
         self._exact = exact
         self._projection = projection
-        self._exact_limit = exact_limit
+        self.exact_limit = exact_limit
         self._at_once = at_once
         self._feeder = Feeder(ledger.outbox, projection)
 
@@ -83,7 +83,7 @@ class ProjectedVectorIndex:
 
     def is_approximate(self, selection: Selection) -> bool:
         """See ``protocols.VectorIndex``."""
-        limit = None if selection.is_narrow else self._exact_limit  # what the projection does not know
+        limit = None if selection.is_narrow else self.exact_limit  # what the projection does not know
         return limit is not None and self._ledger.size(selection, at_most=limit) > limit
 
     def similarities(self, vector: Vector, selection: Selection, passages: NDArray[np.int64]) -> NDArray[np.float32]:

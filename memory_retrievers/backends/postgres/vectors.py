@@ -48,7 +48,7 @@ class HNSWVectorIndex:
     def __init__(self, ledger: PostgresLedger, *, exact: VectorIndex, exact_limit: int | None) -> None:
         self._ledger = ledger
         self._exact = exact
-        self._exact_limit = exact_limit
+        self.exact_limit = exact_limit
         self._ready: set[int] = set()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -69,7 +69,7 @@ class HNSWVectorIndex:
 
     def is_approximate(self, selection: Selection) -> bool:
         """See ``protocols.VectorIndex``."""
-        limit = self._exact_limit
+        limit = self.exact_limit
         return limit is not None and self._ledger.size(selection, at_most=limit) > limit
 
     def similarities(self, vector: Vector, selection: Selection, passages: NDArray[np.int64]) -> NDArray[np.float32]:

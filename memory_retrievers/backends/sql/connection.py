@@ -124,7 +124,7 @@ class Dialect(Protocol):
         """Extra condition of a join by number, so that only one partition is read."""
         ...
 
-    def listed(self, values: Sequence[int] | Sequence[str]) -> object:
+    def listed(self, values: Sequence[int] | Sequence[str], /) -> object:
         """Convert a list to the parameter that :meth:`among` or :meth:`each` reads."""
         ...
 

@@ -32,14 +32,14 @@ from memory_retrievers.backends.sql.memories import (
 )
 from memory_retrievers.backends.sql.overview import SQLOverview
 from memory_retrievers.backends.sql.passages import StoredPassages
-from memory_retrievers.backends.sql.requests import OTHER_NOTES, SQLRequests
+from memory_retrievers.backends.sql.requests import SQLRequests
 from memory_retrievers.backends.sql.rows import encode_time
 from memory_retrievers.backends.sql.snapshots import Snapshots
 from memory_retrievers.backends.sql.sync import SQLOutbox
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey, scopes
 from memory_retrievers.models.contents import Contents, VerificationReport
 from memory_retrievers.models.results import PendingReview
-from memory_retrievers.models.selection import ForgettingState, NewPassage, Passage, Selection
+from memory_retrievers.models.selection import NewPassage, Passage, Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -251,22 +251,6 @@ class SQLLedger(StoredRecords, StoredPassages):
                 Passage(id=passage, memory=memory, scope=its_scope, kind=Kind(kind), part=part, text=text)
                 for passage, memory, its_scope, kind, part, text in found
             ]
-
-    def forgetting_states(self, rows: Sequence[int]) -> dict[int, ForgettingState]:
-        """Read the forgetting states of the given rows that are episodes and fade."""
-        with self.database.read() as connection:
-            dialect = connection.dialect
-            found = connection.execute(
-                f"""SELECT row, stability, last_reviewed_at FROM memories
-                WHERE {dialect.among("row", ":ids")} AND kind = 'episodic' AND NOT is_flashbulb""",
-                {"ids": dialect.listed(rows)},
-            )
-            return {row: ForgettingState(stability, reviewed) for row, stability, reviewed in found}
-
-    def notes(self) -> dict[str, str]:
-        """Read the store's metadata, such as the name of its embedder."""
-        with self.database.read() as connection:
-            return dict(connection.execute(f"SELECT name, value FROM notes WHERE {OTHER_NOTES}").fetchall())
 
     def write_notes(self, notes: Mapping[str, str], *, replace: bool = True) -> None:
         """Write store metadata.

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Connection, Database, Dialect, insert, insert_many, one
+from memory_retrievers.backends.sql.requests import OTHER_NOTES
 from memory_retrievers.backends.sql.rows import COLUMNS, encode, encode_messages, encode_time, memory_of
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, ScopeStatistics, SemanticMemory
 from memory_retrievers.models.filters import EVERYTHING, Filters
 from memory_retrievers.models.memories import PINNED_IMPORTANCE
 from memory_retrievers.models.results import Position
-from memory_retrievers.models.selection import NewPassage, Passage, Selection
+from memory_retrievers.models.selection import ForgettingState, NewPassage, Passage, Selection
 
 _FIELDS: Final = f"{', '.join(f'm.{column}' for column in COLUMNS)}, m.kind, m.content"
 
@@ -45,8 +47,21 @@ def memory_query(dialect: Dialect, *, first: str = "") -> str:
         (SELECT e.messages FROM excerpts e WHERE e.memory = m.row {dialect.beside("e", "m")}) FROM memories m"""
 
 
+@functools.cache
+def _loading(of: type[Dialect]) -> str:
+    dialect = of()
+    return f"{memory_query(dialect, first='m.row, ')} WHERE {dialect.among('m.row', ':ids')}"
+
+
+@functools.cache
+def _forgetting(of: type[Dialect]) -> str:
+    dialect = of()
+    return f"""SELECT row, stability, last_reviewed_at FROM memories
+        WHERE {dialect.among("row", ":ids")} AND kind = 'episodic' AND NOT is_flashbulb"""
+
+
 class StoredRecords:
-    """The part of the ledger that reads whole memories.
+    """The part of the ledger that reads memories, how far they are forgotten, and the notes of the store.
 
     Args:
         database: Where they are.
@@ -66,12 +81,20 @@ class StoredRecords:
     def load(self, rows: Sequence[int]) -> dict[int, AnyMemory]:
         """Read the memories of the given rows that exist."""
         with self.database.read() as connection:
-            dialect = connection.dialect
-            found = connection.execute(
-                f"{memory_query(dialect, first='m.row, ')} WHERE {dialect.among('m.row', ':ids')}",
-                {"ids": dialect.listed(rows)},
-            ).fetchall()
+            asked = {"ids": connection.dialect.listed(rows)}
+            found = connection.execute(_loading(type(connection.dialect)), asked).fetchall()
         return {row[0]: memory_of(row[1:]) for row in found}
+
+    def forgetting_states(self, rows: Sequence[int]) -> dict[int, ForgettingState]:
+        """Read the forgetting states of the given rows that are episodes and fade."""
+        with self.database.read() as connection:
+            found = connection.execute(_forgetting(type(connection.dialect)), {"ids": connection.dialect.listed(rows)})
+            return {row: ForgettingState(stability, reviewed) for row, stability, reviewed in found}
+
+    def notes(self) -> dict[str, str]:
+        """Read the store's metadata, such as the name of its embedder."""
+        with self.database.read() as connection:
+            return dict(connection.execute(f"SELECT name, value FROM notes WHERE {OTHER_NOTES}").fetchall())
 
     def recent(self, *, scope: str, limit: int, now: datetime, since: datetime | None) -> list[EpisodicMemory]:
         """List the scope's newest episodes by ``created_at``, newest first.

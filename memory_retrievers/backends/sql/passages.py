@@ -246,7 +246,7 @@ def state_of(connection: Connection, scope: str, *, include_child_scopes: bool) 
     states, key = connection.states, (scope, include_child_scopes)
     if states is not None and key in states:
         return states[key]
-    first, behind = scopes.child_range(scope)
+    first, behind = scopes.child_range(scope) if include_child_scopes else ("", "")
     of_scope = "scope = :scope" + (" OR (scope >= :first AND scope < :behind)" if include_child_scopes else "")
     rows = connection.execute(
         f"""SELECT s.id, s.version, s.scope, m.row, m.conversation, m.vector IS NOT NULL

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from operator import itemgetter
 from typing import Any, Final
@@ -25,7 +25,7 @@ from memory_retrievers.models import (
     SummaryBy,
     Tier,
 )
-from memory_retrievers.models.fields import microseconds, moment
+from memory_retrievers.models.fields import EPOCH, microseconds, moment
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.scenes import EventType, SceneDetails
 from memory_retrievers.text.duplicates import text_hash
@@ -157,13 +157,17 @@ class _Plan:
     def __init__(self, fields: Mapping[str, _Decode | None]) -> None:
         self._names = tuple(fields)
         self._columns = itemgetter(*(_POSITION[name] for name in fields))
-        self._decoders = tuple((name, decode) for name, decode in fields.items() if decode is not None)
+        self._moments = tuple(name for name, decode in fields.items() if decode is moment)
+        self._decoders = tuple((name, decode) for name, decode in fields.items() if decode not in (None, moment))
 
     def decoded(self, row: tuple[Any, ...]) -> dict[str, Any]:
         values = dict(zip(self._names, self._columns(row), strict=True))
-        for name, decode_field in self._decoders:
+        for name in self._moments:  # without a call for each, of which a memory has a dozen
             if (value := values[name]) is not None:
-                values[name] = decode_field(value)
+                values[name] = EPOCH + timedelta(0, 0, value)
+        for name, decode_field in self._decoders:
+            if (value := values[name]) is not None and decode_field is not None:
+                values[name] = () if value == "[]" else decode_field(value)
         return values
 
 

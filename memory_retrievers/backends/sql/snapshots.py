@@ -25,7 +25,8 @@ from memory_retrievers.backends.sql.connection import Connection
 from memory_retrievers.backends.sql.passages import StoredPassages
 from memory_retrievers.backends.terms import EMPTY, TermBlock, block_of
 from memory_retrievers.errors import MemoryRetrieversError
-from memory_retrievers.models.selection import Selection
+from memory_retrievers.models import Kind
+from memory_retrievers.models.selection import NO_LABELS, Selection, labels_of
 from memory_retrievers.settings import SNAPSHOT_BYTES
 from memory_retrievers.text import analyze
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ValueT = TypeVar("ValueT")
-_Key: TypeAlias = tuple[str, bool, tuple[str, ...]]
+_Key: TypeAlias = tuple[str, bool, Kind, bool]
 _Versions: TypeAlias = dict[int, int]
 
 LOOK_AFTER: Final = 2.0
@@ -180,7 +181,7 @@ class Snapshots:
         snapshot = self.of(selection, wide=wide)
         if snapshot is None:
             return None
-        matching = self._passages.matching(selection) if selection.needs_ledger else None
+        matching = self._passages.matching(selection) if labels_of(selection) != NO_LABELS else None
         return snapshot, snapshot.visible(selection, matching=matching)
 
     def attach(
@@ -483,4 +484,6 @@ def _is_behind(versions: _Versions, known: _Versions | None) -> bool:
 
 
 def _key(selection: Selection) -> _Key:
-    return selection.scope, selection.include_child_scopes, selection.fields
+    """What makes a snapshot: its scopes, and the fields of ``Selection.fields``."""
+    is_wide = selection.every_passage if selection.kind is Kind.EPISODIC else selection.every_field
+    return selection.scope, selection.include_child_scopes, selection.kind, is_wide

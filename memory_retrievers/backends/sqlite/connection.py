@@ -40,9 +40,7 @@ class SQLiteDialect:
         """See ``sql.connection.Dialect``."""
         return ""
 
-    def listed(self, values: Sequence[int] | Sequence[str]) -> object:
-        """See ``sql.connection.Dialect``."""
-        return json.dumps(list(values))
+    listed = staticmethod(json.JSONEncoder(default=list).encode)
 
     def among(self, column: str, parameter: str) -> str:
         """See ``sql.connection.Dialect``."""

@@ -141,16 +141,19 @@ class Database:
                 yield self._writing_connection()
             return
         begun: Connection | None = getattr(self._local, "reading", None)
-        with self._reader() if begun is None else nullcontext(begun) as connection, wrapped(self._path):
+        with self._reader() if begun is None else nullcontext(begun) as connection:
             self._require_open()
-            if not snapshot or connection.in_transaction:
-                yield connection
-                return
-            connection.execute("BEGIN")
+            is_begun = snapshot and not connection.in_transaction
             try:
-                yield connection
-            finally:
-                connection.rollback()
+                if is_begun:
+                    connection.execute("BEGIN")
+                try:
+                    yield connection
+                finally:
+                    if is_begun:
+                        connection.rollback()
+            except SQLITE_ERRORS as error:
+                raise translated(error, self._path) from error
 
     @contextmanager
     def reading(self, known: sql.States | None = None) -> Iterator[None]:
