@@ -315,24 +315,6 @@ def insert(connection: Connection, table: str, values: Mapping[str, object], *, 
     connection.execute(insertion(table, row), tuple(row.values()))
 
 
-def insert_many(
-    connection: Connection, table: str, rows: Sequence[Mapping[str, object]], *, scope_ids: Sequence[int]
-) -> None:
-    """Insert rows that belong to scopes, with one statement for all.
-
-    Args:
-        connection: A connection in a write transaction.
-        table: Name of the table.
-        rows: Values by column, of the same columns each.
-        scope_ids: Row ids of their scopes, as for :func:`insert`.
-    """
-    if not rows:
-        return
-    if connection.dialect.keyed_by_scope:
-        rows = [{"scope_id": scope_id, **row} for scope_id, row in zip(scope_ids, rows, strict=True)]
-    connection.executemany(insertion(table, rows[0]), [tuple(row.values()) for row in rows])
-
-
 def insertion(table: str, columns: Collection[str]) -> str:
     """Write the statement that inserts one row."""
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"

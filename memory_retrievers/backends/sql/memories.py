@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, Database, Dialect, insert, insert_many, one
+from memory_retrievers.backends.sql.connection import Connection, Database, Dialect, insert, insertion, one
 from memory_retrievers.backends.sql.requests import OTHER_NOTES
 from memory_retrievers.backends.sql.rows import COLUMNS, encode, encode_messages, encode_time, memory_of
 from memory_retrievers.errors import NotFoundError, ValidationError
@@ -353,19 +353,17 @@ def insert_passages(
         passages: Each with its memory, and the row ids of that memory's scope and of the memory itself.
         ids: Ids of the passages, from ``Database.next_passages``.
     """
+    if not passages:
+        return []
     vector, keyed = connection.dialect.vector, connection.dialect.keyed_by_scope
-    about = [
-        (*((scope_id,) if keyed else ()), id, row, new.part, new.speaker, new.tells_time)
-        for id, (_, (scope_id, row), new) in zip(ids, passages, strict=True)  # noqa: A001
-    ]
-    contents = [
-        {"passage": id, "text": new.text, "vector": vector(new.vector), "tokens": new.tokens}
-        for id, (_, _, new) in zip(ids, passages, strict=True)  # noqa: A001
-    ]
-    scope_ids = [scope_id for _, (scope_id, _), _ in passages]
-    columns = [*(["scope_id"] if keyed else []), "id", "memory", "part", "speaker", "tells_time"]
-    connection.insert_rows("passages", columns, about)
-    insert_many(connection, "passage_contents", contents, scope_ids=scope_ids)
+    scoped, about, contents = ("scope_id",) if keyed else (), [], []
+    for id, (_, (scope_id, row), new) in zip(ids, passages, strict=True):  # noqa: A001
+        of_scope = (scope_id,) if keyed else ()
+        about.append((*of_scope, id, row, new.part, new.speaker, new.tells_time))
+        contents.append((*of_scope, id, new.text, vector(new.vector), new.tokens))
+    connection.insert_rows("passages", (*scoped, "id", "memory", "part", "speaker", "tells_time"), about)
+    columns = (*scoped, "passage", "text", "vector", "tokens")
+    connection.executemany(insertion("passage_contents", columns), contents)
     return [
         Passage(id=id, memory=row, scope=memory.scope, kind=memory.kind, part=new.part, text=new.text)
         for id, (memory, (_, row), new) in zip(ids, passages, strict=True)  # noqa: A001
