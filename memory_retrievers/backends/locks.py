@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import errno
 import os
 import sys
@@ -42,8 +43,7 @@ class FileLock:
         self.path = folder.path / name
         self._descriptor = folder.handle(name, access)
         self._changed = threading.Condition()
-        self._waiter: threading.Thread | None = None
-        self._is_wanted = self._is_got = self._is_closed = False
+        self._is_waiting = self._is_wanted = self._is_got = self._is_closed = False
         self._failure: OSError | None = None
         _open_locks.add(self)
 
@@ -58,14 +58,15 @@ class FileLock:
             OSError: The file system has no locks.
         """
         with self._changed:
-            if self._waiter is None:
+            if not self._is_waiting:
                 if _taken(self._descriptor):
                     return True
                 if not timeout:
                     return False
-                # A handle waits in the system's queue, which has no time limit: so a thread of its own does.
-                self._waiter = threading.Thread(target=self._wait, name="memory-retrievers-lock", daemon=True)
-                self._waiter.start()
+                # A handle waits in the system's queue, which has no time limit: so a thread of its own does. A plain
+                # one: processes that wait for each other at every write would spend most of it on starting another.
+                _thread.start_new_thread(self._wait, ())
+                self._is_waiting = True
             self._is_wanted = True
             try:
                 self._changed.wait_for(lambda: self._is_got or self._failure is not None, timeout)
@@ -92,7 +93,7 @@ class FileLock:
             if self._is_closed:
                 return
             self._is_closed = True
-            if self._waiter is None:  # else it does that when its turn comes
+            if not self._is_waiting:  # else it does that when its turn comes
                 os.close(self._descriptor)
 
     def _wait(self) -> None:
@@ -102,7 +103,7 @@ class FileLock:
         except OSError as error:
             failure = error
         with self._changed:
-            self._waiter = None
+            self._is_waiting = False
             if self._is_closed:
                 os.close(self._descriptor)
             elif not self._is_wanted:

@@ -158,7 +158,7 @@ def near_facts(
     ]
     places = contradicted(fact.fact, [(known.fact, cosine) for known, cosine in compared], settings=settings)
     near = (compared[place][0] for place in islice(places, MOST_NEAR))
-    return tuple(NearFact(id=known.id, fact=known.fact, valid_at=known.valid_at) for known in near)
+    return tuple(NearFact.trusted({"id": known.id, "fact": known.fact, "valid_at": known.valid_at}) for known in near)
 
 
 def _is_comparable(fact: SemanticMemory) -> bool:

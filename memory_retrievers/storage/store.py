@@ -921,7 +921,7 @@ def affected_scopes(changes: Iterable[tuple[str, bool]]) -> set[str]:
 def _told(memory: AnyMemory, near: tuple[NearFact, ...]) -> AnyMemory:
     """A fact with those that it may contradict; a known one is answered without."""
     is_new = isinstance(memory, SemanticMemory) and memory.duplicate_of is None
-    return memory.model_copy(update={"near": near}) if is_new else memory
+    return type(memory).trusted({**memory.__dict__, "near": near}) if is_new else memory
 
 
 def _is_superseded(before: AnyMemory, after: AnyMemory, *, now: datetime) -> bool:

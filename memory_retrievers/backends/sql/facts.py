@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, Database, one
+from memory_retrievers.backends.sql.connection import Connection, Database
 from memory_retrievers.backends.sql.memories import memory_query
 from memory_retrievers.backends.sql.rows import encode_json, encode_time, memory_of, readable
 from memory_retrievers.errors import ValidationError
@@ -44,6 +44,8 @@ _OF_SCOPE: Final = "m.scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
 _FIELDS: Final = "v.fact, v.category, v.keywords, v.valid_at, v.invalid_at"
 _WITHOUT_HASH: Final = """SELECT row, content, content_type FROM memories
     WHERE scope_id = ? AND kind = 'semantic' AND text_hash IS NULL LIMIT ?"""
+_STATE_OF_HASHES: Final = """SELECT s.id, EXISTS (SELECT 1 FROM memories m
+    WHERE m.scope_id = s.id AND m.kind = 'semantic' AND m.text_hash IS NULL) FROM scopes s WHERE s.scope = ?"""
 _CHAIN: Final = f"""
     WITH RECURSIVE before (id) AS (
         SELECT m.id FROM memories m WHERE {_OF_SCOPE} AND m.id = :id
@@ -102,11 +104,14 @@ class SQLFacts:
             hashes: Numbers of texts, as ``text_hash`` gives them.
             now: Leave out facts that expired by this time.
         """
-        with self._database.write(scope) as connection:
-            scope_id = one(connection, "SELECT id FROM scopes WHERE scope = ?", (scope,))
-            if scope_id is None:
+        with self._database.read() as connection:
+            found = connection.execute(_STATE_OF_HASHES, (scope,)).fetchone()
+            if found is None:
                 return []
-            _fill_hashes(connection, scope_id)
+            scope_id, lacks_hashes = found
+            if lacks_hashes:
+                with self._database.write(scope) as writer:
+                    _fill_hashes(writer, scope_id)
             dialect = connection.dialect
             by_text = dialect.indexed_by("facts_by_text")  # else SQLite reads all facts of the scope in their order
             rows = connection.execute(
