@@ -89,7 +89,7 @@ _HOUR: Final = re.compile(
     r"|(?<=\bat )\d{1,2}\b",
     re.IGNORECASE,
 )
-_COUNT: Final = r"(\d+(?:[.,]\d+)*|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty)\b)"
+_COUNT = r"(\d{1,9}(?:[.,]\d{1,9}){,4}|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty)\b)"
 _NUMBER: Final = re.compile(_COUNT + r"\W{0,2}([^\W\d_]+)", re.IGNORECASE)
 _LITTLE: Final = (
     r"\W*(?:(?:would|might|could|will|is|be|it|at|on|in|by|to|for|around|about|even|much|also|then|probably|maybe|um|am"
