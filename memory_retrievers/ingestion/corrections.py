@@ -89,36 +89,25 @@ _HOUR: Final = re.compile(
     r"|(?<=\bat )\d{1,2}\b",
     re.IGNORECASE,
 )
-_NUMBER: Final = re.compile(
-    r"(\d+(?:[.,]\d+)*|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty)\b)\W{0,2}([^\W\d_]+)",
-    re.IGNORECASE,
-)
-_BARE_NUMBER: Final = re.compile(
-    r"\b(?:\d{1,4}|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty)\b", re.IGNORECASE
-)
+_COUNT = r"(\d{1,9}(?:[.,]\d{1,9}){,4}|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty)\b)"
+_NUMBER: Final = re.compile(_COUNT + r"\W{0,2}([^\W\d_]+)", re.IGNORECASE)
 _LITTLE: Final = (
-    r"(?:(?:would|might|could|will|is|be|it|at|on|in|by|to|for|around|about|even|much|also|then|probably|maybe|perhaps"
-    r"|really|do|does|go|come|meet|have|take|we|i|us|me|him|her|them|no|oh|sorry|well|am|um|à|le)\b\W*){0,4}"
+    r"\W*(?:(?:would|might|could|will|is|be|it|at|on|in|by|to|for|around|about|even|much|also|then|probably|maybe|um|am"
+    r"|perhaps|really|do|does|go|come|meet|have|take|we|i|us|me|him|her|them|no|oh|sorry|well|à|le)\b\W*){0,4}"
 )
 _PREFERRING: Final = re.compile(
-    r"(?:^\W*say|\b(?:let['’]?s (?:say|make|do|take)|make (?:it|that)|(?:how|what) about|rather|prefers?"
-    r"|go(?:ing)? with|settled? on|agreed? on|instead|sagen wir|lieber|disons|plutôt|mejor))\b\W*" + _LITTLE + "$",
-    re.IGNORECASE,
+    r"(?i:^\W*say|\b(?:let['’]?s (?:say|make|do|take)|make (?:it|that)|(?:how|what) about|rather|prefers?"
+    rf"|go(?:ing)? with|settled? on|agreed? on|instead|sagen wir|lieber|disons|plutôt|mejor)\b){_LITTLE}$"
 )
 _OPENING_CLAUSE: Final = re.compile(
-    r"(?:^|[,;:.!–—]|\b(?:but|and|so|because|that|think|thinks|says?|said|guess|believe)\b)\W*"
-    + _LITTLE
-    + r"(?:for [^\W_]+\W+)?$",
-    re.IGNORECASE,
+    rf"(?i:^|[,;:.!–—]|\b(?:but|and|so|because|that|thinks?|says?|said|guess)\b){_LITTLE}(?:[Ff]or [^\W_]+\W+)?$"
 )
 _PREFERRED: Final = re.compile(
-    r"\W*"
-    + _LITTLE
-    + r"(?:suits?|better|best|instead|rather|works?|fits?|preferred|preferable|passt|besser|lieber|convient|mieux"
-    + r"|mejor)\b",
-    re.IGNORECASE,
+    rf"{_LITTLE}(?:suits?|better|best|instead|rather|works?|fits?|passt|besser|lieber|convient|mieux|mejor)\b"
 )
-_COUNTS_NOTHING: Final = re.compile(r"\s*(?:$|[.,!?;])|\W*(?:then|instead|rather|for)\b", re.IGNORECASE)
+_ALONE: Final = re.compile(r"\s*(?:$|[.,!?;])|\W*(?:then|instead|rather|for)\b")
+_NEAR: Final = 60  # characters around a detail in which it is said to be better
+_DETAILS: Final = {"day": _DAY, "month": _MONTH, "hour": _HOUR, "number": re.compile(_COUNT, re.IGNORECASE)}
 _WORD: Final = re.compile(r"[^\W_]+|[^\w\s]")
 _REMARK: Final = re.compile(r"\[[^\]]*\]")  # such as "[image]", which nobody has said
 
@@ -177,27 +166,22 @@ class Sentence:
     def preferred(self) -> dict[str, frozenset[str]]:
         """Days, months, hours and bare numbers that it says would be better, as in "10:15 suits Ingrid", by kind."""
         found: dict[str, set[str]] = {}
-        text = self.text
-        for kind, pattern in (("day", _DAY), ("month", _MONTH), ("hour", _HOUR), ("number", _BARE_NUMBER)):
+        text = self.text.casefold()
+        for kind, pattern in _DETAILS.items():
             for match in pattern.finditer(text):
-                before, behind = text[: match.start()], text[match.end() :]
-                asked = _PREFERRING.search(before) and (kind != "number" or _COUNTS_NOTHING.match(behind))
+                before, behind = text[max(0, match.start() - _NEAR) : match.start()], text[match.end() :][:_NEAR]
+                asked = _PREFERRING.search(before) and (kind != "number" or _ALONE.match(behind))
                 if asked or (_OPENING_CLAUSE.search(before) and _PREFERRED.match(behind)):
-                    found.setdefault(kind, set()).add(match[0].casefold())
+                    found.setdefault(kind, set()).add(match[0])
             text = pattern.sub(lambda match: "_" * len(match[0]), text)
+        if numbers := found.get("number"):
+            found["hour"] = found.get("hour", set()) | numbers
         return {kind: frozenset(values) for kind, values in found.items()}
 
     def prefers_to(self, earlier: Sentence) -> bool:
-        """True if it prefers another day, hour or number to one of an earlier sentence, whatever else both are about.
-
-        A bare number may be an hour or a count.
-        """
-        for kind, preferred in self.preferred.items():
-            kinds = {kind, "hour"} if kind == "number" else {kind}
-            told = frozenset[str]().union(*(values for role, values in earlier.details.items() if role[0] in kinds))
-            if told and told.isdisjoint(preferred):
-                return True
-        return False
+        """True if it prefers another day, hour or number to an earlier one; a bare number may be an hour."""
+        told = ((self.preferred.get(kind), values) for (kind, _), values in earlier.details.items())
+        return any(preferred is not None and preferred.isdisjoint(values) for preferred, values in told)
 
     def says_anew(self, earlier: Sentence) -> bool:
         """True if it prefers another detail, or tells it in a role of an earlier sentence, and little else."""

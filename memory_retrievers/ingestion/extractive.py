@@ -99,7 +99,8 @@ _CLAUSE_OPENS: Final = frozenset(_CONJUNCTIONS.split())
 
 _TOKEN = re.compile(r"[^\W_]+(?:[-'’.@/+#_]+[^\W_]+)*[+#]{0,2}|[^\w\s]")
 _CLAUSE = re.compile(r"[^，。！？、；：,.!?;:\s「」『』（）()]+")
-_UNSPACED = re.compile("[\u3041-\u30ff\u3400-\u9fff]")
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff]")
+_CLAUSE_END = re.compile(r"(?<=[,.;:!?])\s+")
 _EDGES = " \t.,;:!?。，！？、；：…-–—'\"“”‘’「」()（）*_#`"
 
 
@@ -122,7 +123,8 @@ def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | 
     """A headline: a phrase in the words of who is not the assistant, on one line without punctuation at its end.
 
     It is the phrase that is most frequent here and rarest in ``background``, never a speaker's name, and of no sentence
-    that a later one may take back; where there is none, the first words said. It is empty where nothing is left.
+    that a later one may take back. A word that would stand alone comes with its clause. Where there is none, it is the
+    first words said, and empty where nobody says several.
 
     Args:
         messages: What was said; at least one.
@@ -144,7 +146,7 @@ def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | 
     phrases = _phrases(texts, rarity, speakers)
     undone = frozenset[str]().union(*(sentence.terms for place, sentence in enumerate(said) if needed[place]))
     best = max(phrases, key=lambda phrase: (phrases[phrase], undone.isdisjoint(analyze(phrase))), default="")
-    return _headline(best) or _first_words(texts)
+    return _headline(best if _is_phrase(best) else _clause_with(best, texts)) or _first_words(texts)
 
 
 def fallback_summary(messages: Sequence[Message], background: Mapping[str, int] | None = None) -> str:
@@ -361,10 +363,21 @@ def _headline(phrase: str) -> str:
     return stripped[:1].upper() + stripped[1:]
 
 
+def _is_phrase(text: str) -> bool:
+    """True if it has several words, or is of a language without spaces between them."""
+    return " " in text or bool(_UNSPACED.search(text))
+
+
+def _clause_with(word: str, texts: Sequence[str]) -> str:
+    """The first clause of several words that a word stands in, as a headline has room for it: alone it says little."""
+    clauses = [clause.strip(_EDGES) for text in texts for clause in _CLAUSE_END.split(text)]
+    return next((_cut(each, TITLE_LENGTH) for each in clauses if _is_phrase(each) and word in _TOKEN.findall(each)), "")
+
+
 def _first_words(texts: Sequence[str]) -> str:
-    """Headline of the first words said, for messages without any distinctive term."""
+    """Headline of the first words said, for messages without any distinctive term; empty if nobody says several."""
     firsts = (_headline(_cut(text.strip(_EDGES), TITLE_LENGTH)) for text in texts)
-    return next((first for first in firsts if first), "")
+    return next(filter(_is_phrase, firsts), "")
 
 
 def _speaker(role: str) -> str:

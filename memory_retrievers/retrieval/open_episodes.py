@@ -72,8 +72,7 @@ def prepare(store: MemoryStore, plan: RetrievalPlan, *, settings: RetrievalSetti
         plan.states.clear()  # they have vectors now
     known = [turn.terms or {} for turn in turns]
     lengths = np.array([sum(each.values()) for each in known], np.float64)
-    terms = list(dict.fromkeys(plan.question.terms))
-    joined = joined_statistics(plan.statistics[Kind.EPISODIC], terms, known, lengths)
+    joined = joined_statistics(plan.statistics[Kind.EPISODIC], plan.question.terms, known, lengths)
     return plan.with_open(joined, settings=settings)
 
 

@@ -345,12 +345,7 @@ class RetrievalPlan(NamedTuple):
         return cls(request, question, selections, limits, request.limit, known, embedded, states)
 
     def with_open(self, episodes: TermStatistics, *, settings: RetrievalSettings) -> RetrievalPlan:
-        """The plan of a search that finds open episodes: what everybody says there is common as well.
-
-        Args:
-            episodes: Statistics of the query's terms in the passages of all episodes, open ones included.
-            settings: Which words are common.
-        """
+        """The plan if these are the statistics of all episodes, open ones included: what is common counts them."""
         known = {**self.statistics, Kind.EPISODIC: episodes}
         return self._replace(embedded=_without_common(self.question, known, settings))
 

@@ -73,7 +73,11 @@ class TestTitle:
         ("content", "title"),
         [
             ("Our Kubernetes cluster runs in Frankfurt.", "Kubernetes cluster"),
-            ("My flight to Tokyo leaves at 7:45.", "Flight"),
+            ("My flight to Tokyo leaves at 7:45.", "My flight to Tokyo leaves at 7:45"),
+            ("I have been nervous all day.", "I have been nervous all day"),
+            ("Oh! Feeling nervous.", "Feeling nervous"),
+            ("Nervous.", ""),
+            ("ผมชอบกินข้าวผัดกระเพรา", "ผมชอบกินข้าวผัดกระเพรา"),
             ("The train station closes early on Sundays.", "Train station"),
             ("The building inspector visits us.", "Building inspector"),
             ("Working on the quarterly report.", "Quarterly report"),
@@ -88,6 +92,11 @@ class TestTitle:
     )
     def test_is_a_noun_phrase_or_a_clause(self, content, title):
         assert fallback_title(said(content)) == title
+
+    @given(messages)
+    def test_is_never_a_word_alone(self, messages):
+        title = fallback_title(messages)
+        assert not title or " " in title or not title.isascii()
 
     def test_chatter_gives_its_first_words(self):
         assert fallback_title(said("Hey, how are you?", "Thanks, good!")) == "Hey, how are you"
