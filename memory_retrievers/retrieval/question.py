@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from memory_retrievers.text import SMALL_TALK, STOP_WORDS, analyze
 from memory_retrievers.text.dates import MONTHS as ENGLISH_MONTHS
+from memory_retrievers.text.dates import tells_time
 from memory_retrievers.text.languages import LOCAL_STOP_WORDS, language_of, without_accents
 from memory_retrievers.text.periods import MONTHS, Period, periods, plain
 
@@ -147,6 +148,41 @@ class Question:
         )
         return sorted({place for places in fitting if len(places) == 1 for place in places})
 
+    def relatives(self) -> list[str]:
+        """Words for people and animals of whoever asks, in lower case: "wife" of "my wife"."""
+        return list(dict.fromkeys(each.lower() for each in _RELATIVE.findall(self.text)))
+
+
+def name_of(relative: str, texts: Iterable[str]) -> str | None:
+    """What texts of a user call somebody of theirs, if it is one name alone: anything else is not certain.
+
+    Args:
+        relative: Such as "wife".
+        texts: What the user said, and facts about them.
+
+    >>> name_of("wife", ["My wife Anna sings.", "User's wife is called Anna", "My wife is German"])
+    'Anna'
+    """
+    named = "'s name is| is called| is named| named"
+    called = re.compile(rf"(\b{_GIVING} )?\b(?:my|user's) {relative}(?:{named})? ([^\W\d_]\w+)", re.IGNORECASE)
+    names = {
+        name
+        for text in texts
+        for giving, name in called.findall(text)
+        if not giving and name[0].isupper() and not name.isupper() and not tells_time(name)
+    }
+    return names.pop() if len(names) == 1 else None
+
+
+_RELATIVE: Final = re.compile(
+    r"\bmy (wife|husband|partner|girlfriend|boyfriend|fiancée?|mother|mom|mum|father|dad|son|daughter|brother|sister"
+    r"|grandmother|grandma|grandfather|grandpa|aunt|uncle|niece|nephew|cousin|boss|roommate|flatmate|dog|cat|horse)\b",
+    re.IGNORECASE,
+)
+_GIVING: Final = (
+    r"(?:tells?|told|telling|asks?|asked|gives?|gave|sends?|sent|shows?|showed|buy|bought|hopes?|wish(?:es)?)"
+)
+"""Behind "I told my wife" a name may be that of somebody else."""
 
 _WRITTEN_AS_NAME: Final = re.compile(r"(?<=[\w,] )[A-Z]\w{2,}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -17,7 +17,7 @@ from memory_retrievers.models.filters import EVERYTHING, FilterOptions, Filters,
 from memory_retrievers.models.messages import Message, MessageLike, messages_of, parse_conversation
 from memory_retrievers.models.results import MinRelevance
 from memory_retrievers.models.selection import Selection, TermStatistics
-from memory_retrievers.retrieval.question import Question
+from memory_retrievers.retrieval.question import Question, name_of
 from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
 from memory_retrievers.text import analyze
 from memory_retrievers.text.languages import without_accents, word_form
@@ -33,6 +33,9 @@ DEFAULT_FACTS: Final = 20
 
 _MOST_FORMS: Final = 8
 """Number of forms of one word that are searched."""
+
+_LOOKED_AT: Final = 50
+"""Number of passages that are read for the name of somebody whom a question calls "my wife" or the like."""
 
 _LEAST_LETTERS: Final = 3
 """A shorter word has no other forms: "e" and "è" are not one word."""
@@ -346,7 +349,8 @@ def _known_forms(
     """Forms in which a scope knows terms of a question, the most frequent first, where these are not the term alone.
 
     Forms differ in accents, and in endings of the question's language, or else that of the scope. Of a scope that is
-    too large for memory no list of terms is at hand: the terms are looked for with their accents and without.
+    too large for memory no list of terms is at hand: the terms are looked for with their accents and without. The name
+    that the user gave to "my wife" stands for her as well.
     """
     snapshots = [store.ledger.snapshots.of(selection) for selection in selections.values()]
     blocks = [snapshot.terms for snapshot in snapshots if snapshot is not None]
@@ -356,6 +360,10 @@ def _known_forms(
         forms[term] = {term, *analyze(without_accents(term))[:1]} if len(blocks) < len(snapshots) else {term}
         for language, block in product(languages, blocks):
             forms[term] |= block.postings.of_form(word_form(term, language), language)
+    for relative in question.relatives():
+        (term,) = analyze(relative)
+        if name := name_of(relative, _told_by_user([term], store, selections)):
+            forms.setdefault(term, {term}).update(analyze(name)[:1])
     if all(len(each) == 1 for each in forms.values()):  # nearly always
         return {}
     asked = list(set(chain.from_iterable(forms.values())))
@@ -367,6 +375,17 @@ def _known_forms(
         for term, each in forms.items()
         if len(each) > 1 and any(map(counted.get, each))
     }
+
+
+def _told_by_user(terms: Sequence[str], store: MemoryStore, selections: Mapping[Kind, Selection]) -> Iterator[str]:
+    """Texts with one of the terms: facts, and what was said by the user."""
+    for selection in selections.values():
+        rows = dict.fromkeys(store.keyword.search(terms, selection, limit=_LOOKED_AT).memories)
+        for memory in store.ledger.load(list(rows)).values():
+            if isinstance(memory, SemanticMemory):
+                yield memory.fact
+            else:
+                yield from (message.content for message in memory.messages if message.role == "user")
 
 
 def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -> bool:
