@@ -354,7 +354,8 @@ def _known_forms(
     """
     snapshots = [store.ledger.snapshots.of(selection) for selection in selections.values()]
     blocks = [snapshot.terms for snapshot in snapshots if snapshot is not None]
-    languages = {None, question.language or next(filter(None, (block.language for block in blocks)), None)}
+    of_scope = (block.postings.language(len(block.ids)) for block in blocks)
+    languages = {None, question.language or next(filter(None, of_scope), None)}
     forms: dict[str, set[str]] = {}
     for term in dict.fromkeys(term for term in question.terms if len(term) >= _LEAST_LETTERS):
         forms[term] = {term, *analyze(without_accents(term))[:1]} if len(blocks) < len(snapshots) else {term}
