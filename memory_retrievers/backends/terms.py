@@ -13,7 +13,7 @@ import numpy as np
 
 from memory_retrievers.models.selection import Hits, TermCounts, TermStatistics
 from memory_retrievers.text import STOP_WORDS
-from memory_retrievers.text.languages import language_of_terms, word_form
+from memory_retrievers.text.languages import COMMON_WORDS, language_of_terms, word_form
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -132,12 +132,10 @@ class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
     def language(self, passages: int) -> str | None:
         """The language of most of so many passages; see ``language_of_terms``."""
         if self._language is None:
-            self._language = (language_of_terms(self._passages_with, passages=passages, english=STOP_WORDS),)
+            found = ((word, self.get(word)) for word in COMMON_WORDS)
+            holding = {word: each.shape[1] for word, each in found if each is not None}
+            self._language = (language_of_terms(holding, passages=passages, english=STOP_WORDS),)
         return self._language[0]
-
-    def _passages_with(self, term: str) -> int:
-        found = self.get(term)
-        return 0 if found is None else found.shape[1]
 
     @property
     def size(self) -> int:
@@ -188,11 +186,6 @@ class TermBlock:
     def average_length(self) -> float:
         """Mean number of terms per passage; never 0."""
         return max(float(self.lengths.sum()), 1.0) / max(len(self.ids), 1)
-
-    @property
-    def language(self) -> str | None:
-        """The language of most passages other than English, if any."""
-        return self.postings.language(len(self.ids))
 
     def appended(self, owners: Mapping[int, int], terms: Sequence[Mapping[str, int]]) -> TermBlock:
         """Return a block with further passages.

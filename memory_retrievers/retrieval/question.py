@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from memory_retrievers.text import SMALL_TALK, STOP_WORDS, analyze
 from memory_retrievers.text.dates import MONTHS as ENGLISH_MONTHS
+from memory_retrievers.text.dates import tells_time
 from memory_retrievers.text.languages import LOCAL_STOP_WORDS, language_of, without_accents
 from memory_retrievers.text.periods import MONTHS, Period, periods, plain
 
@@ -68,7 +69,8 @@ class Question:
         periods: The periods it names by the clock, such as "last week".
         asks_when: Whether it asks for a time.
         is_small_talk: Whether it is a greeting, thanks or the like, which no memory bears on.
-        language: Its language other than English, if it can be told.
+        language: Its language other than English, if that is certain.
+        relatives: Words for people and animals of whoever asks, in lower case: "wife" of "my wife".
     """
 
     text: str
@@ -78,6 +80,7 @@ class Question:
     asks_when: bool
     is_small_talk: bool
     language: str | None = None
+    relatives: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, text: str, *, now: datetime | None = None, as_specified: bool = False) -> Question:
@@ -105,6 +108,7 @@ class Question:
             asks_when=_ASKS_WHEN.search(text) is not None,
             is_small_talk=_is_small_talk(text),
             language=language,
+            relatives=tuple(dict.fromkeys(each.lower() for each in _RELATIVE.findall(text))),
         )
 
 
@@ -114,6 +118,38 @@ REMEMBERED_CHARACTERS: Final = 2_000
 remembered = functools.lru_cache(maxsize=256)(Question.parse)
 """Question.parse of the last questions, by text and day. They are queries and no memories, and written nowhere: they go
 when a memory is closed, or when enough others are asked."""
+
+
+def name_of(relative: str, texts: Iterable[str]) -> str | None:
+    """What texts of a user call somebody of theirs, if it is one name alone: anything else is not certain.
+
+    Args:
+        relative: Such as "wife".
+        texts: What the user said, and facts about them.
+
+    >>> name_of("wife", ["My wife Anna sings.", "User's wife is called Anna", "My wife is German"])
+    'Anna'
+    """
+    named = "'s name is| is called| is named| named"
+    called = re.compile(rf"(\b{_GIVING} )?\b(?:my|user's) {relative}(?:{named})? ([^\W\d_]\w+)", re.IGNORECASE)
+    names = {
+        name
+        for text in texts
+        for giving, name in called.findall(text)
+        if not giving and name[0].isupper() and not name.isupper() and not tells_time(name)
+    }
+    return names.pop() if len(names) == 1 else None
+
+
+_RELATIVE: Final = re.compile(
+    r"\bmy (wife|husband|partner|girlfriend|boyfriend|fiancée?|mother|mom|mum|father|dad|son|daughter|brother|sister"
+    r"|grandmother|grandma|grandfather|grandpa|aunt|uncle|niece|nephew|cousin|boss|roommate|flatmate|dog|cat|horse)\b",
+    re.IGNORECASE,
+)
+_GIVING: Final = (
+    r"(?:tells?|told|telling|asks?|asked|gives?|gave|sends?|sent|shows?|showed|buy|bought|hopes?|wish(?:es)?)"
+)
+"""Behind "I told my wife" a name may be that of somebody else."""
 
 
 @functools.lru_cache(maxsize=256)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -17,7 +17,7 @@ from memory_retrievers.models.filters import EVERYTHING, FilterOptions, Filters,
 from memory_retrievers.models.messages import Message, MessageLike, messages_of, parse_conversation
 from memory_retrievers.models.results import MinRelevance
 from memory_retrievers.models.selection import Selection, TermStatistics
-from memory_retrievers.retrieval.question import REMEMBERED_CHARACTERS, Question, remembered, without_common
+from memory_retrievers.retrieval.question import REMEMBERED_CHARACTERS, Question, name_of, remembered, without_common
 from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
 from memory_retrievers.text import analyze
 from memory_retrievers.text.languages import without_accents, word_form
@@ -36,6 +36,9 @@ _COMMON_FROM: Final = 10
 
 _MOST_FORMS: Final = 8
 """Number of forms of one word that are searched."""
+
+_LOOKED_AT: Final = 50
+"""Number of passages that are read for the name of somebody whom a question calls "my wife" or the like."""
 
 _LEAST_LETTERS: Final = 3
 """A shorter word has no other forms: "e" and "è" are not one word."""
@@ -364,16 +367,22 @@ def _known_forms(
     """Forms in which a scope knows terms of a question, the most frequent first, where these are not the term alone.
 
     Forms differ in accents, and in endings of the question's language, or else that of the scope. Of a scope that is
-    too large for memory no list of terms is at hand: the terms are looked for with their accents and without.
+    too large for memory no list of terms is at hand: the terms are looked for with their accents and without. The name
+    that the user gave to "my wife" stands for her as well.
     """
     snapshots = [store.ledger.snapshots.of(selection) for selection in selections.values()]
     blocks = [snapshot.terms for snapshot in snapshots if snapshot is not None]
-    languages = {None, question.language or next(filter(None, (block.language for block in blocks)), None)}
+    of_scope = (block.postings.language(len(block.ids)) for block in blocks)
+    languages = {None, question.language or next(filter(None, of_scope), None)}
     forms: dict[str, set[str]] = {}
     for term in dict.fromkeys(term for term in question.terms if len(term) >= _LEAST_LETTERS):
         forms[term] = {term, *analyze(without_accents(term))[:1]} if len(blocks) < len(snapshots) else {term}
         for language, block in product(languages, blocks):
             forms[term] |= block.postings.of_form(word_form(term, language), language)
+    for relative in question.relatives:
+        (term,) = analyze(relative)
+        if name := name_of(relative, _said_by_user([term], store, selections)):
+            forms.setdefault(term, {term}).update(analyze(name)[:1])
     if all(len(each) == 1 for each in forms.values()):  # nearly always
         return {}
     asked = list(set(chain.from_iterable(forms.values())))
@@ -403,6 +412,17 @@ def common_terms(statistics: Collection[TermStatistics], *, share: float) -> fro
         for term, frequency in each.frequencies.items():
             terms[term] += frequency
     return frozenset([term for term, frequency in terms.items() if frequency > most])
+
+
+def _said_by_user(terms: Sequence[str], store: MemoryStore, selections: Mapping[Kind, Selection]) -> Iterator[str]:
+    """Texts with one of the terms: facts, and what was said by the user."""
+    for selection in selections.values():
+        rows = dict.fromkeys(store.keyword.search(terms, selection, limit=_LOOKED_AT).memories)
+        for memory in store.ledger.load(list(rows)).values():
+            if isinstance(memory, SemanticMemory):
+                yield memory.fact
+            else:
+                yield from (message.content for message in memory.messages if message.role == "user")
 
 
 def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -> bool:

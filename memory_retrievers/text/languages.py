@@ -10,7 +10,7 @@ import functools
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import Stemmer
@@ -58,10 +58,11 @@ _ASKING: Final = {
 _ENOUGH: Final = 2
 """So many common words of a language tell it, if English has fewer of its own."""
 
-_LANGUAGES: Final[Mapping[str, tuple[str, ...]]] = {
+COMMON_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     word: tuple(name for name, words in LOCAL_STOP_WORDS.items() if word in words)
     for word in frozenset().union(*LOCAL_STOP_WORDS.values())
 }
+"""The languages other than English that a word is common in."""
 _ACCENT: Final = re.compile("(?<=[a-zA-Z])[\u0300-\u036f]+")
 
 
@@ -79,10 +80,10 @@ def language_of(words: Iterable[str], *, english: frozenset[str]) -> str | None:
     own = 0
     for word in words:
         bare = word if word.isascii() else without_accents(word)
-        if bare not in _LANGUAGES:
+        if bare not in COMMON_WORDS:
             own += word in english
         elif word not in english:  # "was" and "in" tell nothing
-            hits.update(_LANGUAGES[bare])
+            hits.update(COMMON_WORDS[bare])
             if (asking := _ASKING.get(word) or _ASKING.get(bare)) is not None:
                 hits[asking] += 1
     if not hits:
@@ -92,16 +93,16 @@ def language_of(words: Iterable[str], *, english: frozenset[str]) -> str | None:
     return name if is_told else None
 
 
-def language_of_terms(frequency: Callable[[str], int], *, passages: int, english: frozenset[str]) -> str | None:
+def language_of_terms(holding: Mapping[str, int], *, passages: int, english: frozenset[str]) -> str | None:
     """The language that most passages of a scope are in, told by its common words; None for English, or none of them.
 
     Args:
-        frequency: Tells in how many passages a term stands.
+        holding: In how many passages each term stands.
         passages: How many passages there are.
         english: Stop words of English.
     """
     hits = {
-        language: sum(map(frequency, {word for word in words if _LANGUAGES[word] == (language,)} - english))
+        language: sum(holding.get(word, 0) for word in words - english if COMMON_WORDS[word] == (language,))
         for language, words in LOCAL_STOP_WORDS.items()
     }
     language = max(hits, key=hits.__getitem__)

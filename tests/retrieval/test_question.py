@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_retrievers import AgentMemory, Message
 from memory_retrievers.models.selection import TermStatistics
-from memory_retrievers.retrieval.features import _is_named
-from memory_retrievers.retrieval.question import AskedDate, Question, without_common
+from memory_retrievers.retrieval.features import _is_named, named_speakers
+from memory_retrievers.retrieval.question import AskedDate, Question, name_of, without_common
 from memory_retrievers.retrieval.request import common_terms
 from memory_retrievers.text import analyze
 
@@ -154,7 +155,7 @@ def test_a_speaker_is_named_as_words_of_their_own(question, speaker, named):
     ],
 )
 def test_a_speaker_is_named_by_what_nobody_else_is_called(question, named):
-    assert Question.parse(question).named(["Melanie", "Ruth Okafor", "Samuel", "Samantha"]) == named
+    assert named_speakers(["Melanie", "Ruth Okafor", "Samuel", "Samantha"], question) == named
 
 
 @pytest.mark.parametrize(
@@ -218,3 +219,43 @@ def test_a_question_for_a_time_is_known_in_six_languages(text):
 
 def test_what_is_always_so_is_no_question_for_a_time():
     assert not Question.parse("彼はいつも何を食べますか").asks_when
+
+
+@pytest.mark.parametrize(
+    ("texts", "name"),
+    [
+        (["I met my wife Élodie in Bern", "My wife Élodie sings"], "Élodie"),
+        (["User's husband"], None),
+        (["My wife's name is Anna"], "Anna"),
+        (["My wife is called Anna", "my wife Berta"], None),  # which of them?
+        (["My wife is German", "I saw my wife Monday", "my wife I love", "my wife TOO", "my wife too"], None),
+        (["I told my wife Paul was late", "with my wife, Paul and Mia", "ma: my wife élégante"], None),
+        (["Your wife Anna", "Tom and his wife Anna"], None),
+    ],
+)
+def test_somebody_has_the_name_that_the_user_alone_gave_them(texts, name):
+    assert name_of("wife", texts) == name
+
+
+@pytest.fixture
+def family():
+    with AgentMemory.in_memory(embedder=lambda texts: [[1.0, 0.0] for _ in texts], embedder_id="same") as opened:
+        said = [("user", "My wife Anna and I moved to Lyon"), ("assistant", "My wife Berta would like it")]
+        messages = [Message(role=role, content=text) for role, text in said]
+        opened.remember_episode(scope="a", summary="They moved", messages=messages)
+        for scope in ("a", "b"):
+            opened.remember_fact(scope=scope, id="tulips", fact="Anna is fond of tulips")
+            opened.remember_fact(scope=scope, id="coffee", fact="Carla is fond of coffee")
+        yield opened
+
+
+def test_my_wife_is_found_by_the_name_that_was_told_in_the_scope(family):
+    explained = family.explain("What is my wife fond of?", scope="a")
+    assert [(each.id, each.words) for each in explained.semantic] == [
+        ("tulips", ("anna", "fond")),
+        ("coffee", ("fond",)),
+    ]
+    assert {each.words for each in family.explain("What is my wife fond of?", scope="b").semantic} == {("fond",)}
+    family.remember_fact(scope="a", id="son", fact="My son Emil sings")
+    assert family.explain("Où est my son et le chat ?", scope="a").semantic  # "son" says nothing there
+    assert {each.words for each in family.explain("What is my sister fond of?", scope="a").semantic} == {("fond",), ()}
