@@ -86,6 +86,19 @@ def test_what_was_forgotten_or_expired_is_in_no_part(lived, memory, clock):
     assert texts(memory.diff("c1", since=lived[2])) == ([], [], ["User plans a party"])
 
 
+def test_what_was_moved_is_told_where_it_is_now_with_all_its_versions(lived, memory):
+    first, fourth, *_ = lived
+    home = memory.diff("c1", since=first, until=fourth).changed[0].after
+    memory.manager.move([home], target_scope="c3")
+    assert texts(memory.diff("c1", since=first, until=fourth)) == (["The user told of the move to Braga"], [], [])
+    moved = ([], [("User lives in Porto", "User lives in Braga")], [])
+    assert texts(memory.diff("c3", since=first, until=fourth)) == moved
+    memory.manager.move([memory.get(home.id, scope="c3")], target_scope="c1")
+    assert texts(memory.diff("c3", since=first)) == ([], [], [])
+    memory.forget(home.id, scope="c1")
+    assert texts(memory.diff("c1", since=first, until=fourth)) == (["The user told of the move to Braga"], [], [])
+
+
 def test_it_is_bounded_and_says_so(lived, memory):
     found = memory.diff("c1", since=lived[0], limit=1)
     assert (len(found.added) + len(found.changed) + len(found.ended), found.is_complete) == (1, False)
