@@ -113,6 +113,17 @@ def opened(store, **given):
     return AgentMemory.open(store, embedder=HashEmbedder(), **given)
 
 
+def test_an_older_store_has_no_log_of_what_was_and_one_of_what_comes(first_file, store):
+    store.mkdir()
+    shutil.copy(first_file, store / STORE_FILE)
+    with opened(store) as memory:
+        assert memory.events("user/0") == memory.events("user/0", id="f0") == ()
+        memory.update("f0", scope="user/0", tags=["old"])
+        (event,) = memory.events("user/0")
+        assert (event.id, event.type, event.fields) == ("f0", "updated", ("tags",))
+        assert memory.verify().ok
+
+
 def test_a_database_in_memory_gets_what_the_migrations_make():
     with closing(_empty()) as migrated, closing(_empty()) as filled:
         schema.migrate(migrated)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from memory_retrievers.backends.sql import selection as where
@@ -69,20 +70,8 @@ class SQLEvents:
         """
         door, actor = acting()
         is_gone = type in {EventType.FORGOTTEN, EventType.EXPIRED}
-        self.restore(
-            [
-                MemoryEvent(
-                    scope=key.scope,
-                    id=None if is_gone else key.id,
-                    type=type,
-                    at=at,
-                    door=door,
-                    actor=actor,
-                    fields=fields,
-                )
-                for key in keys
-            ]
-        )
+        told = partial(MemoryEvent, type=type, at=at, door=door, actor=actor, fields=fields)
+        self.restore([told(scope=key.scope, id=None if is_gone else key.id) for key in keys])
 
     def restore(self, events: Sequence[MemoryEvent]) -> int:
         """Store entries as they are, in their order; returns how many, without those of memories that are not there."""
