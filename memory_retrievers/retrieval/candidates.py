@@ -35,6 +35,9 @@ _MEASURED_WHOLE: Final = 20_000
 _READ_WHOLE: Final = 20_000
 """Up to so many passages all are scored where there is no snapshot and the database is read for every search."""
 
+_READINGS: Final = 2
+"""So often passages are read where there is no snapshot, if one is replaced by another between two statements."""
+
 
 ReadTokens: TypeAlias = "Callable[[Mapping[Kind, Sequence[int]]], Mapping[Kind, Mapping[int, bytes | None]]]"
 """Reads the token vectors of passages of each kind by their ids; None where nobody has made them."""
@@ -227,12 +230,17 @@ def candidates_of(
             mask = mask & np.isin(snapshot.memories, np.array(memories, np.int64))
         return _candidates(snapshot, mask, question, vector=vector, statistics=statistics, is_whole=memories is None)
     terms = list(dict.fromkeys(question.terms))
-    layout = store.ledger.layout(selection, memories=memories)
-    with observer_of_stages.get()(DENSE):
-        similarities = store.dense.similarities(vector, selection, layout.passages)
-    with observer_of_stages.get()(BM25):
-        known = statistics or store.keyword.statistics(terms, selection)
-        counted = store.keyword.counts(terms, selection, layout.passages)
+    known = statistics or store.keyword.statistics(terms, selection)
+    for _ in range(_READINGS):
+        layout = store.ledger.layout(selection, memories=memories)
+        with observer_of_stages.get()(BM25):
+            counted = store.keyword.counts(terms, selection, layout.passages)
+        with observer_of_stages.get()(DENSE):
+            similarities = store.dense.similarities(vector, selection, layout.passages)
+        if not (similarities == -1).any():  # what is there at the last was there all the time: ids are not used again
+            break
+        if (states := store.ledger.database.states_read()) is not None:
+            states.clear()
     return Candidates(
         layout=layout,
         similarities=similarities.astype(np.float64),
