@@ -63,7 +63,7 @@ def prepare(store: MemoryStore, plan: RetrievalPlan, *, settings: RetrievalSetti
     if not (plan.may_find_open and settings.searches_open and Kind.EPISODIC in plan.selections):
         return
     request = plan.request
-    with store.ledger.reading(plan.states):
+    with store.ledger.database.reading(plan.states):
         places = store.ledger.heard.places(request.scope, include_child_scopes=request.include_child_scopes)
     if store.heard.prepare(places):
         plan.states.clear()  # they have vectors now

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -344,11 +345,10 @@ def common_terms(statistics: Collection[TermStatistics], *, share: float) -> fro
     if share >= 1:
         return frozenset()
     most = max(share * sum(each.passages for each in statistics), _COMMON_FROM)
-    terms = {term: 0 for each in statistics for term in each.frequencies}
+    told = Counter[str]()
     for each in statistics:
-        for term, frequency in each.frequencies.items():
-            terms[term] += frequency
-    return frozenset([term for term, frequency in terms.items() if frequency > most])
+        told.update(each.frequencies)
+    return frozenset([term for term, frequency in told.items() if frequency > most])
 
 
 def _with_known_accents(question: Question, store: MemoryStore, selections: Mapping[Kind, Selection]) -> Question:
@@ -357,7 +357,7 @@ def _with_known_accents(question: Question, store: MemoryStore, selections: Mapp
     if not plain:
         return question
     asked = list(dict.fromkeys(form for term, forms in plain.items() for form in (term, *forms)))
-    with store.ledger.reading():
+    with store.ledger.database.reading():
         found = [store.keyword.statistics(asked, selection).frequencies for selection in selections.values()]
     known = {form for form in asked if any(frequencies[form] for frequencies in found)}
     forms = {term: [form for form in (term, *others) if form in known] for term, others in plain.items()}
