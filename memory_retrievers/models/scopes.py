@@ -40,8 +40,7 @@ def parse(scope: object) -> str:
 
 
 known = functools.lru_cache(maxsize=1_024)(parse)
-"""Like :func:`parse`, for strings alone: the last scopes that were found to be well-formed, 512 bytes at most each, are
-remembered by their names."""
+"""Like :func:`parse`, for strings alone; the last well-formed ones, of 512 bytes at most, are remembered."""
 
 
 def _segment_problem(segment: str) -> str | None:

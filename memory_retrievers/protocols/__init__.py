@@ -270,13 +270,10 @@ class KeywordIndex(Protocol):
 
 
 class VectorIndex(Protocol):
-    """Nearest-neighbour search by cosine among the passages of a selection.
-
-    Attributes:
-        exact_limit: Up to so many passages that a selection lets through, a search misses none; None is any number.
-    """
+    """Nearest-neighbour search by cosine among the passages of a selection."""
 
     exact_limit: int | None
+    """Up to so many passages that a selection lets through, a search misses none; None is any number."""
 
     def search(self, vector: Vector, selection: Selection, *, limit: int) -> Hits:
         """Find the nearest passages, nearest first, ties by lower id; there is no similarity threshold.

@@ -174,9 +174,7 @@ def _arrays(
     selection, question, depth = plan.selections[kind], plan.question, settings.candidate_depth
     seen = store.ledger.snapshots.seen(selection)
     memories: list[int] | None = None
-    if not _is_exact(store, seen, limit=settings.exact_limit) and (
-        store.dense.is_approximate(selection) or _is_large(store, selection, seen, limit=settings.exact_limit)
-    ):
+    if not _are_all_scored(store, selection, seen, limit=settings.exact_limit):
         with observer_of_stages.get()(DENSE):
             near = store.dense.search(vector, selection, limit=depth).memories
         with observer_of_stages.get()(BM25):
@@ -188,20 +186,16 @@ def _arrays(
     return candidates_of(store, selection, question, vector=vector, memories=memories, statistics=statistics)
 
 
-def _is_exact(store: MemoryStore, seen: tuple[ScopeSnapshot, NDArray[np.bool_]] | None, *, limit: int) -> bool:
-    """True if so few passages are visible in a snapshot that no index is approximate among them."""
-    most = store.dense.exact_limit
-    return seen is not None and bool(np.count_nonzero(seen[1]) <= (limit if most is None else min(limit, most)))
-
-
-def _is_large(
+def _are_all_scored(
     store: MemoryStore, selection: Selection, seen: tuple[ScopeSnapshot, NDArray[np.bool_]] | None, *, limit: int
 ) -> bool:
-    """True if more passages are visible than are all scored."""
+    """True if no more passages are visible than are all scored, and no index is approximate among them."""
     if seen is not None:
-        return bool(np.count_nonzero(seen[1]) > limit)
+        visible, exact = np.count_nonzero(seen[1]), store.dense.exact_limit
+        is_exact = exact is None or visible <= exact or not store.dense.is_approximate(selection)
+        return bool(visible <= limit and is_exact)
     most = min(limit, _READ_WHOLE)
-    return store.ledger.size(selection, at_most=most) > most
+    return not store.dense.is_approximate(selection) and store.ledger.size(selection, at_most=most) <= most
 
 
 def candidates_of(

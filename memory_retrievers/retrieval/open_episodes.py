@@ -65,7 +65,7 @@ def prepare(store: MemoryStore, plan: RetrievalPlan, *, settings: RetrievalSetti
     """
     if not (plan.may_find_open and settings.searches_open and Kind.EPISODIC in plan.selections):
         return plan
-    with store.ledger.reading(plan.states):
+    with store.ledger.database.reading(plan.states):
         episodes = open_episodes(store, plan.request).values()
     turns = [turn for each in episodes for turn in each.turns if turn.terms is not None]
     if store.heard.prepare([turn.row for turn in turns if turn.embedded is None]):

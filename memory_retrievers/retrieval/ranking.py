@@ -85,12 +85,8 @@ def _fuse(
         elif len(each):
             boosts = BOOSTS if kind is Kind.EPISODIC else ()
             scored[kind] = score(each, plan.question, settings, boosts=boosts)
-    with_tokens = {
-        kind: (each.candidates, each.passages)
-        for kind, each in scored.items()
-        if each.candidates.tokens is not None  # as hardly ever
-    }
-    for kind, near in token_nearness(with_tokens).items() if with_tokens else ():
+    competing = {kind: (each.candidates, each.passages) for kind, each in scored.items()}
+    for kind, near in token_nearness(competing).items() if settings.token_rerank else ():
         unit = settings.token_weight * float(scored[kind].passages.max())
         scored[kind] = scored[kind].with_stage("tokens", unit * near)
     fused |= {kind: RankingByScore(each) for kind, each in scored.items()}

@@ -407,11 +407,10 @@ def common_terms(statistics: Collection[TermStatistics], *, share: float) -> fro
     if share >= 1:
         return frozenset()
     most = max(share * sum(each.passages for each in statistics), _COMMON_FROM)
-    terms = {term: 0 for each in statistics for term in each.frequencies}
+    counted = Counter[str]()
     for each in statistics:
-        for term, frequency in each.frequencies.items():
-            terms[term] += frequency
-    return frozenset([term for term, frequency in terms.items() if frequency > most])
+        counted.update(each.frequencies)
+    return frozenset([term for term, frequency in counted.items() if frequency > most])
 
 
 def _said_by_user(terms: Sequence[str], store: MemoryStore, selections: Mapping[Kind, Selection]) -> Iterator[str]:

@@ -101,9 +101,6 @@ class HybridRetriever:
         store: Where to search.
         settings: How to rank and show.
         pending: Where retrievals wait for their review.
-
-    Attributes:
-        query_characters: Largest length of a query, in characters.
     """
 
     def __init__(self, store: MemoryStore, *, settings: RetrievalSettings, pending: PendingReviewBuffer) -> None:
@@ -247,8 +244,10 @@ def _hydrated(
     def relevance(rank: int) -> float:
         return relevances()[rank - 1]
 
-    return tuple(
-        RetrievedMemory(
+    hits: list[RetrievedMemory[KindT]] = []
+    for position, (memory, each) in enumerate(present, start=1):
+        hit = RetrievedMemory.__new__(RetrievedMemory)  # a frozen one sets its fields one by one
+        vars(hit).update(
             memory=memory,
             rank=position,
             score=each.score,
@@ -256,8 +255,8 @@ def _hydrated(
             explanation=partial(ranking.fused.explanation, each),
             matches=partial(ranking.fused.matches, each.row),
         )
-        for position, (memory, each) in enumerate(present, start=1)
-    )
+        hits.append(hit)
+    return tuple(hits)
 
 
 def _relevant(

@@ -507,10 +507,10 @@ def test_what_a_search_began_with_is_not_read_out_of_a_snapshot_that_lost_a_part
     store = store_on(tmp_path / "memory.db", FixedClock(NOW))
     store.put([SemanticDraft(scope=SCOPE, fact=f"tea number {n}", id=f"m{n}") for n in range(3)])
     states = {}
-    with store.ledger.reading(states):
+    with store.ledger.database.reading(states):
         assert len(store.ledger.snapshots.of(facts_in())) == 3
     store.update("m1", scope=SCOPE, fields={"fact": "coffee"}, correct=True)
-    with store.ledger.reading(states):
+    with store.ledger.database.reading(states):
         found = store.ledger.snapshots.of(facts_in())
     assert len(found) == 3
     assert found.terms.statistics(["coffe"]).frequencies == {"coffe": 1}

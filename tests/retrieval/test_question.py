@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.models.selection import TermStatistics
 from memory_retrievers.retrieval.features import _is_named, named_speakers
-from memory_retrievers.retrieval.question import AskedDate, Question, name_of, without_common
+from memory_retrievers.retrieval.question import AskedDate, Question, name_of, remembered, without_common
 from memory_retrievers.retrieval.request import common_terms
+from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.text import analyze
 
 MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November"]
@@ -122,6 +123,23 @@ class TestWithoutCommonWords:
             remaining = iter(words)
             assert all(word in remaining for word in left.split())
             assert left
+
+
+def test_a_remembered_question_is_parsed_for_its_day_and_forgotten_when_a_memory_is_closed():
+    march, april = datetime(2026, 3, 4, tzinfo=UTC), datetime(2026, 4, 4, tzinfo=UTC)
+    with AgentMemory.in_memory(embedder=HashEmbedder()):
+        for day in (march, april, march):
+            assert remembered("What did I buy last week?", now=day) == Question.parse(
+                "What did I buy last week?", now=day
+            )
+        assert remembered.cache_info().currsize >= 2
+    assert remembered.cache_info().currsize == 0
+
+
+@pytest.mark.parametrize("hour", [0, 9, 23])
+def test_all_moments_of_a_day_are_one_for_a_question(hour):
+    asked, day = "What did I buy last week, and in March?", datetime(2026, 3, 4, tzinfo=UTC)
+    assert Question.parse(asked, now=day.replace(hour=hour)) == Question.parse(asked, now=day)
 
 
 @pytest.mark.parametrize(

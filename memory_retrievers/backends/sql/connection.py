@@ -128,19 +128,19 @@ class Dialect(Protocol):
         """Convert a list to the parameter that :meth:`among` or :meth:`each` reads."""
         ...
 
-    def among(self, column: str, parameter: str) -> str:
+    def among(self, column: str, parameter: str, /) -> str:
         """Condition that a column is one of the values of a list."""
         ...
 
-    def each(self, parameter: str) -> str:
+    def each(self, parameter: str, /) -> str:
         """Table ``each`` with the numbers of a list in its column ``value``."""
         ...
 
-    def counted(self, parameter: str, table: str) -> str:
+    def counted(self, parameter: str, table: str, /) -> str:
         """Table with the names of a JSON object in its column ``key`` and their integers in ``value``."""
         ...
 
-    def items(self, column: str) -> str:
+    def items(self, column: str, /) -> str:
         """Query of the texts in a JSON list."""
         ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,7 +13,7 @@ import numpy as np
 from memory_retrievers.backends.sql import contents, removal, sync, verification
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.characters import SQLCharacters
-from memory_retrievers.backends.sql.connection import Connection, Database, States, one
+from memory_retrievers.backends.sql.connection import Connection, Database, one
 from memory_retrievers.backends.sql.conversations import SQLConversations
 from memory_retrievers.backends.sql.events import SQLEvents
 from memory_retrievers.backends.sql.facts import SQLFacts
@@ -82,14 +82,6 @@ class SQLLedger(StoredRecords, StoredPassages):
         """
         with self.database.write(*scopes):
             yield
-
-    def reading(self, known: States | None = None) -> AbstractContextManager[None]:
-        """Let all reads of this thread see the state as of the first of them, while this lasts.
-
-        Args:
-            known: What a reading before this one has found, which this one goes on with and adds to.
-        """
-        return self.database.reading(known)
 
     def present(self, keys: Sequence[MemoryKey]) -> set[MemoryKey]:
         """Return the memories that exist, whatever their state."""

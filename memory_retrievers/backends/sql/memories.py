@@ -53,13 +53,6 @@ def _loading(of: type[Dialect]) -> str:
     return f"{memory_query(dialect, first='m.row, ')} WHERE {dialect.among('m.row', ':ids')}"
 
 
-@functools.cache
-def _forgetting(of: type[Dialect]) -> str:
-    dialect = of()
-    return f"""SELECT row, stability, last_reviewed_at FROM memories
-        WHERE {dialect.among("row", ":ids")} AND kind = 'episodic' AND NOT is_flashbulb"""
-
-
 class StoredRecords:
     """The part of the ledger that reads memories, how far they are forgotten, and the notes of the store.
 
@@ -88,7 +81,11 @@ class StoredRecords:
     def forgetting_states(self, rows: Sequence[int]) -> dict[int, ForgettingState]:
         """Read the forgetting states of the given rows that are episodes and fade."""
         with self.database.read() as connection:
-            found = connection.execute(_forgetting(type(connection.dialect)), {"ids": connection.dialect.listed(rows)})
+            found = connection.execute(
+                f"""SELECT row, stability, last_reviewed_at FROM memories
+                WHERE {connection.dialect.among("row", ":ids")} AND kind = 'episodic' AND NOT is_flashbulb""",
+                {"ids": connection.dialect.listed(rows)},
+            )
             return {row: ForgettingState(stability, reviewed) for row, stability, reviewed in found}
 
     def notes(self) -> dict[str, str]:

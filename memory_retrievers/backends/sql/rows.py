@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from enum import StrEnum
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models import (
@@ -25,10 +25,13 @@ from memory_retrievers.models import (
     SummaryBy,
     Tier,
 )
-from memory_retrievers.models.fields import EPOCH, microseconds, moment
+from memory_retrievers.models.fields import EPOCH, Value, microseconds, moment
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.scenes import EventType, SceneDetails
 from memory_retrievers.text.duplicates import text_hash
+
+ValueT = TypeVar("ValueT", bound=Value)
+_assign: Final = object.__setattr__
 
 UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 """What reading a damaged row ends in."""
@@ -39,6 +42,7 @@ def encode_time(value: datetime | None) -> int | None:
     return None if value is None else microseconds(value)
 
 
+_MESSAGE: Final = frozenset(Message.model_fields)
 _COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
@@ -55,6 +59,16 @@ def _decode_object(text: str) -> dict[str, Any]:
     return {} if text == "{}" else json.loads(text)
 
 
+def _record(kind: type[ValueT], values: dict[str, Any], names: frozenset[str]) -> ValueT:
+    """What ``Value.trusted`` makes of all fields, whose names are known beforehand."""
+    record = kind.__new__(kind)
+    _assign(record, "__dict__", values)
+    _assign(record, "__pydantic_fields_set__", set(names))
+    _assign(record, "__pydantic_extra__", None)
+    _assign(record, "__pydantic_private__", None)
+    return record
+
+
 def encode_messages(messages: Iterable[Message]) -> str:
     """Encode messages as a JSON list of [role, content, microseconds]."""
     return encode_json([[message.role, message.content, encode_time(message.timestamp)] for message in messages])
@@ -64,12 +78,11 @@ def decode_messages(text: str | None) -> tuple[Message, ...]:
     """Decode messages from such a list; None gives none."""
     if text is None:
         return ()
-    return tuple(
-        Message.trusted(
-            {"role": role, "content": content, "timestamp": None if timestamp is None else moment(timestamp)}
-        )
-        for role, content, timestamp in json.loads(text)
-    )
+    messages = []
+    for role, content, timestamp in json.loads(text):
+        at = None if timestamp is None else EPOCH + timedelta(0, 0, timestamp)
+        messages.append(_record(Message, {"role": role, "content": content, "timestamp": at}, _MESSAGE))
+    return tuple(messages)
 
 
 def _encode_scene(scene: SceneDetails | None) -> str | None:
@@ -151,28 +164,36 @@ COLUMNS: Final = tuple(dict.fromkeys((*_EPISODIC, *_SEMANTIC)))
 _POSITION: Final = {name: position for position, name in enumerate(COLUMNS)}
 
 
+_INLINE: Final = (moment, _decode_texts)
+
+
 class _Plan:
     """How a row becomes the fields of a kind: which of its columns, and which of these are decoded."""
 
-    def __init__(self, fields: Mapping[str, _Decode | None]) -> None:
+    def __init__(self, fields: Mapping[str, _Decode | None], *others: str) -> None:
+        self.names = frozenset((*fields, *others))
         self._names = tuple(fields)
         self._columns = itemgetter(*(_POSITION[name] for name in fields))
         self._moments = tuple(name for name, decode in fields.items() if decode is moment)
-        self._decoders = tuple((name, decode) for name, decode in fields.items() if decode not in (None, moment))
+        self._texts = tuple(name for name, decode in fields.items() if decode is _decode_texts)
+        self._decoders = tuple((name, each) for name, each in fields.items() if each and each not in _INLINE)
 
     def decoded(self, row: tuple[Any, ...]) -> dict[str, Any]:
         values = dict(zip(self._names, self._columns(row), strict=True))
         for name in self._moments:  # without a call for each, of which a memory has a dozen
             if (value := values[name]) is not None:
                 values[name] = EPOCH + timedelta(0, 0, value)
+        for name in self._texts:
+            if (value := values[name]) is not None:
+                values[name] = () if value == "[]" else tuple(json.loads(value))
         for name, decode_field in self._decoders:
-            if (value := values[name]) is not None and decode_field is not None:
-                values[name] = () if value == "[]" else decode_field(value)
+            if (value := values[name]) is not None:
+                values[name] = decode_field(value)
         return values
 
 
-_EPISODIC_PLAN: Final = _Plan(_EPISODIC)
-_SEMANTIC_PLAN: Final = _Plan(_SEMANTIC)
+_EPISODIC_PLAN: Final = _Plan(_EPISODIC, "scope", "summary", "messages", "is_open")
+_SEMANTIC_PLAN: Final = _Plan(_SEMANTIC, "scope", "fact", "duplicate_of", "near")
 
 
 def encode(memory: AnyMemory) -> dict[str, object]:
@@ -196,10 +217,10 @@ def decode(row: tuple[Any, ...]) -> AnyMemory:
     if kind == Kind.EPISODIC:
         values = _EPISODIC_PLAN.decoded(row)
         values.update(scope=scope, summary=content, messages=decode_messages(messages), is_open=False)
-        return EpisodicMemory.trusted(values)
+        return _record(EpisodicMemory, values, _EPISODIC_PLAN.names)
     values = _SEMANTIC_PLAN.decoded(row)
     values.update(scope=scope, fact=content, duplicate_of=None, near=())
-    return SemanticMemory.trusted(values)
+    return _record(SemanticMemory, values, _SEMANTIC_PLAN.names)
 
 
 def memory_of(row: tuple[Any, ...]) -> AnyMemory:

@@ -41,22 +41,10 @@ class SQLiteDialect:
         return ""
 
     listed = staticmethod(json.JSONEncoder(default=list).encode)
-
-    def among(self, column: str, parameter: str) -> str:
-        """See ``sql.connection.Dialect``."""
-        return f"{column} IN (SELECT value FROM json_each({parameter}))"
-
-    def each(self, parameter: str) -> str:
-        """See ``sql.connection.Dialect``."""
-        return f"json_each({parameter}) AS each"
-
-    def counted(self, parameter: str, table: str) -> str:
-        """See ``sql.connection.Dialect``."""
-        return f"json_each({parameter}) AS {table}"
-
-    def items(self, column: str) -> str:
-        """See ``sql.connection.Dialect``."""
-        return f"SELECT value FROM json_each({column})"
+    among = staticmethod("{} IN (SELECT value FROM json_each({}))".format)
+    each = staticmethod("json_each({}) AS each".format)
+    counted = staticmethod("json_each({}) AS {}".format)
+    items = staticmethod("SELECT value FROM json_each({})".format)
 
     def member(self, column: str, name: str, value: JsonScalar, sign: str = "=") -> str:
         """See ``sql.connection.Dialect``."""

@@ -65,17 +65,17 @@ class RecordContract:
 
     def test_after_reading_together_the_newest_is_read_again(self, ledger: SQLLedger) -> None:
         add(ledger, [fact("f1")])
-        with ledger.reading(), ledger.reading():
+        with ledger.database.reading(), ledger.database.reading():
             assert ledger.get(scope=SCOPE, id="f1") is not None
             assert ledger.eligible(facts_in()) == ledger.indexed(facts_in())
         ledger.remove(scope=SCOPE, id="f1")
-        with ledger.reading():
+        with ledger.database.reading():
             assert ledger.get(scope=SCOPE, id="f1") is None
             assert ledger.eligible(facts_in()) == []
 
     def test_what_fails_while_reading_together_does_not_last(self, ledger: SQLLedger) -> None:
         def fail() -> None:
-            with ledger.reading():
+            with ledger.database.reading():
                 ledger.scopes()
                 raise RuntimeError
 
