@@ -254,7 +254,7 @@ def named_speakers(speakers: Sequence[str], text: str) -> list[int]:
     within the sentence.
     """
     asked = text.casefold()
-    whole = [place for place, name in enumerate(speakers) if _is_named(name.casefold(), asked)]
+    whole = [place for place, name in enumerate(speakers) if _is_named(name, asked)]
     if whole:
         return whole
     parts = [(place, part) for place, name in enumerate(speakers) for part in name.split()]
@@ -265,8 +265,9 @@ def named_speakers(speakers: Sequence[str], text: str) -> list[int]:
 _WRITTEN_AS_NAME: Final = re.compile(r"(?<=[\w,] )[A-Z]\w{2,}")
 
 
-def _is_named(name: str, text: str) -> bool:
-    """True if a text contains a name as whole words; both in lower case."""
+def _is_named(speaker: str, text: str) -> bool:
+    """True if a text, in lower case, contains the speaker's name as whole words, regardless of case."""
+    name = speaker.casefold()
     return name in text and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 

@@ -179,9 +179,7 @@ def test_small_and_large_scopes_are_searched_alike(ledger):
 @pytest.mark.parametrize("engine", [PostingsKeywordIndex, RankBM25KeywordIndex])
 def test_only_what_is_new_in_a_scope_is_read(ledger, monkeypatch, engine):
     index = engine(ledger, **DEFAULT)
-    postings, read = PostingsKeywordIndex(ledger, **DEFAULT), []
-    texts = ledger.texts
-    monkeypatch.setattr(ledger, "texts", lambda passages: (read.extend(passages), texts(passages))[1])
+    postings, read = PostingsKeywordIndex(ledger, **DEFAULT), _texts_read(ledger, monkeypatch)
     old = _store(ledger, postings, [fact(f"f{n}", f"tea number{n}") for n in range(30)])
     for selection in (facts_in(), facts_in(category=Category.NOTE), replace(facts_in(), tier=Tier.SHORT_TERM)):
         assert index.statistics(["tea"], selection).frequencies == {"tea": 30}
@@ -240,9 +238,7 @@ def _postings(block):
 
 def test_a_model_of_rank_bm25_is_built_anew_only_when_its_scope_has_changed(ledger, monkeypatch):
     index = RankBM25KeywordIndex(ledger, **DEFAULT)
-    read = []
-    texts = ledger.texts
-    monkeypatch.setattr(ledger, "texts", lambda passages: (read.extend(passages), texts(passages))[1])
+    read = _texts_read(ledger, monkeypatch)
     first = _store(ledger, index, [fact("f1"), fact("f2")])
     for _ in range(3):
         index.search(["tea"], facts_in(), limit=10)
@@ -252,6 +248,20 @@ def test_a_model_of_rank_bm25_is_built_anew_only_when_its_scope_has_changed(ledg
     for _ in range(3):
         index.search(["tea"], facts_in(), limit=10)
     assert read == first + second
+
+
+def _texts_read(ledger, monkeypatch):
+    """The passages whose texts are read from now on: by themselves, or with all else of a few new memories."""
+    read, texts, columns = [], ledger.texts, ledger.columns
+
+    def with_texts(*given, **more):
+        found = columns(*given, **more)
+        read.extend(found.columns["ids"].tolist() if found.texts else [])
+        return found
+
+    monkeypatch.setattr(ledger, "texts", lambda passages: (read.extend(passages), texts(passages))[1])
+    monkeypatch.setattr(ledger, "columns", with_texts)
+    return read
 
 
 def _engines(ledger, **parameters):

@@ -26,7 +26,8 @@ def test_what_is_exported_is_imported_and_found_again(foreign_store, run, table,
 def test_a_scope_is_exported_with_those_below_it_alone(foreign_store, run, tmp_path):
     assert run("export", tmp_path / "garden.jsonl", "--scope", "user/ruth/garden", "--store", foreign_store) == "1\n"
 
-    _, memory = map(json.loads, (tmp_path / "garden.jsonl").read_text().splitlines())
+    _, memory, *others = map(json.loads, (tmp_path / "garden.jsonl").read_text().splitlines())
+    assert [each["type"] for each in others] == ["event"]
     assert "Ruth bought bees." in json.dumps(memory)
     assert "Lyon" not in (tmp_path / "garden.jsonl").read_text()
 

@@ -475,7 +475,7 @@ def test_long_lines_are_not_read_a_whole_page_at_a_time(exported, tmp_path, monk
     monkeypatch.setattr(transfer, "PAGE_BYTES", 1)
     told = []
     with imported(exported, tmp_path / "new", progress=lambda done, _: told.append(done)):
-        assert len(told) == len(lines(exported)) - 1
+        assert len(told) == sum('"type":"memory"' in line for line in exported.read_text().splitlines()) > 1
 
 
 def test_a_reference_to_a_memory_has_no_further_keys():
