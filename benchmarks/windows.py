@@ -38,7 +38,7 @@ from windows_processes import GoneError, Library, Server, StuckError
 from windows_worker import opened
 
 from memory_retrievers import AgentMemory, EpisodicMemory
-from memory_retrievers.storage.opening import STORE_FILE
+from memory_retrievers.storage.open import STORE_FILE
 
 MOST_SHOWN: Final = 20
 SLOWEST: Final = 3.0

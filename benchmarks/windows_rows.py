@@ -26,7 +26,7 @@ from windows_worker import opened
 from memory_retrievers import SemanticMemory
 from memory_retrievers.backends.files import Folder
 from memory_retrievers.backends.locks import Turnstile
-from memory_retrievers.storage.opening import STORE_FILE
+from memory_retrievers.storage.open import STORE_FILE
 from memory_retrievers.testing import HashEmbedder
 
 PREPARED: Final = 150

@@ -23,7 +23,7 @@ from typing import Final
 from memory_retrievers import AgentMemory, SemanticMemory
 from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
 from memory_retrievers.evaluation import locomo
-from memory_retrievers.evaluation.calibrating import Asking, Example, examples, fitted, floor_of, left_out
+from memory_retrievers.evaluation.calibration import CalibrationQuestion, Example, examples, fitted, floor_of, left_out
 from memory_retrievers.evaluation.conversations import Conversation
 from memory_retrievers.evaluation.silence import Asked, exchanged, measured, speakers
 from memory_retrievers.evaluation.stores import MovableClock, RememberedVectors
@@ -65,22 +65,22 @@ def _facts(conversation: Conversation) -> Iterator[SemanticMemory]:
         )
 
 
-def _own(conversation: Conversation) -> Iterator[Asking]:
+def _own(conversation: Conversation) -> Iterator[CalibrationQuestion]:
     scope = conversation.scope
     for question in conversation.questions:
         sessions = frozenset(conversation.session_of[turn] for turn in question.gold)
         around = frozenset(turn for turn, session in conversation.session_of.items() if session in sessions)
-        yield Asking(
+        yield CalibrationQuestion(
             text=question.text, scope=scope, right={Kind.EPISODIC: sessions, Kind.SEMANTIC: around}, fold=scope
         )
     for greeting in GREETINGS:
-        yield Asking(text=greeting.strip(), scope=scope, right={}, fold=scope)
+        yield CalibrationQuestion(text=greeting.strip(), scope=scope, right={}, fold=scope)
 
 
-def _foreign(conversation: Conversation, other: Conversation) -> Iterator[Asking]:
+def _foreign(conversation: Conversation, other: Conversation) -> Iterator[CalibrationQuestion]:
     names = dict(zip(speakers(conversation), speakers(other), strict=False))
     for question in conversation.questions:
-        yield Asking(text=exchanged(question, names), scope=other.scope, right={}, fold=other.scope)
+        yield CalibrationQuestion(text=exchanged(question, names), scope=other.scope, right={}, fold=other.scope)
 
 
 def main() -> None:

@@ -334,7 +334,7 @@ def calibrate(
         embedder: Embedder as MODULE:NAME; None is the bundled model.
         embedder_id: Name the store knows the embedder by; None is the embedder's own.
     """  # noqa: D205, D301, D415
-    from memory_retrievers.evaluation import calibrating, custom
+    from memory_retrievers.evaluation import calibration, custom
     from memory_retrievers.retrieval.relevance import noted
 
     pairs = None if path is None else custom.load(path)
@@ -342,18 +342,18 @@ def calibrate(
     chosen = chosen_embedder(embedder_at(embedder), embedder_id=embedder_id)
     with to_compare(store, embedder=chosen, retrieval=RetrievalSettings()) as memory:
         if pairs is None:
-            asked = calibrating.asked_by_memories(memory)
+            asked = calibration.asked_by_memories(memory)
         else:
             custom.check(pairs, memory)
-            asked = calibrating.asked_by_pairs(pairs, memory)
-        with progress_bar("calibrating") as progress:
-            every = calibrating.examples(asked, memory, progress=progress)
-    found = calibrating.calibrated(every, are_made=pairs is None)
+            asked = calibration.asked_by_pairs(pairs, memory)
+        with progress_bar("calibration") as progress:
+            every = calibration.examples(asked, memory, progress=progress)
+    found = calibration.calibrated(every, are_made=pairs is None)
     if not dry_run:
         note_relevance(store, noted(found))
-    figures = {kind: calibrating.figures_left_out(every, kind) for kind in found}
+    figures = {kind: calibration.figures_left_out(every, kind) for kind in found}
     if as_json:
-        told = {
+        by_kind = {
             kind: {
                 "weights": each.weights._asdict(),
                 "floor": each.floor,
@@ -361,7 +361,7 @@ def calibrate(
             }
             for kind, each in found.items()
         }
-        print_json({"stored": not dry_run, "kinds": told})
+        print_json({"stored": not dry_run, "kinds": by_kind})
         return
     for kind, each in found.items():
         held = figures[kind]

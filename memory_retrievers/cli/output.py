@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _MEMORY: Final = ("id", "kind", "created_at", "memory")
 _VERSION: Final = ("id", "valid_at", "invalid_at", "fact")
-_EVENT: Final = ("at", "event", "id", "door", "actor", "fields")
+_EVENT: Final = ("at", "event", "id", "channel", "actor", "fields")
 _ADOPTION: Final = ("adopted", "updated", "forgotten", "unchanged")
 _USERS: Final = ("pid", "program", "version", "since", "holds")
 _COUNTS: Final = ("memories", "passages", "postings", "projected", "problems")
@@ -111,7 +111,7 @@ def print_versions(versions: Sequence[SemanticMemory]) -> None:
 def print_events(events: Sequence[MemoryEvent]) -> None:
     """Print what happened to memories, an entry a line."""
     rows = [
-        (iso(event.at), event.type, event.id or "", event.door, event.actor or "", " ".join(event.fields))
+        (iso(event.at), event.type, event.id or "", event.channel, event.actor or "", " ".join(event.fields))
         for event in events
     ]
     print_table(_EVENT, rows)

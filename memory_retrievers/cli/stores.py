@@ -21,7 +21,7 @@ from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError, 
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.memory.engine import Engine
 from memory_retrievers.settings import RetrievalSettings
-from memory_retrievers.storage.opening import (
+from memory_retrievers.storage.open import (
     STORE_FILE,
     in_file,
     is_made,

@@ -118,7 +118,7 @@ def measure(
         chats: The chats, whose conversations the stores hold.
         stores: The stores.
         settings: Settings of retrieval.
-        progress: Told how many questions have been asked, and of how many.
+        progress: Called with how many questions have been asked, and of how many.
 
     Raises:
         EmbeddingError: The embedder failed.
@@ -180,8 +180,8 @@ def _sessions(batches: Sequence[_Batch]) -> Iterator[Session]:
     at = _BEGUN
     for number, batch in enumerate(batches, start=1):
         messages = [message for group in batch.turns for message in group if message.content.strip()]
-        told = [batch.time_anchor, *(message.time_anchor for message in messages)]
-        at = next((moment for each in told if (moment := _moment(each)) is not None), at + _DAY)
+        anchors = [batch.time_anchor, *(message.time_anchor for message in messages)]
+        at = next((moment for each in anchors if (moment := _moment(each)) is not None), at + _DAY)
         turns = tuple(
             Turn(id=str(each.id), speaker=each.role, text=_PLACE.sub("", each.content).strip() or "[nothing]")
             for each in messages
@@ -190,10 +190,10 @@ def _sessions(batches: Sequence[_Batch]) -> Iterator[Session]:
             yield Session(id=f"session-{number}", at=at, turns=turns)
 
 
-def _moment(told: str | None) -> datetime | None:
+def _moment(written: str | None) -> datetime | None:
     """Parse a day such as ``March-15-2024``; None if it is none."""
     try:
-        return datetime.strptime((told or "").strip(), "%B-%d-%Y").replace(tzinfo=UTC)
+        return datetime.strptime((written or "").strip(), "%B-%d-%Y").replace(tzinfo=UTC)
     except ValueError:
         return None
 

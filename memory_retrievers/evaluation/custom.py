@@ -154,7 +154,7 @@ def measure_own(
         open_store: Opens the store with a setting, to look into it.
         embedder: The store's, remembering vectors, so that embedding is no part of the time.
         seed: Splits the questions.
-        progress: Told how many settings have been measured, and of how many.
+        progress: Called with how many settings have been measured, and of how many.
         min_relevance: Least relevance of what counts as found.
 
     Raises:

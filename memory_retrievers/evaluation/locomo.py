@@ -123,8 +123,8 @@ def _sessions(sample: _Sample, path: Path) -> Iterator[tuple[int, str, list[_Tur
             continue
         number = int(match[1])
         turns = [_parsed(_Turn, turn, path, number) for turn in spoken]
-        told = spoken[0].get("date_time", "")  # where only the turns have times
-        yield number, str(sample.conversation.get(f"{match[0]}_date_time", told)), turns
+        of_turns = spoken[0].get("date_time", "")  # where only the turns have times
+        yield number, str(sample.conversation.get(f"{match[0]}_date_time", of_turns)), turns
 
 
 def _grouped(turns: Sequence[_DatedTurn]) -> Iterator[tuple[int, str, Sequence[_Turn]]]:

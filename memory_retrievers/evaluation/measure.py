@@ -187,7 +187,7 @@ def measure(
         stores: What is asked about. That their embedder remembers vectors keeps embedding out of the times.
         settings: The setting.
         tokens: Counts what is read; None leaves out what a reader would find.
-        progress: Told how many questions have been asked, and of how many.
+        progress: Called with how many questions have been asked, and of how many.
 
     Raises:
         EmbeddingError: The embedder failed.

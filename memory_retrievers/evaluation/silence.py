@@ -72,7 +72,7 @@ def ask(stores: FilledStores, settings: RetrievalSettings, *, progress: Progress
     Args:
         stores: The conversations, at least two.
         settings: Settings of retrieval.
-        progress: Told how many questions have been asked, and of how many.
+        progress: Called with how many questions have been asked, and of how many.
 
     Raises:
         EmbeddingError: The embedder failed.

@@ -27,13 +27,13 @@ from memory_retrievers.ingestion.facts import (
     user_prompt,
 )
 from memory_retrievers.models import AnyMemory, EpisodicMemory, SemanticDraft, SemanticMemory
-from memory_retrievers.models.management import EventType
+from memory_retrievers.models.management import MemoryEventType
 from memory_retrievers.models.results import Report
 from memory_retrievers.protocols import LanguageModel
 from memory_retrievers.retrieval.request import RetrievalRequest, fitting
 from memory_retrievers.retrieval.retriever import HybridRetriever
 from memory_retrievers.settings import IngestionSettings
-from memory_retrievers.storage.known import KnownFacts, as_told
+from memory_retrievers.storage.known import KnownFacts, as_new
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text.prompts import shown_length
 
@@ -158,9 +158,9 @@ class FactConsolidator:
         if not all(ledger.get(scope=fact.scope, id=fact.id) == fact for fact in plan.touched):
             raise _OvertakenError
         leaving = {fact.id for fact, _ in plan.leaving}
-        told = list(map(as_told, plan.new.values()))
-        known = KnownFacts(ledger, told, now=plan.at)
-        if any(known.find(draft, leaving={*leaving, *plan.new}) is not None for draft in told):
+        drafts = list(map(as_new, plan.new.values()))
+        known = KnownFacts(ledger, drafts, now=plan.at)
+        if any(known.find(draft, leaving={*leaving, *plan.new}) is not None for draft in drafts):
             raise _OvertakenError  # somebody else has just stored the same
         if not all(map(self._waits, episodes)):
             raise _OvertakenError
@@ -177,7 +177,7 @@ class FactConsolidator:
             united = _union(fact.source_episodic_ids, sources)
             after = fact.model_copy(update={"source_episodic_ids": united, "last_confirmed_at": plan.at})
             self._store.ledger.replace(after)
-            self._store.ledger.events.note([after.key], EventType.CONFIRMED, at=plan.at)
+            self._store.ledger.events.note([after.key], MemoryEventType.CONFIRMED, at=plan.at)
             learned.append(after)
         return tuple(learned)
 
@@ -187,7 +187,7 @@ class FactConsolidator:
         leaving = [(fact, successor) for fact, successor in plan.leaving if successor not in held_back or not successor]
         for fact, successor in leaving:
             self._store.ledger.invalidate(scope=scope, id=fact.id, at=plan.at, replaced_by=successor)
-            event = EventType.INVALIDATED if successor is None else EventType.SUPERSEDED
+            event = MemoryEventType.INVALIDATED if successor is None else MemoryEventType.SUPERSEDED
             self._store.ledger.events.note([fact.key], event, at=plan.at)
         return tuple(fact for fact, _ in leaving)
 

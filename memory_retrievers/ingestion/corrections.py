@@ -1,4 +1,4 @@
-"""What a conversation settled last, and which sentences must not be told without those that take them back.
+"""What a conversation settled last, and which sentences must not be shown without those that take them back.
 
 Rules cannot tell what was meant. They know that a short answer says nothing without what it answers, that a sentence
 that says "no", "rather" or "she can't" may take back what was said just before it, or what it shares a word with, and
@@ -32,7 +32,7 @@ MOST_NEEDED: Final = 150
 """Sentences that one may need: more have no room in a summary, however short they are."""
 
 CONTEXT: Final = 3
-"""At most so many messages before the last are told with it, where each answers the one before."""
+"""At most so many messages before the last are shown with it, where each answers the one before."""
 
 SHARED: Final = 0.5
 """This share of the terms of the shorter one have two sentences that are about the same."""
@@ -180,8 +180,8 @@ class Sentence:
 
     def prefers_to(self, earlier: Sentence) -> bool:
         """True if it prefers another day, hour or number to an earlier one; a bare number may be an hour."""
-        told = ((self.preferred.get(kind), values) for (kind, _), values in earlier.details.items())
-        return any(preferred is not None and preferred.isdisjoint(values) for preferred, values in told)
+        pairs = ((self.preferred.get(kind), values) for (kind, _), values in earlier.details.items())
+        return any(preferred is not None and preferred.isdisjoint(values) for preferred, values in pairs)
 
     def says_anew(self, earlier: Sentence) -> bool:
         """True if it prefers another detail, or tells it in a role of an earlier sentence, and little else."""
@@ -227,7 +227,7 @@ def settled_last(said: Sequence[Sentence]) -> list[int]:
     """Positions of the sentences that settle the end, ascending: the last that tells anything, with what it answers.
 
     None where that settles nothing of what was said before: it answers nothing, takes nothing back, and is of other
-    things. Where nothing is told at all, the last sentence that says anything.
+    things. Where nothing is settled at all, the last sentence that says anything.
 
     Args:
         said: The sentences of a conversation, in order.
@@ -241,7 +241,7 @@ def settled_last(said: Sequence[Sentence]) -> list[int]:
     for _ in range(CONTEXT):
         terms = frozenset[str]().union(*(said[place].terms for place in messages[number]))
         before = max((each for each in messages if each < number), default=None)
-        # What takes something back by its own words is told before it, and not after it.
+        # What takes something back by its own words stands before it, and not after it.
         if before is None or len(terms) > ELLIPTICAL or (terms and any(said[each].corrects for each in chosen)):
             break
         chosen = [place for place in messages[before] if said[place].terms or said[place].settles] + chosen
@@ -263,7 +263,7 @@ def _settles(said: Sequence[Sentence], end: Sequence[int]) -> bool:
 
 
 def needed_with(said: Sequence[Sentence]) -> list[frozenset[int]]:
-    """For each sentence the later ones without which it must not be told, those that they need in turn included.
+    """For each sentence the later ones without which it must not be shown, those that they need in turn included.
 
     Args:
         said: The sentences of a conversation, in order.
@@ -275,14 +275,15 @@ def needed_with(said: Sequence[Sentence]) -> list[frozenset[int]]:
         correcting = [
             place for place in messages[number] if said[place].corrects or said[place].details or said[place].preferred
         ]
-        told = 0  # messages between that say something
+        between = 0  # messages between that say something
         for back, earlier in enumerate(reversed(order[max(0, position - REACH) : position + 1])):
-            told += back > 0 and any(said[place].terms for place in messages[earlier])
+            between += back > 0 and any(said[place].terms for place in messages[earlier])
             for place in messages[earlier]:
                 direct[place].update(
                     each
                     for each in correcting
-                    if each > place and ((said[each].takes_back and told <= LINKED) or said[each].may_undo(said[place]))
+                    if each > place
+                    and ((said[each].takes_back and between <= LINKED) or said[each].may_undo(said[place]))
                 )
     needed: list[frozenset[int]] = [frozenset()] * len(said)
     for place in reversed(range(len(said))):  # what is needed comes later, so it is known already

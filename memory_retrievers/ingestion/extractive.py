@@ -31,7 +31,7 @@ END_SHARE: Final = 0.3
 """What was settled last takes at most so much of a summary, unless its last sentence alone is longer."""
 
 FREQUENCY_IN_SUMMARIES: Final = 0.5
-"""How much it counts for a sentence that its words are said often: at 0 what is told is what was rare, at 1 what was
+"""How much it counts for a sentence that its words are said often: at 0 what is kept is what was rare, at 1 what was
 said over and over. The power of the logarithm of their number."""
 
 PHRASE_WORDS: Final = 3
@@ -152,8 +152,8 @@ def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | 
 def fallback_summary(messages: Sequence[Message], background: Mapping[str, int] | None = None) -> str:
     """What was settled last, then the sentences that say most: one line of at most ``SUMMARY_LENGTH``, not blank.
 
-    A sentence that a later one may take back is told with that one or not at all; where the end settles nothing that
-    was said before, all are told in order.
+    A sentence that a later one may take back is shown with that one or not at all; where the end settles nothing that
+    was said before, all are shown in order.
 
     Args:
         messages: What was said; at least one.
@@ -169,8 +169,8 @@ def fallback_summary(messages: Sequence[Message], background: Mapping[str, int] 
     """
     said = _sentences(messages)
     first = _fitting_end(said, settled_last(said))
-    end = _told(said, first)
-    rest = _told(said, _telling(said, first, room=SUMMARY_LENGTH - len(end) - len(EARLIER), background=background))
+    end = _joined(said, first)
+    rest = _joined(said, _rest(said, first, room=SUMMARY_LENGTH - len(end) - len(EARLIER), background=background))
     if not end or not rest:
         return _cut(end or rest, SUMMARY_LENGTH) or "Nothing that can be shown was said."
     return f"{end}{EARLIER}{rest}"
@@ -192,13 +192,13 @@ def _ends_of(lines: list[str]) -> list[str]:
 def _fitting_end(said: Sequence[Sentence], settled: Sequence[int]) -> list[int]:
     """Of the sentences that settle the end the last ones, as far as there is room; the very last in any case."""
     fitting = list(settled)
-    while len(fitting) > 1 and len(_told(said, fitting)) > SUMMARY_LENGTH * END_SHARE:
+    while len(fitting) > 1 and len(_joined(said, fitting)) > SUMMARY_LENGTH * END_SHARE:
         fitting.pop(0)
     return fitting
 
 
-def _telling(
-    said: Sequence[Sentence], told: Sequence[int], *, room: int, background: Mapping[str, int] | None
+def _rest(
+    said: Sequence[Sentence], shown: Sequence[int], *, room: int, background: Mapping[str, int] | None
 ) -> list[int]:
     """Choose further sentences, each with those that it needs, by how much they add that is rare around.
 
@@ -206,7 +206,7 @@ def _telling(
 
     Args:
         said: The sentences of a conversation.
-        told: Positions of those that are told already.
+        shown: Positions of those that are shown already.
         room: Characters that there are.
         background: How often each term occurs around; None counts within the sentences.
 
@@ -218,8 +218,8 @@ def _telling(
     own = term_counts(lines)
     weights = _rarity(own, own if background is None else background, frequency=FREQUENCY_IN_SUMMARIES)
     needed = needed_with(said)
-    left = {place: {place, *needed[place]} - {*told} for place in range(max(told, default=len(said)))}
-    covered = frozenset[str]().union(*(terms[place] for place in told))
+    left = {place: {place, *needed[place]} - {*shown} for place in range(max(shown, default=len(said)))}
+    covered = frozenset[str]().union(*(terms[place] for place in shown))
     chosen: set[int] = set()
 
     def gain(place: int) -> tuple[float, int]:
@@ -238,16 +238,16 @@ def _telling(
         if chosen and gain(best)[0] == 0:
             break
         group = left.pop(best)
-        longer = _told(said, sorted(chosen | group))
+        longer = _joined(said, sorted(chosen | group))
         if len(longer) <= room:
             text, chosen = longer, chosen | group
             covered |= frozenset[str]().union(*(terms[each] for each in group))
-    if chosen or told:
+    if chosen or shown:
         return sorted(chosen)
     return rarest(lines, room, background=background)
 
 
-def _told(said: Sequence[Sentence], places: Sequence[int]) -> str:
+def _joined(said: Sequence[Sentence], places: Sequence[int]) -> str:
     """The sentences of these positions, each speaker named once in a row."""
     turns = groupby((said[place] for place in places), key=lambda sentence: sentence.speaker)
     return " ".join(f"{who}: {' '.join(sentence.text for sentence in turn)}" for who, turn in turns)

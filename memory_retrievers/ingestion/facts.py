@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 from memory_retrievers.models import Category, EpisodicMemory, Kind, Origin, SemanticDraft, SemanticMemory
 from memory_retrievers.models.selection import Hits, Selection
 from memory_retrievers.settings import IngestionSettings
-from memory_retrievers.storage.known import KnownFacts, as_told
+from memory_retrievers.storage.known import KnownFacts, as_new
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text import one_line
 from memory_retrievers.text.duplicates import is_duplicate
@@ -113,7 +113,7 @@ def _numbers(value: object) -> tuple[int, ...]:
     return tuple(int(text) for text in texts if text.isascii() and text.isdigit() and len(text) < 10)  # noqa: PLR2004 - more is no number of an episode
 
 
-AskedCategory = Annotated[
+ExtractedCategory = Annotated[
     Category,
     BeforeValidator(_known_category),
     WithJsonSchema({"type": "string", "enum": [each.value for each in Category if each is not Category.NOTE]}),
@@ -130,7 +130,7 @@ class FactAnswer(Answer):
     existing_fact_id: Annotated[
         str | None, BeforeValidator(_text_or_none), Field(description="The known fact it is about, such as F1, or null")
     ] = None
-    category: AskedCategory = Category.IDENTITY
+    category: ExtractedCategory = Category.IDENTITY
     fact: Annotated[
         OneLine,
         BeforeValidator(_text_or_none),
@@ -336,12 +336,12 @@ def find_existing(
     """
     if not drafts:
         return []
-    told = list(map(as_told, drafts))
-    known_facts = KnownFacts(store.ledger, told, now=store.now())
+    stated = list(map(as_new, drafts))
+    known_facts = KnownFacts(store.ledger, stated, now=store.now())
     vectors, nearest = _nearest(drafts, store, limit=NEAREST + len(leaving))
     existing: list[SemanticMemory | int] = []
     for position, (draft, near) in enumerate(zip(drafts, nearest, strict=True)):
-        known = known_facts.find(told[position], leaving=leaving)
+        known = known_facts.find(stated[position], leaving=leaving)
         if known is None:
             known = _stored_match(draft, near, store=store, settings=settings, leaving=leaving)
         existing.append(_first_alike(position, drafts, vectors, existing, settings) if known is None else known)

@@ -28,7 +28,7 @@ from memory_retrievers.models import (
     SummaryBy,
     scopes,
 )
-from memory_retrievers.models.management import Door, acting_as
+from memory_retrievers.models.management import Channel, acting_as
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Queued, Report
 from memory_retrievers.models.storage import QueuedMessage, ReviewJob
@@ -111,7 +111,7 @@ class IngestionPipeline:
             EmbeddingError: The embedder failed; likewise.
         """
         report = Report()
-        with acting_as(Door.WORKER, self._actor):
+        with acting_as(Channel.WORKER, self._actor):
             for _, conversation in self._conversations.states(scope):
                 while (claim := self.queue.claim(scope, conversation)) is not None:
                     report = report.joined(self._work(claim))
@@ -131,13 +131,13 @@ class IngestionPipeline:
         """
         one = self.queue.named(conversation)
         ending = [each for _, each in self._conversations.states(scope)] if one is None else [one]
-        is_heard = one is None or self._conversations.state(scope, one).messages > 0
+        is_known = one is None or self._conversations.state(scope, one).messages > 0
         report = Report()
-        with acting_as(Door.WORKER, self._actor):
+        with acting_as(Channel.WORKER, self._actor):
             for each in ending:
                 report = report.joined(self._flushed(scope, each))
             finished = self._finished(scope, report)
-        return finished if is_heard else replace(finished, waiting=0)
+        return finished if is_known else replace(finished, waiting=0)
 
     def _flushed(self, scope: str, conversation: str | None) -> Report:
         report = Report()
@@ -179,14 +179,14 @@ class IngestionPipeline:
             raise failure
         return report
 
-    def embed_heard(self) -> None:
+    def embed_open(self) -> None:
         """Embed what is queued and has no vector yet, so that searches need not; where messages are searched.
 
         Raises:
             EmbeddingError: The embedder failed.
         """
         if self._store.searched == "turns":
-            self._store.heard.embed_rest()
+            self._store.open_episodes.embed_rest()
 
     def review(self, id: str, *, scope: str, rating: Rating | str) -> EpisodicMemory:
         """Rate one episode now.
@@ -265,7 +265,7 @@ class IngestionPipeline:
             self._conversations.take_reviews(scope, conversation=messages, at=self._store.now())
 
         def known() -> Mapping[str, Embedded]:
-            return self._store.heard.vectors([(each.id, each.message) for each in claim.messages], scope=scope)
+            return self._store.open_episodes.vectors([(each.id, each.message) for each in claim.messages], scope=scope)
 
         try:
             stored = self._store.put(drafts, together=drain, known=known)

@@ -11,7 +11,7 @@ from memory_retrievers import fsrs
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import EpisodicMemory, MemoryKey, Rating, scopes
 from memory_retrievers.models.fields import microseconds
-from memory_retrievers.models.management import EventType
+from memory_retrievers.models.management import MemoryEventType
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.protocols import Judge, ReviewedMemory
@@ -114,7 +114,7 @@ def apply(store: MemoryStore, ratings: Sequence[RatedMemory]) -> tuple[tuple[Mem
             memory = _reviewable(store, rated.key, reviewed_at=rated.reviewed_at, min_days=rated.min_days)
             if memory is not None:
                 store.ledger.replace(reviewed(memory, rating=rated.rating, at=rated.reviewed_at))
-                store.ledger.events.note([memory.key], EventType.REVIEWED, at=rated.reviewed_at)
+                store.ledger.events.note([memory.key], MemoryEventType.REVIEWED, at=rated.reviewed_at)
                 applied.append((rated.key, rated.rating))
     return tuple(applied)
 
@@ -142,7 +142,7 @@ def review_one(store: MemoryStore, id: str, *, scope: str, rating: Rating | str,
             return memory
         after = reviewed(memory, rating=parsed, at=now)
         store.ledger.replace(after)
-        store.ledger.events.note([after.key], EventType.REVIEWED, at=now)
+        store.ledger.events.note([after.key], MemoryEventType.REVIEWED, at=now)
     return after
 
 

@@ -87,7 +87,7 @@ class Worker:
                 return
             with _noting(failures):
                 self._pipeline.process(scope)
-        for work in (self._pipeline.embed_heard, self._pipeline.erase_old_messages):
+        for work in (self._pipeline.embed_open, self._pipeline.erase_old_messages):
             with _noting(failures):
                 work()
 

@@ -19,7 +19,7 @@ from memory_retrievers.models import scopes
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Queued
 from memory_retrievers.protocols import Memory
-from memory_retrievers.storage.opening import STORE_FILE, noted_embedder
+from memory_retrievers.storage.open import STORE_FILE, noted_embedder
 from memory_retrievers.storage.options import chosen_embedder
 
 Process: TypeAlias = Literal["background", "due", "never"]

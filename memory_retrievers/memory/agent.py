@@ -33,7 +33,7 @@ from memory_retrievers.models.categories import require_category
 from memory_retrievers.models.contents import AdoptionReport, Progress, VerificationReport
 from memory_retrievers.models.differences import MemoryDiff
 from memory_retrievers.models.filters import Filters
-from memory_retrievers.models.management import Door, MemoryEvent, acting_as
+from memory_retrievers.models.management import Channel, MemoryEvent, acting_as
 from memory_retrievers.models.memories import NOT_GIVEN, NotGiven, draft_of
 from memory_retrievers.models.messages import Message, MessageLike, messages_of, parse_conversation
 from memory_retrievers.models.results import Page, PendingReview, Queued, Report, parse_page_size
@@ -46,12 +46,12 @@ from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
 from memory_retrievers.retrieval.retriever import HybridRetriever, PendingReviewBuffer
 from memory_retrievers.scene.events import derived_from, drafts_of, known_to, updated, witnessed_by
 from memory_retrievers.scene.relevance import relevance
-from memory_retrievers.scene.rendering import scene_block
+from memory_retrievers.scene.render import scene_block
 from memory_retrievers.settings import POOL_SIZE, SCENE_BUDGET, SceneSettings
 from memory_retrievers.storage import export as transfer
 from memory_retrievers.storage import maintenance
 from memory_retrievers.storage.maintenance import Index
-from memory_retrievers.storage.opening import STORE_FILE, in_file, is_server, on_server, require_local, share
+from memory_retrievers.storage.open import STORE_FILE, in_file, is_server, on_server, require_local, share
 from memory_retrievers.storage.options import KeywordEngine, ResolvedOptions, StoreOptions, chosen_embedder
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.storage.telemetry import observed
@@ -570,7 +570,7 @@ class AgentMemory(BaseMemory):
         try:
             return self._store.get(id, scope=scope)
         except NotFoundError:
-            return self._store.heard.get(id, scope=scopes.parse(scope))
+            return self._store.open_episodes.get(id, scope=scopes.parse(scope))
 
     def list(
         self,
@@ -1133,7 +1133,7 @@ class AgentMemory(BaseMemory):
             adopted.refuse_other_collection(found)
         adoption.check_where(found, where)
         self._write_through(found, adopted)
-        with acting_as(Door.IMPORT, "chroma"):
+        with acting_as(Channel.IMPORT, "chroma"):
             return adoption.sync(
                 self._store, self._engine.adopted, found, adopted, where=where, confirm=confirm, progress=progress
             )
@@ -1194,7 +1194,7 @@ class AgentMemory(BaseMemory):
         adopted.refuse_other(adoption.Adoption.noted(self._store.ledger))
         adopted.note(self._store.ledger)
         self._write_through(collection, adopted)
-        with acting_as(Door.IMPORT, "chroma"):
+        with acting_as(Channel.IMPORT, "chroma"):
             self._adoption_report = adoption.adopt(
                 self._store, self._engine.adopted, collection, adopted, progress=progress
             )

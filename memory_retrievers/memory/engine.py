@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from memory_retrievers.ingestion.worker import Worker
     from memory_retrievers.settings import IngestionSettings
     from memory_retrievers.storage.items import StoredItems
-    from memory_retrievers.storage.opening import Storage
+    from memory_retrievers.storage.open import Storage
     from memory_retrievers.tools.manager.manager import MemoryManager
 
 

@@ -139,7 +139,7 @@ class AuditEntry:
     reason: str | None = None
 
 
-class EventType(StrEnum):
+class MemoryEventType(StrEnum):
     """What happened to a memory."""
 
     CREATED = "created"
@@ -159,8 +159,8 @@ class EventType(StrEnum):
     EXPIRED = "expired"
 
 
-class Door(StrEnum):
-    """Way in which a change came."""
+class Channel(StrEnum):
+    """Channel through which a change came."""
 
     API = "api"
     TOOL = "tool"
@@ -179,21 +179,21 @@ class MemoryEvent:
         id: Its id; None of one that is forgotten, of which no more is kept.
         type: What happened: ``created``; ``merged`` (made of others); ``imported`` (with a store, from an export that
             had no log); ``updated`` (a new text is a new version); ``corrected`` (in place); ``restored`` (a change was
-            undone); ``confirmed`` (told again); ``superseded`` (another fact holds instead); ``invalidated``;
+            undone); ``confirmed`` (stated again); ``superseded`` (another fact holds instead); ``invalidated``;
             ``reviewed``; ``pinned`` and ``unpinned`` (its importance, by hand); ``moved`` (here from another scope);
             ``forgotten``; ``expired``.
         at: When.
-        door: By which way: ``api``, ``tool``, ``http``, ``mcp``, ``worker`` (what makes memories of messages) or
-            ``import``.
+        channel: Through which the change came: ``api``, ``tool``, ``http``, ``mcp``, ``worker`` (what makes memories of
+            messages) or ``import``.
         actor: Who: the name of a tool, a language model or a sender of requests; None where nobody is named.
         fields: Names of the fields that have changed.
     """
 
     scope: str
     id: str | None
-    type: EventType
+    type: MemoryEventType
     at: datetime
-    door: Door
+    channel: Channel
     actor: str | None = None
     fields: tuple[str, ...] = ()
 
@@ -201,25 +201,27 @@ class MemoryEvent:
 MOST_ACTOR: Final = 200
 """Characters of a name that are kept."""
 
-_acting: Final[ContextVar[tuple[Door, str | None]]] = ContextVar("memory_retrievers_acting", default=(Door.API, None))
+_acting: Final[ContextVar[tuple[Channel, str | None]]] = ContextVar(
+    "memory_retrievers_acting", default=(Channel.API, None)
+)
 
 
-def acting() -> tuple[Door, str | None]:
-    """Return the way by which this context changes memories, and who does."""
+def acting() -> tuple[Channel, str | None]:
+    """Return the channel through which this context changes memories, and who does."""
     return _acting.get()
 
 
 @contextmanager
-def acting_as(door: Door, actor: str | None = None) -> Iterator[None]:
-    """Note all changes within as made by somebody; of two ways the outer one counts, of two names the inner one.
+def acting_as(channel: Channel, actor: str | None = None) -> Iterator[None]:
+    """Note all changes within as made by somebody; of two channels the outer one counts, of two names the inner one.
 
     Args:
-        door: The way.
+        channel: The channel.
         actor: Who; None is whoever it was before.
     """
-    outer_door, outer_actor = _acting.get()
+    outer_channel, outer_actor = _acting.get()
     name = outer_actor if actor is None else storable(actor)[:MOST_ACTOR]
-    token = _acting.set((door if outer_door is Door.API else outer_door, name))
+    token = _acting.set((channel if outer_channel is Channel.API else outer_channel, name))
     try:
         yield
     finally:

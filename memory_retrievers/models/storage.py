@@ -74,7 +74,7 @@ class StoredItem(NamedTuple):
         return MemoryKey(scope=self.scope, id=self.id)
 
 
-class HeardPlace(NamedTuple):
+class OpenPlace(NamedTuple):
     """A queued message by its number, without what it says.
 
     Attributes:
@@ -91,7 +91,7 @@ class HeardPlace(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeardMessage:
+class OpenMessage:
     """A queued message as a search reads it.
 
     Attributes:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from memory_retrievers.retrieval.question import Question
     from memory_retrievers.retrieval.request import RetrievalPlan
     from memory_retrievers.settings import RetrievalSettings
-    from memory_retrievers.storage.heard import OpenEpisode
+    from memory_retrievers.storage.open_episodes import OpenEpisode
     from memory_retrievers.storage.store import MemoryStore
 
     Floats = NDArray[np.float64]

@@ -174,7 +174,7 @@ def find_documents(
         query: Text to search for.
         scope: Scope to search.
         k: Largest number of documents, 1 or more. More documents hold those of a smaller number, and may order them
-            otherwise: relevance falls with rank, so it is told by what is found behind as well.
+            otherwise: relevance falls with rank, so it depends on what is found behind as well.
         detail: Level of detail of an episode's text.
         with_scores: Add scores and ranks to the metadata.
         max_tokens: Tokens of all texts together at most, see :func:`within`; None is no budget.

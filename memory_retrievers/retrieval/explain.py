@@ -19,7 +19,7 @@ from memory_retrievers.retrieval.past import candidates_then
 from memory_retrievers.retrieval.ranking import Ranking, rank
 from memory_retrievers.retrieval.request import RetrievalPlan, RetrievalRequest, holds, is_visible
 from memory_retrievers.settings import RetrievalSettings
-from memory_retrievers.storage.heard import open_id
+from memory_retrievers.storage.open_episodes import open_id
 from memory_retrievers.text.dates import iso
 
 if TYPE_CHECKING:
@@ -327,12 +327,14 @@ class Explainer:
                 return memory
         for scope in dict.fromkeys([request.scope, *self._waiting(request)]):
             with suppress(NotFoundError):
-                return self._store.heard.get(id, scope=scope)
+                return self._store.open_episodes.get(id, scope=scope)
         raise NotFoundError(f"Memory not found: {id}")
 
     def _waiting(self, request: RetrievalRequest) -> list[str]:
         """The scopes with open episodes that are searched."""
-        places = self._store.ledger.heard.places(request.scope, include_child_scopes=request.include_child_scopes)
+        places = self._store.ledger.open_episodes.places(
+            request.scope, include_child_scopes=request.include_child_scopes
+        )
         return [place.scope for place in places]
 
     def _row(self, memory: AnyMemory, plan: RetrievalPlan) -> int | None:

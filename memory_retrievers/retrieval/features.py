@@ -10,7 +10,7 @@ import numpy as np
 
 from memory_retrievers.models.fields import microseconds
 from memory_retrievers.retrieval.candidates import Candidates
-from memory_retrievers.retrieval.question import AskedDate, Question
+from memory_retrievers.retrieval.question import QueryDate, Question
 from memory_retrievers.settings import RetrievalSettings
 
 if TYPE_CHECKING:
@@ -334,7 +334,7 @@ def _best_first(candidates: Candidates, fused: Floats) -> Floats:
     return best_first
 
 
-def _fits(asked: AskedDate, months: NDArray[np.int64]) -> Floats:
+def _fits(asked: QueryDate, months: NDArray[np.int64]) -> Floats:
     """Match of months since 1970 with a date, 0 to 1; shape (n,) in and out."""
     years, of_year = months // 12 + 1970, months % 12 + 1
     if asked.month is None:

@@ -16,7 +16,7 @@ from memory_retrievers.models.selection import Layout, TermStatistics
 from memory_retrievers.retrieval.candidates import Candidates, RankedLists, read_candidates
 from memory_retrievers.retrieval.late_interaction import by_tokens
 from memory_retrievers.retrieval.past import read_candidates_then
-from memory_retrievers.storage.heard import OpenEpisode
+from memory_retrievers.storage.open_episodes import OpenEpisode
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from memory_retrievers.retrieval.question import Question
     from memory_retrievers.retrieval.request import RetrievalPlan, RetrievalRequest
     from memory_retrievers.settings import RetrievalSettings
-    from memory_retrievers.storage.heard import HeardTurn
+    from memory_retrievers.storage.open_episodes import OpenTurn
     from memory_retrievers.storage.store import MemoryStore
 
 
 def open_episodes(store: MemoryStore, request: RetrievalRequest) -> dict[int, OpenEpisode]:
     """Read the open episodes that a request may see, by row."""
-    turns = store.heard.turns(request.scope, include_child_scopes=request.include_child_scopes)
+    turns = store.open_episodes.turns(request.scope, include_child_scopes=request.include_child_scopes)
     in_prompt = {hash((message.role, message.content)) for message in request.in_prompt}
     found: dict[int, OpenEpisode] = {}
     for (_, conversation), queued in groupby(turns, key=lambda turn: (turn.scope, turn.conversation)):
@@ -68,7 +68,7 @@ def prepare(store: MemoryStore, plan: RetrievalPlan, *, settings: RetrievalSetti
     with store.ledger.database.reading(plan.states):
         episodes = open_episodes(store, plan.request).values()
     turns = [turn for each in episodes for turn in each.turns if turn.terms is not None]
-    if store.heard.prepare([turn.row for turn in turns if turn.embedded is None]):
+    if store.open_episodes.prepare([turn.row for turn in turns if turn.embedded is None]):
         plan.states.clear()  # they have vectors now
     known = [turn.terms or {} for turn in turns]
     lengths = np.array([sum(each.values()) for each in known], np.float64)
@@ -117,7 +117,7 @@ def load(
     memories = store.load([row for row in rows if row not in episodes], as_of=as_of)
     if not wanted:
         return memories
-    made = store.heard.memories([episodes[row] for row in wanted])
+    made = store.open_episodes.memories([episodes[row] for row in wanted])
     return memories | {row: memory for row, memory in zip(wanted, made, strict=True) if memory is not None}
 
 
@@ -158,9 +158,7 @@ def with_open(
     )
 
 
-def _layout(
-    closed: Layout, passages: Sequence[tuple[int, int, HeardTurn]], *, began: Mapping[int, HeardTurn]
-) -> Layout:
+def _layout(closed: Layout, passages: Sequence[tuple[int, int, OpenTurn]], *, began: Mapping[int, OpenTurn]) -> Layout:
     """Lay out the passages behind those that are stored; each is named by its row, below 0."""
     names = {name: code for code, name in enumerate(closed.names)}
     speakers = [names.setdefault(turn.role, len(names)) for *_, turn in passages]
@@ -180,7 +178,7 @@ def _layout(
     )
 
 
-def _cosines(closed: NDArray[np.float64], turns: Sequence[HeardTurn], vector: Vector) -> NDArray[np.float64]:
+def _cosines(closed: NDArray[np.float64], turns: Sequence[OpenTurn], vector: Vector) -> NDArray[np.float64]:
     """Cosines of all passages, shape (n,); what has no vector yet is as far as half of those that have one."""
     vectors = [turn.embedded.vector for turn in turns if turn.embedded is not None]
     near = rounded(similarities(np.stack(vectors), vector)).astype(np.float64) if vectors else np.empty(0)

@@ -51,7 +51,7 @@ _SMALL_TALK_CHARACTERS: Final = 60
 _CONTRACTED: Final = re.compile(r"['’](?:s|d|m|ll|re|ve)$")
 
 
-class AskedDate(NamedTuple):
+class QueryDate(NamedTuple):
     """A date a question names: a month, with or without its year, or a year alone."""
 
     year: int | None
@@ -75,7 +75,7 @@ class Question:
 
     text: str
     terms: list[str]
-    dates: tuple[AskedDate, ...]
+    dates: tuple[QueryDate, ...]
     periods: tuple[Period, ...]
     asks_when: bool
     is_small_talk: bool
@@ -92,7 +92,7 @@ class Question:
             as_specified: Keep stop words of other languages than English among the terms.
 
         >>> Question.parse("What did Ruth plant in May 2023?").dates
-        (AskedDate(year=2023, month=5),)
+        (QueryDate(year=2023, month=5),)
         >>> Question.parse("When may I call?").dates, Question.parse("When may I call?").asks_when
         ((), True)
         >>> Question.parse("Good morning, how are you?").is_small_talk
@@ -186,7 +186,7 @@ _SMALL_QUESTIONS: Final = frozenset(
         *("what's up", "who are you", "what can you do", "how can you help", "how can you help me"),
     }
 )
-"""Questions about nothing that was ever told; any other question is one."""
+"""Questions about nothing that was ever said; any other question is one."""
 
 
 def _is_small_talk(text: str) -> bool:
@@ -227,18 +227,18 @@ def _says_something(word: str) -> bool:
     return bool(bare) and bare not in STOP_WORDS
 
 
-def _dates(text: str) -> Iterable[AskedDate]:
-    found: list[AskedDate] = [AskedDate(int(each["year"]), int(each["month"])) for each in _WRITTEN_DATE.finditer(text)]
+def _dates(text: str) -> Iterable[QueryDate]:
+    found: list[QueryDate] = [QueryDate(int(each["year"]), int(each["month"])) for each in _WRITTEN_DATE.finditer(text)]
     for each in _NAMED_MONTH.finditer(text):
         is_dated = each["year"] or each["day"] or each["later_day"]
         if is_dated or each["month"] not in _WORDS or _follows_preposition(text, each.start()):
-            found.append(AskedDate(None if each["year"] is None else int(each["year"]), _MONTHS[each["month"]]))
+            found.append(QueryDate(None if each["year"] is None else int(each["year"]), _MONTHS[each["month"]]))
     numbered = _MONTH_BY_NUMBER.finditer(text)
-    found += [AskedDate(None if each["year"] is None else int(each["year"]), int(each["month"])) for each in numbered]
-    return dict.fromkeys(found or [AskedDate(int(each["year"]), None) for each in _BARE_YEAR.finditer(text)])
+    found += [QueryDate(None if each["year"] is None else int(each["year"]), int(each["month"])) for each in numbered]
+    return dict.fromkeys(found or [QueryDate(int(each["year"]), None) for each in _BARE_YEAR.finditer(text)])
 
 
-def _resolved(dates: Iterable[AskedDate], named: Iterable[Period], now: datetime | None) -> Iterable[AskedDate]:
+def _resolved(dates: Iterable[QueryDate], named: Iterable[Period], now: datetime | None) -> Iterable[QueryDate]:
     """The dates with the years of months that have none: the latest that has begun, and of this month the last too.
 
     Months at the ends of a period belong to it: in "from March to May", and in "March last year".

@@ -138,8 +138,8 @@ def noted(calibration: Mapping[Kind, Calibration]) -> str:
 def parsed(note: str) -> Mapping[Kind, Calibration] | None:
     """Read what :func:`noted` wrote; None if another version wrote it, or nobody: then the default holds."""
     try:
-        told = json.loads(note)
-        numbers = {kind: [float(number) for number in told[kind]] for kind in Kind}
+        noted = json.loads(note)
+        numbers = {kind: [float(number) for number in noted[kind]] for kind in Kind}
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
     found = {}

@@ -180,7 +180,7 @@ class HybridRetriever:
         most = min(max(parse_limit("limit", limit), 1), MAX_RECENT)
         since = None if days_limit is None else now - _days(days_limit)
         stored = ledger.recent(scope=parsed, limit=most, now=now, since=since)
-        still_open = self._store.heard.episodes(parsed) if self._settings.searches_open else []
+        still_open = self._store.open_episodes.episodes(parsed) if self._settings.searches_open else []
         new = [each for each in still_open if since is None or each.created_at >= since]
         return RecentResult(
             now=now,
@@ -196,7 +196,7 @@ class HybridRetriever:
             ValidationError: The scope is malformed.
         """
         parsed = scopes.parse(scope)
-        facts = self._store.ledger.standing_facts(scope=parsed, limit=MOST_FACTS, now=self._store.now())
+        facts = self._store.ledger.profile_facts(scope=parsed, limit=MOST_FACTS, now=self._store.now())
         return profile_of(parsed, facts, fact_display_length=self._settings.fact_display_length)
 
     def page(

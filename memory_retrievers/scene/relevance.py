@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from memory_retrievers.models import EpisodicMemory, Kind, MemoryKey
 from memory_retrievers.models.scenes import MOST_STARS, SceneDetails
 from memory_retrievers.models.selection import Hits, Selection
-from memory_retrievers.scene.rendering import position_of
+from memory_retrievers.scene.render import position_of
 from memory_retrievers.text import analyze
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def scores(
     cosines: Mapping[str, float],
     bm25: Mapping[str, float],
 ) -> dict[str, float]:
-    """Score each scene among the episodes, by its id, for ``scene.rendering.scene_block``.
+    """Score each scene among the episodes, by its id, for ``scene.render.scene_block``.
 
     Args:
         episodes: Episodes of one scope; those without a ``scene`` have no score.

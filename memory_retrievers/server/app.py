@@ -167,12 +167,12 @@ async def _malformed(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for nothing else
     named = error.body if isinstance(error.body, Mapping) else request.query_params
     if isinstance(scope := named.get("conversation_id"), str):
-        try:  # who may not go there is not told what is wrong with the rest
+        try:  # who may not go there learns nothing of what is wrong with the rest
             access_in(request.scope).scope(scope, writes=_is_write(request.scope["path"]))
         except HTTPError as refusal:
             return refusal.response()
         except ValidationError:
-            pass  # it is among what is told
+            pass  # it is among what is reported
     return failure(ValidationError.of_complaints(error.errors(), without="body"))
 
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from memory_retrievers.errors import ConfigurationError, NotFoundError, error_object
 from memory_retrievers.models import JsonObject
-from memory_retrievers.models.management import Door, acting_as
+from memory_retrievers.models.management import Channel, acting_as
 from memory_retrievers.protocols import Memory
 from memory_retrievers.server.mcp_shapes import annotations_of, output_schema_of, title_of
 from memory_retrievers.tools.registry import REGISTRY, find_tool, offered_tools
@@ -233,5 +233,5 @@ class McpOffer:
             if not refused:
                 failure = NotFoundError(f"{name} is not offered here. Offered tools: {', '.join(self._tools)}")
             return ToolOutput.of(error_object(failure), is_error=True)
-        with acting_as(Door.MCP):
+        with acting_as(Channel.MCP):
             return run_tool(spec, self._context, arguments)

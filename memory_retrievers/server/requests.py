@@ -16,7 +16,7 @@ from starlette.types import Scope
 
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import ScopeStatistics
-from memory_retrievers.models.management import Door, acting_as
+from memory_retrievers.models.management import Channel, acting_as
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.server.access import access_in
 from memory_retrievers.server.intake import SharedCheck
@@ -139,7 +139,7 @@ class RequestContext:
             self.metrics.note_stage(self._scope, "waiting", time.perf_counter() - asked)
             timed = partial(self.metrics.timed, self._scope)
             # in our words: of a record that the request describes
-            with timed("memory"), traced(timed), acting_as(Door.HTTP), in_our_words():
+            with timed("memory"), traced(timed), acting_as(Channel.HTTP), in_our_words():
                 return work()
 
         return await run_in_threadpool(measured)

@@ -23,7 +23,7 @@ from memory_retrievers.backends.sqlite import FileState, state_of_file
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.errors import ConfigurationError, StoreLockedError, required
 from memory_retrievers.settings import IngestionSettings
-from memory_retrievers.storage.opening import (
+from memory_retrievers.storage.open import (
     CHROMA_DIRECTORY,
     LOCK_FILE,
     OWNER_FILE,
@@ -221,7 +221,7 @@ def _older(directory: Path) -> Iterator[AttachedProcess]:
 _LOCKS: Final = {
     "turn": "the turn to write",
     "moving": "the vectors, to make them anew",
-    "feeding": "what Chroma is to be told",
+    "feeding": "changes on their way to Chroma",
     "chroma": "Chroma's directory",
 }
 """What the processes of a store have to themselves, by the file with the lock on it."""
@@ -320,7 +320,7 @@ def _of_tables(tables: TableState | None, now: datetime) -> Iterator[Finding]:
             )
     if tables.unwritten:
         yield Finding(
-            what=f"the adopted collection has yet to be told of {tables.unwritten:,} changes",
+            what=f"the adopted collection has yet to take {tables.unwritten:,} changes",
             remedy="open the store with that collection (sync_chroma) while Chroma can be reached",
         )
 

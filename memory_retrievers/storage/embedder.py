@@ -76,7 +76,7 @@ class ProbedEmbedder:
             with_tokens: Also embed texts by their tokens, if it can.
 
         Raises:
-            EmbeddingError: It failed, or gave the zero vector, by which nothing can be told from it.
+            EmbeddingError: It failed, or gave the zero vector, which is near to nothing.
         """
         try:
             probe = embedder.embed_query(PROBE)
@@ -296,7 +296,7 @@ class StoreEmbedder:
         return embedder.state == _State.noted(notes)
 
     def note_relevance(self, note: str) -> None:
-        """Let the store say what relevance its vectors tell; another embedder's are not told of."""
+        """Let the store give the relevance that was calibrated for its vectors; none for another embedder's."""
         with self._ledger.transaction():
             self._ledger.write_notes({_relevance_key(self._ledger.notes()): note})
 
@@ -385,7 +385,7 @@ def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 
 def _unknowable(embedder_id: str) -> ZeroVectorError:
     return ZeroVectorError(
-        f"the embedder {embedder_id!r} gives the zero vector for {PROBE!r}, the sentence that embedders are told "
+        f"the embedder {embedder_id!r} gives the zero vector for {PROBE!r}, the sentence that embedders are known by "
         "apart by: let it have a number for the words it does not know, which it needs for questions too"
     )
 

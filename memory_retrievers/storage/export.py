@@ -18,7 +18,7 @@ import pydantic
 from memory_retrievers.backends.files import PRIVATE, Access, new_directory, new_file
 from memory_retrievers.errors import BackendError, ConfigurationError, EmbeddingMismatchError, ValidationError
 from memory_retrievers.models.contents import FactVersion, Progress, Record, StoredCharacter, StoredMemory, StoredQueue
-from memory_retrievers.models.management import Association, AuditEntry, Door, MemoryEvent, acting_as
+from memory_retrievers.models.management import Association, AuditEntry, Channel, MemoryEvent, acting_as
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.storage import export_format
 from memory_retrievers.storage.export_format import Header
@@ -55,7 +55,7 @@ def export(
         ledger: What holds it.
         target: The file.
         scope: This scope and those below it; None is everything.
-        progress: Told now and then how many memories are written, and of how many.
+        progress: Called from time to time with how many memories are written, and of how many.
         access: The mode of the file.
 
     Returns:
@@ -134,7 +134,7 @@ def import_(
         source: What :func:`export` wrote.
         into: The store's directory: missing, or empty.
         build: Makes an empty store in a directory.
-        progress: Told of every page.
+        progress: Called for every page.
         access: The modes of the directories that are made.
 
     Raises:
@@ -173,7 +173,7 @@ def _take_in(store: MemoryStore, source: Path, file: IO[bytes], header: Header, 
                     taken[restore(store, export_format.parse_line(text, header.dimension))] += 1
         if progress is not None and taken["memories"] > before:
             progress(taken["memories"], header.memories)
-    with acting_as(Door.IMPORT):
+    with acting_as(Channel.IMPORT):
         store.ledger.events.note_imported(at=store.now())
     promised = header.counts()
     if any(taken[name] != count for name, count in promised.items()):
@@ -226,7 +226,7 @@ def restore(store: MemoryStore, record: Record) -> str:
             ledger.add_pending_reviews([record], merge=False)
         case Association():
             if not ledger.management.associate([record]):
-                raise ValidationError("this associates a pair again, or a memory that no line before has told of")
+                raise ValidationError("this associates a pair again, or a memory that is in no line before")
         case AuditEntry():
             ledger.management.note([record])
         case MemoryEvent():
@@ -238,7 +238,7 @@ def restore(store: MemoryStore, record: Record) -> str:
 
 def _restore_event(ledger: SQLLedger, event: MemoryEvent) -> None:
     if not ledger.events.restore([event]):
-        raise ValidationError("this happened to a memory, or in a scope, that no line before has told of")
+        raise ValidationError("this happened to a memory, or in a scope, that is in no line before")
 
 
 _NAMES: Final[Mapping[type[Record], str]] = {

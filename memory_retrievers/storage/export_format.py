@@ -19,9 +19,9 @@ from memory_retrievers.models.management import (
     AssociationType,
     AuditEntry,
     AuditType,
-    Door,
-    EventType,
+    Channel,
     MemoryEvent,
+    MemoryEventType,
 )
 from memory_retrievers.models.memories import ANSWER_FIELDS
 from memory_retrievers.models.messages import Message
@@ -69,9 +69,9 @@ _FIELD: Final = r"^[a-z_]{1,60}$"
 class _Event(Line):
     scope: str
     id: ShortText | None
-    event: EventType
+    event: MemoryEventType
     at: UTCDateTime
-    door: Door
+    channel: Channel
     actor: Annotated[Text, Field(max_length=MOST_ACTOR)] | None
     fields: Annotated[tuple[Annotated[str, Field(pattern=_FIELD)], ...], Field(max_length=100)]
 
@@ -402,10 +402,10 @@ def _check_passages(memory: AnyMemory, passages: Sequence[_Passage]) -> None:
     if len(set(parts)) < len(parts):
         raise ValidationError("passages: a part of the memory stands there twice")
     for passage in passages:
-        told = passage_text(memory, passage.part)
-        if told is None or told.part != passage.part:
+        made = passage_text(memory, passage.part)
+        if made is None or made.part != passage.part:
             raise ValidationError(f"passages: {passage.part[:_MOST_SHOWN]!r} is no part of this memory")
-        if told.text != passage.text or passage.speaker not in {None, told.speaker}:
+        if made.text != passage.text or passage.speaker not in {None, made.speaker}:
             raise ValidationError(f"passages: {passage.part!r} has another text or speaker than its memory")
     if memory.is_searchable and memory.kind not in parts:
         raise ValidationError(f"passages: {str(memory.kind)!r} is missing, so that no search would find the memory")
@@ -417,13 +417,13 @@ def _check_passages(memory: AnyMemory, passages: Sequence[_Passage]) -> None:
 
 def _parse_passage(line: _Passage, memory: AnyMemory, dimension: int | None) -> NewPassage:
     """Decode a passage; what a line leaves out for a message is taken from the memory."""
-    told = None if line.speaker is not None or line.part == memory.kind else passage_text(memory, line.part)
+    made = None if line.speaker is not None or line.part == memory.kind else passage_text(memory, line.part)
     return NewPassage(
         part=line.part,
         text=line.text,
         vector=_parse_vector(line.vector, dimension),
-        speaker=line.speaker if told is None else told.speaker,
-        tells_time=bool(line.tells_time) if told is None else told.tells_time,
+        speaker=line.speaker if made is None else made.speaker,
+        tells_time=bool(line.tells_time) if made is None else made.tells_time,
         tokens=None if line.tokens is None else _parse_tokens(line.tokens),
     )
 

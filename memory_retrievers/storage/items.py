@@ -15,7 +15,7 @@ from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey, SemanticDraft, SemanticMemory, scopes
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.filters import MAX_FILTER_BYTES
-from memory_retrievers.models.management import EventType
+from memory_retrievers.models.management import MemoryEventType
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.storage.store import affected_scopes, complete
 from memory_retrievers.text.passages import passage_texts
@@ -179,9 +179,9 @@ class StoredItems:
             if added := self._ledger.put(items, new, scope_ids={} if there.gone else there.scope_ids):
                 store.keyword.add(added)
             events = store.ledger.events
-            events.note([key for key in keys if key not in there.stays], EventType.CREATED, at=now)
-            events.note([*there.stays], EventType.CORRECTED, at=now)
-            events.note(set(there.gone).difference(keys), EventType.FORGOTTEN, at=now)
+            events.note([key for key in keys if key not in there.stays], MemoryEventType.CREATED, at=now)
+            events.note([*there.stays], MemoryEventType.CORRECTED, at=now)
+            events.note(set(there.gone).difference(keys), MemoryEventType.FORGOTTEN, at=now)
 
         if not items:
             store.remove(removed)
@@ -206,7 +206,7 @@ class StoredItems:
     def sweep(self, scope: str) -> int:
         """Delete the items of a scope and those below it that have expired; returns how many."""
         return self._store.remove(
-            self._ledger.expired(scopes.parse(scope), now=self._store.now()), event=EventType.EXPIRED
+            self._ledger.expired(scopes.parse(scope), now=self._store.now()), event=MemoryEventType.EXPIRED
         )
 
     def _first(self, vector: Vector, selection: Selection, wanted: int) -> tuple[dict[int, float], bool]:

@@ -1,4 +1,4 @@
-"""What is known already: a fact that is told again, and facts that are near to a new one and say something else."""
+"""What is known already: a fact that is stated again, and facts that are near to a new one and say something else."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from memory_retrievers.settings import IngestionSettings
 
 TOLD_BY_AGENTS: Final = frozenset({Origin.TOOL, Origin.API, Origin.CONSOLIDATION})
-"""Where a fact that is told again may come from; applications, collections and imports keep what they have stored."""
+"""Where a fact that is stated again may come from; applications, collections and imports keep what they have stored."""
 
 NEAREST: Final = 20
 """Nearest facts that are compared with a new one."""
@@ -36,7 +36,7 @@ MOST_NEAR: Final = 5
 """Facts at most that an answer names."""
 
 
-class _Saying(NamedTuple):
+class _FactKey(NamedTuple):
     """What two facts have in common if the second only says the first again."""
 
     scope: str
@@ -48,14 +48,14 @@ class _Saying(NamedTuple):
     expires_at: datetime | None
 
     @classmethod
-    def of(cls, fact: SemanticDraft) -> _Saying:
+    def of(cls, fact: SemanticDraft) -> _FactKey:
         text = normalised(fact.fact, fact.content_type)
         return cls(fact.scope, text, fact.category, fact.agent_id, fact.tier, fact.content_type, fact.expires_at)
 
 
 def says_again(known: SemanticMemory, draft: SemanticDraft) -> bool:
     """True if a known fact has all that a draft has beside its words, so that nothing is lost without the draft."""
-    return _Saying.of(known)._replace(text="") == _Saying.of(draft)._replace(text="")
+    return _FactKey.of(known)._replace(text="") == _FactKey.of(draft)._replace(text="")
 
 
 class KnownFacts:
@@ -63,13 +63,13 @@ class KnownFacts:
 
     Args:
         ledger: Where facts are.
-        drafts: What is told.
-        now: The moment of telling.
+        drafts: What is to be stored.
+        now: The moment of pending.
     """
 
     def __init__(self, ledger: SQLLedger, drafts: Iterable[SemanticDraft], *, now: datetime) -> None:
         self._now = now
-        self._facts: dict[_Saying, list[SemanticMemory]] = {}
+        self._facts: dict[_FactKey, list[SemanticMemory]] = {}
         hashes: dict[str, set[int]] = {}
         for draft in drafts:
             hashes.setdefault(draft.scope, set()).add(text_hash(draft.fact, draft.content_type))
@@ -80,38 +80,38 @@ class KnownFacts:
     def add(self, fact: SemanticMemory) -> None:
         """Let a fact be known from here on."""
         if fact.origin in TOLD_BY_AGENTS:
-            self._facts.setdefault(_Saying.of(fact), []).append(fact)
+            self._facts.setdefault(_FactKey.of(fact), []).append(fact)
 
     def find(self, draft: SemanticDraft, *, leaving: Collection[str] = ()) -> SemanticMemory | None:
         """Return the oldest fact that says what a draft says, for the same time; None if there is none.
 
         Args:
-            draft: What is told; one with an id of the caller's is another memory.
+            draft: What is to be stored; one with an id of the caller's is another memory.
             leaving: Ids of facts that are about to be invalidated.
         """
         if draft.id is not None or draft.origin not in TOLD_BY_AGENTS or draft.invalid_at is not None:
             return None
-        known = (fact for fact in self._facts.get(_Saying.of(draft), ()) if fact.id not in leaving)
+        known = (fact for fact in self._facts.get(_FactKey.of(draft), ()) if fact.id not in leaving)
         return next((fact for fact in known if self._holds_for(fact, draft)), None)
 
     def _holds_for(self, fact: SemanticMemory, draft: SemanticDraft) -> bool:
         if draft.valid_at is not None:
             return fact.valid_at == draft.valid_at
-        # what somebody else has told since this telling began holds since then
+        # what somebody else has stored since this began holds since then
         return fact.valid_at <= max(self._now, fact.updated_at)
 
 
-def as_told(draft: SemanticDraft) -> SemanticDraft:
-    """Return a draft without the id and the time that consolidation gives it, as a fact that is told now."""
+def as_new(draft: SemanticDraft) -> SemanticDraft:
+    """Return a draft without the id and the time that consolidation gives it, as a fact that is stated now."""
     return draft.model_copy(update={"id": None, "valid_at": None})
 
 
 def confirmed(known: SemanticMemory, draft: SemanticDraft, *, now: datetime) -> SemanticMemory:
-    """Return a known fact as it is once it was told again: with all tags, metadata and sources, and the time of it.
+    """Return a known fact as it is once it was stated again: with all tags, metadata and sources, and the time of it.
 
     Args:
         known: The known fact.
-        draft: What was told.
+        draft: What is to be stored.
         now: When.
 
     Raises:
@@ -144,7 +144,7 @@ def near_facts(
         ledger: Where facts are.
         dense: Finds the nearest.
         settings: What is near, and whether details are compared.
-        now: The moment of telling.
+        now: The moment of pending.
     """
     if not settings.compare_details or not _is_comparable(fact):
         return ()

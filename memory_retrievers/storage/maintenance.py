@@ -40,7 +40,7 @@ def reembed(store: MemoryStore, embedder: Embedder, *, progress: Progress | None
     Args:
         store: What to move; it may be written and searched meanwhile.
         embedder: Makes the vectors, and is the store's from then on.
-        progress: Told of every page.
+        progress: Called for every page.
 
     Raises:
         ConfigurationError: Another thread or process is re-embedding this store, or it is read-only.
@@ -111,7 +111,7 @@ def _take_over(store: MemoryStore) -> bool:
     if ledger.new_vectors.missing(limit=1) or ledger.facts.without_new_vector(limit=1):
         return False
     ledger.new_vectors.take_over()
-    ledger.heard.forget_vectors()
+    ledger.open_episodes.forget_vectors()
     ledger.outbox.begin(None)  # an index outside the ledger has to be fed anew
     return True
 
@@ -144,7 +144,7 @@ def reindex(store: MemoryStore, *, progress: Progress | None = None) -> int:
 
     Args:
         store: What to bring up to date; it may be written and searched meanwhile.
-        progress: Told after every page how many episodes have been looked at, and of how many.
+        progress: Called after every page with how many episodes have been looked at, and of how many.
 
     Returns:
         How many episodes were changed.

@@ -42,7 +42,7 @@ def move(source: SQLLedger, target: MemoryStore, *, progress: Progress | None = 
     Args:
         source: Store to read, as of one point in time; it must not be written until the migration has ended.
         target: An empty store, or one that such a move was begun into.
-        progress: Told of every page, first while the source is looked through and then of what is in.
+        progress: Called for every page, first while the source is looked through and then of what is in.
 
     Raises:
         ConfigurationError: The target holds something else, or a move into the source has not ended.
@@ -69,7 +69,7 @@ def check(source: SQLLedger, target: MemoryStore, *, progress: Progress | None =
     Args:
         source: Where it was moved from.
         target: Where it is now.
-        progress: Told now and then how many memories are compared, and of how many.
+        progress: Called from time to time with how many memories are compared, and of how many.
 
     Returns:
         What was looked at in the target, and what is wrong, every difference being a problem.
@@ -207,19 +207,19 @@ def _differences(source: SQLLedger, target: SQLLedger, progress: Progress | None
     ):
         both = zip_longest(_digests(source, ours), _digests(target, theirs))
         for number, sides in enumerate(both, start=1):
-            for told, count in zip(sides, (1, -1), strict=True):
-                if told is not None:
-                    unmatched[told] += count
-                    if not unmatched[told]:
-                        del unmatched[told]
+            for name, count in zip(sides, (1, -1), strict=True):
+                if name is not None:
+                    unmatched[name] += count
+                    if not unmatched[name]:
+                        del unmatched[name]
             if progress is not None and number <= here.counts["memories"] and number % transfer.PAGE == 0:
                 progress(number, here.counts["memories"])
     yield from _sentences(unmatched)
 
 
 def _sentences(unmatched: Counter[_DigestedRecord]) -> Iterator[str]:
-    missing = {told.name for told, count in unmatched.items() if count > 0}
-    surplus = {told.name for told, count in unmatched.items() if count < 0}
+    missing = {each.name for each, count in unmatched.items() if count > 0}
+    surplus = {each.name for each, count in unmatched.items() if count < 0}
     for name in sorted(missing | surplus):
         if name in missing and name in surplus:
             yield f"{name} is not the same in both stores"
@@ -228,7 +228,7 @@ def _sentences(unmatched: Counter[_DigestedRecord]) -> Iterator[str]:
 
 
 def _digests(ledger: SQLLedger, records: Iterator[Record]) -> Iterator[_DigestedRecord]:
-    told = (
+    found = (
         _DigestedRecord(transfer.name_of(record), _digest([export_format.encode(export_format.line_of(record))]))
         for record in records
     )
@@ -236,7 +236,7 @@ def _digests(ledger: SQLLedger, records: Iterator[Record]) -> Iterator[_Digested
         _DigestedRecord(f"a review under way in scope {job.scope!r}", _digest(_job_lines(job)))
         for job in _review_jobs(ledger)
     )
-    return chain(told, jobs)
+    return chain(found, jobs)
 
 
 def _job_lines(job: ReviewJob) -> list[bytes]:

@@ -27,7 +27,7 @@ from memory_retrievers.models import (
     scopes,
 )
 from memory_retrievers.models.categories import require_category
-from memory_retrievers.models.management import EventType, changes_of
+from memory_retrievers.models.management import MemoryEventType, changes_of
 from memory_retrievers.models.memories import NearFact, changed
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.requests import note_made
@@ -35,10 +35,10 @@ from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.selection import TURN, NewPassage, Passage
 from memory_retrievers.protocols import Clock, Embedder, KeywordIndex, VectorIndex
 from memory_retrievers.storage.attempts import Attempt, NotPrepared
+from memory_retrievers.storage.drafts import PendingDraft, replace_fact, require_replaceable, store_drafts
 from memory_retrievers.storage.embedder import StoreEmbedder
-from memory_retrievers.storage.heard import HeardMessages
 from memory_retrievers.storage.known import confirmed, near_facts
-from memory_retrievers.storage.telling import Telling, replace_fact, require_replaceable, settle
+from memory_retrievers.storage.open_episodes import OpenEpisodes
 from memory_retrievers.storage.tracing import EMBED, observer_of_stages
 from memory_retrievers.text.passages import PassageText, Searched, passage_texts, with_vectors
 
@@ -60,7 +60,7 @@ class Revision(NamedTuple):
 
     Attributes:
         key: Which memory.
-        fields: The fields it is to have, told from what it is; may be called again after a concurrent change.
+        fields: The fields it is to have, made from what it is; may be called again after a concurrent change.
         correct: A new text mends a fact in place; otherwise what the fact said until now is kept as a former version.
         restores: The change undoes another one.
     """
@@ -128,7 +128,7 @@ class MemoryStore:
         self.embedder = StoreEmbedder(
             ledger, embedder, forget_vectors=lambda: ledger.snapshots.forget(None), with_tokens=with_tokens
         )
-        self.heard = HeardMessages(ledger, self.embedder, read_only=read_only)
+        self.open_episodes = OpenEpisodes(ledger, self.embedder, read_only=read_only)
         self.on_missing_tokens: Callable[[], None] = lambda: None
         self._transaction = _Transaction()
 
@@ -224,9 +224,9 @@ class MemoryStore:
         finally:
             self._transaction.is_open = False
             deleted, self._transaction.deleted = self._transaction.deleted, []
-            if deleted:  # what failed has deleted nothing, or all if it was only not told so: snapshots are made anew
+            if deleted:  # what failed has deleted nothing, or all if it was only not reported: snapshots are made anew
                 self.ledger.snapshots.forget(deleted if is_done else None)
-                self.heard.clear()
+                self.open_episodes.clear()
 
     def attempt(self, work: Callable[[], FoundT]) -> FoundT:
         """Do work whose transactions wait for no embedder and no hook: what they need is prepared outside.
@@ -358,7 +358,7 @@ class MemoryStore:
         memories: Sequence[AnyMemory],
         passages: Sequence[Sequence[NewPassage]],
         *,
-        event: EventType | None = EventType.CREATED,
+        event: MemoryEventType | None = MemoryEventType.CREATED,
     ) -> list[Passage]:
         """Store memories, each with its passages and their postings; inside a transaction.
 
@@ -372,7 +372,7 @@ class MemoryStore:
         """
         added = self._indexed(self.ledger.add(memories, passages))
         if event is not None:
-            for made, which in ((event, False), (EventType.MERGED, True)):
+            for made, which in ((event, False), (MemoryEventType.MERGED, True)):
                 keys = [memory.key for memory in memories if bool(memory.consolidated_from) is which]
                 self.ledger.events.note(keys, made, at=self.now())
         return added
@@ -539,26 +539,26 @@ class MemoryStore:
         now = self.now()
         replaced = [*replacing, *[None] * (len(drafts) - len(replacing))]
         admitted = zip(self._all_admitted(drafts), replaced, strict=True)
-        tellings = [Telling(kept, complete(kept, now=now), old) for kept, old in admitted if kept is not None]
-        if not tellings:
+        pending = [PendingDraft(kept, complete(kept, now=now), old) for kept, old in admitted if kept is not None]
+        if not pending:
             if together is not None:
                 with self.ledger.transaction(*{draft.scope for draft in drafts}):
                     together([], [])
             return []
-        self._replaced_by(tellings, now=now)  # what is wrong is told before anything is embedded
-        told: tuple[NearFact, ...] = ()
+        self._replaced_by(pending, now=now)  # what is wrong is refused before anything is embedded
+        similar: tuple[NearFact, ...] = ()
 
         def look(passages: list[list[NewPassage]]) -> None:
-            nonlocal told
-            told = () if near is None else self._near(tellings, passages, settings=near, now=now)
+            nonlocal similar
+            similar = () if near is None else self._near(pending, passages, settings=near, now=now)
 
         def change(passages: list[list[NewPassage]]) -> list[AnyMemory]:
-            keys = [MemoryKey(scope=each.memory.scope, id=each.memory.id) for each in tellings] if replace else []
+            keys = [MemoryKey(scope=each.memory.scope, id=each.memory.id) for each in pending] if replace else []
             for key in self.ledger.present(keys):
                 self._remove(key.scope, key.id)
-            leaving = self._replaced_by(tellings, now=now)
-            memories = settle(
-                tellings, passages, ledger=self.ledger, add=self.add, allow_duplicates=allow_duplicates, now=now
+            leaving = self._replaced_by(pending, now=now)
+            memories = store_drafts(
+                pending, passages, ledger=self.ledger, add=self.add, allow_duplicates=allow_duplicates, now=now
             )
             for place, old in leaving.items():
                 replace_fact(old, memories[place], ledger=self.ledger, now=now)
@@ -567,17 +567,17 @@ class MemoryStore:
             note_made(memories)
             return memories
 
-        texts = [passage_texts(each.memory, searched=self.searched) for each in tellings]
-        affected = affected_scopes((each.memory.scope, replace) for each in tellings)
+        texts = [passage_texts(each.memory, searched=self.searched) for each in pending]
+        affected = affected_scopes((each.memory.scope, replace) for each in pending)
         stored = self.write(texts, change, within=affected, known=known, look=look)
-        return [_told(memory, told) for memory in stored] if told else stored
+        return [_with_similar(memory, similar) for memory in stored] if similar else stored
 
     def confirm(self, key: MemoryKey, draft: SemanticDraft) -> SemanticMemory | None:
-        """Let a known fact have been told again, and return it, marked so; None if it is not there or does not hold.
+        """Confirm a known fact, and return it, marked so; None if it is not there or does not hold.
 
         Args:
             key: The fact.
-            draft: What was told, whose tags, metadata and sources it gets.
+            draft: What was stated, whose tags, metadata and sources it gets.
 
         Raises:
             ValidationError: Its metadata would break a rule.
@@ -589,11 +589,11 @@ class MemoryStore:
                 return None
             after = confirmed(known, draft, now=now)
             self.ledger.replace(after)
-            self.ledger.events.note([key], EventType.CONFIRMED, at=now)
+            self.ledger.events.note([key], MemoryEventType.CONFIRMED, at=now)
             return after.model_copy(update={"duplicate_of": after.id})
 
-    def _replaced_by(self, tellings: Sequence[Telling], *, now: datetime) -> dict[int, SemanticMemory]:
-        """The facts that tellings replace, by the place of each.
+    def _replaced_by(self, pending: Sequence[PendingDraft], *, now: datetime) -> dict[int, SemanticMemory]:
+        """The facts that pending replace, by the place of each.
 
         Raises:
             NotFoundError: There is none of such an id.
@@ -601,25 +601,25 @@ class MemoryStore:
         """
         return {
             place: require_replaceable(each, self.ledger.get(scope=each.memory.scope, id=each.replaces), now=now)
-            for place, each in enumerate(tellings)
+            for place, each in enumerate(pending)
             if each.replaces is not None
         }
 
     def _near(
         self,
-        tellings: Sequence[Telling],
+        pending: Sequence[PendingDraft],
         passages: Sequence[Sequence[NewPassage]],
         *,
         settings: IngestionSettings,
         now: datetime,
     ) -> tuple[NearFact, ...]:
         """The facts that a single new one may contradict, but for the one that it replaces."""
-        if len(tellings) != 1 or not isinstance(fact := tellings[0].memory, SemanticMemory) or not passages[0]:
+        if len(pending) != 1 or not isinstance(fact := pending[0].memory, SemanticMemory) or not passages[0]:
             return ()
         found = near_facts(
             fact, passages[0][0].vector, ledger=self.ledger, dense=self.dense, settings=settings, now=now
         )
-        return tuple(each for each in found if each.id != tellings[0].replaces)
+        return tuple(each for each in found if each.id != pending[0].replaces)
 
     def invalidate(self, id: str, *, scope: str) -> SemanticMemory:
         """Mark a fact as no longer true; it is kept but no longer found.
@@ -634,7 +634,7 @@ class MemoryStore:
                 raise ValidationError(f"{id} is an episode; only facts can be invalidated")
             if before.invalid_at is None:
                 self.ledger.invalidate(scope=scope, id=id, at=self.now())
-                self.ledger.events.note([before.key], EventType.INVALIDATED, at=self.now())
+                self.ledger.events.note([before.key], MemoryEventType.INVALIDATED, at=self.now())
         memory = self.get(id, scope=scope)
         assert isinstance(memory, SemanticMemory)  # noqa: S101 - the kind of a memory never changes
         return memory
@@ -695,9 +695,9 @@ class MemoryStore:
                     self.ledger.facts.keep_version(scope=key.scope, id=key.id, until=superseded[key])
                 self.overwrite(after[key], its_passages, outdated=_outdated(before[key], after[key]))
                 fields = changes_of(before[key], after[key])
-                event = EventType.RESTORED if key in restored else EventType.UPDATED
-                if event is EventType.UPDATED and "fact" in fields and key not in superseded:
-                    event = EventType.CORRECTED
+                event = MemoryEventType.RESTORED if key in restored else MemoryEventType.UPDATED
+                if event is MemoryEventType.UPDATED and "fact" in fields and key not in superseded:
+                    event = MemoryEventType.CORRECTED
                 self.ledger.events.note([key], event, at=self.now(), fields=fields)
             return made
 
@@ -746,9 +746,9 @@ class MemoryStore:
         """
         with self.transaction(*scopes.lineage(scopes.parse(scope))):
             if self._remove(scope, id):
-                self.ledger.events.note([MemoryKey(scope=scope, id=id)], EventType.FORGOTTEN, at=self.now())
+                self.ledger.events.note([MemoryKey(scope=scope, id=id)], MemoryEventType.FORGOTTEN, at=self.now())
             else:
-                self.heard.forget(id, scope=scope)
+                self.open_episodes.forget(id, scope=scope)
 
     def _remove(self, scope: str, id: str) -> bool:
         self._unindexed(self.ledger.passages_of(scope, id=id))
@@ -764,7 +764,7 @@ class MemoryStore:
         with self.transaction():
             self._unindexed(self.ledger.passages_of(scope, include_child_scopes=include_child_scopes))
             removed = self.ledger.remove_scope(scope, include_child_scopes=include_child_scopes)
-        self.heard.clear()
+        self.open_episodes.clear()
         return removed
 
     def forget_conversation(self, scope: str, conversation: str | None) -> int:
@@ -775,8 +775,8 @@ class MemoryStore:
         """
         with self.transaction(*scopes.lineage(scope)):
             removed = self.remove(self.ledger.conversations.episodes(scope, conversation=conversation))
-            self.ledger.heard.forget(scope, conversation)
-        self.heard.clear()
+            self.ledger.open_episodes.forget(scope, conversation)
+        self.open_episodes.clear()
         return removed
 
     def erase_messages(self, *, before: datetime) -> int:
@@ -810,11 +810,11 @@ class MemoryStore:
         expired, attempt = self.ledger.expired(self.now()), self._transaction.attempt
         try:
             self._transaction.attempt = None  # it may be done twice, and is no work that cannot begin again
-            return self.remove(expired, event=EventType.EXPIRED)
+            return self.remove(expired, event=MemoryEventType.EXPIRED)
         finally:
             self._transaction.attempt = attempt
 
-    def remove(self, keys: Sequence[MemoryKey], *, event: EventType | None = EventType.FORGOTTEN) -> int:
+    def remove(self, keys: Sequence[MemoryKey], *, event: MemoryEventType | None = MemoryEventType.FORGOTTEN) -> int:
         """Delete memories with every trace, in one transaction.
 
         Args:
@@ -850,7 +850,7 @@ class MemoryStore:
             self.ledger.management.move(keys, target_scope=target)
             self.keyword.add([replace(passage, scope=target) for passage in passages])
             arrived = [MemoryKey(scope=target, id=key.id) for key in leaving]
-            self.ledger.events.note(arrived, EventType.MOVED, at=self.now())
+            self.ledger.events.note(arrived, MemoryEventType.MOVED, at=self.now())
             return [self.get(key.id, scope=target) for key in keys]
 
     def add_pending_reviews(self, reviews: Sequence[PendingReview]) -> None:
@@ -918,7 +918,7 @@ def affected_scopes(changes: Iterable[tuple[str, bool]]) -> set[str]:
     return {each for scope, removes in changes for each in (scopes.lineage(scope) if removes else [scope])}
 
 
-def _told(memory: AnyMemory, near: tuple[NearFact, ...]) -> AnyMemory:
+def _with_similar(memory: AnyMemory, near: tuple[NearFact, ...]) -> AnyMemory:
     """A fact with those that it may contradict; a known one is answered without."""
     is_new = isinstance(memory, SemanticMemory) and memory.duplicate_of is None
     return type(memory).trusted({**memory.__dict__, "near": near}) if is_new else memory

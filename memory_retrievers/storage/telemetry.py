@@ -73,23 +73,23 @@ def observe(operation: Operation, work: Callable[[], ResultT], given: Mapping[st
         return work()
     from opentelemetry import trace
 
-    told: dict[str, str] = {"gen_ai.operation.name": operation}
+    attributes: dict[str, str] = {"gen_ai.operation.name": operation}
     named = {attribute: given[name] for name, attribute in _NAMED.items() if isinstance(given.get(name), str)}
     begun = time.perf_counter()
     tracer = trace.get_tracer(_NAME)
-    with tracer.start_as_current_span(operation, kind=trace.SpanKind.CLIENT, attributes=told | named) as span:
+    with tracer.start_as_current_span(operation, kind=trace.SpanKind.CLIENT, attributes=attributes | named) as span:
         try:
             result = work()
             if span.is_recording() and os.environ.get(CAPTURES_CONTENT, "").lower() == "true":
                 span.set_attributes(_content(given.get("query"), result))
         except BaseException as error:
-            told["error.type"] = type(error).__name__
-            span.set_attribute("error.type", told["error.type"])
+            attributes["error.type"] = type(error).__name__
+            span.set_attribute("error.type", attributes["error.type"])
             raise
         else:
             return result
         finally:
-            _duration().record(time.perf_counter() - begun, told)
+            _duration().record(time.perf_counter() - begun, attributes)
 
 
 def _is_used() -> bool:
@@ -106,8 +106,8 @@ def _duration() -> Any:  # noqa: ANN401 - a Histogram, whose module may not be t
 
 def _content(query: object, result: object) -> dict[str, str]:
     found = [{"id": each.id, "content": _text(each)} for each in _memories(result)]
-    told = {"gen_ai.memory.records": json.dumps(found, ensure_ascii=False)} if found else {}
-    return told | ({"gen_ai.memory.query.text": query} if isinstance(query, str) else {})
+    attributes = {"gen_ai.memory.records": json.dumps(found, ensure_ascii=False)} if found else {}
+    return attributes | ({"gen_ai.memory.query.text": query} if isinstance(query, str) else {})
 
 
 def _memories(result: object) -> Iterable[SemanticMemory | EpisodicMemory]:

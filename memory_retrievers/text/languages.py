@@ -1,6 +1,6 @@
-"""Languages of texts: English, German, French and Spanish, told by their commonest words.
+"""Languages of texts: English, German, French and Spanish, recognised by their commonest words.
 
-Words of Chinese, Japanese and Korean are told by their script, in :mod:`memory_retrievers.text.analysis`. What is
+Words of Chinese, Japanese and Korean are recognised by their script, in :mod:`memory_retrievers.text.analysis`. What is
 stored of a text are its English stems, accents kept: a question finds words of other languages by their forms.
 """
 
@@ -67,7 +67,7 @@ _ACCENT: Final = re.compile("(?<=[a-zA-Z])[\u0300-\u036f]+")
 
 
 def language_of(words: Iterable[str], *, english: frozenset[str]) -> str | None:
-    """The language of a text other than English; None where it is English, or cannot be told.
+    """The language of a text other than English; None where it is English, or is uncertain.
 
     Args:
         words: The words of the text, in lower case.
@@ -94,7 +94,7 @@ def language_of(words: Iterable[str], *, english: frozenset[str]) -> str | None:
 
 
 def language_of_terms(holding: Mapping[str, int], *, passages: int, english: frozenset[str]) -> str | None:
-    """The language that most passages of a scope are in, told by its common words; None for English, or none of them.
+    """The language of most passages of a scope, recognised by its common words; None for English or an unknown one.
 
     Args:
         holding: In how many passages each term stands.

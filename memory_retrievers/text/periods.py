@@ -1,7 +1,7 @@
 """Periods that a text names by the clock: "last week", "three days ago", "between March and May", "last summer".
 
 English, German, French, Spanish, Chinese and Japanese. Days are those of UTC, seasons those of the northern hemisphere.
-What lies ahead is left out: nothing has been told of it then.
+What lies ahead is left out: nothing has been said of it then.
 """
 
 from __future__ import annotations

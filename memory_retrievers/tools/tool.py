@@ -20,7 +20,7 @@ from memory_retrievers.errors import (
 )
 from memory_retrievers.models import AnyMemory, JsonObject, Origin, ResponseLevel, scopes
 from memory_retrievers.models.fields import storable
-from memory_retrievers.models.management import Door, ToolKinds, acting_as
+from memory_retrievers.models.management import Channel, ToolKinds, acting_as
 from memory_retrievers.storage.telemetry import Operation, observe
 from memory_retrievers.tools.arguments import (
     LEVEL_ARGUMENT,
@@ -300,7 +300,7 @@ class Tool(Generic[ArgumentsT]):
             checked = offered.model_validate(given, context={"categories": own_categories(context.memory)})
             if isinstance(context.memory, RunsTools) and issubclass(self.arguments, ManagementArguments):
                 return ToolOutput.of(context.run_there(context.memory, self.name, given))
-            with acting_as(Door.TOOL, self.name):
+            with acting_as(Channel.TOOL, self.name):
                 if self.writes and issubclass(self.arguments, ManagementArguments):
                     return context.manager.attempt(lambda: self.function(context, checked))
                 return self.function(context, checked)

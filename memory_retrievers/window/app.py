@@ -23,13 +23,13 @@ from memory_retrievers.models.fields import storable
 from memory_retrievers.server.connections import configuration, ended_by_signals, listening
 from memory_retrievers.server.responses import HTTPError, UTF8JSONResponse
 from memory_retrievers.tools.arguments import storable_throughout
-from memory_retrievers.window import asking, changing, looking
+from memory_retrievers.window import changes, search, views
 from memory_retrievers.window.doctor import Doctor
 from memory_retrievers.window.gate import Gate, Sessions, refusal
 from memory_retrievers.window.health import health
 from memory_retrievers.window.journal import Journal
-from memory_retrievers.window.looking import Query
 from memory_retrievers.window.state import Window, WindowSettings
+from memory_retrievers.window.views import Query
 
 _HOST: Final = "127.0.0.1"
 _SHUTDOWN_SECONDS: Final = 5
@@ -38,27 +38,27 @@ _TYPES: Final = {".js": "text/javascript; charset=utf-8", ".css": "text/css; cha
 Answer = Callable[[Window, Any], JsonObject]
 
 GETS: Final[Mapping[str, tuple[type[Query], Answer]]] = {
-    "/api/about": (looking.NoQuery, looking.about),
-    "/api/scopes": (looking.ScopesQuery, looking.children),
-    "/api/memories": (looking.MemoriesQuery, looking.memories),
-    "/api/memory": (looking.MemoryQuery, looking.memory),
-    "/api/diff": (looking.DiffQuery, looking.diff),
-    "/api/health": (looking.NoQuery, health),
-    "/api/duplicates": (looking.ScopeQuery, asking.duplicates),
-    "/api/pulse": (looking.PulseQuery, looking.pulse),
-    "/api/changes": (changing.ChangesQuery, changing.changes),
+    "/api/about": (views.NoQuery, views.about),
+    "/api/scopes": (views.ScopesQuery, views.children),
+    "/api/memories": (views.MemoriesQuery, views.memories),
+    "/api/memory": (views.MemoryQuery, views.memory),
+    "/api/diff": (views.DiffQuery, views.diff),
+    "/api/health": (views.NoQuery, health),
+    "/api/duplicates": (views.ScopeQuery, search.duplicates),
+    "/api/pulse": (views.PulseQuery, views.pulse),
+    "/api/changes": (changes.ChangesQuery, changes.changes),
 }
 
 ASKS: Final[Mapping[str, tuple[type[Query], Answer]]] = {
-    "/api/search": (asking.SearchBody, asking.search),
-    "/api/why": (asking.WhyBody, asking.why),
+    "/api/search": (search.SearchBody, search.search),
+    "/api/why": (search.WhyBody, search.why),
 }
 """Questions that take a body, and change nothing."""
 
 CHANGES: Final[Mapping[str, tuple[type[Query], Answer]]] = {
-    "/api/preview": (changing.PreviewBody, changing.preview),
-    "/api/act": (changing.ActBody, changing.act),
-    "/api/undo": (changing.UndoBody, changing.undo),
+    "/api/preview": (changes.PreviewBody, changes.preview),
+    "/api/act": (changes.ActBody, changes.act),
+    "/api/undo": (changes.UndoBody, changes.undo),
 }
 
 
@@ -137,7 +137,7 @@ async def _answered(window: Window, answer: Answer, asked: Callable[[], Query]) 
             if answer is not health:  # which tells more of it
                 window.require_its_schema()
             return UTF8JSONResponse(answer(window, asked()))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the page is told
+        except Exception as error:  # noqa: BLE001 - whatever it is, the page gets it
             return refusal(error)
 
     return await run_in_threadpool(made)

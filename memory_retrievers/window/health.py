@@ -8,8 +8,8 @@ from memory_retrievers.errors import MemoryRetrieversError
 from memory_retrievers.models import JsonObject
 from memory_retrievers.text.dates import iso
 from memory_retrievers.window.doctor import Doctor
-from memory_retrievers.window.looking import NoQuery
 from memory_retrievers.window.state import Window
+from memory_retrievers.window.views import NoQuery
 
 if TYPE_CHECKING:
     from memory_retrievers.storage.diagnosis import Diagnosis, Finding, User
@@ -32,10 +32,10 @@ def health(window: Window, _query: NoQuery) -> JsonObject:
         }
         for each in overview.queues(root, limit=MOST_QUEUES)
     ]
-    told: JsonObject = {"queue": queues, "due": overview.pending_reviews(root)}
+    counts: JsonObject = {"queue": queues, "due": overview.pending_reviews(root)}
     if root is not None or window.doctor is None:
-        return _only("note", "the store as a whole is not looked at here", _ELSEWHERE) | told
-    return _diagnosed(window.doctor) | told
+        return _only("note", "the store as a whole is not looked at here", _ELSEWHERE) | counts
+    return _diagnosed(window.doctor) | counts
 
 
 def _diagnosed(doctor: Doctor) -> JsonObject:

@@ -170,7 +170,7 @@ class UndoBook:
                 size -= self._undos.popitem(last=False)[1].size
 
     def note_change(self) -> None:
-        """Count a change of this window, which the page is told of at once."""
+        """Count a change of this window, which the page sees at once."""
         with self._lock:
             self.changes += 1
 

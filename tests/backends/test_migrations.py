@@ -14,7 +14,7 @@ import pytest
 from memory_retrievers import AgentMemory, BackendError, ConfigurationError, SemanticMemory
 from memory_retrievers.backends.sqlite import SQLiteLedger, schema
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
-from memory_retrievers.storage.opening import STORE_FILE
+from memory_retrievers.storage.open import STORE_FILE
 from memory_retrievers.testing import HashEmbedder, inside
 
 FACTS = [f"User number {number} lives in Lyon and likes tea" for number in range(40)]

@@ -7,7 +7,7 @@ import pytest
 from memory_retrievers import AgentMemory
 from memory_retrievers.backends.postgres import migrations
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
-from memory_retrievers.storage.opening import STORE_FILE
+from memory_retrievers.storage.open import STORE_FILE
 from memory_retrievers.testing import HashEmbedder, inside
 
 VERSION = 7

@@ -8,7 +8,7 @@ from patience import PATIENCE
 
 from memory_retrievers.backends.files import Folder
 from memory_retrievers.backends.locks import FileLock
-from memory_retrievers.storage.opening import LOCK_FILE, OWNER_FILE
+from memory_retrievers.storage.open import LOCK_FILE, OWNER_FILE
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
-from memory_retrievers.storage.opening import STORE_FILE
+from memory_retrievers.storage.open import STORE_FILE
 from memory_retrievers.testing import HashEmbedder, inside
 
 LOCKS_ARE_TOLD = sys.platform == "linux" and Path("/proc/locks").exists()

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
-from memory_retrievers.storage.opening import noted_embedder
+from memory_retrievers.storage.open import noted_embedder
 
 HASHED = "memory_retrievers.testing:HashEmbedder"
 

@@ -17,7 +17,7 @@ from memory_retrievers.models import MemoryKey
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.storage.export import PAGE
 from memory_retrievers.storage.migrate import NOTE
-from memory_retrievers.storage.opening import STORE_FILE
+from memory_retrievers.storage.open import STORE_FILE
 from memory_retrievers.testing import FixedClock, HashEmbedder, inside
 
 pytestmark = pytest.mark.embedded("it moves stores out of directories, and back")

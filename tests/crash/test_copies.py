@@ -12,7 +12,7 @@ from crash.writer import DIMENSION, opened
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
-from memory_retrievers.storage.opening import STORE_FILE
+from memory_retrievers.storage.open import STORE_FILE
 from memory_retrievers.testing import HashEmbedder
 
 pytestmark = pytest.mark.parametrize("dense", ["exact"])

@@ -12,7 +12,7 @@ import pytest
 from crash.journal import Journal
 from crash.process import run
 
-from memory_retrievers.storage.opening import CHROMA_DIRECTORY
+from memory_retrievers.storage.open import CHROMA_DIRECTORY
 
 MOST_DEATHS = 2  # then the files are taken for damaged and thrown away
 

@@ -11,7 +11,7 @@ import pytest
 
 from memory_retrievers import AgentMemory, BackendError, MemoryRetrieversError, Message
 from memory_retrievers.models import SemanticDraft
-from memory_retrievers.storage.opening import STORE_FILE
+from memory_retrievers.storage.open import STORE_FILE
 from memory_retrievers.testing import HashEmbedder
 
 SCOPES = ("c0", "c1", "c2")

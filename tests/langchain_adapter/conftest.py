@@ -46,7 +46,7 @@ class ListeningChatModel(GenericFakeChatModel):
         return self
 
     def _generate(self, messages, *args, **kwargs):
-        self.heard.append(messages)
+        self.open_episodes.append(messages)
         return super()._generate(messages, *args, **kwargs)
 
 

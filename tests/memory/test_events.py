@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memory_retrievers import AgentMemory, NotFoundError, ValidationError
 from memory_retrievers.models import EpisodicMemory, SemanticMemory
-from memory_retrievers.models.management import Door, EventType
+from memory_retrievers.models.management import Channel, MemoryEventType
 from memory_retrievers.models.messages import Message
 from memory_retrievers.server.mcp import McpOffer
 from memory_retrievers.testing import FixedClock, HashEmbedder, inside
@@ -122,11 +122,11 @@ def test_it_tells_by_which_way_and_by_whom(memory):
     memory.add_messages("worker", [Message(role="user", content="I have moved to Faro")])
     memory.flush("worker")
     found = {scope: memory.events(scope)[-1] for scope in memory.scopes()}
-    assert {scope: (event.door, event.actor) for scope, event in found.items()} == {
-        "api": (Door.API, None),
-        "tool": (Door.TOOL, "memory_store"),
-        "mcp": (Door.MCP, "memory_store"),
-        "worker": (Door.WORKER, None),
+    assert {scope: (event.channel, event.actor) for scope, event in found.items()} == {
+        "api": (Channel.API, None),
+        "tool": (Channel.TOOL, "memory_store"),
+        "mcp": (Channel.MCP, "memory_store"),
+        "worker": (Channel.WORKER, None),
     }
 
 
@@ -148,7 +148,12 @@ def test_an_export_carries_it_and_an_older_one_says_imported(memory, clock, tmp_
     options = {"embedder": HashEmbedder(), "clock": clock}
     with AgentMemory.import_(tmp_path / "old.jsonl", into=tmp_path / "older", **options) as copy:
         (event,) = copy.events("c1")
-        assert (event.id, event.type, event.door, event.at) == ("f1", EventType.IMPORTED, Door.IMPORT, clock.now())
+        assert (event.id, event.type, event.channel, event.at) == (
+            "f1",
+            MemoryEventType.IMPORTED,
+            Channel.IMPORT,
+            clock.now(),
+        )
     lost = [*lines, {**lines[-1], "id": "f9"}]
     lost[0]["events"] += 1
     (tmp_path / "lost.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lost), "utf-8")
@@ -176,10 +181,10 @@ def test_the_log_explains_the_present_state(steps):
             assert {event.id for event in events} - {None} == {each.id for each in present}
             for each in present:
                 explained(memory, each, [event for event in events if event.id == each.id])
-        assert sum(event.type is EventType.FORGOTTEN for event in memory.events("c1", limit=1000)) == forgotten
+        assert sum(event.type is MemoryEventType.FORGOTTEN for event in memory.events("c1", limit=1000)) == forgotten
 
 
-AS_IT_WAS = {EventType.CONFIRMED, EventType.PINNED, EventType.UNPINNED, EventType.MOVED}
+AS_IT_WAS = {MemoryEventType.CONFIRMED, MemoryEventType.PINNED, MemoryEventType.UNPINNED, MemoryEventType.MOVED}
 """What leaves ``updated_at`` as it was."""
 
 
@@ -219,19 +224,19 @@ def managed(manager, known, step):
 
 def explained(memory, each, events):
     types = [event.type for event in events]
-    assert types[0] is EventType.CREATED
+    assert types[0] is MemoryEventType.CREATED
     if isinstance(each, EpisodicMemory):
-        assert types == [EventType.CREATED]
+        assert types == [MemoryEventType.CREATED]
         return
-    ended = [event for event in events if event.type in {EventType.SUPERSEDED, EventType.INVALIDATED}]
+    ended = [event for event in events if event.type in {MemoryEventType.SUPERSEDED, MemoryEventType.INVALIDATED}]
     assert (each.invalid_at is not None) == bool(ended)
-    assert (each.replaced_by is not None) == (EventType.SUPERSEDED in types)
-    pins = [each for each in types if each in {EventType.PINNED, EventType.UNPINNED}]
-    assert each.importance_pinned == (pins[-1:] == [EventType.PINNED])
-    told_again = [event.at for event in events if event.type is EventType.CONFIRMED]
+    assert (each.replaced_by is not None) == (MemoryEventType.SUPERSEDED in types)
+    pins = [each for each in types if each in {MemoryEventType.PINNED, MemoryEventType.UNPINNED}]
+    assert each.importance_pinned == (pins[-1:] == [MemoryEventType.PINNED])
+    told_again = [event.at for event in events if event.type is MemoryEventType.CONFIRMED]
     assert each.last_confirmed_at is None or each.last_confirmed_at == told_again[-1]
     texts = [event for event in events if "fact" in event.fields]
     kept = [version for version in memory.history(each.id, scope=each.scope) if version.id == each.id]
-    assert len(kept) <= 1 + sum(event.type is EventType.UPDATED for event in texts)
+    assert len(kept) <= 1 + sum(event.type is MemoryEventType.UPDATED for event in texts)
     assert each.fact.count("!") >= len(texts)
     assert each.updated_at == [event.at for event in events if event.type not in AS_IT_WAS][-1]

@@ -24,7 +24,7 @@ from memory_retrievers import (
 )
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.models.scenes import EmotionShift, MessageSpan
-from memory_retrievers.storage.opening import STORE_FILE
+from memory_retrievers.storage.open import STORE_FILE
 from memory_retrievers.testing import FixedClock, HashEmbedder, ScriptedLanguageModel, inside
 
 AMULET = SceneEvent(

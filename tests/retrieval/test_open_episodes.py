@@ -143,7 +143,7 @@ def test_nothing_is_embedded_or_stored_for_whoever_only_looks(tmp_path, clock, e
             assert embedder.texts == [f"user: {NANTES}"]
             memory.add_messages("c", said("And to Rennes."))
             assert told(looking, "Rennes") == [NANTES, "And to Rennes."]
-        assert not any(place.is_embedded for place in inside(memory).ledger.heard.places("c"))
+        assert not any(place.is_embedded for place in inside(memory).ledger.open_episodes.places("c"))
 
 
 def test_an_open_episode_is_never_reviewed_and_nothing_of_it_is_forgotten(memory, clock):
@@ -170,7 +170,7 @@ def test_the_specified_ranking_knows_nothing_of_open_episodes(clock):
         with_more.add_messages("c", said("How often have I moved?", "moved moved moved"))
         answers = [each.retrieve("moved 2 times", scope="c").to_dict(explain=True) for each in (with_more, without)]
         assert answers[0] == answers[1]
-        assert inside(with_more).ledger.heard.places("c")[0].is_embedded is False
+        assert inside(with_more).ledger.open_episodes.places("c")[0].is_embedded is False
 
 
 def test_scopes_and_conversations_are_kept_apart(memory):
@@ -237,7 +237,7 @@ def test_a_scope_is_forgotten_with_what_is_queued_there(memory):
     assert told(memory, "Nantes") == [NANTES]
     memory.forget_scope("c")
     assert told(memory, "Nantes") == []
-    assert inside(memory).store.heard._turns == {}
+    assert inside(memory).store.open_episodes._turns == {}
 
 
 @pytest.mark.embedded("the files of a directory are read")
@@ -253,7 +253,7 @@ def test_nothing_of_what_was_forgotten_is_in_a_file_or_in_memory(way, tmp_path, 
         else:
             memory.manager.delete([found])
         memory.purge()
-        heard = inside(memory).store.heard
+        heard = inside(memory).store.open_episodes
         assert (heard._turns, heard._unstored, memory.waiting("c")) == ({}, {}, [])
     content = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
     assert b"memories" in content
@@ -281,7 +281,7 @@ def test_a_new_embedder_makes_these_vectors_anew(memory):
     assert told(memory, "Nantes") == [NANTES]
     memory.reembed(HashEmbedder(64), embedder_id="smaller")
     assert told(memory, "Nantes") == [NANTES]
-    (heard,) = inside(memory).ledger.heard.read([inside(memory).ledger.heard.places("c")[0].row])
+    (heard,) = inside(memory).ledger.open_episodes.read([inside(memory).ledger.open_episodes.places("c")[0].row])
     assert heard.embedded.vector.shape == (64,)
     memory.flush("c")
     assert memory.verify().ok

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.models.selection import TermStatistics
 from memory_retrievers.retrieval.features import _is_named, named_speakers
-from memory_retrievers.retrieval.question import AskedDate, Question, name_of, remembered, without_common
+from memory_retrievers.retrieval.question import QueryDate, Question, name_of, remembered, without_common
 from memory_retrievers.retrieval.request import common_terms
 from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.text import analyze
@@ -36,7 +36,7 @@ MONTHS = [*MONTHS, "December"]
     ],
 )
 def test_the_dates_a_question_names_are_found(text, dates):
-    assert Question.parse(text).dates == tuple(AskedDate(*date) for date in dates)
+    assert Question.parse(text).dates == tuple(QueryDate(*date) for date in dates)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_what_is_no_date_is_not_taken_for_one(text):
 def test_every_written_form_of_a_month_and_year_is_the_same_date(month, year, day, short, upper):
     name = MONTHS[month][: 3 if short else None]
     name = name.upper() if upper else name
-    expected = (AskedDate(year, month + 1),)
+    expected = (QueryDate(year, month + 1),)
     forms = [f"{name} {year}", f"{day} {name} {year}", f"{name} {day}, {year}", f"{year}-{month + 1:02}-{day:02}"]
     for form in forms:
         assert Question.parse(f"What happened on {form}?").dates == expected, form
@@ -192,7 +192,7 @@ def test_a_speaker_is_named_by_what_nobody_else_is_called(question, named):
     ],
 )
 def test_months_are_known_in_six_languages(text, dates):
-    assert Question.parse(text).dates == tuple(AskedDate(*date) for date in dates)
+    assert Question.parse(text).dates == tuple(QueryDate(*date) for date in dates)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_months_are_known_in_six_languages(text, dates):
 )
 def test_by_the_clock_a_month_is_the_latest_that_has_begun(text, dates):
     now = datetime(2026, 3, 4, 9, tzinfo=UTC)
-    assert Question.parse(text, now=now).dates == tuple(AskedDate(*date) for date in dates)
+    assert Question.parse(text, now=now).dates == tuple(QueryDate(*date) for date in dates)
 
 
 @pytest.mark.parametrize(

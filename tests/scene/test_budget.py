@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_retrievers.models.scenes import CharacterState
-from memory_retrievers.scene.rendering import by_priority, placed, scene_block
+from memory_retrievers.scene.render import by_priority, placed, scene_block
 from memory_retrievers.settings import SceneSettings
 from memory_retrievers.text.analysis import estimate_scene_tokens
 

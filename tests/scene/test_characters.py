@@ -112,7 +112,7 @@ def test_a_name_that_is_too_long_is_an_error_of_ours():
 
 
 names = st.sampled_from(["Ada", "Bob", "Zoe"])
-tellings = st.lists(
+pending = st.lists(
     st.builds(
         SceneDetails,
         message_ids=st.lists(st.integers(0, 99), max_size=2),
@@ -123,13 +123,13 @@ tellings = st.lists(
 )
 
 
-@given(tellings, st.integers(0, 30))
+@given(pending, st.integers(0, 30))
 def test_it_makes_no_difference_in_how_many_batches_a_story_is_told(told, cut):
     story = [scene(f"e{number}", details=details) for number, details in enumerate(told)]
     assert updated(updated([], story[:cut]), story[cut:]) == updated([], story)
 
 
-@given(tellings)
+@given(pending)
 def test_each_character_is_as_its_own_events_say(told):
     story = [scene(f"e{number}", details=details) for number, details in enumerate(told)]
     for state in updated([], story):

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from memory_retrievers import AgentMemory
 from memory_retrievers.models import EpisodicMemory
 from memory_retrievers.models.scenes import CharacterState, EmotionShift, MessageSpan, SceneDetails
-from memory_retrievers.scene.rendering import Part, placed, position_of, scene_block
+from memory_retrievers.scene.render import Part, placed, position_of, scene_block
 from memory_retrievers.settings import SceneSettings
 from memory_retrievers.testing import HashEmbedder
 

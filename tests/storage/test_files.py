@@ -13,7 +13,7 @@ from memory_retrievers import AgentMemory, ConfigurationError, ValidationError
 from memory_retrievers.backends.files import new_file
 from memory_retrievers.backends.processes import DIRECTORY, GATE, TURN
 from memory_retrievers.models import SemanticDraft
-from memory_retrievers.storage.opening import CHROMA_DIRECTORY, STORE_FILE
+from memory_retrievers.storage.open import CHROMA_DIRECTORY, STORE_FILE
 from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.tools.sync import confined, read_file, write_file
 

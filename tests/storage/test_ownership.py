@@ -85,7 +85,7 @@ FORK_WHILE_OPENING = """
 import os, signal, sys, threading, time
 from pathlib import Path
 from memory_retrievers import AgentMemory
-from memory_retrievers.storage.opening import share
+from memory_retrievers.storage.open import share
 from memory_retrievers.testing import HashEmbedder
 class Shared:
     settings = ()

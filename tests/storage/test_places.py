@@ -7,7 +7,7 @@ import pytest
 
 from memory_retrievers import BackendError, DiskFullError
 from memory_retrievers.backends.sqlite.connection import translated
-from memory_retrievers.storage.opening import network_file_system, require_local
+from memory_retrievers.storage.open import network_file_system, require_local
 
 MOUNTS = r"""22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 23 22 0:21 / /proc rw,nosuid - proc proc rw

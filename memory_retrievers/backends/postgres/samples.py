@@ -62,7 +62,7 @@ _CONVERSATIONS: Final = {
 }
 _TOKENS: Final = dict.fromkeys(("passage_contents", "new_vectors", "queued_messages"), (("tokens", "bytea"),))
 _ITEMS: Final = {"memories": (("item_value", "jsonb"),)}
-_EVENTS: Final = {"events": tuple((column, _TEXT) for column in ("door", "actor", "fields"))}
+_EVENTS: Final = {"events": tuple((column, _TEXT) for column in ("channel", "actor", "fields"))}
 _PARTS: Final = (_FIRST, _CONVERSATIONS, _FACTS, _TOKENS, _ITEMS, _EVENTS)
 _COLUMNS: Final = {
     table: tuple(column for part in _PARTS for column in part.get(table, ()))

@@ -364,7 +364,7 @@ _EVENTS: Final = (
         memory bigint,
         type {_TEXT} NOT NULL,
         at bigint NOT NULL,
-        door {_TEXT} NOT NULL,
+        channel {_TEXT} NOT NULL,
         actor {_TEXT},
         fields {_TEXT} NOT NULL,
         PRIMARY KEY (scope_id, id),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 if TYPE_CHECKING:
     from memory_retrievers.models.filters import JsonScalar
     from memory_retrievers.models.selection import Vector, Vectors
-    from memory_retrievers.models.storage import HeardPlace, ItemCondition
+    from memory_retrievers.models.storage import ItemCondition, OpenPlace
 
 Values: TypeAlias = "Sequence[Any] | Mapping[str, Any]"
 """What the ``?`` or ``:name`` of a statement stand for."""
@@ -25,7 +25,7 @@ class ScopeState(NamedTuple):
     """
 
     versions: dict[int, int]
-    queued: list[HeardPlace]
+    queued: list[OpenPlace]
 
 
 States: TypeAlias = dict[tuple[str, bool], ScopeState]

@@ -16,7 +16,7 @@ from memory_retrievers.backends.sql.connection import Connection, Database, one
 from memory_retrievers.backends.sql.rows import encode_time, readable
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.models.fields import moment
-from memory_retrievers.models.management import Door, EventType, MemoryEvent, acting
+from memory_retrievers.models.management import Channel, MemoryEvent, MemoryEventType, acting
 
 KEPT_OF_A_TYPE: Final = 20
 """Entries of one type that a memory keeps, the newest: many reviews take nothing else from it."""
@@ -30,9 +30,9 @@ KEPT: Final = 1_000_000
 _BETWEEN_LOOKS: Final = 1_000
 """Entries that a process writes before it looks again whether there are too many in all."""
 
-_COLUMNS: Final = "scope_id, memory, type, at, door, actor, fields"
+_COLUMNS: Final = "scope_id, memory, type, at, channel, actor, fields"
 _SCOPE: Final = "(SELECT id FROM scopes WHERE scope = :scope)"
-_VALUES: Final = "CAST(:type AS TEXT), CAST(:at AS BIGINT), CAST(:door AS TEXT), CAST(:actor AS TEXT), :fields"
+_VALUES: Final = "CAST(:type AS TEXT), CAST(:at AS BIGINT), CAST(:channel AS TEXT), CAST(:actor AS TEXT), :fields"
 _NOTE: Final = f"""INSERT INTO events ({_COLUMNS}) SELECT m.scope_id, m.row, {_VALUES} FROM memories m
     WHERE m.scope_id = {_SCOPE} AND m.id = :id"""
 _NOTE_FORGOTTEN: Final = f"""INSERT INTO events ({_COLUMNS}) SELECT s.id, CAST(NULL AS BIGINT), {_VALUES}
@@ -44,7 +44,7 @@ _BOUND: Final = """DELETE FROM events WHERE scope_id = {scope} AND {which} AND i
 _OF_MEMORY: Final = f"memory = (SELECT row FROM memories WHERE scope_id = {_SCOPE} AND id = :id)"
 _BOUND_OF_TYPE: Final = _BOUND.format(scope=_SCOPE, which=f"{_OF_MEMORY} AND type = :type", kept=KEPT_OF_A_TYPE)
 _BOUND_FORGOTTEN: Final = _BOUND.format(scope=_SCOPE, which="memory IS NULL", kept=KEPT_FORGOTTEN)
-_READ: Final = "SELECT s.scope, m.id, e.type, e.at, e.door, e.actor, e.fields"
+_READ: Final = "SELECT s.scope, m.id, e.type, e.at, e.channel, e.actor, e.fields"
 OF_SCOPES: Final = "FROM events e JOIN scopes s ON s.id = e.scope_id WHERE e.scope_id IN ({scopes})"
 
 
@@ -59,7 +59,9 @@ class SQLEvents:
         self._database = database
         self._unlooked = _BETWEEN_LOOKS  # the first write of a process looks
 
-    def note(self, keys: Collection[MemoryKey], type: EventType, *, at: datetime, fields: tuple[str, ...] = ()) -> None:
+    def note(
+        self, keys: Collection[MemoryKey], type: MemoryEventType, *, at: datetime, fields: tuple[str, ...] = ()
+    ) -> None:
         """Note what happens to memories, in the transaction in which it does; those that are not there are left out.
 
         Args:
@@ -68,10 +70,10 @@ class SQLEvents:
             at: When.
             fields: Names of the fields that change.
         """
-        door, actor = acting()
-        is_gone = type in {EventType.FORGOTTEN, EventType.EXPIRED}
-        told = partial(MemoryEvent, type=type, at=at, door=door, actor=actor, fields=fields)
-        self.restore([told(scope=key.scope, id=None if is_gone else key.id) for key in keys])
+        channel, actor = acting()
+        is_gone = type in {MemoryEventType.FORGOTTEN, MemoryEventType.EXPIRED}
+        event = partial(MemoryEvent, type=type, at=at, channel=channel, actor=actor, fields=fields)
+        self.restore([event(scope=key.scope, id=None if is_gone else key.id) for key in keys])
 
     def restore(self, events: Sequence[MemoryEvent]) -> int:
         """Store entries as they are, in their order; returns how many, without those of memories that are not there."""
@@ -84,7 +86,7 @@ class SQLEvents:
                 if not rows:
                     continue
                 stored += connection.executemany(note, rows).rowcount
-                again = [row for row in rows if row["type"] != EventType.CREATED]  # which happens once
+                again = [row for row in rows if row["type"] != MemoryEventType.CREATED]  # which happens once
                 if again:
                     bounded = {(row["scope"], row["id"], row["type"]) for row in again}
                     names = ("scope", "id", "type")
@@ -97,8 +99,14 @@ class SQLEvents:
 
     def note_imported(self, *, at: datetime) -> None:
         """Note of every memory of which nothing is known that it came with an import."""
-        door, actor = acting()
-        values = {"type": EventType.IMPORTED, "at": encode_time(at), "door": door, "actor": actor, "fields": ""}
+        channel, actor = acting()
+        values = {
+            "type": MemoryEventType.IMPORTED,
+            "at": encode_time(at),
+            "channel": channel,
+            "actor": actor,
+            "fields": "",
+        }
         with self._database.write() as connection:
             connection.execute(_NOTE_IMPORTED, values)
 
@@ -145,7 +153,7 @@ def problems(connection: Connection) -> Iterator[str]:
         AND NOT EXISTS (SELECT 1 FROM memories m WHERE m.row = e.memory AND m.scope_id = e.scope_id)"""
     if count := int(one(connection, lost)):
         yield f"{count} entries of the log belong to no memory: purge removes them"
-    known = ", ".join(f"'{each}'" for each in EventType)
+    known = ", ".join(f"'{each}'" for each in MemoryEventType)
     if count := int(one(connection, f"SELECT count(*) FROM events WHERE type NOT IN ({known})")):
         yield f"{count} entries of the log tell of something that this version does not know"
 
@@ -178,21 +186,21 @@ def _values(event: MemoryEvent) -> dict[str, Any]:
         "id": event.id,
         "type": event.type,
         "at": encode_time(event.at),
-        "door": event.door,
+        "channel": event.channel,
         "actor": event.actor,
         "fields": " ".join(event.fields),
     }
 
 
 def _event(row: Sequence[Any]) -> MemoryEvent:
-    scope, id, type, at, door, actor, fields = row  # noqa: A001
+    scope, id, type, at, channel, actor, fields = row  # noqa: A001
     with readable(f"an entry of the log of scope {scope!r}"):
         return MemoryEvent(
             scope=scope,
             id=id,
-            type=EventType(type),
+            type=MemoryEventType(type),
             at=moment(at),
-            door=Door(door),
+            channel=Channel(channel),
             actor=actor,
             fields=tuple(fields.split()),
         )

@@ -58,7 +58,7 @@ _CHAIN: Final = f"""
 """
 
 
-class SaidFact(NamedTuple):
+class ComparableFact(NamedTuple):
     """What a fact says, and since when it holds.
 
     Attributes:
@@ -122,7 +122,7 @@ class SQLFacts:
             ).fetchall()
         return [fact for fact in map(memory_of, rows) if isinstance(fact, SemanticMemory)]
 
-    def comparable(self, rows: Sequence[int], *, longest: int) -> dict[int, SaidFact]:
+    def comparable(self, rows: Sequence[int], *, longest: int) -> dict[int, ComparableFact]:
         """Read those of the given rows that are plain facts of this store's own, and hold.
 
         Args:
@@ -137,7 +137,11 @@ class SQLFacts:
                 AND m.invalid_at IS NULL""",
                 {"rows": dialect.listed(rows)},
             ).fetchall()
-        return {row: SaidFact(id, fact, moment(valid_at)) for row, id, fact, valid_at in found if len(fact) <= longest}  # noqa: A001
+        return {
+            row: ComparableFact(name, fact, moment(valid_at))
+            for row, name, fact, valid_at in found
+            if len(fact) <= longest
+        }
 
     def keep_version(self, *, scope: str, id: str, until: datetime) -> None:
         """Keep what a fact says now, with its vector, as a former version that held until a moment.

@@ -17,7 +17,6 @@ from memory_retrievers.backends.sql.connection import Connection, Database, one
 from memory_retrievers.backends.sql.conversations import SQLConversations
 from memory_retrievers.backends.sql.events import SQLEvents
 from memory_retrievers.backends.sql.facts import SQLFacts
-from memory_retrievers.backends.sql.heard import SQLHeard
 from memory_retrievers.backends.sql.items import SQLItems
 from memory_retrievers.backends.sql.management import SQLManagement
 from memory_retrievers.backends.sql.memories import (
@@ -30,6 +29,7 @@ from memory_retrievers.backends.sql.memories import (
     row_of,
     scope_id_of,
 )
+from memory_retrievers.backends.sql.open_episodes import SQLOpenEpisodes
 from memory_retrievers.backends.sql.overview import SQLOverview
 from memory_retrievers.backends.sql.passages import StoredPassages
 from memory_retrievers.backends.sql.requests import SQLRequests
@@ -61,7 +61,7 @@ class SQLLedger(StoredRecords, StoredPassages):
         super().__init__(database)
         self.outbox = SQLOutbox(self.database)
         self.conversations = SQLConversations(self.database)
-        self.heard = SQLHeard(self.database)
+        self.open_episodes = SQLOpenEpisodes(self.database)
         self.characters = SQLCharacters(self.database)
         self.management = SQLManagement(self.database)
         self.facts = SQLFacts(self.database)

@@ -130,7 +130,7 @@ class StoredRecords:
             ).fetchall()
         return [memory for memory in map(memory_of, rows) if isinstance(memory, SemanticMemory)]
 
-    def standing_facts(self, *, scope: str, limit: int, now: datetime) -> list[SemanticMemory]:
+    def profile_facts(self, *, scope: str, limit: int, now: datetime) -> list[SemanticMemory]:
         """List the valid facts of a scope that a model should always know, the pinned and the newest first.
 
         They are guidelines, identity, preferences, and whatever was pinned.

@@ -14,7 +14,7 @@ from memory_retrievers.backends.sql.connection import Connection, Database, Scop
 from memory_retrievers.backends.terms import Postings
 from memory_retrievers.models import scopes
 from memory_retrievers.models.selection import TURN, Layout, Selection
-from memory_retrievers.models.storage import HeardPlace, UnembeddedPassage
+from memory_retrievers.models.storage import OpenPlace, UnembeddedPassage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -257,7 +257,7 @@ def state_of(connection: Connection, scope: str, *, include_child_scopes: bool) 
     state = ScopeState(
         {scope_id: version for scope_id, version, *_ in rows},
         [
-            HeardPlace(row, its_scope, conversation or None, bool(embedded))
+            OpenPlace(row, its_scope, conversation or None, bool(embedded))
             for *_, its_scope, row, conversation, embedded in rows
             if row is not None
         ],

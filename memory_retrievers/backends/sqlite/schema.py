@@ -391,7 +391,7 @@ _EVENTS: Final = (
         memory INTEGER,
         type TEXT NOT NULL,
         at INTEGER NOT NULL,
-        door TEXT NOT NULL,
+        channel TEXT NOT NULL,
         actor TEXT,
         fields TEXT NOT NULL
     )""",

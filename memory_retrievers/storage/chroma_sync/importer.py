@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.models import AnyMemory, EpisodicMemory
 from memory_retrievers.models.contents import AdoptionReport, Progress, SkippedRows, StoredMemory
-from memory_retrievers.models.management import EventType, changes_of
+from memory_retrievers.models.management import MemoryEventType, changes_of
 from memory_retrievers.models.memories import changed
 from memory_retrievers.models.storage import AdoptedRow
 from memory_retrievers.storage.chroma_sync import collection as source
@@ -200,7 +200,7 @@ class Intake:
         passage = passage_of(after, stored.passages[0].vector)
         (overwritten,) = self._store.overwrite(after, [passage], outdated={after.kind})
         names = changes_of(before, after)
-        self._store.ledger.events.note([after.key], EventType.UPDATED, at=self._store.now(), fields=names)
+        self._store.ledger.events.note([after.key], MemoryEventType.UPDATED, at=self._store.now(), fields=names)
         self._rows.note({row.id: AdoptedRow(memory=overwritten.memory, digest=row.digest)})
 
     def _clean(self, row: SourceRow, held: AdoptedRow) -> None:

@@ -51,13 +51,13 @@ def node_text(metadata: Mapping[str, object]) -> str | None:
 def embedded_text(metadata: Mapping[str, object], text: str) -> str | None:
     """Text that LlamaIndex embeds: the node's metadata, then its text; None if the row does not contain it."""
     node = _node(metadata)
-    told, excluded = node.get("metadata"), node.get("excluded_embed_metadata_keys")
-    if not isinstance(told, dict) or len(told) > _MAX_KEYS or not all(map(_is_plain, told.values())):
+    shown, excluded = node.get("metadata"), node.get("excluded_embed_metadata_keys")
+    if not isinstance(shown, dict) or len(shown) > _MAX_KEYS or not all(map(_is_plain, shown.values())):
         return None
     hidden = {key for key in excluded if isinstance(key, str)} if isinstance(excluded, list) else set()
     each = _template(node, "metadata_template", "{key}: {value}")
     before = _template(node, "metadata_separator", "\n").join(
-        _filled(each, key=key, value=str(value)) for key, value in told.items() if key not in hidden
+        _filled(each, key=key, value=str(value)) for key, value in shown.items() if key not in hidden
     )
     whole = _template(node, "text_template", "{metadata_str}\n\n{content}")
     return _filled(whole, metadata_str=before, content=text).strip()
@@ -74,10 +74,10 @@ def with_changes(
         after: The user's metadata as they are to be.
     """
     node = _node(own)
-    told = node.get("metadata")
-    if before == after or not isinstance(told, dict):
+    metadata = node.get("metadata")
+    if before == after or not isinstance(metadata, dict):
         return dict(own)
-    kept = {key: value for key, value in told.items() if key in after or key not in before}
+    kept = {key: value for key, value in metadata.items() if key in after or key not in before}
     new = {key: value for key, value in after.items() if key not in before or before[key] != value}
     try:
         # escaped, since half of a surrogate pair, which JSON can hold, cannot be written to Chroma

@@ -11,7 +11,7 @@ from typing import Final
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory
 from memory_retrievers.models.fields import storable
-from memory_retrievers.models.management import AuditEntry, AuditType, EventType
+from memory_retrievers.models.management import AuditEntry, AuditType, MemoryEventType
 from memory_retrievers.settings import ToolSettings
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.tools.manager.values import AccessType
@@ -145,7 +145,7 @@ class Importance:
                 AuditType.SCORE, old=before.importance, memory=after, at=store.now(), reason=storable(reason)
             )
             store.ledger.management.note([entry])
-            store.ledger.events.note([after.key], EventType.PINNED, at=entry.at)
+            store.ledger.events.note([after.key], MemoryEventType.PINNED, at=entry.at)
         return after
 
     def clear(self, memory: AnyMemory) -> AnyMemory:
@@ -159,7 +159,7 @@ class Importance:
             after = self._followed(before.model_copy(update={"importance_pinned": False}), store.now())
             store.ledger.management.write_use([after])
             if before.importance_pinned:
-                store.ledger.events.note([after.key], EventType.UNPINNED, at=store.now())
+                store.ledger.events.note([after.key], MemoryEventType.UNPINNED, at=store.now())
         return after
 
 

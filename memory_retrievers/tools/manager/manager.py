@@ -441,7 +441,7 @@ class MemoryManager:
         with self._writing() as store, store.transaction(*affected_scopes((each.scope, True) for each in memories)):
             for memory in is_open:
                 with suppress(NotFoundError):
-                    store.heard.forget(memory.id, scope=memory.scope)
+                    store.open_episodes.forget(memory.id, scope=memory.scope)
             store.remove([memory.key for memory in memories])
 
     def move(self, memories: Sequence[AnyMemory], *, target_scope: str) -> list[AnyMemory]:

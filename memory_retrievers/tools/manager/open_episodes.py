@@ -14,7 +14,7 @@ from memory_retrievers.backends.snapshot import similarities
 from memory_retrievers.models import EpisodicMemory, Kind
 from memory_retrievers.retrieval.features import idf, score_bm25
 from memory_retrievers.retrieval.open_episodes import joined_statistics
-from memory_retrievers.storage.heard import open_id
+from memory_retrievers.storage.open_episodes import open_id
 from memory_retrievers.text import analyze
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from memory_retrievers.models.management import MemoryFilter
     from memory_retrievers.models.selection import Vector
     from memory_retrievers.settings import RetrievalSettings
-    from memory_retrievers.storage.heard import HeardTurn
+    from memory_retrievers.storage.open_episodes import OpenTurn
     from memory_retrievers.storage.store import MemoryStore
 
-_Queued: TypeAlias = "tuple[int, EpisodicMemory, list[HeardTurn]]"
+_Queued: TypeAlias = "tuple[int, EpisodicMemory, list[OpenTurn]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def open_memories(store: MemoryStore, filter: MemoryFilter) -> list[EpisodicMemo
     """List the open episodes that a filter lets through."""
     if filter.kinds == "tool" or filter.category is not None:
         return []
-    found = store.heard.episodes(filter.scope, include_child_scopes=filter.include_child_scopes)
+    found = store.open_episodes.episodes(filter.scope, include_child_scopes=filter.include_child_scopes)
     return [memory for memory in found if _fits(memory, filter)]
 
 
@@ -74,7 +74,7 @@ def search_open(
     fitting = {memory.id: memory for memory in open_memories(store, filter)}
     if not fitting:
         return OpenHits({}, {}, {})
-    turns = store.heard.turns(filter.scope, include_child_scopes=filter.include_child_scopes)
+    turns = store.open_episodes.turns(filter.scope, include_child_scopes=filter.include_child_scopes)
     episodes = [
         (-queued[0].row, memory, queued)
         for _, group in groupby(turns, key=lambda turn: (turn.scope, turn.conversation))

@@ -69,8 +69,8 @@ def search(
     shows_open = retrieval if retrieval is not None and retrieval.searches_open else None
     if shows_open is not None and request.mode is not SearchMode.KEYWORD:
         asked = request.filter
-        places = store.ledger.heard.places(asked.scope, include_child_scopes=asked.include_child_scopes)
-        store.heard.prepare([place.row for place in places if not place.is_embedded])
+        places = store.ledger.open_episodes.places(asked.scope, include_child_scopes=asked.include_child_scopes)
+        store.open_episodes.prepare([place.row for place in places if not place.is_embedded])
     lists = _lists(store, request, now, vector=vector, shows_open=shows_open)
     # 2. relevance
     relevance = _relevance(lists, request, settings)

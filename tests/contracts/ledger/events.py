@@ -10,7 +10,7 @@ from contracts.samples import NOW, SCOPE, add, fact
 from memory_retrievers.backends.sql import events as log
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.models import MemoryKey
-from memory_retrievers.models.management import MOST_ACTOR, Door, EventType, MemoryEvent, acting_as
+from memory_retrievers.models.management import MOST_ACTOR, Channel, MemoryEvent, MemoryEventType, acting_as
 
 _KEY = MemoryKey(scope=SCOPE, id="f1")
 
@@ -24,17 +24,17 @@ class EventContract:
 
     def test_it_tells_what_when_by_which_way_and_by_whom(self, ledger: SQLLedger) -> None:
         add(ledger, [fact("f1")])
-        ledger.events.note([_KEY], EventType.CREATED, at=NOW)
-        with acting_as(Door.MCP), acting_as(Door.TOOL, "memory_update" + "e" * MOST_ACTOR):
-            ledger.events.note([_KEY], EventType.UPDATED, at=NOW + timedelta(seconds=1), fields=("fact", "tags"))
+        ledger.events.note([_KEY], MemoryEventType.CREATED, at=NOW)
+        with acting_as(Channel.MCP), acting_as(Channel.TOOL, "memory_update" + "e" * MOST_ACTOR):
+            ledger.events.note([_KEY], MemoryEventType.UPDATED, at=NOW + timedelta(seconds=1), fields=("fact", "tags"))
         newest, first = ledger.events.events(SCOPE, id="f1", now=NOW, limit=10)
-        assert first == MemoryEvent(scope=SCOPE, id="f1", type=EventType.CREATED, at=NOW, door=Door.API)
+        assert first == MemoryEvent(scope=SCOPE, id="f1", type=MemoryEventType.CREATED, at=NOW, channel=Channel.API)
         assert newest == MemoryEvent(
             scope=SCOPE,
             id="f1",
-            type=EventType.UPDATED,
+            type=MemoryEventType.UPDATED,
             at=NOW + timedelta(seconds=1),
-            door=Door.MCP,
+            channel=Channel.MCP,
             actor=("memory_update" + "e" * MOST_ACTOR)[:MOST_ACTOR],
             fields=("fact", "tags"),
         )
@@ -43,14 +43,14 @@ class EventContract:
     def test_of_a_memory_that_is_not_there_nothing_is_noted(self, ledger: SQLLedger) -> None:
         add(ledger, [fact("f1")])
         for key in (MemoryKey(scope=SCOPE, id="f2"), MemoryKey(scope="user/2", id="f1")):
-            ledger.events.note([key], EventType.CREATED, at=NOW)
-        ledger.events.note([MemoryKey(scope="user/2", id="f1")], EventType.FORGOTTEN, at=NOW)
+            ledger.events.note([key], MemoryEventType.CREATED, at=NOW)
+        ledger.events.note([MemoryKey(scope="user/2", id="f1")], MemoryEventType.FORGOTTEN, at=NOW)
         assert _told(ledger) == _told(ledger, "user/2") == []
 
     def test_it_moves_with_its_memory_and_goes_with_it(self, ledger: SQLLedger) -> None:
         add(ledger, [fact("f1"), fact("f2"), fact("f1", scope="user/2/x")])
         for key in (_KEY, MemoryKey(scope=SCOPE, id="f2"), MemoryKey(scope="user/2/x", id="f1")):
-            ledger.events.note([key], EventType.CREATED, at=NOW)
+            ledger.events.note([key], MemoryEventType.CREATED, at=NOW)
         ledger.management.move([_KEY], target_scope="user/2")
         assert _told(ledger) == [("f2", "created")]
         assert _told(ledger, "user/2") == _told(ledger, "user/2", "f1") == [("f1", "created")]
@@ -64,25 +64,27 @@ class EventContract:
 
     def test_what_has_expired_is_not_told_of(self, ledger: SQLLedger) -> None:
         add(ledger, [fact("f1", expires_at=NOW + timedelta(seconds=1))])
-        ledger.events.note([_KEY], EventType.CREATED, at=NOW)
+        ledger.events.note([_KEY], MemoryEventType.CREATED, at=NOW)
         assert _told(ledger) == [("f1", "created")]
         assert ledger.events.events(SCOPE, id=None, now=NOW + timedelta(seconds=1), limit=10) == []
 
     def test_many_of_a_type_take_nothing_from_the_others(self, ledger: SQLLedger) -> None:
         add(ledger, [fact("f1"), fact("f2")])
         for key in (_KEY, MemoryKey(scope=SCOPE, id="f2")):
-            ledger.events.note([key], EventType.CREATED, at=NOW)
+            ledger.events.note([key], MemoryEventType.CREATED, at=NOW)
         for number in range(log.KEPT_OF_A_TYPE + 5):
-            ledger.events.note([_KEY], EventType.REVIEWED, at=NOW + timedelta(seconds=number))
+            ledger.events.note([_KEY], MemoryEventType.REVIEWED, at=NOW + timedelta(seconds=number))
         told = ledger.events.events(SCOPE, id="f1", now=NOW, limit=100)
-        assert [each.type for each in told] == [EventType.REVIEWED] * log.KEPT_OF_A_TYPE + [EventType.CREATED]
+        assert [each.type for each in told] == [MemoryEventType.REVIEWED] * log.KEPT_OF_A_TYPE + [
+            MemoryEventType.CREATED
+        ]
         assert told[0].at == NOW + timedelta(seconds=log.KEPT_OF_A_TYPE + 4)
         assert _told(ledger, id="f2") == [("f2", "created")]
 
     def test_of_forgotten_ones_the_last_are_kept(self, ledger: SQLLedger) -> None:
         add(ledger, [fact("f1")])
-        ledger.events.note([_KEY], EventType.CREATED, at=NOW)
-        ledger.events.note([_KEY] * (log.KEPT_FORGOTTEN + 5), EventType.FORGOTTEN, at=NOW)
+        ledger.events.note([_KEY], MemoryEventType.CREATED, at=NOW)
+        ledger.events.note([_KEY] * (log.KEPT_FORGOTTEN + 5), MemoryEventType.FORGOTTEN, at=NOW)
         assert _told(ledger) == [(None, "forgotten")] * log.KEPT_FORGOTTEN + [("f1", "created")]
 
     def test_in_all_the_oldest_go(self, ledger: SQLLedger, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +92,7 @@ class EventContract:
         monkeypatch.setattr(log, "KEPT", 10)
         monkeypatch.setattr(log, "_BETWEEN_LOOKS", 5)
         for number in range(30):
-            ledger.events.note([MemoryKey(scope=SCOPE, id=f"f{number}")], EventType.CREATED, at=NOW)
+            ledger.events.note([MemoryKey(scope=SCOPE, id=f"f{number}")], MemoryEventType.CREATED, at=NOW)
         told = _told(ledger)
         assert 10 <= len(told) < 15
         assert told[0] == ("f29", "created")
@@ -102,7 +104,7 @@ class EventContract:
 
         def fails() -> None:
             with ledger.transaction(SCOPE):
-                ledger.events.note([_KEY], EventType.CREATED, at=NOW)
+                ledger.events.note([_KEY], MemoryEventType.CREATED, at=NOW)
                 raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
@@ -111,7 +113,7 @@ class EventContract:
 
     def test_what_this_version_does_not_know_is_a_problem(self, ledger: SQLLedger) -> None:
         add(ledger, [fact("f1")])
-        ledger.events.note([_KEY], EventType.CREATED, at=NOW)
+        ledger.events.note([_KEY], MemoryEventType.CREATED, at=NOW)
         with ledger.database.write() as connection:
             connection.execute("UPDATE events SET type = 'dreamt'")
         assert "1 entries of the log tell of something" in " ".join(ledger.verify().problems)

@@ -221,19 +221,19 @@ def diff(window: Window, query: DiffQuery) -> JsonObject:
         raise ValidationError("since must be a moment, as ISO 8601")
     scope, now = window.reach(query.scope), window.now()
     found = window.memory.diff(scope, since=query.since, until=query.until or now, limit=MOST_CHANGES)
-    told: dict[str, Any] = {"now": now, "as_of": found.until}
+    context: dict[str, Any] = {"now": now, "as_of": found.until}
     return {
-        "new": [memory_shape(each, **told) for each in found.added],
+        "new": [memory_shape(each, **context) for each in found.added],
         "changed": [
             {
-                "memory": memory_shape(after, **told),
+                "memory": memory_shape(after, **context),
                 "before": before.fact,
                 "after": after.fact,
                 "at": iso(after.valid_at),
             }
             for before, after in found.changed
         ],
-        "gone": [memory_shape(each, **told) for each in found.ended],
+        "gone": [memory_shape(each, **context) for each in found.ended],
         "complete": found.is_complete,
     }
 

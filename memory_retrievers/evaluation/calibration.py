@@ -52,7 +52,7 @@ _FEWEST_WORDS: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class CalibrationQuestion:
     """A question to a scope.
 
     Attributes:
@@ -92,13 +92,13 @@ class Example:
         return Asked(is_own=self.is_own, relevances=tuple(relevances), is_gold=self.is_gold)
 
 
-def examples(asked: Sequence[Asking], memory: AgentMemory, *, progress: Progress) -> list[Example]:
+def examples(asked: Sequence[CalibrationQuestion], memory: AgentMemory, *, progress: Progress) -> list[Example]:
     """Ask questions; nothing is recorded. Small talk, which is never answered, is left out.
 
     Args:
         asked: The questions.
         memory: A memory that scores, not one under rank fusion.
-        progress: Told how many have been asked, and of how many.
+        progress: Called with how many have been asked, and of how many.
 
     Raises:
         EmbeddingError: The embedder failed.
@@ -110,7 +110,7 @@ def examples(asked: Sequence[Asking], memory: AgentMemory, *, progress: Progress
     return found
 
 
-def _hits(asked: Asking, memory: AgentMemory) -> Iterator[Example]:
+def _hits(asked: CalibrationQuestion, memory: AgentMemory) -> Iterator[Example]:
     result = memory.retrieve(
         asked.text,
         scope=asked.scope,
@@ -258,7 +258,7 @@ def has_enough(chosen: Sequence[Example]) -> bool:
     return answered >= FEWEST and sum(not each.is_own for each in chosen) >= FEWEST
 
 
-def asked_by_pairs(pairs: Sequence[Pair], memory: AgentMemory) -> list[Asking]:
+def asked_by_pairs(pairs: Sequence[Pair], memory: AgentMemory) -> list[CalibrationQuestion]:
     """Ask the questions of a file, and of each scope those of the next one in the file and the synthetic ones.
 
     Args:
@@ -272,13 +272,13 @@ def asked_by_pairs(pairs: Sequence[Pair], memory: AgentMemory) -> list[Asking]:
         fold = str(number % FOLDS)
         answering = [memory.get(name, scope=pair.scope) for name in pair.memory_ids]
         right = {kind: frozenset(each.id for each in answering if each.kind is kind) for kind in Kind}
-        asked.append(Asking(text=pair.query, scope=pair.scope, right=right, fold=fold))
+        asked.append(CalibrationQuestion(text=pair.query, scope=pair.scope, right=right, fold=fold))
         if following[pair.scope] != pair.scope:
-            asked.append(Asking(text=pair.query, scope=following[pair.scope], right={}, fold=fold))
+            asked.append(CalibrationQuestion(text=pair.query, scope=following[pair.scope], right={}, fold=fold))
     return [*asked, *_foreign(scopes, len(pairs))]
 
 
-def asked_by_memories(memory: AgentMemory, *, seed: int = 1) -> list[Asking]:
+def asked_by_memories(memory: AgentMemory, *, seed: int = 1) -> list[CalibrationQuestion]:
     """Make questions of a store's own memories, and as many that none of them answers.
 
     A question has half of the words of a fact or of a message, and half as many that are not in it, as one who asks
@@ -292,9 +292,9 @@ def asked_by_memories(memory: AgentMemory, *, seed: int = 1) -> list[Asking]:
     scopes = memory.scopes()
     chosen: list[AnyMemory] = []
     for kind in Kind:
-        told = [found for scope in scopes for found in memory.list(scope, kind=kind, limit=_PAGE).memories]
-        again = sum(len(each.messages) if isinstance(each, EpisodicMemory) else 1 for each in told)
-        chosen += chance.choices(told, k=min(again, MOST // 2)) if told else []
+        stored = [found for scope in scopes for found in memory.list(scope, kind=kind, limit=_PAGE).memories]
+        again = sum(len(each.messages) if isinstance(each, EpisodicMemory) else 1 for each in stored)
+        chosen += chance.choices(stored, k=min(again, MOST // 2)) if stored else []
     foreign = _foreign(scopes, len(chosen))
     others = sorted({word for each in foreign for word in _words(each.text)})
     asked = []
@@ -305,14 +305,14 @@ def asked_by_memories(memory: AgentMemory, *, seed: int = 1) -> list[Asking]:
         kept = sorted(chance.sample(range(len(words)), math.ceil(len(words) / 2))[:_FEWEST_WORDS])
         text = [*(words[place] for place in kept), *chance.sample(others, len(kept) // 2)]
         right = {each.kind: frozenset({each.id})}
-        asked.append(Asking(text=" ".join(text), scope=each.scope, right=right, fold=str(number % FOLDS)))
+        asked.append(CalibrationQuestion(text=" ".join(text), scope=each.scope, right=right, fold=str(number % FOLDS)))
     return [*asked, *foreign]
 
 
-def _said(told: AnyMemory, chance: random.Random) -> str:
-    if isinstance(told, SemanticMemory):
-        return told.fact
-    return chance.choice([message.content for message in told.messages] or [told.summary])
+def _said(memory: AnyMemory, chance: random.Random) -> str:
+    if isinstance(memory, SemanticMemory):
+        return memory.fact
+    return chance.choice([message.content for message in memory.messages] or [memory.summary])
 
 
 def _words(text: str) -> list[str]:
@@ -320,12 +320,12 @@ def _words(text: str) -> list[str]:
     return list(dict.fromkeys(word for word in words if word and word.casefold() not in STOP_WORDS))
 
 
-def _foreign(scopes: Sequence[str], number: int) -> list[Asking]:
+def _foreign(scopes: Sequence[str], number: int) -> list[CalibrationQuestion]:
     """Questions about synthetic conversations, which no store answers, dealt out to scopes."""
     questions = [each.text for conversation in synthetic.conversations() for each in conversation.questions]
     distinct = list(dict.fromkeys(questions))
     return [
-        Asking(
+        CalibrationQuestion(
             text=distinct[place % len(distinct)], scope=scopes[place % len(scopes)], right={}, fold=f"{place % FOLDS}"
         )
         for place in range(number if scopes else 0)

@@ -16,9 +16,9 @@ from memory_retrievers.server.responses import HTTPError
 from memory_retrievers.tools.arguments import check_limits
 from memory_retrievers.tools.manager.values import Change
 from memory_retrievers.window.journal import Entry, Undo
-from memory_retrievers.window.looking import Query, actions_of
 from memory_retrievers.window.shapes import memory_shape
 from memory_retrievers.window.state import Window
+from memory_retrievers.window.views import Query, actions_of
 
 Action = Literal["correct", "update", "invalidate", "pin", "unpin", "tag", "merge", "move", "forget"]
 
@@ -70,11 +70,11 @@ def changes(window: Window, query: ChangesQuery) -> JsonObject:
         if len(found) == query.limit:
             break
         if within is None or entry.scope == within or entry.scope.startswith(f"{within}/"):
-            found.append(_told(window, entry))
+            found.append(_entry(window, entry))
     return {"changes": found}
 
 
-def _told(window: Window, entry: Entry) -> JsonObject:
+def _entry(window: Window, entry: Entry) -> JsonObject:
     known = window.undo.get(entry.change)
     scope = entry.scope if known is None else known.after.scope  # where it is now
     try:
@@ -264,8 +264,8 @@ def _merge(window: Window, memory: AnyMemory, body: ActBody) -> Done:
     with manager.transaction_for(both, scope=memory.scope, removes=True) as (kept, gone):
         if not isinstance(kept, SemanticMemory) or not isinstance(gone, SemanticMemory):
             raise ValidationError("only facts can be merged")
-        told = SemanticDraft(**{name: getattr(gone, name) for name in SemanticDraft.model_fields})
-        joined = manager.confirm(kept, told)
+        draft = SemanticDraft(**{name: getattr(gone, name) for name in SemanticDraft.model_fields})
+        joined = manager.confirm(kept, draft)
         if joined is None:
             raise ValidationError("it no longer holds, so nothing can be merged into it")
         check_limits(manager.settings, tags=joined.tags, metadata=joined.metadata)

@@ -2,8 +2,8 @@ import pytest
 
 from memory_retrievers import AgentMemory, EpisodicMemory, Message, SemanticMemory
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.evaluation import calibrating
-from memory_retrievers.evaluation.calibrating import Example, calibrated, fitted, floor_of
+from memory_retrievers.evaluation import calibration
+from memory_retrievers.evaluation.calibration import Example, calibrated, fitted, floor_of
 from memory_retrievers.evaluation.custom import Pair
 from memory_retrievers.evaluation.silence import Asked
 from memory_retrievers.models import Kind
@@ -77,7 +77,7 @@ def test_a_kind_with_too_few_questions_has_no_floor_and_two_such_kinds_are_refus
 
 
 def test_questions_are_made_of_what_is_stored_and_none_holds_all_of_a_memory(memory):
-    asked = calibrating.asked_by_memories(memory)
+    asked = calibration.asked_by_memories(memory)
     own = [each for each in asked if each.right]
     assert len(own) == len(THINGS)
     assert len(asked) == 2 * len(own)
@@ -91,10 +91,10 @@ def test_questions_are_made_of_what_is_stored_and_none_holds_all_of_a_memory(mem
 
 
 def test_a_store_is_fitted_by_its_own_memories(memory, ignored):
-    every = calibrating.examples(calibrating.asked_by_memories(memory), memory, progress=ignored)
-    held = calibrating.figures_left_out(every, Kind.SEMANTIC)
+    every = calibration.examples(calibration.asked_by_memories(memory), memory, progress=ignored)
+    held = calibration.figures_left_out(every, Kind.SEMANTIC)
     assert held.auc > 0.9
-    assert calibrating.figures_left_out(every, Kind.EPISODIC) is None
+    assert calibration.figures_left_out(every, Kind.EPISODIC) is None
     found = calibrated(every, are_made=True)
     assert found[Kind.SEMANTIC].floor > 0
 
@@ -113,13 +113,13 @@ def test_questions_of_a_file_are_asked_of_their_own_scope_and_of_the_next(embedd
             Pair(line=1, scope="a", query="What sank?", memory_ids=frozenset({"boat"})),
             Pair(line=2, scope="b", query="What does Bo drink?", memory_ids=frozenset({"tea"})),
         ]
-        asked = calibrating.asked_by_pairs(pairs, memory)
+        asked = calibration.asked_by_pairs(pairs, memory)
         assert [(each.text, each.scope, each.right.get(Kind.EPISODIC)) for each in asked[:2]] == [
             ("What sank?", "a", {"boat"}),
             ("What sank?", "b", None),
         ]
         assert asked[2].right == {Kind.EPISODIC: frozenset(), Kind.SEMANTIC: {"tea"}}
-        every = calibrating.examples(asked, memory, progress=ignored)
+        every = calibration.examples(asked, memory, progress=ignored)
         assert [(each.kind, each.is_gold) for each in every if each.is_own] == [
             (Kind.EPISODIC, (True,)),
             (Kind.SEMANTIC, (True,)),

@@ -11,12 +11,12 @@ from memory_retrievers.backends.sql.removal import forget_empty_scopes
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.selection import Embedded
-from memory_retrievers.models.storage import HeardMessage, HeardPlace
+from memory_retrievers.models.storage import OpenMessage, OpenPlace
 
 _OF_QUEUE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND conversation = :conversation"
 
 
-class SQLHeard:
+class SQLOpenEpisodes:
     """Queued messages, by the number of their row, which is never used again.
 
     Args:
@@ -26,7 +26,7 @@ class SQLHeard:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def places(self, scope: str, *, include_child_scopes: bool = False) -> list[HeardPlace]:
+    def places(self, scope: str, *, include_child_scopes: bool = False) -> list[OpenPlace]:
         """List what is queued in a scope, conversation by conversation, in the order it came."""
         with self._database.read() as connection:
             return state_of(connection, scope, include_child_scopes=include_child_scopes).queued
@@ -40,7 +40,7 @@ class SQLHeard:
             )
             return [scope for (scope,) in rows]
 
-    def read(self, rows: Sequence[int]) -> list[HeardMessage]:
+    def read(self, rows: Sequence[int]) -> list[OpenMessage]:
         """Read messages by their rows, ascending; those that are queued no more are left out."""
         if not rows:
             return []
@@ -53,7 +53,7 @@ class SQLHeard:
                 {"ids": dialect.listed(rows)},
             ).fetchall()
             return [
-                HeardMessage(
+                OpenMessage(
                     row=row,
                     scope=scope,
                     conversation=conversation or None,

@@ -195,7 +195,7 @@ def require_local(directory: Path) -> None:
     Raises:
         StoreLockedError: It lies on one.
     """
-    with contextlib.suppress(OSError):  # no such table elsewhere, and then nothing can be told
+    with contextlib.suppress(OSError):  # no such table elsewhere, and then it is unknown
         kind = network_file_system(directory.resolve(), _MOUNTS.read_bytes().decode("utf-8", "surrogateescape"))
         if kind is not None:
             raise StoreLockedError(

@@ -15,7 +15,7 @@ from memory_retrievers import fsrs
 from memory_retrievers.errors import EmbeddingError, NotFoundError
 from memory_retrievers.models import EpisodicMemory, Origin, SummaryBy
 from memory_retrievers.models.messages import Message
-from memory_retrievers.models.storage import HeardMessage
+from memory_retrievers.models.storage import OpenMessage
 from memory_retrievers.text import analyze, one_line
 from memory_retrievers.text.passages import message_passage, said_text
 
@@ -41,7 +41,7 @@ _logger = logging.getLogger("memory_retrievers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeardTurn:
+class OpenTurn:
     """A queued message as the ranking sees it.
 
     Attributes:
@@ -79,7 +79,7 @@ class OpenEpisode:
     """
 
     first: str
-    turns: tuple[HeardTurn, ...]
+    turns: tuple[OpenTurn, ...]
 
     @property
     def row(self) -> int:
@@ -94,7 +94,7 @@ class _Searched(NamedTuple):
     include_child_scopes: bool
 
 
-class HeardMessages:
+class OpenEpisodes:
     """Messages that are queued, found by searches before they are part of an episode.
 
     The queue is what they are read from: a message is in it or in an episode, and one transaction moves it. Nothing
@@ -111,7 +111,7 @@ class HeardMessages:
         self._embedder = embedder
         self._read_only = read_only
         self._lock = threading.Lock()
-        self._turns: OrderedDict[_Searched, dict[int, HeardTurn]] = OrderedDict()
+        self._turns: OrderedDict[_Searched, dict[int, OpenTurn]] = OrderedDict()
         self._unstored: dict[int, Embedded] = {}
         self._state: object = None
         self._cleared = 0
@@ -139,16 +139,16 @@ class HeardMessages:
         Raises:
             EmbeddingError: The embedder failed.
         """
-        for scope in self._ledger.heard.scopes():
-            places = self._ledger.heard.places(scope)
+        for scope in self._ledger.open_episodes.scopes():
+            places = self._ledger.open_episodes.places(scope)
             missing = [each.row for each in places if not each.is_embedded]
             for start in range(0, len(missing), EMBEDDED_BY_SEARCH):
                 self._embed(missing[start : start + EMBEDDED_BY_SEARCH])
 
-    def turns(self, scope: str, *, include_child_scopes: bool) -> list[HeardTurn]:
+    def turns(self, scope: str, *, include_child_scopes: bool) -> list[OpenTurn]:
         """What is queued now, conversation by conversation, in the order it came."""
         cleared = self._cleared
-        places = self._ledger.heard.places(scope, include_child_scopes=include_child_scopes)
+        places = self._ledger.open_episodes.places(scope, include_child_scopes=include_child_scopes)
         searched = _Searched(scope, include_child_scopes)
         if not places:
             with self._lock:
@@ -160,7 +160,9 @@ class HeardMessages:
             for each in places
             if (turn := known.get(each.row)) is None or (each.is_embedded and turn.embedded is None)
         ]
-        known |= {each.row: _turn(each, self._unstored.get(each.row)) for each in self._ledger.heard.read(wanted)}
+        known |= {
+            each.row: _turn(each, self._unstored.get(each.row)) for each in self._ledger.open_episodes.read(wanted)
+        }
         turns = {each.row: known[each.row] for each in places if each.row in known}
         with self._lock:
             if cleared == self._cleared:
@@ -170,7 +172,7 @@ class HeardMessages:
     def memories(self, episodes: Sequence[OpenEpisode]) -> list[EpisodicMemory | None]:
         """Open episodes as memories, in the order given; None where all that is seen of one is queued no more."""
         rows = [turn.row for each in episodes for turn in each.turns]
-        messages = {each.row: each for each in self._ledger.heard.read(rows)}
+        messages = {each.row: each for each in self._ledger.open_episodes.read(rows)}
         return [
             episode_of([messages[turn.row] for turn in each.turns if turn.row in messages], first=each.first)
             for each in episodes
@@ -178,8 +180,8 @@ class HeardMessages:
 
     def episodes(self, scope: str, *, include_child_scopes: bool = False) -> list[EpisodicMemory]:
         """List the open episodes, by scope and conversation, with all that is queued of them."""
-        places = self._ledger.heard.places(scope, include_child_scopes=include_child_scopes)
-        messages = {each.row: each for each in self._ledger.heard.read([place.row for place in places])}
+        places = self._ledger.open_episodes.places(scope, include_child_scopes=include_child_scopes)
+        messages = {each.row: each for each in self._ledger.open_episodes.read([place.row for place in places])}
         queued = [messages[place.row] for place in places if place.row in messages]
         return [episode_whole(list(each)) for _, each in groupby(queued, key=lambda m: (m.scope, m.conversation))]
 
@@ -191,8 +193,8 @@ class HeardMessages:
             scope: Their scope.
         """
         ids = {its_id for its_id, _ in messages}
-        rows = [place.row for place in self._ledger.heard.places(scope) if place.is_embedded]
-        known = {each.id: each.embedded for each in self._ledger.heard.read(rows) if each.id in ids}
+        rows = [place.row for place in self._ledger.open_episodes.places(scope) if place.is_embedded]
+        known = {each.id: each.embedded for each in self._ledger.open_episodes.read(rows) if each.id in ids}
         return {said_text(message): each for its_id, message in messages if (each := known.get(its_id)) is not None}
 
     def get(self, id: str, *, scope: str) -> EpisodicMemory:
@@ -211,7 +213,7 @@ class HeardMessages:
         """
         with self._ledger.transaction(scope):
             first = self._conversation(id, scope=scope)[0]
-            self._ledger.heard.forget(scope, first.conversation)
+            self._ledger.open_episodes.forget(scope, first.conversation)
         self.clear()
 
     def clear(self) -> None:
@@ -221,19 +223,21 @@ class HeardMessages:
             self._turns.clear()
             self._unstored.clear()
 
-    def _conversation(self, id: str, *, scope: str) -> list[HeardMessage]:
-        places = self._ledger.heard.places(scope)
+    def _conversation(self, id: str, *, scope: str) -> list[OpenMessage]:
+        places = self._ledger.open_episodes.places(scope)
         firsts = [next(queued).row for _, queued in groupby(places, key=lambda place: place.conversation)]
-        for first in self._ledger.heard.read(firsts):
+        for first in self._ledger.open_episodes.read(firsts):
             if open_id(scope, first.id) == id:
-                return self._ledger.heard.read([p.row for p in places if p.conversation == first.conversation])
+                return self._ledger.open_episodes.read([p.row for p in places if p.conversation == first.conversation])
         raise NotFoundError(f"Memory not found: {id}")
 
     def _embed(self, rows: Sequence[int]) -> None:
         """Embed messages outside any transaction, and keep the vectors if they are still of the store's embedder."""
         while True:
             embedder = self._embedder.current()
-            messages = [each for each in self._ledger.heard.read(rows) if message_passage(each.message) is not None]
+            messages = [
+                each for each in self._ledger.open_episodes.read(rows) if message_passage(each.message) is not None
+            ]
             if not messages:
                 return
             vectors = embedder.embed_passages([said_text(each.message) for each in messages])
@@ -246,10 +250,10 @@ class HeardMessages:
             scopes = sorted({each.scope for each in messages})
             with self._ledger.transaction(*scopes):
                 if self._embedder.admits(embedder):
-                    self._ledger.heard.keep_vectors(scopes, made)
+                    self._ledger.open_episodes.keep_vectors(scopes, made)
                     return
 
-    def _known(self, searched: _Searched, embedder: ProbedEmbedder) -> dict[int, HeardTurn]:
+    def _known(self, searched: _Searched, embedder: ProbedEmbedder) -> dict[int, OpenTurn]:
         with self._lock:
             self._follow(embedder)
             return dict(self._turns.get(searched, {}))
@@ -261,7 +265,7 @@ class HeardMessages:
             self._turns.clear()
             self._unstored.clear()
 
-    def _keep(self, searched: _Searched, turns: dict[int, HeardTurn]) -> None:
+    def _keep(self, searched: _Searched, turns: dict[int, OpenTurn]) -> None:
         newest = dict(list(turns.items())[-MOST_TURNS:])
         self._turns[searched] = newest
         self._turns.move_to_end(searched)
@@ -274,14 +278,14 @@ def open_id(scope: str, first: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, f"{scope}\n{first}"))
 
 
-def episode_whole(messages: Sequence[HeardMessage]) -> EpisodicMemory:
+def episode_whole(messages: Sequence[OpenMessage]) -> EpisodicMemory:
     """The open episode of all queued messages of a conversation, at least one."""
     episode = episode_of(messages, first=messages[0].id)
     assert episode is not None  # noqa: S101 - there is a message
     return episode
 
 
-def episode_of(messages: Sequence[HeardMessage], *, first: str) -> EpisodicMemory | None:
+def episode_of(messages: Sequence[OpenMessage], *, first: str) -> EpisodicMemory | None:
     """An open episode: a title from the first words of the user, no summary, and no forgetting.
 
     Args:
@@ -319,10 +323,10 @@ def _title(messages: Sequence[Message]) -> str:
     return line if len(line) <= TITLE_LENGTH else f"{line[: TITLE_LENGTH - 1].rstrip()}…"
 
 
-def _turn(heard: HeardMessage, unstored: Embedded | None) -> HeardTurn:
+def _turn(heard: OpenMessage, unstored: Embedded | None) -> OpenTurn:
     passage = message_passage(heard.message)
     assert heard.message.timestamp is not None  # noqa: S101 - given on arrival
-    return HeardTurn(
+    return OpenTurn(
         row=heard.row,
         scope=heard.scope,
         conversation=heard.conversation,
