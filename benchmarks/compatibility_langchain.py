@@ -198,7 +198,7 @@ class Listening(FakeMessagesListChatModel):
     heard: list[str] = Field(default_factory=list)
 
     def _generate(self, messages: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the base class has it
-        self.open_episodes.append(" ".join(message.text for message in messages))
+        self.heard.append(" ".join(message.text for message in messages))
         return super()._generate(messages, *args, **kwargs)
 
 

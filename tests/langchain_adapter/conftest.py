@@ -46,7 +46,7 @@ class ListeningChatModel(GenericFakeChatModel):
         return self
 
     def _generate(self, messages, *args, **kwargs):
-        self.open_episodes.append(messages)
+        self.heard.append(messages)
         return super()._generate(messages, *args, **kwargs)
 
 

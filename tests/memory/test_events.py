@@ -157,7 +157,7 @@ def test_an_export_carries_it_and_an_older_one_says_imported(memory, clock, tmp_
     lost = [*lines, {**lines[-1], "id": "f9"}]
     lost[0]["events"] += 1
     (tmp_path / "lost.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lost), "utf-8")
-    with pytest.raises(ValidationError, match="no line before has told of"):
+    with pytest.raises(ValidationError, match="that is in no line before"):
         AgentMemory.import_(tmp_path / "lost.jsonl", into=tmp_path / "lost", embedder=HashEmbedder())
 
 
