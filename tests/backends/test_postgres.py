@@ -68,12 +68,12 @@ def test_a_snapshot_catches_up_by_what_others_have_changed(ledger, ledgers, monk
         assert np.count_nonzero(ledger.snapshots.seen(facts_in())[1]) == 2
         other.remove(scope=SCOPE, id="f3")
         assert len(ledger.snapshots.of(facts_in())) == 2
-        assert asked == [{"memories": [third.memory]}] * 3
+        assert [each["memories"] for each in asked] == [[third.memory]] * 3
         with other.transaction():
             add(other, [fact(f"m{each}") for each in range(2_400)])  # too many to name
         assert kept() < 2_400
         assert len(ledger.snapshots.of(facts_in())) == 2_402
-        assert {"memories": None} in asked
+        assert any(each.get("memories", 0) is None for each in asked)
         other.remove_scope(SCOPE, include_child_scopes=True)
         assert kept() == 0
     finally:

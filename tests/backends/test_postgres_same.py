@@ -87,6 +87,7 @@ def url(directory, postgres_server):
                 store.ledger.write_notes(contents.notes)
                 for stored in contents.memories:
                     store.keyword.add(store.ledger.add([stored.memory], [stored.passages]))
+                store.ledger.events.restore(list(contents.events))
         yield url
 
 
