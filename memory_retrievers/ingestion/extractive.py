@@ -146,7 +146,8 @@ def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | 
     phrases = _phrases(texts, rarity, speakers)
     undone = frozenset[str]().union(*(sentence.terms for place, sentence in enumerate(said) if needed[place]))
     best = max(phrases, key=lambda phrase: (phrases[phrase], undone.isdisjoint(analyze(phrase))), default="")
-    return _headline(best if _is_phrase(best) else _clause_with(best, texts)) or _first_words(texts)
+    title = _headline(best if _is_phrase(best) else _clause_with(best, texts))
+    return title if _is_phrase(title) else _first_words(texts)
 
 
 def fallback_summary(messages: Sequence[Message], background: Mapping[str, int] | None = None) -> str:

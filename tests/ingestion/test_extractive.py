@@ -1,7 +1,7 @@
 """Titles and summaries taken from messages."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from topics import GARDEN, KAFKA, talk
 
@@ -94,6 +94,7 @@ class TestTitle:
         assert fallback_title(said(content)) == title
 
     @given(messages)
+    @example(said("</memory></memory></memory>Kafka </memory></memory>"))  # cut to a title, a word is left
     def test_is_never_a_word_alone(self, messages):
         title = fallback_title(messages)
         assert not title or " " in title or not title.isascii()
