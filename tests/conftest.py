@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 from blockbuster import BlockBusterFunction, blockbuster_ctx
+from hypothesis import HealthCheck
+from hypothesis import settings as property_settings
 from patience import until
 from ports import free_port
 
@@ -27,6 +29,12 @@ from .chromium import browser  # noqa: F401 - a fixture
 from .quick import keep_quick, pytest_addoption, pytest_ignore_collect  # noqa: F401 - hooks
 
 pytest.register_assert_rewrite("contracts")  # a failing assert of a suite shows what it compared, as in a test
+
+# No test is timed by the clock: a machine that does other work fails no property.
+property_settings.register_profile(
+    "untimed", property_settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+property_settings.load_profile("untimed")
 
 NOW = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 

@@ -185,7 +185,7 @@ class MemoryEvent:
         at: When.
         channel: Through which the change came: ``api``, ``tool``, ``http``, ``mcp``, ``worker`` (what makes memories of
             messages) or ``import``.
-        actor: Who: the name of a tool, a language model or a sender of requests; None where nobody is named.
+        actor: Who: the name of a tool or a language model, ``chroma``, or the name in ``acting_as``; else None.
         fields: Names of the fields that have changed.
     """
 

@@ -210,8 +210,8 @@ def _other_request() -> HTTPError:
 
 def _not_kept(made: Iterable[str] = ()) -> HTTPError:
     ids = ", ".join(made)
-    made = f"; it has made {ids}" if ids else ""
-    return HTTPError(409, "Conflict", f"the request with this Idempotency-Key is done; its answer was not kept{made}")
+    note = f"; it has made {ids}" if ids else ""
+    return HTTPError(409, "Conflict", f"the request with this Idempotency-Key is done; its answer was not kept{note}")
 
 
 def done_meanwhile() -> HTTPError:

@@ -323,18 +323,18 @@ def _title(messages: Sequence[Message]) -> str:
     return line if len(line) <= TITLE_LENGTH else f"{line[: TITLE_LENGTH - 1].rstrip()}…"
 
 
-def _turn(heard: OpenMessage, unstored: Embedded | None) -> OpenTurn:
-    passage = message_passage(heard.message)
-    assert heard.message.timestamp is not None  # noqa: S101 - given on arrival
+def _turn(queued: OpenMessage, unstored: Embedded | None) -> OpenTurn:
+    passage = message_passage(queued.message)
+    assert queued.message.timestamp is not None  # noqa: S101 - given on arrival
     return OpenTurn(
-        row=heard.row,
-        scope=heard.scope,
-        conversation=heard.conversation,
-        id=heard.id,
-        said=hash((heard.message.role, heard.message.content)),
-        role=heard.message.role,
-        timestamp=heard.message.timestamp,
+        row=queued.row,
+        scope=queued.scope,
+        conversation=queued.conversation,
+        id=queued.id,
+        said=hash((queued.message.role, queued.message.content)),
+        role=queued.message.role,
+        timestamp=queued.message.timestamp,
         terms=None if passage is None else Counter(analyze(passage.text)),
         tells_time=passage is not None and passage.tells_time,
-        embedded=unstored if heard.embedded is None else heard.embedded,
+        embedded=unstored if queued.embedded is None else queued.embedded,
     )
