@@ -166,12 +166,17 @@ class LanguageModelError(BackendError):
         self.raw = raw
 
 
+_SEGMENTS: Final = 12
+"""Of the path of a field so many segments are shown: one that is nested too deep has hundreds."""
+
+
 def _complaint(complaint: ErrorDetails, without: str | None) -> str:
     cause = complaint.get("ctx", {}).get("error")
     if isinstance(cause, MemoryRetrieversError):
         return str(cause)
     place = complaint["loc"][1:] if complaint["loc"][:1] == (without,) else complaint["loc"]
-    field = ".".join(map(str, place))
+    shown = place if len(place) <= _SEGMENTS else (*place[:_SEGMENTS], "…")
+    field = ".".join(map(str, shown))
     problem = complaint["msg"].removeprefix("Value error, ")
     return f"{field}: {problem}" if field else problem
 

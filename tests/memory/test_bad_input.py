@@ -63,6 +63,15 @@ def test_a_malformed_scope_is_refused_everywhere(untouched, scope):
             call()
 
 
+def test_metadata_that_is_nested_too_deep_is_refused_in_one_short_sentence(untouched):
+    deep = {}
+    for _ in range(1_000):
+        deep = {"and": deep}
+    with pytest.raises(ValidationError, match=r"^metadata\.and\..*…: .*depth") as refused:
+        untouched.remember_fact(scope="c1", fact="x", metadata=deep)
+    assert len(str(refused.value)) < 200
+
+
 @pytest.mark.parametrize(
     ("fields", "complaint"),
     [
