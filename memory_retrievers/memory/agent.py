@@ -54,7 +54,7 @@ from memory_retrievers.storage.maintenance import Index
 from memory_retrievers.storage.open import STORE_FILE, in_file, is_server, on_server, require_local, share
 from memory_retrievers.storage.options import KeywordEngine, ResolvedOptions, StoreOptions, chosen_embedder
 from memory_retrievers.storage.store import MemoryStore
-from memory_retrievers.storage.telemetry import observed
+from memory_retrievers.storage.tracing import observed
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.embeddings.adapt import AnyEmbedder
