@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from memory_retrievers.backends.sql.connection import Connection, Database
-from memory_retrievers.backends.sql.memories import scope_id_of
+from memory_retrievers.backends.sql.connection import Connection, Database, scope_id_of
 from memory_retrievers.backends.sql.rows import UNREADABLE, encode_json, readable
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models.contents import StoredCharacter

@@ -302,6 +302,16 @@ def one(connection: Connection, sql: str, parameters: Values = ()) -> Any:  # no
     return None if row is None else row[0]
 
 
+def scope_id_of(connection: Connection, scope: str) -> int:
+    """Return the row id of a scope, creating its row if it is new."""
+    asked = "SELECT id FROM scopes WHERE scope = ?"
+    scope_id = one(connection, asked, (scope,))
+    if scope_id is None:
+        connection.execute("INSERT INTO scopes (scope) VALUES (?) ON CONFLICT DO NOTHING", (scope,))
+        scope_id = one(connection, asked, (scope,))
+    return int(scope_id)
+
+
 def insert(connection: Connection, table: str, values: Mapping[str, object], *, scope_id: int) -> None:
     """Insert a row that belongs to a scope.
 

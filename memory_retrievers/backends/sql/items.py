@@ -9,8 +9,8 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from memory_retrievers.backends.sql.connection import Database, Dialect
-from memory_retrievers.backends.sql.memories import insert_passages, scope_id_of
+from memory_retrievers.backends.sql.connection import Database, Dialect, scope_id_of
+from memory_retrievers.backends.sql.memories import insert_passages
 from memory_retrievers.backends.sql.removal import SCOPE_AND_CHILDREN, scope_values
 from memory_retrievers.backends.sql.rows import encode, encode_json, encode_time, readable
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey

@@ -13,7 +13,7 @@ import numpy as np
 from memory_retrievers.backends.sql import contents, removal, sync, verification
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.characters import SQLCharacters
-from memory_retrievers.backends.sql.connection import Connection, Database, one
+from memory_retrievers.backends.sql.connection import Connection, Database, one, scope_id_of
 from memory_retrievers.backends.sql.conversations import SQLConversations
 from memory_retrievers.backends.sql.events import SQLEvents
 from memory_retrievers.backends.sql.facts import SQLFacts
@@ -27,7 +27,6 @@ from memory_retrievers.backends.sql.memories import (
     insert_passages,
     overwrite_memory,
     row_of,
-    scope_id_of,
 )
 from memory_retrievers.backends.sql.open_episodes import SQLOpenEpisodes
 from memory_retrievers.backends.sql.overview import SQLOverview
