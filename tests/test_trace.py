@@ -9,7 +9,7 @@ import pytest
 TRACE = Path(__file__).parents[1] / "benchmarks" / "trace.py"
 
 MOST = {
-    "`AgentMemory.retrieve`": (16, 4),
+    "`AgentMemory.retrieve`": (15, 4),
     "`AgentMemory.remember_episode`": (31, 30),
     "LangChain `memory_store`": (51, 62),
 }
