@@ -1,4 +1,8 @@
-"""Reads passages: those a selection lets through, and their texts, vectors and postings."""
+"""Reads passages: those a selection lets through, their texts, vectors and postings, and what has changed of them.
+
+The table ``changes`` is filled by triggers, whoever writes, and bounded; who is further behind compares all that is
+there.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import numpy as np
 
 from memory_retrievers.backends.snapshot import COLUMNS, NEVER, ORIGINS, UNKNOWN, Passages, category_code
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Database
+from memory_retrievers.backends.sql.connection import Connection, Database
 from memory_retrievers.backends.terms import Postings
 from memory_retrievers.models.selection import TURN, Layout, Selection
 from memory_retrievers.models.storage import UnembeddedPassage
@@ -227,3 +231,40 @@ def in_scope(selection: Selection) -> str:
 
 def _numbers(lists: Sequence[str]) -> NDArray[np.int64]:
     return np.fromstring(",".join(lists), np.int64, sep=",") if lists else np.empty(0, np.int64)
+
+
+KEPT_CHANGES: Final = 2_000
+"""Versions of a scope, the last ones, whose changes are kept at least."""
+
+TOO_MANY: Final = -1
+"""Stands for the memories of a version that changed too many to name."""
+
+
+def changed_since(connection: Connection, known: Mapping[int, int], now: Mapping[int, int]) -> set[int] | None:
+    """Rows of the memories that have changed between two states, and maybe of some that changed after the newer one.
+
+    Args:
+        connection: Reads the newer state, or a later one.
+        known: Version by row id of a scope, of the older state.
+        now: The same of the newer one.
+
+    Returns:
+        None if the table does not tell all.
+    """
+    if not known.keys() <= now.keys():
+        return None  # a scope has gone, and what had changed in it
+    changed: set[int] = set()
+    for scope_id, version in now.items():
+        before = known.get(scope_id, 0)
+        if version == before:
+            continue
+        if version - before > KEPT_CHANGES:
+            return None
+        found = connection.execute(
+            "SELECT version, memory FROM changes WHERE scope_id = ? AND version > ?", (scope_id, before)
+        ).fetchall()
+        seen = {each for each, _ in found if each <= version}
+        changed.update(memory for _, memory in found)
+        if len(seen) < version - before or TOO_MANY in changed:
+            return None
+    return changed

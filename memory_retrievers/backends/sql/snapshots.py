@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 import numpy as np
 
 from memory_retrievers.backends.snapshot import NOTHING, Growing, Passages, ScopeSnapshot, is_ordered
-from memory_retrievers.backends.sql.changes import changed_since
 from memory_retrievers.backends.sql.connection import Connection, ScopeState
-from memory_retrievers.backends.sql.passages import StoredPassages
+from memory_retrievers.backends.sql.passages import StoredPassages, changed_since
 from memory_retrievers.backends.terms import EMPTY, TermBlock, block_of
 from memory_retrievers.errors import MemoryRetrieversError
 from memory_retrievers.models import Kind, scopes
