@@ -361,12 +361,7 @@ class ToolBody(Body):
 
 
 def tool_body(name: str, schema: dict[str, Any]) -> type[ToolBody]:
-    """The body of one tool's calls: its own schema is documented, and the tool itself checks the arguments.
-
-    Args:
-        name: The tool.
-        schema: Of its arguments.
-    """
+    """The body of one tool's calls: its own schema is documented, and the tool itself checks the arguments."""
     arguments: Any = (Annotated[dict[str, Any], WithJsonSchema(schema)], Field(default_factory=dict))
     model: type[ToolBody] = create_model(f"{name}_call", __base__=ToolBody, arguments=arguments)
     return model

@@ -65,12 +65,7 @@ _LOOKING_ONLY: Final = "This memory is read-only here: you can look things up, b
 
 
 def guide(tools: Collection[str], *, read_only: bool) -> str:
-    """A guide to the use of a memory with these tools, as markdown.
-
-    Args:
-        tools: The names of the tools that are offered.
-        read_only: Whether none of them changes anything.
-    """
+    """A guide to the use of a memory with these tools, as markdown."""
     advice = [f"- {line}" for name, line in _ADVICE if name in tools]
     if "retrieve_memory" in tools and not _BY_ID.isdisjoint(tools):
         advice.append(f"- {_IDS}")

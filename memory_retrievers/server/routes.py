@@ -308,11 +308,7 @@ WithContent = Annotated[
 
 @cache
 def tool_routes(*, allow_scopes: bool) -> APIRouter:
-    """A route for each tool, made once for all applications: they know nothing of a memory.
-
-    Args:
-        allow_scopes: Whether arguments may name scopes within the conversation.
-    """
+    """A route for each tool, made once for all applications: they know nothing of a memory."""
     tool_routes = APIRouter(prefix=PREFIX.removesuffix("/"), tags=["Tools"])
     offered = {tool.name: tool for tool in offered_tools("all", allow_scopes=allow_scopes)}
     for tool in offered.values():

@@ -149,10 +149,6 @@ class StoredItems:
     def put(self, drafts: Sequence[SemanticDraft], *, removed: Sequence[MemoryKey] = ()) -> None:
         """Store items in place of what has their keys, and delete others, in one transaction.
 
-        Args:
-            drafts: The items.
-            removed: The keys of what is deleted.
-
         Raises:
             ValidationError: Two of them have the same key, or ``before_store`` held one back in a way it may not.
             EmbeddingError: The embedder failed; nothing was stored.

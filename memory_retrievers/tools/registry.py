@@ -65,11 +65,7 @@ class DeleteByIdArguments(MemoryDeleteArguments):
 
 
 def essential_tools(tools: Mapping[str, AnyTool]) -> list[AnyTool]:
-    """The essential ones of some tools, each as a model is to see it that has few others.
-
-    Args:
-        tools: Tools by their name.
-    """
+    """The essential ones of some tools, each as a model is to see it that has few others."""
     return [_brief(tools[name], description) for name, description in ESSENTIAL.items() if name in tools]
 
 

@@ -165,19 +165,11 @@ class Dialect(Protocol):
         ...
 
     def items_by_row(self, wanted: str) -> str:
-        """Items ``m`` with their scopes ``p``, in an order that reads each page once.
-
-        Args:
-            wanted: Condition on an item.
-        """
+        """Items ``m`` with their scopes ``p``, in an order that reads each page once."""
         ...
 
     def newest_items(self, wanted: str) -> str:
-        """Items ``m`` with their scopes ``p``: the last changed ``:most`` of each scope, by the index of items.
-
-        Args:
-            wanted: Condition on an item.
-        """
+        """Items ``m`` with their scopes ``p``: the last changed ``:most`` of each scope, by the index of items."""
         ...
 
     def summed(self, expression: str, order: str) -> str:

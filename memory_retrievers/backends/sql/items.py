@@ -180,12 +180,7 @@ class SQLItems:
             return [MemoryKey(scope=its_scope, id=its_id) for its_scope, its_id in found]
 
     def there(self, items: Sequence[AnyMemory], *, removed: Sequence[MemoryKey]) -> ThereBefore:
-        """Look up what is there of items that are to be put, and of what is to be removed; inside a transaction.
-
-        Args:
-            items: The items.
-            removed: Keys of what is to go.
-        """
+        """Look up what is there of items that are to be put, and of what is to be removed; inside a transaction."""
         put = {item.key: item for item in items}
         before = ThereBefore({}, set(), [], {})
         with self._database.read() as connection:

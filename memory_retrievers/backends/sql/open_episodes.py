@@ -65,12 +65,7 @@ class SQLOpenEpisodes:
             ]
 
     def keep_vectors(self, scopes: Sequence[str], vectors: Mapping[int, Embedded]) -> None:
-        """Store the vectors of messages by row; of those that are queued no more nothing is stored.
-
-        Args:
-            scopes: Scopes of the messages.
-            vectors: What the embedder makes of them.
-        """
+        """Store the vectors of messages by row; of those that are queued no more nothing is stored."""
         with self._database.write(*scopes) as connection:
             dialect = connection.dialect
             connection.executemany(
