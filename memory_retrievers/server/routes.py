@@ -12,7 +12,6 @@ from starlette.responses import Response
 
 from memory_retrievers.errors import NotFoundError
 from memory_retrievers.memory import AgentMemory
-from memory_retrievers.memory.requests import made_again
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, SemanticMemory
 from memory_retrievers.models.requests import DoneRequest
 from memory_retrievers.models.results import Queued, Report
@@ -31,6 +30,7 @@ from memory_retrievers.server.bodies import (
     ToolBody,
     tool_body,
 )
+from memory_retrievers.server.idempotency import made_again
 from memory_retrievers.server.methods import METHODS, Method
 from memory_retrievers.server.requests import CurrentRequest, RequestContext
 from memory_retrievers.server.responses import UTF8JSONResponse, failure, markdown

@@ -38,9 +38,6 @@ class SQLConversations:
     """Queued messages by scope and conversation, and leases that keep two workers off the same queue.
 
     A conversation without a name is None, and an empty text in the tables.
-
-    Args:
-        database: Where they are.
     """
 
     def __init__(self, database: Database) -> None:

@@ -86,11 +86,7 @@ class PastPassages(NamedTuple):
 
 
 class SQLFacts:
-    """The part of the ledger that knows facts by their texts, and the former versions of each.
-
-    Args:
-        database: Where they are.
-    """
+    """The part of the ledger that knows facts by their texts, and the former versions of each."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

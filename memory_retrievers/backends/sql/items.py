@@ -55,11 +55,7 @@ class ThereBefore(NamedTuple):
 
 
 class SQLItems:
-    """The items of a database.
-
-    Args:
-        database: Where they are.
-    """
+    """The items of a database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

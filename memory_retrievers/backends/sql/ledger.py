@@ -51,9 +51,6 @@ class SQLLedger(StoredRecords, StoredPassages):
     """Storage of memories, passages with vectors, and pending reviews.
 
     All methods are safe to call from several threads. Writes are durable once the outermost transaction ends.
-
-    Args:
-        database: Where they are.
     """
 
     def __init__(self, database: Database) -> None:

@@ -17,11 +17,7 @@ _OF_QUEUE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND 
 
 
 class SQLOpenEpisodes:
-    """Queued messages, by the number of their row, which is never used again.
-
-    Args:
-        database: Where they are.
-    """
+    """Queued messages, by the number of their row, which is never used again."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

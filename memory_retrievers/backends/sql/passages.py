@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 
 
 class StoredPassages:
-    """The part of the ledger that reads passages.
-
-    Args:
-        database: Where they are.
-    """
+    """The part of the ledger that reads passages."""
 
     def __init__(self, database: Database) -> None:
         self.database = database

@@ -275,11 +275,7 @@ def _loading(of: type[Dialect]) -> str:
 
 
 class StoredRows:
-    """The part of the ledger that reads memories and how far they are forgotten by their rows, and the store's notes.
-
-    Args:
-        database: Where they are.
-    """
+    """The part of the ledger that reads memories by their rows, how far they are forgotten, and the notes."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
