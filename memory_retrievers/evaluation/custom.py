@@ -21,7 +21,7 @@ from memory_retrievers.evaluation.silence import measured as measured_silence
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models.contents import Progress
 from memory_retrievers.models.fields import NonBlankText
-from memory_retrievers.models.results import MinRelevance
+from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.retrieval.request import MAX_EPISODES
 from memory_retrievers.settings import RetrievalSettings
 

@@ -22,9 +22,9 @@ from pydantic.fields import FieldInfo
 
 from memory_retrievers.models import DetailLevel, EpisodicDraft, JsonObject, MemoryDraft, SemanticDraft
 from memory_retrievers.models.fields import NonBlankText, ShortText, UTCDateTime
-from memory_retrievers.models.filters import MAX_FILTERS, FilterOptions, JsonScalar
+from memory_retrievers.models.filters import MAX_FILTERS, FilterOptions, JsonScalar, SearchOptions
 from memory_retrievers.models.messages import Message, messages_of
-from memory_retrievers.retrieval.request import DEFAULT_EPISODES, RetrievalRequest, SearchOptions
+from memory_retrievers.retrieval.request import DEFAULT_EPISODES, RetrievalRequest
 from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.retrieve import CategoryFilter, Detail, Query
 
