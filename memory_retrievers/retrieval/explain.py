@@ -14,7 +14,7 @@ from memory_retrievers.errors import NotFoundError
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, SemanticMemory, scopes
 from memory_retrievers.retrieval.candidates import Candidates
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedMemory, ExplainedRetrieval, Outcome
-from memory_retrievers.retrieval.open_episodes import load, open_episodes, prepare, read_all
+from memory_retrievers.retrieval.open_candidates import load, open_episodes, prepare, read_all
 from memory_retrievers.retrieval.past import candidates_then
 from memory_retrievers.retrieval.ranking import Ranking, rank
 from memory_retrievers.retrieval.request import RetrievalPlan, RetrievalRequest, holds, is_visible

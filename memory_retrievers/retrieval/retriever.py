@@ -116,7 +116,7 @@ class HybridRetriever:
     def retrieve(self, request: RetrievalRequest, *, record: bool) -> RetrievalResult:
         """Answer a question. Forgetting state never changes here; with ``record`` a review is filed for later."""
         from memory_retrievers.retrieval.candidates import read_candidates
-        from memory_retrievers.retrieval.open_episodes import load, prepare, read_all  # numpy, which is loaded late
+        from memory_retrievers.retrieval.open_candidates import load, prepare, read_all  # numpy, which is loaded late
         from memory_retrievers.retrieval.ranking import rank
         from memory_retrievers.retrieval.relevance import calibration_of
 

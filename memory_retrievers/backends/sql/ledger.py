@@ -28,9 +28,9 @@ from memory_retrievers.backends.sql.memories import (
     overwrite_memory,
     row_of,
 )
-from memory_retrievers.backends.sql.open_episodes import SQLOpenEpisodes
 from memory_retrievers.backends.sql.overview import SQLOverview
 from memory_retrievers.backends.sql.passages import StoredPassages
+from memory_retrievers.backends.sql.queued_messages import SQLOpenEpisodes
 from memory_retrievers.backends.sql.requests import SQLRequests
 from memory_retrievers.backends.sql.rows import encode_time
 from memory_retrievers.backends.sql.snapshots import Snapshots

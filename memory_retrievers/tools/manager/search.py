@@ -14,7 +14,7 @@ from memory_retrievers.models.selection import Hits
 from memory_retrievers.settings import RetrievalSettings, ToolSettings
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text import analyze
-from memory_retrievers.tools.manager.open_episodes import search_open
+from memory_retrievers.tools.manager.open_search import search_open
 from memory_retrievers.tools.manager.values import FoundMemory, SearchMode, SearchRequest, SortBy
 
 if TYPE_CHECKING:
