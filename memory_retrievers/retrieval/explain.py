@@ -223,12 +223,7 @@ def _invalid(memory: AnyMemory, as_of: datetime | None) -> ExplainedOutcome:
 
 
 class Explainer:
-    """Explains why a retrieval returns what it returns. An explanation is never recorded as a use of a memory.
-
-    Args:
-        store: Where to search.
-        settings: How memories are ranked there.
-    """
+    """Explains why a retrieval returns what it returns. An explanation is never recorded as a use of a memory."""
 
     def __init__(self, store: MemoryStore, *, settings: RetrievalSettings) -> None:
         self._store = store

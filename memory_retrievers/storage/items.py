@@ -52,12 +52,7 @@ class FoundItem(NamedTuple):
 
 
 class StoredItems:
-    """Reads the items of a store by key, by time and by meaning, and writes them.
-
-    Args:
-        store: Where they are.
-        written: Called after a write.
-    """
+    """Reads the items of a store by key, by time and by meaning, and writes them."""
 
     def __init__(self, store: MemoryStore, *, written: Callable[[], None]) -> None:
         self._store = store

@@ -349,11 +349,7 @@ def find_tool(name: str, *, among: Mapping[str, AnyTool] = REGISTRY) -> AnyTool:
 
 
 class LocalToolbox:
-    """All tools of the registry, on a memory in this process.
-
-    Args:
-        context: What every call works on.
-    """
+    """All tools of the registry, on a memory in this process."""
 
     def __init__(self, context: ToolContext) -> None:
         self._context = context

@@ -31,11 +31,7 @@ WAITED_SECONDS: Final = 0.4
 
 
 class Doctor:
-    """Diagnoses a store now and then, where it does not disturb the handles of this process.
-
-    Args:
-        address: Directory or database.
-    """
+    """Diagnoses a store now and then, where it does not disturb the handles of this process."""
 
     def __init__(self, address: Path | str) -> None:
         self._address = address

@@ -35,12 +35,7 @@ class _StoppedError(Exception):
 
 
 class Feeder:
-    """Brings a projection up to date, in the caller's thread or in a background thread.
-
-    Args:
-        outbox: Lists the changes that the projection has not received.
-        projection: The projection to feed.
-    """
+    """Brings a projection up to date, in the caller's thread or in a background thread."""
 
     def __init__(self, outbox: SQLOutbox, projection: VectorProjection) -> None:
         self._outbox = outbox

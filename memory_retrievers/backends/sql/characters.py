@@ -21,9 +21,6 @@ class SQLCharacters:
 
     The id of a memory that is removed, or moved to another scope, leaves what the characters of its scope know. Once
     no scene is left in a scope, its characters go too.
-
-    Args:
-        database: Where the memories are.
     """
 
     def __init__(self, database: Database) -> None:

@@ -216,11 +216,7 @@ _ALL: Final = 2**62
 
 
 class SQLManagement:
-    """Operations of a ledger for the memory tools. Methods that write may be called inside a transaction.
-
-    Args:
-        database: Where the memories are.
-    """
+    """Operations of a ledger for the memory tools. Methods that write may be called inside a transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
