@@ -11,7 +11,7 @@ TRACE = Path(__file__).parents[1] / "benchmarks" / "trace.py"
 MOST = {
     "`AgentMemory.retrieve`": (15, 4),
     "`AgentMemory.remember_episode`": (31, 30),
-    "LangChain `memory_store`": (50, 62),
+    "LangChain `memory_store`": (49, 62),
 }
 """Files and SQL statements at most: they may only come down."""
 
