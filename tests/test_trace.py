@@ -9,9 +9,9 @@ import pytest
 TRACE = Path(__file__).parents[1] / "benchmarks" / "trace.py"
 
 MOST = {
-    "`AgentMemory.retrieve`": (18, 4),
-    "`AgentMemory.remember_episode`": (32, 30),
-    "LangChain `memory_store`": (51, 62),
+    "`AgentMemory.retrieve`": (15, 4),
+    "`AgentMemory.remember_episode`": (31, 30),
+    "LangChain `memory_store`": (49, 62),
 }
 """Files and SQL statements at most: they may only come down."""
 

@@ -57,11 +57,7 @@ _EMPTY: Final = _Block(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0
 
 
 class ExactVectorIndex:
-    """A ``protocols.VectorIndex`` that compares with every vector in scope.
-
-    Args:
-        ledger: Where the vectors are.
-    """
+    """A ``protocols.VectorIndex`` that compares with every vector in scope."""
 
     def __init__(self, ledger: SQLLedger) -> None:
         self._ledger = ledger

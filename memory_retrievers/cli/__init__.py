@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from memory_retrievers.cli import conversations, evaluate, maintain, query, serve, tools, ui, write
+from memory_retrievers.cli import conversations, evaluate, maintain, query, serve, tools, write
 from memory_retrievers.cli.app import app, mistakes_in_one_line
 
 __all__ = ["app"]
@@ -32,7 +32,7 @@ _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., None]]]] = {
         "stats": query.stats,
         "waiting": conversations.waiting,
         "inspect": query.inspect,
-        "ui": ui.ui,
+        "ui": serve.ui,
     },
     "Change what it holds": {
         "remember": write.remember,

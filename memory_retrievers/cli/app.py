@@ -16,7 +16,7 @@ from memory_retrievers import __version__
 from memory_retrievers.cli.output import print_line
 from memory_retrievers.cli.stores import PROFILE_NAMES, Place
 from memory_retrievers.errors import MemoryRetrieversError, ValidationError
-from memory_retrievers.models.results import MinRelevance
+from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.retrieval.request import parse_relevance
 from memory_retrievers.text import for_terminals
 

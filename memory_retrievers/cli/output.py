@@ -40,12 +40,7 @@ def print_json(value: JsonObject) -> None:
 
 
 def print_text(text: object, *, err: bool = False) -> None:
-    """Print a text of one or more lines.
-
-    Args:
-        text: The text, or what is shown as one.
-        err: Whether it goes to standard error.
-    """
+    """Print a text of one or more lines."""
     typer.echo(for_terminals(str(text)), err=err)
 
 
@@ -257,9 +252,6 @@ def _headline(memory: AnyMemory) -> str:
 @contextmanager
 def progress_bar(doing: str) -> Iterator[Progress]:
     """Draw a bar on a terminal until the block ends, and nothing elsewhere.
-
-    Args:
-        doing: What takes its time, for example ``exporting``.
 
     Yields:
         A function to call with how much is done, and of how much; before its first call the bar shows only that work

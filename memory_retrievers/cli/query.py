@@ -45,9 +45,9 @@ from memory_retrievers.cli.output import (
 from memory_retrievers.cli.stores import profile_named, to_look_into, to_search
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import JsonObject
+from memory_retrievers.models.filters import SearchOptions
 from memory_retrievers.retrieval.markdown import NO_MEMORIES
 from memory_retrievers.retrieval.profile import PROFILE_TOKENS
-from memory_retrievers.retrieval.request import SearchOptions
 from memory_retrievers.retrieval.results import parse_detail
 
 

@@ -155,10 +155,6 @@ def made_at(path: str, *, option: str) -> object:
     A class, or a function that can be called without arguments, is called to make the object. Modules are also
     looked for in the working directory, as ``python -m`` does.
 
-    Args:
-        path: Where it is.
-        option: The option that names it, for errors.
-
     Raises:
         ConfigurationError: There is no such module or name, or making the object failed.
     """
@@ -357,10 +353,6 @@ def moved_into(place: Place, *, source: Place) -> Iterator[MemoryStore]:
 
 def note_relevance(place: Place, note: str) -> None:
     """Let a store that is there say what relevance its vectors tell.
-
-    Args:
-        place: The store.
-        note: What ``retrieval.relevance.noted`` gave.
 
     Raises:
         StoreLockedError: A process of an older version has it open, or nothing can be written there.

@@ -133,12 +133,7 @@ def _hits(asked: CalibrationQuestion, memory: AgentMemory) -> Iterator[Example]:
 
 
 def fitted(chosen: Sequence[Example], *, fewer: float = 0.0) -> Weights:
-    """Weights of a logistic regression over all hits; what would be negative is left out.
-
-    Args:
-        chosen: Examples of one kind.
-        fewer: What few passages tell, which is not fitted.
-    """
+    """Weights of a logistic regression over all hits; what would be negative is left out."""
     import numpy as np
 
     every = [evidence for example in chosen for evidence in example.evidence]
@@ -201,11 +196,7 @@ def floor_of(answers: Sequence[Asked], *, loss: float = LOSS) -> float:
 
 
 def left_out(chosen: Sequence[Example]) -> dict[str, list[Asked]]:
-    """The answers of each fold by the weights fitted to the others.
-
-    Args:
-        chosen: Examples of one kind, of two folds or more.
-    """
+    """The answers of each fold by the weights fitted to the others."""
     found = {}
     for fold in sorted({each.fold for each in chosen}):
         weights = fitted([each for each in chosen if each.fold != fold])
@@ -242,12 +233,7 @@ def calibrated(every: Sequence[Example], *, are_made: bool) -> dict[Kind, Calibr
 
 
 def figures_left_out(every: Sequence[Example], kind: Kind) -> Silence | None:
-    """Measure the answers of one kind by weights fitted to the other folds; None if there are too few.
-
-    Args:
-        every: Examples.
-        kind: The kind.
-    """
+    """Measure the answers of one kind by weights fitted to the other folds; None if there are too few."""
     chosen = [each for each in every if each.kind is kind]
     return measured([each for held in left_out(chosen).values() for each in held]) if has_enough(chosen) else None
 
@@ -259,12 +245,7 @@ def has_enough(chosen: Sequence[Example]) -> bool:
 
 
 def asked_by_pairs(pairs: Sequence[Pair], memory: AgentMemory) -> list[CalibrationQuestion]:
-    """Ask the questions of a file, and of each scope those of the next one in the file and the synthetic ones.
-
-    Args:
-        pairs: The questions, whose memories are there.
-        memory: The store that they are about.
-    """
+    """Ask the questions of a file, and of each scope those of the next one in the file and the synthetic ones."""
     scopes = list(dict.fromkeys(pair.scope for pair in pairs))
     following = dict(zip(scopes, [*scopes[1:], scopes[0]], strict=True))
     asked = []
@@ -283,10 +264,6 @@ def asked_by_memories(memory: AgentMemory, *, seed: int = 1) -> list[Calibration
 
     A question has half of the words of a fact or of a message, and half as many that are not in it, as one who asks
     uses other words. That is easier or harder than what people ask: questions of your own tell more.
-
-    Args:
-        memory: The store.
-        seed: Which memories and words are taken.
     """
     chance = random.Random(seed)  # noqa: S311 - nothing secret
     scopes = memory.scopes()

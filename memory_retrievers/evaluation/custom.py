@@ -21,7 +21,7 @@ from memory_retrievers.evaluation.silence import measured as measured_silence
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models.contents import Progress
 from memory_retrievers.models.fields import NonBlankText
-from memory_retrievers.models.results import MinRelevance
+from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.retrieval.request import MAX_EPISODES
 from memory_retrievers.settings import RetrievalSettings
 
@@ -178,10 +178,6 @@ def measure_silence(pairs: Sequence[Pair], memory: AgentMemory) -> Silence:
     """Ask every question of its own scope and of the next one in the file, as :mod:`evaluation.silence` does.
 
     Where all questions are of one scope there is no foreign one: the AUC and what is silenced are then NaN.
-
-    Args:
-        pairs: The questions, at least one.
-        memory: The store that they are about.
     """
     scopes = list(dict.fromkeys(pair.scope for pair in pairs))
     following = dict(zip(scopes, [*scopes[1:], scopes[0]], strict=True))

@@ -55,9 +55,6 @@ class RememberedVectors:
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed texts; each distinct text is embedded once.
 
-        Args:
-            texts: n texts.
-
         Returns:
             A unit vector per text, shape (n, d).
 

@@ -228,9 +228,6 @@ def settled_last(said: Sequence[Sentence]) -> list[int]:
 
     None where that settles nothing of what was said before: it answers nothing, takes nothing back, and is of other
     things. Where nothing is settled at all, the last sentence that says anything.
-
-    Args:
-        said: The sentences of a conversation, in order.
     """
     last = next((place for place in reversed(range(len(said))) if said[place].settles), None)
     if last is None:
@@ -263,11 +260,7 @@ def _settles(said: Sequence[Sentence], end: Sequence[int]) -> bool:
 
 
 def needed_with(said: Sequence[Sentence]) -> list[frozenset[int]]:
-    """For each sentence the later ones without which it must not be shown, those that they need in turn included.
-
-    Args:
-        said: The sentences of a conversation, in order.
-    """
+    """For each sentence the later ones without which it must not be shown, those that they need in turn included."""
     messages = _places(said)
     order = sorted(messages)
     direct: list[set[int]] = [set() for _ in said]

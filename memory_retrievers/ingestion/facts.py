@@ -286,10 +286,6 @@ def resolve_conflicts(proposals: Sequence[FactChange], *, active: Mapping[str, S
     """Reduce proposals to those possible with the facts that still hold: one change per fact, in the order proposed.
 
     An update of a fact that does not hold is a new fact; nothing else can happen to one.
-
-    Args:
-        proposals: As :func:`parse_changes` gives them.
-        active: The facts that still hold, by id.
     """
     possible = [_possible(proposal, active) for proposal in proposals]
     best: dict[str, FactChange] = {}

@@ -105,11 +105,7 @@ _SPEAKERS: Final = "user assistant"
 
 
 class LanguageModelJudge:
-    """A ``protocols.Judge`` that asks a language model.
-
-    Args:
-        language_model: The model; ``language_models.adapt`` makes one of what the frameworks have.
-    """
+    """A ``protocols.Judge`` that asks a language model."""
 
     def __init__(self, language_model: LanguageModel) -> None:
         self._language_model = language_model

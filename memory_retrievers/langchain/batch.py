@@ -22,9 +22,6 @@ class JoinedBatches:
     """Does the batches of the tasks of an event loop in a thread: while one is done, those that come are joined.
 
     A batch that fails with others is done again by itself, so that nobody hears of another's mistake.
-
-    Args:
-        batch: Does a batch.
     """
 
     def __init__(self, batch: Callable[[Iterable[Op]], list[Result]]) -> None:

@@ -20,7 +20,7 @@ from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.langchain.scope import ScopeSource, conversation_of
 from memory_retrievers.langchain.turns import Process, Recall, TurnMemory, going_on
 from memory_retrievers.models import DetailLevel
-from memory_retrievers.models.results import MinRelevance
+from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.markdown import NOTES
 from memory_retrievers.retrieval.results import parse_detail

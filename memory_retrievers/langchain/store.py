@@ -28,8 +28,7 @@ from langgraph.store.base import (
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.langchain.batch import JoinedBatches
-from memory_retrievers.langchain.item_filters import divided
-from memory_retrievers.langchain.namespaces import fits, namespace_of, scope_of
+from memory_retrievers.langchain.store_filters import divided, fits, namespace_of, scope_of
 from memory_retrievers.langchain.sweeper import TTLSweeper, ended
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import ContentType, MemoryKey, Origin, SemanticDraft, SemanticMemory, scopes

@@ -22,11 +22,7 @@ def ended() -> Future[None]:
 
 
 class TTLSweeper:
-    """Calls a method again and again in a thread, until its object or its memory ends; it keeps neither.
-
-    Args:
-        sweep: A method that removes what has expired.
-    """
+    """Calls a method again and again in a thread, until its object or its memory ends; it keeps neither."""
 
     def __init__(self, sweep: Callable[[], int]) -> None:
         self._sweep = weakref.WeakMethod(sweep)

@@ -18,8 +18,8 @@ from pydantic import BeforeValidator, ConfigDict, Field, SkipValidation
 from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError
 from memory_retrievers.langchain.scope import ScopedByConfig
 from memory_retrievers.models import DetailLevel
+from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.messages import Message
-from memory_retrievers.models.results import MinRelevance
 from memory_retrievers.protocols import Memory, Retrieved
 from memory_retrievers.retrieval.documents import documents
 from memory_retrievers.retrieval.markdown import notes

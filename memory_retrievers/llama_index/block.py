@@ -29,8 +29,9 @@ from memory_retrievers.llama_index.scope import (
 )
 from memory_retrievers.llama_index.turns import Latest, TurnRecall, last_turn, size_of
 from memory_retrievers.models import DetailLevel
+from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.messages import Message
-from memory_retrievers.models.results import MinRelevance, Report
+from memory_retrievers.models.results import Report
 from memory_retrievers.protocols import Memory, Retrieved
 from memory_retrievers.retrieval.markdown import notes
 from memory_retrievers.retrieval.request import asked_by

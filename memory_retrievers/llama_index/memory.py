@@ -18,9 +18,10 @@ from memory_retrievers.llama_index.scope import Process, going_on, process_queue
 from memory_retrievers.llama_index.turns import Turn, TurnRecall, last_turn, recent_turns, size_of
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import DetailLevel, JsonObject, scopes
+from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.messages import Message, parse_conversation, read_llama_index
-from memory_retrievers.models.results import MinRelevance, Report
+from memory_retrievers.models.results import Report
 from memory_retrievers.protocols import Memory, Retrieved
 from memory_retrievers.retrieval.markdown import notes
 from memory_retrievers.retrieval.request import asked_by

@@ -12,11 +12,10 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from memory_retrievers.llama_index.scope import Scope, scope_getter
 from memory_retrievers.models import Category, DetailLevel, JsonObject
-from memory_retrievers.models.filters import Filters
+from memory_retrievers.models.filters import Filters, SearchOptions
 from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.budget import parse_budget
 from memory_retrievers.retrieval.documents import SCORE_KEYS, MemoryDocument, find_documents
-from memory_retrievers.retrieval.request import SearchOptions
 from memory_retrievers.retrieval.results import parse_detail
 from memory_retrievers.text.analysis import estimate_tokens
 

@@ -32,7 +32,7 @@ from memory_retrievers.models import (
 from memory_retrievers.models.categories import require_category
 from memory_retrievers.models.contents import AdoptionReport, Progress, VerificationReport
 from memory_retrievers.models.differences import MemoryDiff
-from memory_retrievers.models.filters import Filters
+from memory_retrievers.models.filters import Filters, SearchOptions
 from memory_retrievers.models.management import Channel, MemoryEvent, acting_as
 from memory_retrievers.models.memories import NOT_GIVEN, NotGiven, draft_of
 from memory_retrievers.models.messages import Message, MessageLike, messages_of, parse_conversation
@@ -41,7 +41,7 @@ from memory_retrievers.models.scenes import CharacterState, SceneEvent
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedRetrieval
 from memory_retrievers.retrieval.profile import Profile
-from memory_retrievers.retrieval.request import RetrievalRequest, SearchOptions, check_length, parse_limit
+from memory_retrievers.retrieval.request import RetrievalRequest, check_length, parse_limit
 from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
 from memory_retrievers.retrieval.retriever import HybridRetriever, PendingReviewBuffer
 from memory_retrievers.scene.events import derived_from, drafts_of, known_to, updated, witnessed_by
@@ -54,7 +54,7 @@ from memory_retrievers.storage.maintenance import Index
 from memory_retrievers.storage.open import STORE_FILE, in_file, is_server, on_server, require_local, share
 from memory_retrievers.storage.options import KeywordEngine, ResolvedOptions, StoreOptions, chosen_embedder
 from memory_retrievers.storage.store import MemoryStore
-from memory_retrievers.storage.telemetry import observed
+from memory_retrievers.storage.tracing import observed
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.embeddings.adapt import AnyEmbedder

@@ -13,11 +13,9 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Category, Draft, EpisodicMemory, JsonObject, SemanticMemory
 from memory_retrievers.models.fields import storable
-from memory_retrievers.models.filters import FilterOptions
+from memory_retrievers.models.filters import FilterOptions, MinRelevance, SearchOptions
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.messages import MessageLike, messages_of
-from memory_retrievers.models.results import MinRelevance
-from memory_retrievers.retrieval.request import SearchOptions
 from memory_retrievers.retrieval.results import RetrievalResult
 
 MemoryKindT = TypeVar("MemoryKindT", bound="BaseMemory")

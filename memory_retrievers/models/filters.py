@@ -1,4 +1,4 @@
-"""Filters of a search or a list by tags, metadata and time, as a caller may give them."""
+"""Options of a search or a list as a caller may give them: limits, and filters by tags, metadata and time."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, TypeAlias, TypedDict
+from typing import Final, Literal, TypeAlias, TypedDict
 
 from memory_retrievers.errors import ValidationError
+from memory_retrievers.models.categories import Category
 from memory_retrievers.models.fields import NAIVE, storable
 from memory_retrievers.models.memories import AnyMemory, EpisodicMemory, JsonObject
+from memory_retrievers.models.messages import MessageLike
 from memory_retrievers.models.where import Expression, WhereParser
+
+MinRelevance: TypeAlias = float | Literal["auto"]
+"""Least relevance of a hit, 0 to 1; ``auto`` is what is fitted for the embedder."""
 
 JsonScalar: TypeAlias = str | int | float | bool | None
 """What metadata are compared with: nested values are not."""
@@ -46,6 +51,38 @@ class FilterOptions(TypedDict, total=False):
     since: datetime | str | None
     until: datetime | str | None
     where: JsonObject | None
+
+
+class SearchOptions(FilterOptions, total=False):
+    """Options of a search: whatever retrieves, or explains a retrieval, takes each of them by its name.
+
+    Beside these it takes the filters: see :class:`FilterOptions`.
+
+    Attributes:
+        episodic_limit: At most this many episodes; 0 to 100. Default: 5.
+        semantic_limit: At most this many facts; 0 to 1,000. Default: 20.
+        category: Only facts of this category; episodes are not affected. Default: all.
+        include_child_scopes: Also search every scope below the one that is given. Default: no.
+        limit: At most this many of both kinds together. Default: as the two limits say.
+        as_of: Answer with what held at that moment: facts that were valid then, also those that have been replaced
+            since, and episodes that had begun. A datetime with a time zone, or ISO 8601 text. Default: now.
+        min_relevance: Leave out hits of less relevance, 0 to 1; ``auto`` takes what is fitted for the embedder, so
+            that greetings and questions about something else bring nothing. It does not concern guidelines and pinned
+            memories, searches by ``category``, and rank fusion. Default: 0.
+        exclude_conversation: No episode of this conversation, for example of the one that is going on. Default: all.
+        in_prompt: Messages that the model has before it already, as ``Message`` or ``{"role": …, "content": …}``: of
+            what is still queued these are left out, by role and content. Default: none.
+    """
+
+    episodic_limit: int
+    semantic_limit: int
+    category: Category | str | None
+    include_child_scopes: bool
+    limit: int | None
+    as_of: datetime | str | None
+    min_relevance: MinRelevance
+    exclude_conversation: str | None
+    in_prompt: Iterable[MessageLike]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Final, Generic, Literal, NamedTuple, Self, TypeAlias, TypeVar, cast
+from typing import Final, Generic, NamedTuple, Self, TypeVar, cast
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models.fields import microseconds
@@ -23,9 +23,6 @@ from memory_retrievers.models.memories import (
 )
 
 ValueT = TypeVar("ValueT")
-
-MinRelevance: TypeAlias = float | Literal["auto"]
-"""Least relevance of a hit, 0 to 1; ``auto`` is what is fitted for the embedder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from memory_retrievers.models import EpisodicMemory, Rating, SummaryBy
 from memory_retrievers.models.contents import VerificationReport
 from memory_retrievers.models.messages import Message
-from memory_retrievers.models.selection import Hits, Passage, ProjectedPassage, Selection, TermCounts, TermStatistics
+from memory_retrievers.models.selection import Hits, Passage, Selection, TermCounts, TermStatistics
 from memory_retrievers.protocols.memory import Memory, Recent, Retrieved
 
 if TYPE_CHECKING:  # importing the package loads no numpy
@@ -44,7 +44,6 @@ __all__ = [
     "Segmenter",
     "TokenEmbedder",
     "VectorIndex",
-    "VectorProjection",
 ]
 
 
@@ -316,77 +315,4 @@ class VectorIndex(Protocol):
 
     def close(self) -> None:
         """Release all resources; further calls do nothing."""
-        ...
-
-
-class VectorProjection(Protocol):
-    """A vector store outside the ledger that mirrors its passages and can be recreated from them at any time.
-
-    One thread changes it while several search it. Every failure underneath is raised as one of two errors.
-
-    Raises:
-        IndexOutOfStepError: What is stored is damaged or of no use; only making it anew helps.
-        BackendError: It cannot be reached now.
-    """
-
-    def hold(self) -> bool:
-        """Take the right to use what is stored, where one process at a time may; False if another has it."""
-        ...
-
-    def let_go(self) -> None:
-        """Give that right back, after :meth:`close`."""
-        ...
-
-    def open(self, generation: str) -> bool:
-        """Open the data stored under this name and check that it answers; False if there is none."""
-        ...
-
-    def create(self, generation: str) -> None:
-        """Create an empty store under this name, after :meth:`destroy`."""
-        ...
-
-    def put(self, passages: Sequence[ProjectedPassage]) -> None:
-        """Insert passages, replacing those of the same id."""
-        ...
-
-    def remove(self, passages: Sequence[int]) -> None:
-        """Delete passages; ids that are not stored are ignored."""
-        ...
-
-    def count(self) -> int:
-        """Count the stored passages."""
-        ...
-
-    def search(self, vector: Vector, selection: Selection | None, *, limit: int) -> list[int]:
-        """Find passages near a vector, nearest first; approximate.
-
-        Args:
-            vector: Unit vector of the query, shape (d,).
-            selection: The scope, kind and filters that passages must match; None searches all.
-            limit: Maximum number of passages.
-
-        Returns:
-            Passage ids.
-        """
-        ...
-
-    def differences(self, passages: Sequence[ProjectedPassage]) -> list[str]:
-        """Describe, in one sentence each, the given passages that are missing or stored differently."""
-        ...
-
-    def ids(self) -> list[int]:
-        """List the ids of all stored passages."""
-        ...
-
-    def destroy(self, generation: str | None, *, every_byte: bool = False) -> None:
-        """Delete everything stored under this name, and all files that belong to the projection alone.
-
-        Args:
-            generation: The name; None if there is none.
-            every_byte: Raise an error rather than leave bytes behind where another client uses the same files.
-        """
-        ...
-
-    def close(self) -> None:
-        """Release all resources; it can be opened again."""
         ...

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
-from typing import Protocol, cast
+from typing import Protocol, Unpack, cast
 
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.models import Category, DetailLevel, EpisodicMemory, JsonObject, SemanticMemory
+from memory_retrievers.models.filters import MinRelevance, SearchOptions
 from memory_retrievers.models.messages import Message, MessageLike
-from memory_retrievers.models.results import MinRelevance, Queued, Report, RetrievedMemory
+from memory_retrievers.models.results import Queued, Report, RetrievedMemory
 from memory_retrievers.models.scenes import CharacterState
 from memory_retrievers.settings import SceneSettings
 
@@ -22,42 +22,16 @@ class Memory(Protocol):
         query: str,
         *,
         scope: str,
-        episodic_limit: int = 5,
-        semantic_limit: int = 20,
-        category: Category | str | None = None,
-        include_child_scopes: bool = False,
-        limit: int | None = None,
         record: bool = True,
-        as_of: datetime | str | None = None,
-        tags: Iterable[str] = (),
-        metadata: JsonObject | None = None,
-        since: datetime | str | None = None,
-        until: datetime | str | None = None,
-        where: JsonObject | None = None,
-        exclude_conversation: str | None = None,
-        in_prompt: Iterable[MessageLike] = (),
-        min_relevance: MinRelevance = 0.0,
+        **options: Unpack[SearchOptions],
     ) -> Retrieved:
         """Search episodes and facts for the memories that answer a query.
 
         Args:
             query: Text to search for.
             scope: Path of the scope to search.
-            episodic_limit: Maximum number of episodes, 0 to 100.
-            semantic_limit: Maximum number of facts, 0 to 1,000.
-            category: Return only facts of this category; None returns all.
-            include_child_scopes: Also search the scopes below ``scope``.
-            limit: Maximum number of memories of both kinds together; None sets no further limit.
             record: Record the returned episodes for review, so that useful ones fade more slowly.
-            as_of: Search what held at this time; None means now.
-            tags: Return only memories that have all of these.
-            metadata: Return only memories that have each of these values under its key.
-            since: Return only facts made, and episodes begun, at this time or later.
-            until: Return only facts made, and episodes begun, at this time or earlier.
-            where: Return only memories for which this filter with operators holds.
-            exclude_conversation: Return no episode of this conversation; None leaves out none.
-            in_prompt: Messages that the model has before it already; open episodes do not show them.
-            min_relevance: Return no hit of less relevance, 0 to 1; ``auto`` is what is fitted for the embedder.
+            **options: See ``SearchOptions``.
         """
         ...
 

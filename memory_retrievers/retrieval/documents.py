@@ -10,13 +10,13 @@ from urllib.parse import quote
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, DetailLevel, EpisodicMemory, JsonObject, Kind, SemanticMemory, SummaryBy
+from memory_retrievers.models.filters import SearchOptions
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import RetrievedMemory
 from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.budget import parse_budget
 from memory_retrievers.retrieval.excerpts import best_excerpts, excerpt_line, matched_turns
 from memory_retrievers.retrieval.markdown import detailed_messages, message_line, shows_turns
-from memory_retrievers.retrieval.request import SearchOptions
 from memory_retrievers.text import one_line
 from memory_retrievers.text.analysis import estimate_tokens
 from memory_retrievers.text.dates import iso

@@ -14,10 +14,11 @@ from memory_retrievers.errors import NotFoundError
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, SemanticMemory, scopes
 from memory_retrievers.retrieval.candidates import Candidates
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedMemory, ExplainedRetrieval, Outcome
-from memory_retrievers.retrieval.open_episodes import load, open_episodes, prepare, read_all
+from memory_retrievers.retrieval.open_candidates import load, open_episodes, prepare, read_all
 from memory_retrievers.retrieval.past import candidates_then
 from memory_retrievers.retrieval.ranking import Ranking, rank
 from memory_retrievers.retrieval.request import RetrievalPlan, RetrievalRequest, holds, is_visible
+from memory_retrievers.retrieval.trace import trace_of
 from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.open_episodes import open_id
 from memory_retrievers.text.dates import iso
@@ -65,7 +66,8 @@ class Trace(NamedTuple):
         if ranking is None or place is None:
             return None
         evidence = self.evidence.get(row, NO_EVIDENCE)
-        why = ranking.fused.explanation(ranking.final[place])
+        trace = trace_of(ranking.fused)
+        why = trace.explanation(ranking.final[place])
         return ExplainedMemory(
             id=memory.id,
             scope=memory.scope,
@@ -76,7 +78,7 @@ class Trace(NamedTuple):
             words=evidence.words,
             dense_rank=why.dense_rank,
             bm25_rank=why.bm25_rank,
-            stages=ranking.fused.stages(row),
+            stages=trace.stages(row),
             fused_score=why.fused_score,
             rank_before_forgetting=ranking.fused.rows.index(row) + 1,
             score_before_forgetting=ranking.fused.scores[row],
@@ -221,12 +223,7 @@ def _invalid(memory: AnyMemory, as_of: datetime | None) -> ExplainedOutcome:
 
 
 class Explainer:
-    """Explains why a retrieval returns what it returns. An explanation is never recorded as a use of a memory.
-
-    Args:
-        store: Where to search.
-        settings: How memories are ranked there.
-    """
+    """Explains why a retrieval returns what it returns. An explanation is never recorded as a use of a memory."""
 
     def __init__(self, store: MemoryStore, *, settings: RetrievalSettings) -> None:
         self._store = store

@@ -51,11 +51,7 @@ _KEPT_BYTES: Final = 1_200
 
 
 class KeptTokens:
-    """Token vectors that were read last, of the passages of one snapshot, with which they go.
-
-    Args:
-        passages: Passages of the snapshot.
-    """
+    """Token vectors that were read last, of the passages of one snapshot, with which they go."""
 
     def __init__(self, passages: int) -> None:
         self.most = min(passages, _KEPT_PASSAGES) * _KEPT_BYTES

@@ -123,10 +123,6 @@ when a memory is closed, or when enough others are asked."""
 def name_of(relative: str, texts: Iterable[str]) -> str | None:
     """What texts of a user call somebody of theirs, if it is one name alone: anything else is not certain.
 
-    Args:
-        relative: Such as "wife".
-        texts: What the user said, and facts about them.
-
     >>> name_of("wife", ["My wife Anna sings.", "User's wife is called Anna", "My wife is German"])
     'Anna'
     """

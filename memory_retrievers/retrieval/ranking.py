@@ -1,24 +1,213 @@
-"""Ranking of the candidates of each kind: fusion, forgetting, the limits; with the trace of every stage."""
+"""Ranking of the candidates of each kind: features and boosts are fused, then come forgetting and limits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
 
 from memory_retrievers import fsrs
 from memory_retrievers.models import Kind
 from memory_retrievers.models.fields import EPOCH, MICROSECOND
 from memory_retrievers.models.selection import ForgettingState
+from memory_retrievers.retrieval import features
 from memory_retrievers.retrieval.candidates import Candidates, RankedLists
-from memory_retrievers.retrieval.features import BOOSTS
-from memory_retrievers.retrieval.fusion import FusedRanking, RankingByScore, Scored, normalise_across_kinds, score
+from memory_retrievers.retrieval.features import BOOSTS, NamedBoost, min_max
 from memory_retrievers.retrieval.late_interaction import token_nearness
+from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.rank_fusion import Ranked, RankingByRank
 from memory_retrievers.retrieval.request import RetrievalPlan
 from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.tracing import RANK, observer_of_stages
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+_LEAST_KIND_WEIGHT: Final = 0.05
+"""Least score of the best memory of a kind, however far it is from the query."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Candidates with a score for every passage; memories are indexed from 0, in the order of the candidates.
+
+    Attributes:
+        candidates: What competed.
+        stages: What each list and each boost gave each passage, by name.
+        passages: The sum of these for each passage, 0 or more.
+        bm25: BM25 of each passage alone, shape (n,).
+    """
+
+    candidates: Candidates
+    stages: dict[str, Floats]
+    passages: Floats
+    bm25: Floats
+
+    def with_stage(self, name: str, values: Floats) -> Scored:
+        """Add a stage.
+
+        Args:
+            name: Its name.
+            values: What it gives each passage, 0 or more, shape (n,).
+        """
+        return replace(self, stages={**self.stages, name: values}, passages=self.passages + values)
+
+    @cached_property
+    def scores(self) -> Floats:
+        """Score of each memory, that of its best passage; shape (m,)."""
+        best: Floats = np.maximum.reduceat(self.passages, self.candidates.starts)
+        return best
+
+    @cached_property
+    def rows(self) -> NDArray[np.int64]:
+        """Row of each memory in the ledger, shape (m,)."""
+        return self.candidates.layout.memories[self.candidates.starts]
+
+    @cached_property
+    def best_dense(self) -> Floats:
+        """Cosine of each memory's nearest passage, shape (m,)."""
+        best: Floats = np.maximum.reduceat(self.candidates.similarities, self.candidates.starts)
+        return best
+
+    @cached_property
+    def coverage(self) -> float:
+        """Best BM25 score divided by the largest one possible for this query. In [0, 1)."""
+        frequencies = np.maximum(np.array(list(self.candidates.statistics.frequencies.values()), np.float64), 0.5)
+        most = float(self.candidates.repeats @ features.idf(frequencies, self.candidates.statistics.passages))
+        return float(self.bm25.max()) / most if most else 0.0
+
+
+def score(
+    candidates: Candidates, question: Question, settings: RetrievalSettings, *, boosts: Sequence[NamedBoost]
+) -> Scored:
+    """Score every candidate passage.
+
+    Args:
+        candidates: At least one passage.
+        question: The parsed query.
+        settings: Weight of each list and boost; what weighs nothing is not computed.
+        boosts: Boosts to add to the lists.
+    """
+    # 1. the lists, which share a weight of 1
+    bm25 = features.bm25(candidates, k1=settings.bm25_k1, b=settings.bm25_b)
+    stages = dict(_lists(candidates, bm25, settings))
+    fused: Floats = np.sum(list(stages.values()), axis=0)
+    # 2. the boosts, each with a weight of its own
+    for boost in boosts:
+        weight = getattr(settings, boost.setting)
+        if weight and boost.concerns(question):
+            stages[boost.name] = weight * boost.add(candidates, fused, question, settings)
+    # 3. their sum
+    total: Floats = np.sum(list(stages.values()), axis=0)
+    return Scored(candidates, stages, total, bm25)
+
+
+def _lists(candidates: Candidates, bm25: Floats, settings: RetrievalSettings) -> Iterator[tuple[str, Floats]]:
+    """The lists with their shares, by name; without messages there are no windows."""
+    dense, window = settings.dense_weight, settings.window_weight if candidates.has_messages else 0.0
+    if dense * (1 - window):
+        yield "dense", dense * (1 - window) * min_max(features.cosine(candidates))
+    if dense * window:
+        yield "window_dense", dense * window * min_max(features.window_cosine(candidates))
+    if (1 - dense) * (1 - window):
+        yield "bm25", (1 - dense) * (1 - window) * min_max(bm25, floor=0.0)
+    if (1 - dense) * window:
+        windows = features.window_bm25(candidates, k1=settings.bm25_k1, b=settings.bm25_b)
+        yield "window_bm25", (1 - dense) * window * min_max(windows, floor=0.0)
+
+
+@dataclass(frozen=True)
+class RankingByScore:
+    """Ranking by the sum of scaled lists and boosts; a memory takes its best passage, and sums of 0 are left out.
+
+    Scores are relative to the best memory, which gets the share of its kind: what is best among the facts may still be
+    far from the question, and the episodes nearer.
+
+    Attributes:
+        scored: Candidates, at least one, with their sums.
+        kind_weight: The score of the best memory, above 0 and at most 1.
+    """
+
+    scored: Scored
+    kind_weight: float = 1.0
+
+    @cached_property
+    def unit(self) -> float:
+        """Factor that turns a sum into a score."""
+        highest = float(self.scored.scores.max())
+        return self.kind_weight / highest if highest > 0 else 0.0
+
+    @cached_property
+    def rows(self) -> list[int]:
+        """The memories, as rows of the ledger, best first."""
+        return list(self.scores)
+
+    @cached_property
+    def scores(self) -> dict[int, float]:
+        """Score of each, above 0 and at most 1; best first, equal ones in the order of their rows."""
+        return self._best_first(np.flatnonzero(self._scores))
+
+    def leading(self, limit: int, *, share: float) -> dict[int, float]:
+        """Score of each memory that has at least a share of the score of the last of the best; best first.
+
+        Args:
+            limit: Number of the best, 0 or more.
+            share: 0 to 1.
+        """
+        scores = self._scores
+        if not 0 < limit < np.count_nonzero(scores):
+            return self.scores
+        least = np.partition(scores, -limit)[-limit] * share  # sorting all would cost more than scoring them
+        return self._best_first(np.flatnonzero((scores >= least) & (scores > 0)))
+
+    @cached_property
+    def _scores(self) -> Floats:
+        """Score of each memory, shape (m,)."""
+        return np.minimum(self.scored.scores * self.unit, self.kind_weight)  # a product may be off by a rounding
+
+    def _best_first(self, memories: NDArray[np.int64]) -> dict[int, float]:
+        """Scores of these memories, given by their indexes, ascending: shape (k,)."""
+        scores = self._scores[memories]
+        order = np.argsort(-scores, kind="stable")
+        return dict(zip(self.scored.rows[memories[order]].tolist(), scores[order].tolist(), strict=True))
+
+
+FusedRanking: TypeAlias = RankingByScore | RankingByRank
+"""The candidates of one kind with their scores before forgetting, and what each stage gave them."""
+
+
+def normalise_across_kinds(rankings: Mapping[Kind, FusedRanking], *, dense_weight: float) -> dict[Kind, RankingByScore]:
+    """Scale the rankings by score so that kinds compare: by the best evidence of each, relative to the best of all.
+
+    Each kind is scaled by itself, so that what the other kind holds changes no order within it. Only the kinds as
+    wholes are weighed against each other, by the cosine of the nearest passage and by the words of the best. Where no
+    memory has any of the words, scores are not above what nearness counts (specification §2.18).
+    """
+    scored = {kind: each for kind, each in rankings.items() if isinstance(each, RankingByScore)}
+    nearest = {kind: max(float(each.scored.best_dense.max()), 0.0) for kind, each in scored.items()}
+    covered = {kind: each.scored.coverage for kind, each in scored.items()}
+    return {
+        kind: replace(
+            each,
+            kind_weight=max(
+                dense_weight * _relative(nearest, kind) + (1 - dense_weight) * _relative(covered, kind),
+                _LEAST_KIND_WEIGHT,
+            ),
+        )
+        for kind, each in scored.items()
+    }
+
+
+def _relative(values: Mapping[Kind, float], kind: Kind) -> float:
+    highest = max(values.values())
+    return values[kind] / highest if highest > 0 else 0.0
+
 
 ForgettingStates: TypeAlias = Callable[[Sequence[int]], Mapping[int, ForgettingState]]
 """Reads the forgetting state of episodes, by row."""

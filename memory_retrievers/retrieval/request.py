@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -13,9 +13,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, SemanticMemory, scopes
 from memory_retrievers.models.fields import storable
-from memory_retrievers.models.filters import EVERYTHING, FilterOptions, Filters, parse_moment
-from memory_retrievers.models.messages import Message, MessageLike, messages_of, parse_conversation
-from memory_retrievers.models.results import MinRelevance
+from memory_retrievers.models.filters import (
+    EVERYTHING,
+    FilterOptions,
+    Filters,
+    MinRelevance,
+    SearchOptions,
+    parse_moment,
+)
+from memory_retrievers.models.messages import Message, messages_of, parse_conversation
 from memory_retrievers.models.selection import Selection, TermStatistics
 from memory_retrievers.retrieval.question import REMEMBERED_CHARACTERS, Question, name_of, remembered, without_common
 from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
@@ -45,38 +51,6 @@ _LEAST_LETTERS: Final = 3
 
 _ECHOED: Final = 80
 """Number of characters of a wrong value that an error message repeats."""
-
-
-class SearchOptions(FilterOptions, total=False):
-    """Options of a search: whatever retrieves, or explains a retrieval, takes each of them by its name.
-
-    Beside these it takes the filters: see :class:`~memory_retrievers.models.filters.FilterOptions`.
-
-    Attributes:
-        episodic_limit: At most this many episodes; 0 to 100. Default: 5.
-        semantic_limit: At most this many facts; 0 to 1,000. Default: 20.
-        category: Only facts of this category; episodes are not affected. Default: all.
-        include_child_scopes: Also search every scope below the one that is given. Default: no.
-        limit: At most this many of both kinds together. Default: as the two limits say.
-        as_of: Answer with what held at that moment: facts that were valid then, also those that have been replaced
-            since, and episodes that had begun. A datetime with a time zone, or ISO 8601 text. Default: now.
-        min_relevance: Leave out hits of less relevance, 0 to 1; ``auto`` takes what is fitted for the embedder, so
-            that greetings and questions about something else bring nothing. It does not concern guidelines and pinned
-            memories, searches by ``category``, and rank fusion. Default: 0.
-        exclude_conversation: No episode of this conversation, for example of the one that is going on. Default: all.
-        in_prompt: Messages that the model has before it already, as ``Message`` or ``{"role": …, "content": …}``: of
-            what is still queued these are left out, by role and content. Default: none.
-    """
-
-    episodic_limit: int
-    semantic_limit: int
-    category: Category | str | None
-    include_child_scopes: bool
-    limit: int | None
-    as_of: datetime | str | None
-    min_relevance: MinRelevance
-    exclude_conversation: str | None
-    in_prompt: Iterable[MessageLike]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

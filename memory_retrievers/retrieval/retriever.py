@@ -31,8 +31,10 @@ from memory_retrievers.storage.tracing import HYDRATE, observer_of_stages
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vector
     from memory_retrievers.retrieval.explain import Explainer
+    from memory_retrievers.retrieval.rank_fusion import RankingByRank
     from memory_retrievers.retrieval.ranking import Ranking
     from memory_retrievers.retrieval.relevance import Calibration
+    from memory_retrievers.retrieval.trace import ScoreTrace
     from memory_retrievers.storage.store import MemoryStore
 
 
@@ -114,7 +116,7 @@ class HybridRetriever:
     def retrieve(self, request: RetrievalRequest, *, record: bool) -> RetrievalResult:
         """Answer a question. Forgetting state never changes here; with ``record`` a review is filed for later."""
         from memory_retrievers.retrieval.candidates import read_candidates
-        from memory_retrievers.retrieval.open_episodes import load, prepare, read_all  # numpy, which is loaded late
+        from memory_retrievers.retrieval.open_candidates import load, prepare, read_all  # numpy, which is loaded late
         from memory_retrievers.retrieval.ranking import rank
         from memory_retrievers.retrieval.relevance import calibration_of
 
@@ -239,10 +241,16 @@ def _hydrated(
     fitted = calibration[Kind.SEMANTIC if kind is SemanticMemory else Kind.EPISODIC].weights
     weights = None if plan.question.is_small_talk else fitted
     present = [(memory, each) for each in ranking.returned if isinstance(memory := memories.get(each.row), kind)]
-    relevances = cache(partial(ranking.fused.relevances, [each for _, each in present], weights=weights))
 
-    def relevance(rank: int) -> float:
-        return relevances()[rank - 1]
+    @cache
+    def trace() -> ScoreTrace | RankingByRank:
+        from memory_retrievers.retrieval.trace import trace_of  # numpy, which is loaded late
+
+        return trace_of(ranking.fused)
+
+    @cache
+    def relevances() -> list[float]:
+        return trace().relevances([each for _, each in present], weights=weights)
 
     hits: list[RetrievedMemory[KindT]] = []
     for position, (memory, each) in enumerate(present, start=1):
@@ -251,9 +259,9 @@ def _hydrated(
             memory=memory,
             rank=position,
             score=each.score,
-            relevance=partial(relevance, position),
-            explanation=partial(ranking.fused.explanation, each),
-            matches=partial(ranking.fused.matches, each.row),
+            relevance=partial(lambda place: relevances()[place], position - 1),
+            explanation=partial(lambda each: trace().explanation(each), each),
+            matches=partial(lambda row: trace().matches(row), each.row),
         )
         hits.append(hit)
     return tuple(hits)

@@ -87,10 +87,6 @@ def updated(states: Sequence[CharacterState], episodes: Sequence[EpisodicMemory]
     A character that an event makes feel something feels that from then on; one that witnessed it knows it. An unknown
     character appears with the first event that does either.
 
-    Args:
-        states: The characters before.
-        episodes: Episodes in order; those without a ``scene`` change nothing.
-
     Raises:
         ValidationError: A name is too long for a character.
     """

@@ -23,12 +23,11 @@ from memory_retrievers import __version__
 from memory_retrievers.backends.sql.requests import RepeatedRequestError
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.memory import AgentMemory
-from memory_retrievers.memory.requests import requests_of
 from memory_retrievers.server import routes
 from memory_retrievers.server.access import access_in
 from memory_retrievers.server.connections import configuration, ended_by_signals, listening
 from memory_retrievers.server.guard import Guard
-from memory_retrievers.server.idempotency import Idempotency, done_meanwhile
+from memory_retrievers.server.idempotency import Idempotency, done_meanwhile, requests_of
 from memory_retrievers.server.intake import SharedCheck
 from memory_retrievers.server.requests import CONTENT_TYPE, AppState, CurrentRequest, Metrics
 from memory_retrievers.server.responses import ERRORS, HTTPError, UTF8JSONResponse, failure

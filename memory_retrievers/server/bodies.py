@@ -22,9 +22,9 @@ from pydantic.fields import FieldInfo
 
 from memory_retrievers.models import DetailLevel, EpisodicDraft, JsonObject, MemoryDraft, SemanticDraft
 from memory_retrievers.models.fields import NonBlankText, ShortText, UTCDateTime
-from memory_retrievers.models.filters import MAX_FILTERS, FilterOptions, JsonScalar
+from memory_retrievers.models.filters import MAX_FILTERS, FilterOptions, JsonScalar, SearchOptions
 from memory_retrievers.models.messages import Message, messages_of
-from memory_retrievers.retrieval.request import DEFAULT_EPISODES, RetrievalRequest, SearchOptions
+from memory_retrievers.retrieval.request import DEFAULT_EPISODES, RetrievalRequest
 from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.retrieve import CategoryFilter, Detail, Query
 
@@ -361,12 +361,7 @@ class ToolBody(Body):
 
 
 def tool_body(name: str, schema: dict[str, Any]) -> type[ToolBody]:
-    """The body of one tool's calls: its own schema is documented, and the tool itself checks the arguments.
-
-    Args:
-        name: The tool.
-        schema: Of its arguments.
-    """
+    """The body of one tool's calls: its own schema is documented, and the tool itself checks the arguments."""
     arguments: Any = (Annotated[dict[str, Any], WithJsonSchema(schema)], Field(default_factory=dict))
     model: type[ToolBody] = create_model(f"{name}_call", __base__=ToolBody, arguments=arguments)
     return model

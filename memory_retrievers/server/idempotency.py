@@ -11,7 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -19,10 +19,17 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_retrievers.backends.sql.requests import SQLRequests
+from memory_retrievers.errors import NotFoundError
+from memory_retrievers.models import AnyMemory, SemanticMemory
 from memory_retrievers.models.requests import DoneRequest, RequestUnderWay, under_way
 from memory_retrievers.server.access import Access, access_in
 from memory_retrievers.server.intake import replaying
 from memory_retrievers.server.responses import HTTPError
+
+if TYPE_CHECKING:
+    from memory_retrievers.backends.sql.requests import SQLRequests
+    from memory_retrievers.memory.agent import AgentMemory
+    from memory_retrievers.models.requests import DoneRequest
 
 HEADER: Final = "idempotency-key"
 MAX_KEY_LENGTH: Final = 255
@@ -229,3 +236,28 @@ def _fingerprint(scope: Scope, body: bytes) -> bytes:
     for part in (scope["path"].encode("utf-8", "surrogatepass"), scope["query_string"], body):
         digest.update(len(part).to_bytes(8, "big") + part)
     return digest.digest()
+
+
+def requests_of(memory: AgentMemory) -> SQLRequests:
+    """Return what the store of a memory knows of requests that are done."""
+    return memory._store.ledger.requests  # noqa: SLF001 - no method of its own, since every face would have it
+
+
+def made_again(memory: AgentMemory, done: DoneRequest) -> list[AnyMemory] | None:
+    """Return the memories that a request has made, as they are now; None if one of them is gone, or they are not known.
+
+    Args:
+        memory: Where they are.
+        done: What is known of the request.
+    """
+    if done.made is None or done.has_lost:
+        return None
+    made: list[AnyMemory] = []
+    for key, was_known in done.made:
+        try:
+            found = memory.get(key.id, scope=key.scope)
+        except NotFoundError:
+            return None
+        is_fact = isinstance(found, SemanticMemory)
+        made.append(found.model_copy(update={"duplicate_of": found.id}) if was_known and is_fact else found)
+    return made

@@ -192,11 +192,7 @@ _WIDE: Final = re.compile(rb"[\xf0-\xf4]|\\u[dD][89abAB]")
 
 
 class BodyLimiter:
-    """Takes in the bodies of all requests; for one event loop.
-
-    Args:
-        settings: How much.
-    """
+    """Takes in the bodies of all requests; for one event loop."""
 
     def __init__(self, settings: TrafficSettings) -> None:
         self._settings = settings

@@ -20,9 +20,10 @@ from pydantic import FailFast, Field, TypeAdapter, create_model
 
 from memory_retrievers.memory.agent import AgentMemory
 from memory_retrievers.models import Category, JsonObject, Kind, Rating, scopes
+from memory_retrievers.models.filters import SearchOptions
 from memory_retrievers.models.memories import NotGiven, in_our_words
 from memory_retrievers.models.results import MAX_PAGE
-from memory_retrievers.retrieval.request import RetrievalRequest, SearchOptions
+from memory_retrievers.retrieval.request import RetrievalRequest
 from memory_retrievers.server.bodies import Body, ConversationId, Moment, SearchBody, search_body
 
 __all__ = ["METHODS", "Method"]

@@ -12,7 +12,6 @@ from starlette.responses import Response
 
 from memory_retrievers.errors import NotFoundError
 from memory_retrievers.memory import AgentMemory
-from memory_retrievers.memory.requests import made_again
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, SemanticMemory
 from memory_retrievers.models.requests import DoneRequest
 from memory_retrievers.models.results import Queued, Report
@@ -31,6 +30,7 @@ from memory_retrievers.server.bodies import (
     ToolBody,
     tool_body,
 )
+from memory_retrievers.server.idempotency import made_again
 from memory_retrievers.server.methods import METHODS, Method
 from memory_retrievers.server.requests import CurrentRequest, RequestContext
 from memory_retrievers.server.responses import UTF8JSONResponse, failure, markdown
@@ -308,11 +308,7 @@ WithContent = Annotated[
 
 @cache
 def tool_routes(*, allow_scopes: bool) -> APIRouter:
-    """A route for each tool, made once for all applications: they know nothing of a memory.
-
-    Args:
-        allow_scopes: Whether arguments may name scopes within the conversation.
-    """
+    """A route for each tool, made once for all applications: they know nothing of a memory."""
     tool_routes = APIRouter(prefix=PREFIX.removesuffix("/"), tags=["Tools"])
     offered = {tool.name: tool for tool in offered_tools("all", allow_scopes=allow_scopes)}
     for tool in offered.values():

@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 
 class NotPrepared(BaseException):
-    """Undoes a transaction in which something is needed that takes time.
-
-    Args:
-        prepare: Prepares it, outside the transaction.
-    """
+    """Undoes a transaction in which something is needed that takes time."""
 
     def __init__(self, prepare: Callable[[], object]) -> None:
         super().__init__()

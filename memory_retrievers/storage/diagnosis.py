@@ -101,9 +101,6 @@ class Diagnosis:
 def diagnose_directory(directory: Path) -> Diagnosis:
     """Diagnose a store on disk, from a process that has it not open itself.
 
-    Args:
-        directory: The store's directory.
-
     Raises:
         ConfigurationError: There is no store.
     """
@@ -149,9 +146,6 @@ def diagnose_directory(directory: Path) -> Diagnosis:
 
 def diagnose_database(url: str) -> Diagnosis:
     """Diagnose a store in a PostgreSQL database.
-
-    Args:
-        url: Its address.
 
     Raises:
         MissingExtraError: psycopg is not installed.

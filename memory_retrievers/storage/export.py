@@ -82,10 +82,6 @@ def export(
 def require_importable(record: Record, dimension: int | None) -> None:
     """Reject a record that an import would reject.
 
-    Args:
-        record: As the store holds it.
-        dimension: How many numbers every vector of the store has.
-
     Raises:
         BackendError: An import would not take it, nor would :func:`export` write it; the message names it.
     """

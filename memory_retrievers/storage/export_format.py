@@ -236,10 +236,6 @@ def _memory_line(stored: StoredMemory) -> JsonObject:
 def require_whole(stored: StoredMemory, dimension: int | None) -> None:
     """Reject a memory with a vector that no import accepts.
 
-    Args:
-        stored: The memory.
-        dimension: How many numbers every vector has.
-
     Raises:
         BackendError: A vector has another number of them, or is not finite or not of unit length.
     """

@@ -52,12 +52,7 @@ class FoundItem(NamedTuple):
 
 
 class StoredItems:
-    """Reads the items of a store by key, by time and by meaning, and writes them.
-
-    Args:
-        store: Where they are.
-        written: Called after a write.
-    """
+    """Reads the items of a store by key, by time and by meaning, and writes them."""
 
     def __init__(self, store: MemoryStore, *, written: Callable[[], None]) -> None:
         self._store = store
@@ -148,10 +143,6 @@ class StoredItems:
 
     def put(self, drafts: Sequence[SemanticDraft], *, removed: Sequence[MemoryKey] = ()) -> None:
         """Store items in place of what has their keys, and delete others, in one transaction.
-
-        Args:
-            drafts: The items.
-            removed: The keys of what is deleted.
 
         Raises:
             ValidationError: Two of them have the same key, or ``before_store`` held one back in a way it may not.

@@ -25,9 +25,6 @@ class MissingTokens:
     """Makes the token vectors that a store lacks, as stores of older versions do.
 
     Nothing is done when a store is opened. Several processes may do it at once: what one has made stays.
-
-    Args:
-        store: The store.
     """
 
     def __init__(self, store: MemoryStore) -> None:

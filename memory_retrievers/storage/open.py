@@ -135,9 +135,6 @@ def is_server(place: str | Path) -> bool:
 def is_made(place: str | Path) -> bool:
     """Return True if a store exists; checking creates none.
 
-    Args:
-        place: The store's directory, or the address of its database.
-
     Raises:
         BackendError: The database cannot be reached.
     """
@@ -152,9 +149,6 @@ def noted_embedder(place: str | Path) -> str | None:
     """Id of the embedder that filled a store; None if it has embedded nothing yet.
 
     It only looks, also beside a process that writes the store; the store need not be of this version's schema.
-
-    Args:
-        place: The store's directory, or the address of its database.
 
     Raises:
         ConfigurationError: A newer version of the package wrote the store.

@@ -125,10 +125,6 @@ class Period(NamedTuple):
 def periods(text: str, *, now: datetime) -> tuple[Period, ...]:
     """The periods up to now that a text names.
 
-    Args:
-        text: For example a question; its first thousand characters are read.
-        now: What "last week" is before.
-
     >>> now = datetime(2026, 3, 4, 9, tzinfo=UTC)
     >>> [f"{each.since:%d %B} to {each.until:%d %B}" for each in periods("What did I buy last week?", now=now)]
     ['23 February to 02 March']

@@ -8,10 +8,9 @@ from datetime import timedelta
 from typing import Annotated, Final
 
 from memory_retrievers.models import AnyMemory, JsonObject, SemanticMemory
-from memory_retrievers.models.management import AssociationType, MemoryFilter
+from memory_retrievers.models.management import AssociationType, FoundMemory, MemoryFilter
 from memory_retrievers.text.duplicates import COSINE_TOLERANCE
 from memory_retrievers.tools.arguments import ManagementArguments, MemoryId, fraction, whole_number
-from memory_retrievers.tools.manager.values import FoundMemory
 from memory_retrievers.tools.responses import association_level, complete, preview, respond, rounded, text_of
 from memory_retrievers.tools.store import MIN_SEMANTIC_COSINE
 from memory_retrievers.tools.tool import ToolContext, ToolOutput

@@ -21,10 +21,10 @@ from memory_retrievers.errors import (
     ValidationError,
 )
 from memory_retrievers.models import AnyMemory, JsonObject, MemoryKey, SemanticDraft
+from memory_retrievers.models.management import Change
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.storage.tracing import advance
 from memory_retrievers.tools.arguments import LONGEST_ID, ArgumentsT, ManagementArguments, without
-from memory_retrievers.tools.manager.values import Change
 from memory_retrievers.tools.responses import complete, respond
 from memory_retrievers.tools.store import Stored, StoreItem, auto_associate, check_known, draft_of, store_one
 from memory_retrievers.tools.tool import ToolContext, ToolOutput

@@ -12,7 +12,7 @@ from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, JsonObject, ResponseLevel
 from memory_retrievers.models.fields import UTCDateTime
 from memory_retrievers.models.filters import Filters
-from memory_retrievers.models.management import Association, MemoryFilter
+from memory_retrievers.models.management import Association, Change, MemoryFilter
 from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.arguments import (
     LARGEST_PAGE,
@@ -37,7 +37,6 @@ from memory_retrievers.tools.arguments import (
     tags_filter,
     whole_number,
 )
-from memory_retrievers.tools.manager.values import Change
 from memory_retrievers.tools.responses import MOST_ASSOCIATIONS, association_object, complete, glance, respond, text_of
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
 

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 from pydantic.json_schema import JsonSchemaValue
 
 from memory_retrievers.models import Category, DetailLevel, JsonObject, ResponseLevel
-from memory_retrievers.models.results import MinRelevance
+from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.protocols import Retrieved
 from memory_retrievers.retrieval.markdown import NO_MEMORIES
 from memory_retrievers.retrieval.request import parse_relevance

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, JsonObject, MemoryKey, ResponseLevel, scopes
 from memory_retrievers.models.filters import Filters
-from memory_retrievers.models.management import MemoryFilter
+from memory_retrievers.models.management import FoundMemory, MemoryFilter, SearchMode, SearchRequest, SortBy
 from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.arguments import (
     LARGEST_PAGE,
@@ -29,7 +29,6 @@ from memory_retrievers.tools.arguments import (
     under_one_name,
     whole_number,
 )
-from memory_retrievers.tools.manager.values import FoundMemory, SearchMode, SearchRequest, SortBy
 from memory_retrievers.tools.responses import complete, preview, respond, rounded, text_of
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
 

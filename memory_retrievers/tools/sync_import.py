@@ -12,10 +12,9 @@ from typing import Final
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Draft, EpisodicMemory, JsonObject, Kind, MemoryKey, SemanticMemory
 from memory_retrievers.models.fields import storable
-from memory_retrievers.models.management import Association, MemoryFilter
+from memory_retrievers.models.management import Association, Change, MemoryFilter
 from memory_retrievers.storage.tracing import advance
 from memory_retrievers.tools.arguments import check_limits
-from memory_retrievers.tools.manager.values import Change
 from memory_retrievers.tools.sync_document import (
     AnyLine,
     EpisodeLine,

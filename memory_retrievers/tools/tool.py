@@ -21,7 +21,7 @@ from memory_retrievers.errors import (
 from memory_retrievers.models import AnyMemory, JsonObject, Origin, ResponseLevel, scopes
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.management import Channel, ToolKinds, acting_as
-from memory_retrievers.storage.telemetry import Operation, observe
+from memory_retrievers.storage.tracing import Operation, observe
 from memory_retrievers.tools.arguments import (
     LEVEL_ARGUMENT,
     ArgumentsT,

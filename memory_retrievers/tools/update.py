@@ -8,6 +8,7 @@ from pydantic import Field
 
 from memory_retrievers.errors import MemoryRetrieversError, NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject
+from memory_retrievers.models.management import Change
 from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.arguments import (
     Content,
@@ -21,7 +22,6 @@ from memory_retrievers.tools.arguments import (
     check_limits,
     fraction,
 )
-from memory_retrievers.tools.manager.values import Change
 from memory_retrievers.tools.responses import complete, respond
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
 

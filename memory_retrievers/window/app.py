@@ -24,11 +24,9 @@ from memory_retrievers.server.connections import configuration, ended_by_signals
 from memory_retrievers.server.responses import HTTPError, UTF8JSONResponse
 from memory_retrievers.tools.arguments import storable_throughout
 from memory_retrievers.window import changes, search, views
-from memory_retrievers.window.doctor import Doctor
 from memory_retrievers.window.gate import Gate, Sessions, refusal
-from memory_retrievers.window.health import health
 from memory_retrievers.window.journal import Journal
-from memory_retrievers.window.state import Window, WindowSettings
+from memory_retrievers.window.state import Doctor, Window, WindowSettings
 from memory_retrievers.window.views import Query
 
 _HOST: Final = "127.0.0.1"
@@ -43,7 +41,7 @@ GETS: Final[Mapping[str, tuple[type[Query], Answer]]] = {
     "/api/memories": (views.MemoriesQuery, views.memories),
     "/api/memory": (views.MemoryQuery, views.memory),
     "/api/diff": (views.DiffQuery, views.diff),
-    "/api/health": (views.NoQuery, health),
+    "/api/health": (views.NoQuery, views.health),
     "/api/duplicates": (views.ScopeQuery, search.duplicates),
     "/api/pulse": (views.PulseQuery, views.pulse),
     "/api/changes": (changes.ChangesQuery, changes.changes),
@@ -134,7 +132,7 @@ async def _answered(window: Window, answer: Answer, asked: Callable[[], Query]) 
 
     def made() -> Response:
         try:
-            if answer is not health:  # which tells more of it
+            if answer is not views.health:  # which tells more of it
                 window.require_its_schema()
             return UTF8JSONResponse(answer(window, asked()))
         except Exception as error:  # noqa: BLE001 - whatever it is, the page gets it

@@ -11,10 +11,10 @@ from pydantic import Field
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, SemanticDraft, SemanticMemory
 from memory_retrievers.models.fields import ShortText
+from memory_retrievers.models.management import Change
 from memory_retrievers.models.memories import PINNED_IMPORTANCE
 from memory_retrievers.server.responses import HTTPError
 from memory_retrievers.tools.arguments import check_limits
-from memory_retrievers.tools.manager.values import Change
 from memory_retrievers.window.journal import Entry, Undo
 from memory_retrievers.window.shapes import memory_shape
 from memory_retrievers.window.state import Window

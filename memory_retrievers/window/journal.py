@@ -191,12 +191,7 @@ class UndoBook:
                 del self._undos[change]
 
     def keep_present(self, scope: str, present: Callable[[Sequence[MemoryKey]], set[MemoryKey]]) -> None:
-        """Forget what was a memory's that is gone, whoever has forgotten it.
-
-        Args:
-            scope: Whose memories are looked at.
-            present: Which of some memories exist.
-        """
+        """Forget what was a memory's that is gone, whoever has forgotten it."""
         with self._lock:
             keys = {undo.after.key for undo in self._undos.values() if undo.after.scope == scope}
         for key in keys - present(list(keys)) if keys else ():

@@ -9,10 +9,9 @@ from pydantic import Field, JsonValue
 from memory_retrievers.backends.sql.overview import Listing
 from memory_retrievers.models import JsonObject, Kind, SemanticMemory
 from memory_retrievers.models.fields import ShortText, microseconds
-from memory_retrievers.models.filters import parse_moment
+from memory_retrievers.models.filters import SearchOptions, parse_moment
 from memory_retrievers.models.results import Position
 from memory_retrievers.retrieval.explanations import ExplainedMemory, Outcome
-from memory_retrievers.retrieval.request import SearchOptions
 from memory_retrievers.text.analysis import estimate_tokens
 from memory_retrievers.text.duplicates import COSINE_TOLERANCE, is_duplicate
 from memory_retrievers.window.shapes import memory_shape, stages_shape

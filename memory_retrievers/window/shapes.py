@@ -116,12 +116,7 @@ def _message(message: Message) -> JsonObject:
 
 
 def version_shape(version: SemanticMemory, *, of: str) -> JsonObject:
-    """A version of a fact, or of one that it has replaced or that has replaced it.
-
-    Args:
-        version: The version.
-        of: Id of the fact.
-    """
+    """A version of a fact, or of one that it has replaced or that has replaced it."""
     return {
         "id": version.id,
         "text": version.fact,

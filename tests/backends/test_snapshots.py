@@ -21,9 +21,9 @@ from memory_retrievers import Message
 from memory_retrievers.backends import terms
 from memory_retrievers.backends.embeddings.adapt import adapt
 from memory_retrievers.backends.snapshot import Growing
-from memory_retrievers.backends.sql import changes, snapshots
+from memory_retrievers.backends.sql import snapshots
 from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
-from memory_retrievers.backends.sql.passages import StoredPassages
+from memory_retrievers.backends.sql.passages import KEPT_CHANGES, StoredPassages, changed_since
 from memory_retrievers.backends.sql.snapshots import Snapshots
 from memory_retrievers.backends.sqlite import SQLiteLedger
 from memory_retrievers.backends.vectors import ExactVectorIndex
@@ -640,7 +640,7 @@ class TestChangedSince:
             add(ledger, [fact(f"m{first + each}") for each in range(300)])
         with ledger.database.read() as connection:
             (kept,) = connection.execute("SELECT count(*) FROM changes").fetchone()
-        assert changes.KEPT <= kept < changes.KEPT + 500
+        assert KEPT_CHANGES <= kept < KEPT_CHANGES + 500
         assert told(ledger, known) is None
         assert len(ledger.snapshots.of(facts_in())) == 1501
 
@@ -658,7 +658,7 @@ def versions(ledger):
 
 def told(ledger, known):
     with ledger.database.read() as connection:
-        return changes.changed_since(connection, known, versions(ledger))
+        return changed_since(connection, known, versions(ledger))
 
 
 @pytest.mark.parametrize(("passages", "is_alone"), [(100, True), (snapshots._WIDE, False)])

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from langgraph.store.base import MatchCondition
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.langchain.namespaces import fits, namespace_of, scope_of
+from memory_retrievers.langchain.store_filters import fits, namespace_of, scope_of
 from memory_retrievers.models import scopes
 
 LABELS = st.text(min_size=1, max_size=8) | st.sampled_from(

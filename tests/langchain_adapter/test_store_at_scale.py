@@ -12,7 +12,7 @@ from patience import A_LONG_TIME, PATIENCE, until
 from memory_retrievers import AgentMemory
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.langchain import MemoryStoreAdapter
-from memory_retrievers.langchain.item_filters import lets_through
+from memory_retrievers.langchain.store_filters import lets_through
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.testing import FixedClock, HashEmbedder, inside
 
@@ -309,7 +309,7 @@ def test_the_database_compares_as_a_filter_says(memory, operator, monkeypatch):
     there = {f"k{n}": {"n": n, "a": value} for n, value in enumerate(VALUES)} | {"none": {"n": -1}}
     store.batch([PutOp(PLACE, key, value) for key, value in there.items()])
     read = []  # by a check of what the database does not compare
-    monkeypatch.setattr("memory_retrievers.langchain.item_filters.lets_through", lambda *given: read.append(given))
+    monkeypatch.setattr("memory_retrievers.langchain.store_filters.lets_through", lambda *given: read.append(given))
     for wanted in (0, 1, -1, 2.5, 10**17 + 1, "", "1", "a", "ä", "Z", "😀"):
         conditions = {"a": {operator: wanted}, "n": {"$gt": -5, "$ne": 7}}
         fitting = sorted(key for key, value in there.items() if lets_through(conditions, value))

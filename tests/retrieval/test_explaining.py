@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from memory_retrievers import AgentMemory, Message, NotFoundError, RetrievalSettings, SemanticMemory, ValidationError
-from memory_retrievers.retrieval.fusion import RankingByScore
+from memory_retrievers.retrieval.trace import ScoreTrace
 from memory_retrievers.testing import HashEmbedder
 
 REFERENCE = RetrievalSettings.reference()
@@ -73,7 +73,7 @@ class TestExplain:
 
     def test_a_retrieval_and_its_markdown_explain_nothing(self, open_memory, monkeypatch):
         explained = []
-        monkeypatch.setattr(RankingByScore, "explanation", lambda _, ranked: explained.append(ranked.row))
+        monkeypatch.setattr(ScoreTrace, "explanation", lambda _, ranked: explained.append(ranked.row))
         memory = open_memory()
         fill(memory)
         result = memory.retrieve("a boat of basil", scope="c1")

@@ -6,10 +6,9 @@ import pytest
 
 from memory_retrievers import AgentMemory, IngestionSettings, Message, RetrievalSettings
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models.management import MemoryFilter
+from memory_retrievers.models.management import MemoryFilter, SearchRequest
 from memory_retrievers.retrieval.request import asked_by, fitting
 from memory_retrievers.testing import HashEmbedder
-from memory_retrievers.tools.manager.values import SearchRequest
 from memory_retrievers.tools.registry import LocalToolbox
 from memory_retrievers.tools.tool import ToolContext
 

@@ -11,9 +11,10 @@ from memory_retrievers.models.fields import microseconds
 from memory_retrievers.models.selection import WHOLE, ForgettingState, Layout, TermStatistics
 from memory_retrievers.retrieval.candidates import Candidates, RankedLists
 from memory_retrievers.retrieval.explanations import StageScore
-from memory_retrievers.retrieval.fusion import RankingByScore, Scored
 from memory_retrievers.retrieval.rank_fusion import RankingByRank
 from memory_retrievers.retrieval.ranking import (
+    RankingByScore,
+    Scored,
     apply_decay,
     joint_cut,
     retrievabilities,

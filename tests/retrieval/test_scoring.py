@@ -12,14 +12,20 @@ from memory_retrievers import RetrievalSettings
 from memory_retrievers.models import Kind
 from memory_retrievers.models.selection import WHOLE
 from memory_retrievers.retrieval.features import BOOSTS
-from memory_retrievers.retrieval.fusion import RankingByScore, normalise_across_kinds, score
 from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.rank_fusion import Ranked
+from memory_retrievers.retrieval.ranking import RankingByScore, normalise_across_kinds, score
+from memory_retrievers.retrieval.trace import ScoreTrace
 
 LISTS = {"dense": 0.25, "window_dense": 0.25, "bm25": 0.25, "window_bm25": 0.25}
 SETTINGS = RetrievalSettings()
 BASIL = Question.parse("basil")
 QUESTION = Question.parse("When did Ann plant basil in May 2023?")
+
+
+def trace_of(scored):
+    """The trace of a ranking whose scores are the sums themselves."""
+    return ScoreTrace(RankingByScore(scored, kind_weight=float(scored.scores.max())))
 
 
 def test_facts_are_nearness_and_words_scaled_and_added(make_candidates):
@@ -43,7 +49,7 @@ def test_the_best_memory_has_the_share_of_its_kind_and_stages_add_up_to_scores(s
     ranking = RankingByScore(score(story, QUESTION, RetrievalSettings(), boosts=BOOSTS), kind_weight=0.4)
     assert max(ranking.scores.values()) == 0.4
     for row in ranking.rows:
-        explanation = ranking.explanation(Ranked(row, 0.1))
+        explanation = ScoreTrace(ranking).explanation(Ranked(row, 0.1))
         assert sum(explanation.stages.values()) == pytest.approx(ranking.scores[row])
 
 
@@ -61,18 +67,20 @@ def test_kinds_are_weighed_by_their_nearest_passage_and_the_words_of_their_best(
 def test_a_memory_stands_by_its_best_passage_and_tells_that_one(story):
     scored = score(story, QUESTION, RetrievalSettings(), boosts=BOOSTS)
     best = [int(np.argmax(scored.passages[:4])), 4 + int(np.argmax(scored.passages[4:7])), 7]
-    assert scored.best_passages.tolist() == best
     assert scored.scores.tolist() == scored.passages[best].tolist()
-    assert scored.stage_scores(0, unit=1.0) == {name: values[best[0]] for name, values in scored.stages.items()}
+    for row, passage in zip(scored.rows.tolist(), best, strict=True):
+        stages = trace_of(scored).explanation(Ranked(row, 0.1)).stages
+        assert stages == {name: values[passage] for name, values in scored.stages.items()}
 
 
 def test_matches_are_the_messages_best_first(story):
     scored = score(story, QUESTION, RetrievalSettings(), boosts=BOOSTS)
-    matches = scored.matches(0, unit=1.0)
+    trace, rows = trace_of(scored), scored.rows.tolist()
+    matches = trace.matches(rows[0])
     assert {match.messages for match in matches} == {(0,), (1,), (2,)}
     assert [match.score for match in matches] == sorted(scored.passages[1:4], reverse=True)
     assert matches[0].messages == (2,)
-    assert scored.matches(2, unit=1.0) == ()
+    assert trace.matches(rows[2]) == ()
 
 
 def test_equal_messages_match_in_the_order_they_were_said(make_candidates):
@@ -80,7 +88,7 @@ def test_equal_messages_match_in_the_order_they_were_said(make_candidates):
         [[(0, "sea", 0.3)], [(0, "basil", 0.1), (2, "basil", 0.1), (4, "basil", 0.1)]], ("basil",)
     )
     scored = score(candidates, QUESTION, RetrievalSettings(), boosts=BOOSTS)
-    assert [match.messages for match in scored.matches(1, unit=1.0)] == [(0,), (2,), (4,)]
+    assert [match.messages for match in trace_of(scored).matches(int(scored.rows[1]))] == [(0,), (2,), (4,)]
 
 
 @pytest.mark.parametrize("boost", BOOSTS, ids=lambda boost: boost.name)
@@ -130,7 +138,7 @@ class TestTheRankingByScore:
         candidates = make_candidates(
             [[(WHOLE, "basil", 0.9)], [(WHOLE, "basil basil", 0.1)], [(WHOLE, "sea", 0.5)]], ("basil",)
         )
-        told = {row: self.ranking(candidates).explanation(Ranked(row, 0.5)) for row in (10, 11, 12)}
+        told = {row: ScoreTrace(self.ranking(candidates)).explanation(Ranked(row, 0.5)) for row in (10, 11, 12)}
         assert [told[row].dense_rank for row in (10, 11, 12)] == [1, 3, 2]
         assert [told[row].bm25_rank for row in (10, 11, 12)] == [2, 1, None]
         assert told[10].fused_score == self.ranking(candidates).scores[10]
@@ -139,7 +147,7 @@ class TestTheRankingByScore:
         candidates = make_candidates(
             [[(WHOLE, "basil", 0.9)], [(WHOLE, "basil basil", 0.1)], [(WHOLE, "sea", 0.5)]], ("basil",)
         )
-        stages = {stage.name: stage for stage in self.ranking(candidates).stages(12)}
+        stages = {stage.name: stage for stage in ScoreTrace(self.ranking(candidates)).stages(12)}
         assert (stages["dense"].rank, stages["bm25"].rank, stages["bm25"].score) == (2, None, 0)
 
 

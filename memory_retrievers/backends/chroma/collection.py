@@ -49,7 +49,9 @@ _CONFIGURATION: Final[Any] = {"hnsw": {"space": "cosine", "ef_search": 400, "ef_
 
 
 class ChromaProjection:
-    """A ``protocols.VectorProjection`` in a Chroma collection.
+    """A Chroma collection that mirrors the ledger's passages, and can be made anew from them at any time.
+
+    One thread changes it while several search it. A failure is an ``IndexOutOfStepError`` if only making it anew helps.
 
     Args:
         directory: Where Chroma keeps its files, for this store alone; None keeps them in memory, or at the client's.
@@ -71,7 +73,7 @@ class ChromaProjection:
         self._lock: FileLock | None = None
 
     def hold(self) -> bool:
-        """See ``protocols.VectorProjection``: Chroma's files bear one process, a server any number."""
+        """Take the right to use Chroma's files, which bear one process; False if another has it."""
         if self._directory is None:
             return True
         with self._holding:
@@ -86,14 +88,14 @@ class ChromaProjection:
             return True
 
     def let_go(self) -> None:
-        """See ``protocols.VectorProjection``."""
+        """Give that right back, after :meth:`close`."""
         with self._holding:
             if self._lock is not None:
                 self._lock.close()
                 self._lock = None
 
     def open(self, generation: str) -> bool:
-        """See ``protocols.VectorProjection``."""
+        """Open the data stored under this name and check that it answers; False if there is none."""
         if self._guard.tripped:
             raise IndexOutOfStepError("the process has died in Chroma twice in a row")
         if self._directory is not None and not self._directory.exists():
@@ -113,7 +115,7 @@ class ChromaProjection:
         return True
 
     def create(self, generation: str) -> None:
-        """See ``protocols.VectorProjection``."""
+        """Create an empty store under this name, after :meth:`destroy`."""
         with self._wrapped("create"):
             self._collection = self._connected().create_collection(
                 self._name(generation),
@@ -124,7 +126,7 @@ class ChromaProjection:
             self._settle()
 
     def put(self, passages: Sequence[ProjectedPassage]) -> None:
-        """See ``protocols.VectorProjection``."""
+        """Insert passages, replacing those of the same id."""
         if not passages:
             return
         with self._wrapped("put"):
@@ -137,13 +139,13 @@ class ChromaProjection:
             self._settle()
 
     def remove(self, passages: Sequence[int]) -> None:
-        """See ``protocols.VectorProjection``."""
+        """Delete passages; ids that are not stored are ignored."""
         if passages:
             with self._wrapped("remove"):
                 self._opened().delete(ids=list(map(_id, passages)))
 
     def count(self) -> int:
-        """See ``protocols.VectorProjection``."""
+        """Count the stored passages."""
         with self._wrapped("count"):
             return self._opened().count()
 
@@ -165,7 +167,7 @@ class ChromaProjection:
             return list(map(_number, found["ids"][0]))
 
     def differences(self, passages: Sequence[ProjectedPassage]) -> list[str]:
-        """See ``protocols.VectorProjection``."""
+        """Describe, in one sentence each, the given passages that are missing or stored differently."""
         with self._wrapped("read"):
             found = self._opened().get(
                 ids=[_id(passage.id) for passage in passages], include=["metadatas", "documents", "embeddings"]
@@ -179,7 +181,7 @@ class ChromaProjection:
         ]
 
     def ids(self) -> list[int]:
-        """See ``protocols.VectorProjection``."""
+        """List the ids of all stored passages."""
         numbers: list[int] = []
         with self._wrapped("read"):
             while page := self._opened().get(limit=PAGE, offset=len(numbers), include=[])["ids"]:
@@ -187,7 +189,7 @@ class ChromaProjection:
         return numbers
 
     def destroy(self, generation: str | None, *, every_byte: bool = False) -> None:
-        """See ``protocols.VectorProjection``."""
+        """Delete what has this name and the projection's own files; ``every_byte`` raises where another uses them."""
         if self._directory is None:
             self._drop(generation)
             return
@@ -208,7 +210,7 @@ class ChromaProjection:
         self._guard.reset()
 
     def close(self) -> None:
-        """See ``protocols.VectorProjection``; a collection in memory is deleted."""
+        """Release all resources; it can be opened again, but for a collection in memory, which is deleted."""
         with contextlib.suppress(BackendError):
             if self._directory is None and self._given_client is None and self._collection is not None:
                 self._drop((self._collection.metadata or {}).get("generation"))

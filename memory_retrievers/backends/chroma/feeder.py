@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.errors import BackendError, IndexOutOfStepError, StoreLockedError
-from memory_retrievers.protocols import VectorProjection
 
 if TYPE_CHECKING:
+    from memory_retrievers.backends.chroma.collection import ChromaProjection
     from memory_retrievers.backends.sql.sync import SQLOutbox
 
 
@@ -35,14 +35,9 @@ class _StoppedError(Exception):
 
 
 class Feeder:
-    """Brings a projection up to date, in the caller's thread or in a background thread.
+    """Brings a projection up to date, in the caller's thread or in a background thread."""
 
-    Args:
-        outbox: Lists the changes that the projection has not received.
-        projection: The projection to feed.
-    """
-
-    def __init__(self, outbox: SQLOutbox, projection: VectorProjection) -> None:
+    def __init__(self, outbox: SQLOutbox, projection: ChromaProjection) -> None:
         self._outbox = outbox
         self._projection = projection
         self._feeding = threading.RLock()

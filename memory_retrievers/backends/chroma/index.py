@@ -12,11 +12,12 @@ from memory_retrievers.backends.chroma.feeder import BATCH, Feeder
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models.contents import Problems, VerificationReport
 from memory_retrievers.models.selection import Hits, Selection
-from memory_retrievers.protocols import VectorIndex, VectorProjection
+from memory_retrievers.protocols import VectorIndex
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memory_retrievers.backends.chroma.collection import ChromaProjection
     from memory_retrievers.backends.sql.ledger import SQLLedger
     from memory_retrievers.models.selection import Vector
 
@@ -56,7 +57,7 @@ class ProjectedVectorIndex:
         ledger: SQLLedger,
         *,
         exact: VectorIndex,
-        projection: VectorProjection,
+        projection: ChromaProjection,
         exact_limit: int | None,
         at_once: bool,
     ) -> None:

@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from memory_retrievers.backends.sql.connection import Connection, Database
-from memory_retrievers.backends.sql.memories import scope_id_of
+from memory_retrievers.backends.sql.connection import Connection, Database, scope_id_of
 from memory_retrievers.backends.sql.rows import UNREADABLE, encode_json, readable
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models.contents import StoredCharacter
@@ -22,9 +21,6 @@ class SQLCharacters:
 
     The id of a memory that is removed, or moved to another scope, leaves what the characters of its scope know. Once
     no scene is left in a scope, its characters go too.
-
-    Args:
-        database: Where the memories are.
     """
 
     def __init__(self, database: Database) -> None:

@@ -165,19 +165,11 @@ class Dialect(Protocol):
         ...
 
     def items_by_row(self, wanted: str) -> str:
-        """Items ``m`` with their scopes ``p``, in an order that reads each page once.
-
-        Args:
-            wanted: Condition on an item.
-        """
+        """Items ``m`` with their scopes ``p``, in an order that reads each page once."""
         ...
 
     def newest_items(self, wanted: str) -> str:
-        """Items ``m`` with their scopes ``p``: the last changed ``:most`` of each scope, by the index of items.
-
-        Args:
-            wanted: Condition on an item.
-        """
+        """Items ``m`` with their scopes ``p``: the last changed ``:most`` of each scope, by the index of items."""
         ...
 
     def summed(self, expression: str, order: str) -> str:
@@ -300,6 +292,16 @@ def one(connection: Connection, sql: str, parameters: Values = ()) -> Any:  # no
     """
     row = connection.execute(sql, parameters).fetchone()
     return None if row is None else row[0]
+
+
+def scope_id_of(connection: Connection, scope: str) -> int:
+    """Return the row id of a scope, creating its row if it is new."""
+    asked = "SELECT id FROM scopes WHERE scope = ?"
+    scope_id = one(connection, asked, (scope,))
+    if scope_id is None:
+        connection.execute("INSERT INTO scopes (scope) VALUES (?) ON CONFLICT DO NOTHING", (scope,))
+        scope_id = one(connection, asked, (scope,))
+    return int(scope_id)
 
 
 def insert(connection: Connection, table: str, values: Mapping[str, object], *, scope_id: int) -> None:

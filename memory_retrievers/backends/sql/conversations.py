@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from memory_retrievers.backends.sql import removal
-from memory_retrievers.backends.sql.connection import Connection, Database, one
-from memory_retrievers.backends.sql.memories import scope_id_of
+from memory_retrievers.backends.sql.connection import Connection, Database, one, scope_id_of
 from memory_retrievers.backends.sql.rows import decode_messages, encode_messages, encode_time, readable
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.models.contents import StoredQueue
@@ -39,9 +38,6 @@ class SQLConversations:
     """Queued messages by scope and conversation, and leases that keep two workers off the same queue.
 
     A conversation without a name is None, and an empty text in the tables.
-
-    Args:
-        database: Where they are.
     """
 
     def __init__(self, database: Database) -> None:

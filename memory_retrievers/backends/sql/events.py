@@ -49,11 +49,7 @@ OF_SCOPES: Final = "FROM events e JOIN scopes s ON s.id = e.scope_id WHERE e.sco
 
 
 class SQLEvents:
-    """The part of the ledger that tells what happened to memories.
-
-    Args:
-        database: Where they are.
-    """
+    """The part of the ledger that tells what happened to memories."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Connection, Database
-from memory_retrievers.backends.sql.memories import memory_query
-from memory_retrievers.backends.sql.rows import encode_json, encode_time, memory_of, readable
+from memory_retrievers.backends.sql.rows import encode_json, encode_time, memory_of, memory_query, readable
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import (
     AnyMemory,
@@ -87,11 +86,7 @@ class PastPassages(NamedTuple):
 
 
 class SQLFacts:
-    """The part of the ledger that knows facts by their texts, and the former versions of each.
-
-    Args:
-        database: Where they are.
-    """
+    """The part of the ledger that knows facts by their texts, and the former versions of each."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -9,8 +9,8 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from memory_retrievers.backends.sql.connection import Database, Dialect
-from memory_retrievers.backends.sql.memories import insert_passages, scope_id_of
+from memory_retrievers.backends.sql.connection import Database, Dialect, scope_id_of
+from memory_retrievers.backends.sql.memories import insert_passages
 from memory_retrievers.backends.sql.removal import SCOPE_AND_CHILDREN, scope_values
 from memory_retrievers.backends.sql.rows import encode, encode_json, encode_time, readable
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey
@@ -55,11 +55,7 @@ class ThereBefore(NamedTuple):
 
 
 class SQLItems:
-    """The items of a database.
-
-    Args:
-        database: Where they are.
-    """
+    """The items of a database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -180,12 +176,7 @@ class SQLItems:
             return [MemoryKey(scope=its_scope, id=its_id) for its_scope, its_id in found]
 
     def there(self, items: Sequence[AnyMemory], *, removed: Sequence[MemoryKey]) -> ThereBefore:
-        """Look up what is there of items that are to be put, and of what is to be removed; inside a transaction.
-
-        Args:
-            items: The items.
-            removed: Keys of what is to go.
-        """
+        """Look up what is there of items that are to be put, and of what is to be removed; inside a transaction."""
         put = {item.key: item for item in items}
         before = ThereBefore({}, set(), [], {})
         with self._database.read() as connection:

@@ -13,7 +13,7 @@ import numpy as np
 from memory_retrievers.backends.sql import contents, removal, sync, verification
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.characters import SQLCharacters
-from memory_retrievers.backends.sql.connection import Connection, Database, one
+from memory_retrievers.backends.sql.connection import Connection, Database, one, scope_id_of
 from memory_retrievers.backends.sql.conversations import SQLConversations
 from memory_retrievers.backends.sql.events import SQLEvents
 from memory_retrievers.backends.sql.facts import SQLFacts
@@ -27,11 +27,10 @@ from memory_retrievers.backends.sql.memories import (
     insert_passages,
     overwrite_memory,
     row_of,
-    scope_id_of,
 )
-from memory_retrievers.backends.sql.open_episodes import SQLOpenEpisodes
 from memory_retrievers.backends.sql.overview import SQLOverview
 from memory_retrievers.backends.sql.passages import StoredPassages
+from memory_retrievers.backends.sql.queued_messages import SQLOpenEpisodes
 from memory_retrievers.backends.sql.requests import SQLRequests
 from memory_retrievers.backends.sql.rows import encode_time
 from memory_retrievers.backends.sql.snapshots import Snapshots
@@ -52,9 +51,6 @@ class SQLLedger(StoredRecords, StoredPassages):
     """Storage of memories, passages with vectors, and pending reviews.
 
     All methods are safe to call from several threads. Writes are durable once the outermost transaction ends.
-
-    Args:
-        database: Where they are.
     """
 
     def __init__(self, database: Database) -> None:

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from memory_retrievers.backends.sql import characters, memories, removal
+from memory_retrievers.backends.sql import characters, removal
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, Database, Dialect, insert, one
-from memory_retrievers.backends.sql.memories import memory_query
-from memory_retrievers.backends.sql.rows import encode_time, memory_of
+from memory_retrievers.backends.sql.connection import Connection, Database, Dialect, insert, one, scope_id_of
+from memory_retrievers.backends.sql.rows import encode_time, memory_of, memory_query
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey, scopes
 from memory_retrievers.models.fields import moment
@@ -217,11 +216,7 @@ _ALL: Final = 2**62
 
 
 class SQLManagement:
-    """Operations of a ledger for the memory tools. Methods that write may be called inside a transaction.
-
-    Args:
-        database: Where the memories are.
-    """
+    """Operations of a ledger for the memory tools. Methods that write may be called inside a transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -331,7 +326,7 @@ class SQLManagement:
             ValidationError: An id is taken in the target; nothing was moved.
         """
         with self._database.write() as connection:
-            target = memories.scope_id_of(connection, target_scope)
+            target = scope_id_of(connection, target_scope)
             for key in keys:
                 if key.scope != target_scope:
                     _move(connection, key, target)

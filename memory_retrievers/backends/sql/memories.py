@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, Database, Dialect, insert, insertion, one
-from memory_retrievers.backends.sql.requests import OTHER_NOTES
-from memory_retrievers.backends.sql.rows import COLUMNS, encode, encode_messages, encode_time, memory_of
+from memory_retrievers.backends.sql.connection import Connection, insert, insertion, one
+from memory_retrievers.backends.sql.rows import (
+    StoredRows,
+    encode,
+    encode_messages,
+    encode_time,
+    memory_of,
+    memory_query,
+)
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, ScopeStatistics, SemanticMemory
 from memory_retrievers.models.filters import EVERYTHING, Filters
 from memory_retrievers.models.memories import PINNED_IMPORTANCE
 from memory_retrievers.models.results import Position
-from memory_retrievers.models.selection import ForgettingState, NewPassage, Passage, Selection
-
-_FIELDS: Final = f"{', '.join(f'm.{column}' for column in COLUMNS)}, m.kind, m.content"
+from memory_retrievers.models.selection import NewPassage, Passage, Selection
 
 _OF_SCOPE: Final = "m.scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
 _HOLDS: Final = """(m.invalid_at IS NULL OR m.invalid_at > :now) AND m.valid_at <= :now
@@ -41,27 +44,8 @@ _PAGE: Final = """
 _NEWEST: Final = "ORDER BY m.created_at DESC, m.id LIMIT :limit"
 
 
-def memory_query(dialect: Dialect, *, first: str = "") -> str:
-    """SELECT of the columns that ``rows.decode`` takes of memories ``m``; conditions are appended to it."""
-    return f"""SELECT {first}{_FIELDS}, (SELECT s.scope FROM scopes s WHERE s.id = m.scope_id),
-        (SELECT e.messages FROM excerpts e WHERE e.memory = m.row {dialect.beside("e", "m")}) FROM memories m"""
-
-
-@functools.cache
-def _loading(of: type[Dialect]) -> str:
-    dialect = of()
-    return f"{memory_query(dialect, first='m.row, ')} WHERE {dialect.among('m.row', ':ids')}"
-
-
-class StoredRecords:
-    """The part of the ledger that reads memories, how far they are forgotten, and the notes of the store.
-
-    Args:
-        database: Where they are.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
+class StoredRecords(StoredRows):
+    """The part of the ledger that reads and lists memories."""
 
     def get(self, *, scope: str, id: str) -> AnyMemory | None:
         """Return the memory, whatever its state, or None."""
@@ -70,28 +54,6 @@ class StoredRecords:
                 f"{memory_query(connection.dialect)} WHERE {_OF_SCOPE} AND m.id = :id", {"scope": scope, "id": id}
             ).fetchone()
         return None if row is None else memory_of(row)
-
-    def load(self, rows: Sequence[int]) -> dict[int, AnyMemory]:
-        """Read the memories of the given rows that exist."""
-        with self.database.read() as connection:
-            asked = {"ids": connection.dialect.listed(rows)}
-            found = connection.execute(_loading(type(connection.dialect)), asked).fetchall()
-        return {row[0]: memory_of(row[1:]) for row in found}
-
-    def forgetting_states(self, rows: Sequence[int]) -> dict[int, ForgettingState]:
-        """Read the forgetting states of the given rows that are episodes and fade."""
-        with self.database.read() as connection:
-            found = connection.execute(
-                f"""SELECT row, stability, last_reviewed_at FROM memories
-                WHERE {connection.dialect.among("row", ":ids")} AND kind = 'episodic' AND NOT is_flashbulb""",
-                {"ids": connection.dialect.listed(rows)},
-            )
-            return {row: ForgettingState(stability, reviewed) for row, stability, reviewed in found}
-
-    def notes(self) -> dict[str, str]:
-        """Read the store's metadata, such as the name of its embedder."""
-        with self.database.read() as connection:
-            return dict(connection.execute(f"SELECT name, value FROM notes WHERE {OTHER_NOTES}").fetchall())
 
     def recent(self, *, scope: str, limit: int, now: datetime, since: datetime | None) -> list[EpisodicMemory]:
         """List the scope's newest episodes by ``created_at``, newest first.
@@ -279,16 +241,6 @@ class StoredRecords:
 
 PUT_NOTE: Final = "INSERT INTO notes VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 ADD_NOTE: Final = "INSERT INTO notes VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
-
-
-def scope_id_of(connection: Connection, scope: str) -> int:
-    """Return the row id of a scope, creating its row if it is new."""
-    asked = "SELECT id FROM scopes WHERE scope = ?"
-    scope_id = one(connection, asked, (scope,))
-    if scope_id is None:
-        connection.execute("INSERT INTO scopes (scope) VALUES (?) ON CONFLICT DO NOTHING", (scope,))
-        scope_id = one(connection, asked, (scope,))
-    return int(scope_id)
 
 
 def insert_memory(connection: Connection, memory: AnyMemory, *, scope_id: int) -> tuple[int, int]:

@@ -110,12 +110,7 @@ class QueuedConversation(NamedTuple):
 
 
 class SQLOverview:
-    """Questions about a store as a whole, each of bounded cost.
-
-    Args:
-        database: Where the memories are.
-        facts: Former versions of facts.
-    """
+    """Questions about a store as a whole, each of bounded cost."""
 
     def __init__(self, database: Database, facts: SQLFacts) -> None:
         self._database = database

@@ -1,4 +1,8 @@
-"""Reads passages: those a selection lets through, and their texts, vectors and postings."""
+"""Reads passages: those a selection lets through, their texts, vectors and postings, and what has changed of them.
+
+The table ``changes`` is filled by triggers, whoever writes, and bounded; who is further behind compares all that is
+there.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,10 @@ import numpy as np
 
 from memory_retrievers.backends.snapshot import COLUMNS, NEVER, ORIGINS, UNKNOWN, Passages, category_code
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, Database, ScopeState
+from memory_retrievers.backends.sql.connection import Connection, Database
 from memory_retrievers.backends.terms import Postings
-from memory_retrievers.models import scopes
 from memory_retrievers.models.selection import TURN, Layout, Selection
-from memory_retrievers.models.storage import OpenPlace, UnembeddedPassage
+from memory_retrievers.models.storage import UnembeddedPassage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,11 +26,7 @@ if TYPE_CHECKING:
 
 
 class StoredPassages:
-    """The part of the ledger that reads passages.
-
-    Args:
-        database: Where they are.
-    """
+    """The part of the ledger that reads passages."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -189,19 +188,6 @@ class StoredPassages:
             passages, terms = connection.execute(sql, where.parameters(connection.dialect, selection)).fetchone()
         return passages or 0, terms or 0
 
-    def scope_versions(self, selection: Selection) -> dict[int, int]:
-        """Versions of a selection's scopes by row id; asked once while a connection reads one state."""
-        with self.database.read() as connection:
-            below = selection.include_child_scopes
-            return state_of(connection, selection.scope, include_child_scopes=below).versions
-
-    def newest_versions(self, selection: Selection) -> dict[int, int]:
-        """Like :meth:`scope_versions`, and read again where they were asked for before."""
-        with self.database.read() as connection:
-            if connection.states is not None:
-                connection.states.clear()
-            return self.scope_versions(selection)
-
     def _mapping(self, key: str, value: str, table: str, ids: Sequence[int]) -> dict[int, Any]:
         with self.database.read() as connection:
             dialect = connection.dialect
@@ -233,40 +219,6 @@ def _as_passages(rows: list[Sequence[Any]]) -> Passages:
     return Passages(arrays, tuple(names), more[0] if more else [], more[1] if len(more) > 1 else [])
 
 
-def state_of(connection: Connection, scope: str, *, include_child_scopes: bool) -> ScopeState:
-    """Read the state of a scope as of one moment; asked once while a connection reads one state.
-
-    A message leaves the queue in the transaction that stores its episode: it is in one of both, and never in neither.
-
-    Args:
-        connection: The connection to read from.
-        scope: The scope.
-        include_child_scopes: Also of the scopes below.
-    """
-    states, key = connection.states, (scope, include_child_scopes)
-    if states is not None and key in states:
-        return states[key]
-    first, behind = scopes.child_range(scope) if include_child_scopes else ("", "")
-    of_scope = "scope = :scope" + (" OR (scope >= :first AND scope < :behind)" if include_child_scopes else "")
-    rows = connection.execute(
-        f"""SELECT s.id, s.version, s.scope, m.row, m.conversation, m.vector IS NOT NULL
-        FROM scopes s LEFT JOIN queued_messages m ON m.scope_id = s.id
-        WHERE {of_scope} ORDER BY scope, conversation, row""",
-        {"scope": scope, "first": first, "behind": behind},
-    ).fetchall()
-    state = ScopeState(
-        {scope_id: version for scope_id, version, *_ in rows},
-        [
-            OpenPlace(row, its_scope, conversation or None, bool(embedded))
-            for *_, its_scope, row, conversation, embedded in rows
-            if row is not None
-        ],
-    )
-    if states is not None:
-        states[key] = state
-    return state
-
-
 def in_scope(selection: Selection) -> str:
     """SQL condition for postings and statistics to belong to the scope and fields."""
     fields = f"IN (:kind, '{TURN}')" if TURN in selection.fields else "= :kind"
@@ -275,3 +227,40 @@ def in_scope(selection: Selection) -> str:
 
 def _numbers(lists: Sequence[str]) -> NDArray[np.int64]:
     return np.fromstring(",".join(lists), np.int64, sep=",") if lists else np.empty(0, np.int64)
+
+
+KEPT_CHANGES: Final = 2_000
+"""Versions of a scope, the last ones, whose changes are kept at least."""
+
+TOO_MANY: Final = -1
+"""Stands for the memories of a version that changed too many to name."""
+
+
+def changed_since(connection: Connection, known: Mapping[int, int], now: Mapping[int, int]) -> set[int] | None:
+    """Rows of the memories that have changed between two states, and maybe of some that changed after the newer one.
+
+    Args:
+        connection: Reads the newer state, or a later one.
+        known: Version by row id of a scope, of the older state.
+        now: The same of the newer one.
+
+    Returns:
+        None if the table does not tell all.
+    """
+    if not known.keys() <= now.keys():
+        return None  # a scope has gone, and what had changed in it
+    changed: set[int] = set()
+    for scope_id, version in now.items():
+        before = known.get(scope_id, 0)
+        if version == before:
+            continue
+        if version - before > KEPT_CHANGES:
+            return None
+        found = connection.execute(
+            "SELECT version, memory FROM changes WHERE scope_id = ? AND version > ?", (scope_id, before)
+        ).fetchall()
+        seen = {each for each, _ in found if each <= version}
+        changed.update(memory for _, memory in found)
+        if len(seen) < version - before or TOO_MANY in changed:
+            return None
+    return changed

@@ -73,11 +73,7 @@ def note_request(connection: Connection) -> None:
 
 
 class SQLRequests:
-    """The part of the ledger that knows which requests are done.
-
-    Args:
-        database: Where they are.
-    """
+    """The part of the ledger that knows which requests are done."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,18 +1,21 @@
-"""Row codec: encodes memories as rows, and decodes rows as memories.
+"""Memories as rows: how they are encoded and decoded, and read by their numbers.
 
 Rows were checked when they were written, so reading skips validation.
 """
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from enum import StrEnum
 from operator import itemgetter
 from typing import Any, Final, TypeVar
 
+from memory_retrievers.backends.sql.connection import Database, Dialect
+from memory_retrievers.backends.sql.requests import OTHER_NOTES
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models import (
     AnyMemory,
@@ -28,6 +31,7 @@ from memory_retrievers.models import (
 from memory_retrievers.models.fields import EPOCH, Value, microseconds, moment
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.scenes import EventType, SceneDetails
+from memory_retrievers.models.selection import ForgettingState
 from memory_retrievers.text.duplicates import text_hash
 
 ValueT = TypeVar("ValueT", bound=Value)
@@ -253,3 +257,47 @@ def _damaged(error: Exception, what: str) -> BackendError:
         f"{what} is damaged and cannot be read ({type(error).__name__}): run verify, which names damage, and restore "
         "a backup"
     )
+
+
+_FIELDS: Final = f"{', '.join(f'm.{column}' for column in COLUMNS)}, m.kind, m.content"
+
+
+def memory_query(dialect: Dialect, *, first: str = "") -> str:
+    """SELECT of the columns that ``decode`` takes of memories ``m``; conditions are appended to it."""
+    return f"""SELECT {first}{_FIELDS}, (SELECT s.scope FROM scopes s WHERE s.id = m.scope_id),
+        (SELECT e.messages FROM excerpts e WHERE e.memory = m.row {dialect.beside("e", "m")}) FROM memories m"""
+
+
+@functools.cache
+def _loading(of: type[Dialect]) -> str:
+    dialect = of()
+    return f"{memory_query(dialect, first='m.row, ')} WHERE {dialect.among('m.row', ':ids')}"
+
+
+class StoredRows:
+    """The part of the ledger that reads memories by their rows, how far they are forgotten, and the notes."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def load(self, rows: Sequence[int]) -> dict[int, AnyMemory]:
+        """Read the memories of the given rows that exist."""
+        with self.database.read() as connection:
+            asked = {"ids": connection.dialect.listed(rows)}
+            found = connection.execute(_loading(type(connection.dialect)), asked).fetchall()
+        return {row[0]: memory_of(row[1:]) for row in found}
+
+    def forgetting_states(self, rows: Sequence[int]) -> dict[int, ForgettingState]:
+        """Read the forgetting states of the given rows that are episodes and fade."""
+        with self.database.read() as connection:
+            found = connection.execute(
+                f"""SELECT row, stability, last_reviewed_at FROM memories
+                WHERE {connection.dialect.among("row", ":ids")} AND kind = 'episodic' AND NOT is_flashbulb""",
+                {"ids": connection.dialect.listed(rows)},
+            )
+            return {row: ForgettingState(stability, reviewed) for row, stability, reviewed in found}
+
+    def notes(self) -> dict[str, str]:
+        """Read the store's metadata, such as the name of its embedder."""
+        with self.database.read() as connection:
+            return dict(connection.execute(f"SELECT name, value FROM notes WHERE {OTHER_NOTES}").fetchall())

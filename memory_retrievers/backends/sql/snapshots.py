@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 import numpy as np
 
 from memory_retrievers.backends.snapshot import NOTHING, Growing, Passages, ScopeSnapshot, is_ordered
-from memory_retrievers.backends.sql.changes import changed_since
-from memory_retrievers.backends.sql.connection import Connection
-from memory_retrievers.backends.sql.passages import StoredPassages
+from memory_retrievers.backends.sql.connection import Connection, ScopeState
+from memory_retrievers.backends.sql.passages import StoredPassages, changed_since
 from memory_retrievers.backends.terms import EMPTY, TermBlock, block_of
 from memory_retrievers.errors import MemoryRetrieversError
-from memory_retrievers.models import Kind
+from memory_retrievers.models import Kind, scopes
 from memory_retrievers.models.selection import NO_LABELS, Selection, labels_of
+from memory_retrievers.models.storage import OpenPlace
 from memory_retrievers.settings import SNAPSHOT_BYTES
 from memory_retrievers.text import analyze
 
@@ -131,7 +131,7 @@ class Snapshots:
             if shown is not None:
                 return shown if wide or not self._is_wide(len(shown)) else None
         with database.reading(), database.read() as connection:
-            versions = self._passages.scope_versions(selection)
+            versions = _versions_of(connection, selection)
             if not versions:
                 return NOTHING
             entry = self._entry(selection)
@@ -313,7 +313,7 @@ class Snapshots:
         # One state for all reads: what is updated between two of them would be lost with its old passage.
         with self._passages.database.read(snapshot=True) as connection:
             if is_torn:
-                versions = self._passages.newest_versions(selection)  # it came after this state
+                versions = _versions_of(connection, selection, again=True)  # it came after this state
                 if _is_behind(versions, known):
                     known = None  # no version tells what has changed with what was taken out
             if known is None:
@@ -472,6 +472,47 @@ def _let_go_now_and_then(snapshots: weakref.ref[Snapshots], closing: threading.E
         with contextlib.suppress(MemoryRetrieversError):  # it is being closed, or cannot be read now
             watched.let_go_of_forgotten(idle=LOOK_AFTER)
         del watched
+
+
+def state_of(connection: Connection, scope: str, *, include_child_scopes: bool) -> ScopeState:
+    """Read the state of a scope as of one moment; asked once while a connection reads one state.
+
+    A message leaves the queue in the transaction that stores its episode: it is in one of both, and never in neither.
+
+    Args:
+        connection: The connection to read from.
+        scope: The scope.
+        include_child_scopes: Also of the scopes below.
+    """
+    states, key = connection.states, (scope, include_child_scopes)
+    if states is not None and key in states:
+        return states[key]
+    first, behind = scopes.child_range(scope) if include_child_scopes else ("", "")
+    of_scope = "scope = :scope" + (" OR (scope >= :first AND scope < :behind)" if include_child_scopes else "")
+    rows = connection.execute(
+        f"""SELECT s.id, s.version, s.scope, m.row, m.conversation, m.vector IS NOT NULL
+        FROM scopes s LEFT JOIN queued_messages m ON m.scope_id = s.id
+        WHERE {of_scope} ORDER BY scope, conversation, row""",
+        {"scope": scope, "first": first, "behind": behind},
+    ).fetchall()
+    state = ScopeState(
+        {scope_id: version for scope_id, version, *_ in rows},
+        [
+            OpenPlace(row, its_scope, conversation or None, bool(embedded))
+            for *_, its_scope, row, conversation, embedded in rows
+            if row is not None
+        ],
+    )
+    if states is not None:
+        states[key] = state
+    return state
+
+
+def _versions_of(connection: Connection, selection: Selection, *, again: bool = False) -> _Versions:
+    """Versions of a selection's scopes by row id, read again where they were asked for before."""
+    if again and connection.states is not None:
+        connection.states.clear()
+    return state_of(connection, selection.scope, include_child_scopes=selection.include_child_scopes).versions
 
 
 def _is_behind(versions: _Versions, known: _Versions | None) -> bool:

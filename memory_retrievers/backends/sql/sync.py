@@ -37,9 +37,6 @@ class SQLOutbox:
     """Tracks which passages a projection of the ledger lacks, and which have changed or been removed since it was fed.
 
     Passages of invalidated facts are in no projection; those of expired memories are, with the moment they expire.
-
-    Args:
-        database: Where the passages are.
     """
 
     def __init__(self, database: Database) -> None:
@@ -164,11 +161,7 @@ def _read(connection: Connection, condition: str, values: dict[str, Any]) -> lis
 
 
 class SQLAdoptedRows:
-    """Mapping between memories and the rows of a Chroma collection; a row is deleted with its memory.
-
-    Args:
-        database: Where the memories are.
-    """
+    """Mapping between memories and the rows of a Chroma collection; a row is deleted with its memory."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -249,11 +242,7 @@ _MISSING: Final = """
 
 
 class SQLNewVectors:
-    """New vectors, stored beside those that searches use until they replace them. They survive a restart.
-
-    Args:
-        database: Where the passages are.
-    """
+    """New vectors, stored beside those that searches use until they replace them. They survive a restart."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -271,11 +271,7 @@ class TableState:
 
 
 def state_of_tables(ask: Ask) -> TableState:
-    """Read the state of a store.
-
-    Args:
-        ask: Runs a statement that reads.
-    """
+    """Read the state of a store."""
     noted = ask("SELECT name, value FROM notes WHERE name IN ('embedder_id', 'dimension', 'reembedding')") or ()
     notes: dict[str, str] = {name: value for name, value in noted}  # noqa: C416 - rows, which dict takes for sequences
     generation, mark = (ask("SELECT generation, mark FROM projection") or [(None, None)])[0]

@@ -37,12 +37,7 @@ _MARKUP: Final = re.compile("[<>&\u2028\u2029]")
 
 
 def page_of(survey: Survey, *, title: str) -> str:
-    """Build the whole file.
-
-    Args:
-        survey: What it shows.
-        title: What it is called: usually the store's name.
-    """
+    """Build the whole file."""
     style, script = _file("page.css"), "\n".join(map(_file, _SCRIPTS))
     data = shown(survey) | {
         "title": title,

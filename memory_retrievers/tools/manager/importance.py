@@ -11,10 +11,9 @@ from typing import Final
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory
 from memory_retrievers.models.fields import storable
-from memory_retrievers.models.management import AuditEntry, AuditType, MemoryEventType
+from memory_retrievers.models.management import AccessType, AuditEntry, AuditType, MemoryEventType
 from memory_retrievers.settings import ToolSettings
 from memory_retrievers.storage.store import MemoryStore
-from memory_retrievers.tools.manager.values import AccessType
 
 DAY: Final = timedelta(days=1)
 RECENCY_WEIGHT: Final = 0.6

@@ -21,14 +21,20 @@ from memory_retrievers.models import (
     scopes,
 )
 from memory_retrievers.models.fields import storable
-from memory_retrievers.models.management import Association, AuditEntry, MemoryFilter
+from memory_retrievers.models.management import (
+    Association,
+    AuditEntry,
+    Change,
+    FoundMemory,
+    MemoryFilter,
+    SearchRequest,
+)
 from memory_retrievers.retrieval.request import check_length
 from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ToolSettings
 from memory_retrievers.storage.store import MemoryStore, Revision, affected_scopes
 from memory_retrievers.tools.manager.importance import Importance
-from memory_retrievers.tools.manager.open_episodes import open_memories, with_open_memories
+from memory_retrievers.tools.manager.open_search import open_memories, with_open_memories
 from memory_retrievers.tools.manager.search import search
-from memory_retrievers.tools.manager.values import Change, FoundMemory, SearchRequest
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import NewPassage, Vector, Vectors

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.models import EpisodicMemory, Kind, scopes
 from memory_retrievers.models.fields import storable
-from memory_retrievers.models.management import MemoryFilter
+from memory_retrievers.models.management import FoundMemory, MemoryFilter, SearchMode, SearchRequest, SortBy
 from memory_retrievers.models.selection import Hits
 from memory_retrievers.settings import RetrievalSettings, ToolSettings
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text import analyze
-from memory_retrievers.tools.manager.open_episodes import search_open
-from memory_retrievers.tools.manager.values import FoundMemory, SearchMode, SearchRequest, SortBy
+from memory_retrievers.tools.manager.open_search import search_open
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vector

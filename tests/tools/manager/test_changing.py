@@ -4,9 +4,15 @@ import pytest
 
 from memory_retrievers import AgentMemory, NotFoundError, ValidationError
 from memory_retrievers.models import Category, MemoryKey, Tier
-from memory_retrievers.models.management import Association, AssociationType, MemoryFilter
+from memory_retrievers.models.management import (
+    Association,
+    AssociationType,
+    Change,
+    MemoryFilter,
+    SearchMode,
+    SearchRequest,
+)
 from memory_retrievers.testing import HashEmbedder, inside
-from memory_retrievers.tools.manager.values import Change, SearchMode, SearchRequest
 
 WHERE = MemoryFilter(scope="user/1")
 

@@ -6,9 +6,15 @@ import pytest
 
 from memory_retrievers import AgentMemory, ConfigurationError, NotFoundError, ToolSettings, ValidationError
 from memory_retrievers.models import MemoryKey, Tier
-from memory_retrievers.models.management import Association, AssociationType, MemoryFilter
+from memory_retrievers.models.management import (
+    Association,
+    AssociationType,
+    Change,
+    MemoryFilter,
+    SearchMode,
+    SearchRequest,
+)
 from memory_retrievers.testing import HashEmbedder
-from memory_retrievers.tools.manager.values import Change, SearchMode, SearchRequest
 
 ROOT = MemoryFilter(scope="user/1", include_child_scopes=True, kinds="all")
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_retrievers import AgentMemory, NotFoundError, ValidationError
+from memory_retrievers.models.management import Change
 from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.tools.manager.importance import importance_of
-from memory_retrievers.tools.manager.values import Change
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from memory_retrievers import AgentMemory, ToolSettings, ValidationError
 from memory_retrievers.models import Category, ContentType, Origin, Tier
-from memory_retrievers.models.management import MemoryFilter
+from memory_retrievers.models.management import Change, MemoryFilter, SearchMode, SearchRequest, SortBy
 from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.tools.manager.search import weighted_fusion
-from memory_retrievers.tools.manager.values import Change, SearchMode, SearchRequest, SortBy
 
 WHERE = MemoryFilter(scope="user/1")
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from memory_retrievers.backends.sql.connection import Database
-from memory_retrievers.backends.sql.passages import state_of
 from memory_retrievers.backends.sql.removal import forget_empty_scopes
+from memory_retrievers.backends.sql.snapshots import state_of
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.selection import Embedded
@@ -17,11 +17,7 @@ _OF_QUEUE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND 
 
 
 class SQLOpenEpisodes:
-    """Queued messages, by the number of their row, which is never used again.
-
-    Args:
-        database: Where they are.
-    """
+    """Queued messages, by the number of their row, which is never used again."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -65,12 +61,7 @@ class SQLOpenEpisodes:
             ]
 
     def keep_vectors(self, scopes: Sequence[str], vectors: Mapping[int, Embedded]) -> None:
-        """Store the vectors of messages by row; of those that are queued no more nothing is stored.
-
-        Args:
-            scopes: Scopes of the messages.
-            vectors: What the embedder makes of them.
-        """
+        """Store the vectors of messages by row; of those that are queued no more nothing is stored."""
         with self._database.write(*scopes) as connection:
             dialect = connection.dialect
             connection.executemany(

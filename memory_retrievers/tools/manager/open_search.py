@@ -13,7 +13,7 @@ import numpy as np
 from memory_retrievers.backends.snapshot import similarities
 from memory_retrievers.models import EpisodicMemory, Kind
 from memory_retrievers.retrieval.features import idf, score_bm25
-from memory_retrievers.retrieval.open_episodes import joined_statistics
+from memory_retrievers.retrieval.open_candidates import joined_statistics
 from memory_retrievers.storage.open_episodes import open_id
 from memory_retrievers.text import analyze
 

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.errors import NotFoundError
-from memory_retrievers.storage.telemetry import CAPTURES_CONTENT, DURATION
+from memory_retrievers.storage.tracing import CAPTURES_CONTENT, DURATION
 from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.tools.registry import REGISTRY
 from memory_retrievers.tools.tool import ToolPolicy, run_tool

@@ -1,0 +1,169 @@
+"""Trace of a ranking by scores: what each stage gave each candidate, its evidence, and the messages that match."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memory_retrievers.models.results import Evidence, Explanation, Match
+from memory_retrievers.models.selection import TURN
+from memory_retrievers.retrieval.candidates import Candidates
+from memory_retrievers.retrieval.explanations import StageScore
+from memory_retrievers.retrieval.rank_fusion import Ranked, RankingByRank
+from memory_retrievers.retrieval.ranking import FusedRanking, RankingByScore, Scored
+from memory_retrievers.retrieval.relevance import MOST_DEVIATIONS, Weights, coverages, falling, match, middle
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+
+def trace_of(fused: FusedRanking) -> ScoreTrace | RankingByRank:
+    """What each stage gave each candidate of a ranking."""
+    return ScoreTrace(fused) if isinstance(fused, RankingByScore) else fused
+
+
+@dataclass(frozen=True)
+class ScoreTrace:
+    """What speaks for the candidates of a ranking by scores; nothing is computed before it is asked for.
+
+    Attributes:
+        ranking: The ranking; candidates are named by their rows in the ledger.
+    """
+
+    ranking: RankingByScore
+
+    @property
+    def scored(self) -> Scored:
+        """The candidates with their sums."""
+        return self.ranking.scored
+
+    def explanation(self, ranked: Ranked) -> Explanation:
+        """Explain the final score of a candidate."""
+        memory = self._places[ranked.row]
+        return Explanation(
+            dense_rank=self._dense_ranks[memory],
+            bm25_rank=self._bm25_ranks[memory] if self._best_bm25[memory] > 0 else None,
+            fused_score=self.ranking.scores[ranked.row],
+            retrievability=ranked.retrievability,
+            score=ranked.score,
+            stages=dict(
+                zip(self.scored.stages, (self.ranking.unit * self._best_stages[:, memory]).tolist(), strict=True)
+            ),
+            evidence=self.evidence(ranked.row),
+        )
+
+    def relevances(self, ranked: Sequence[Ranked], *, weights: Weights | None) -> list[float]:
+        """Relevance of candidates of this kind, falling with rank.
+
+        Args:
+            ranked: The candidates, best first.
+            weights: Weights of the evidence for this kind; None if no memory can bear on the query.
+        """
+        if weights is None:
+            return [0.0] * len(ranked)
+        return falling([weights.relevance(self.evidence(each.row)) for each in ranked])
+
+    def matches(self, row: int) -> tuple[Match, ...]:
+        """Messages of a candidate by score, best first; equal ones in the order they were said."""
+        if not self._candidates.has_messages:
+            return ()
+        memory, starts = self._places[row], self._candidates.starts
+        first, behind = (
+            int(starts[memory]),
+            int(starts[memory + 1]) if memory + 1 < len(starts) else len(self._candidates),
+        )
+        messages = np.flatnonzero(self._candidates.is_message[first:behind]) + first
+        places = self._candidates.layout.places[messages].tolist()
+        scores = (self.ranking.unit * self.scored.passages[messages]).tolist()
+        best_first = sorted(zip(places, scores, strict=True), key=lambda match: (-match[1], match[0]))
+        return tuple(Match(part=TURN, messages=(place,), score=score) for place, score in best_first)
+
+    def stages(self, row: int) -> tuple[StageScore, ...]:
+        """Contribution of each stage to a candidate, with its rank by that stage among all of them."""
+        memory = self._places[row]
+        return tuple(
+            StageScore(
+                name=name,
+                rank=ranks[memory] if given[memory] > 0 else None,
+                score=self.ranking.unit * float(given[memory]),
+            )
+            for name, given, ranks in zip(self.scored.stages, self._best_stages, self._stage_ranks, strict=True)
+        )
+
+    @cached_property
+    def _stage_ranks(self) -> list[list[int]]:
+        return [_ranks(given) for given in self._best_stages]
+
+    @cached_property
+    def _dense_ranks(self) -> list[int]:
+        return _ranks(self.scored.best_dense)
+
+    @cached_property
+    def _bm25_ranks(self) -> list[int]:
+        return _ranks(self._best_bm25)
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        return {row: memory for memory, row in enumerate(self.scored.rows.tolist())}
+
+    def evidence(self, row: int) -> Evidence:
+        """What speaks for a candidate, whatever it competes with."""
+        memory = self._places[row]
+        passage = int(self._best_matches[memory])
+        at, spread = self._middle
+        return Evidence(
+            cosine=float(self._candidates.similarities[passage]),
+            coverage=float(self._coverages[passage]),
+            deviations=min((float(self.scored.best_dense[memory]) - at) / spread, MOST_DEVIATIONS),
+            passages=self._candidates.statistics.passages,
+        )
+
+    @cached_property
+    def _coverages(self) -> Floats:
+        return coverages(self._candidates)
+
+    @cached_property
+    def _best_matches(self) -> NDArray[np.int64]:
+        """Index of the passage of each memory that matches best by meaning and words together, shape (m,)."""
+        groups, matched = self._candidates.groups, match(self._candidates.similarities, self._coverages)
+        best = np.flatnonzero(matched == np.maximum.reduceat(matched, self._candidates.starts)[groups])
+        return best[np.searchsorted(groups[best], np.arange(len(self._candidates.starts)))]
+
+    @cached_property
+    def _middle(self) -> tuple[float, float]:
+        return middle(self._candidates)
+
+    @cached_property
+    def _best_passages(self) -> NDArray[np.int64]:
+        """Index of the best passage of each memory, the first of equal ones; shape (m,)."""
+        groups = self._candidates.groups
+        best = np.flatnonzero(self.scored.passages == self.scored.scores[groups])
+        return best[np.searchsorted(groups[best], np.arange(len(self.scored.scores)))]
+
+    @cached_property
+    def _best_stages(self) -> Floats:
+        """Contribution of each stage to the best passage of each memory, shape (stages, m)."""
+        return np.stack([values[self._best_passages] for values in self.scored.stages.values()])
+
+    @cached_property
+    def _best_bm25(self) -> Floats:
+        """BM25 of each memory's best passage by BM25, shape (m,)."""
+        best: Floats = np.maximum.reduceat(self.scored.bm25, self._candidates.starts)
+        return best
+
+    @property
+    def _candidates(self) -> Candidates:
+        return self.scored.candidates
+
+
+def _ranks(values: Floats) -> list[int]:
+    """Rank of each value, from 1, the highest first; equal ones keep their order. ``values`` has shape (m,)."""
+    ranks = np.empty(len(values), np.int64)
+    ranks[np.argsort(-values, kind="stable")] = np.arange(1, len(values) + 1)
+    return ranks.tolist()
