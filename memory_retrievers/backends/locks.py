@@ -59,7 +59,7 @@ class FileLock:
         """
         with self._changed:
             if not self._is_waiting:
-                if _taken(self._descriptor):
+                if self._try():
                     return True
                 if not timeout:
                     return False
@@ -94,18 +94,18 @@ class FileLock:
                 return
             self._is_closed = True
             if not self._is_waiting:  # else it does that when its turn comes
-                os.close(self._descriptor)
+                self._close_files()
 
     def _wait(self) -> None:
         try:
-            _wait_for(self._descriptor)
+            self._queue()
             failure = None
         except OSError as error:
             failure = error
         with self._changed:
             self._is_waiting = False
             if self._is_closed:
-                os.close(self._descriptor)
+                self._close_files()
             elif not self._is_wanted:
                 if failure is None:
                     _let_go(self._descriptor)
@@ -113,10 +113,21 @@ class FileLock:
                 self._is_got, self._failure = failure is None, failure
                 self._changed.notify_all()
 
+    def _try(self) -> bool:
+        """Take it if nobody holds it."""
+        return _taken(self._descriptor)
+
+    def _queue(self) -> None:
+        """Wait in the system's queue until it is one's own."""
+        _wait_for(self._descriptor)
+
+    def _close_files(self) -> None:
+        os.close(self._descriptor)
+
     def abandon(self) -> None:
         """Close a parent's handle in its child, which leaves the parent's lock as it is."""
         self._is_closed = True
-        os.close(self._descriptor)
+        self._close_files()
 
     def __enter__(self) -> Self:
         return self
@@ -127,7 +138,7 @@ class FileLock:
         self.close()
 
 
-class Turnstile:
+class Turnstile(FileLock):
     """A lock that nobody gets twice while another waits: who is next holds a second one, at which all others queue.
 
     Args:
@@ -141,30 +152,31 @@ class Turnstile:
     """
 
     def __init__(self, folder: Folder, name: str, access: Access = PRIVATE) -> None:
-        self._turn = FileLock(folder, name, access)
+        self._next = folder.handle(f"{name}-next", access)
         try:
-            self._next = FileLock(folder, f"{name}-next", access)
+            super().__init__(folder, name, access)
         except BaseException:
-            self._turn.close()
+            os.close(self._next)
             raise
 
-    def acquire(self, timeout: float) -> bool:
-        """Take one's turn, waiting up to so many seconds for each of both locks."""
-        if not self._next.acquire(timeout):
+    def _try(self) -> bool:
+        if not _taken(self._next):
             return False
         try:
-            return self._turn.acquire(timeout)
+            return _taken(self._descriptor)
         finally:
-            self._next.release()
+            _let_go(self._next)
 
-    def release(self) -> None:
-        """Let the next one go on."""
-        self._turn.release()
+    def _queue(self) -> None:
+        _wait_for(self._next)  # both by one thread, which the caller waits for once
+        try:
+            _wait_for(self._descriptor)
+        finally:
+            _let_go(self._next)
 
-    def close(self) -> None:
-        """Let go of both files; does nothing if called again."""
-        self._turn.close()
-        self._next.close()
+    def _close_files(self) -> None:
+        os.close(self._descriptor)
+        os.close(self._next)
 
 
 def is_held(folder: Folder, name: str) -> bool:
