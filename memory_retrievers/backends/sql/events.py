@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, Database, one
+from memory_retrievers.backends.sql.connection import Connection, Database, joining, one
 from memory_retrievers.backends.sql.rows import encode_time, readable
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.models.fields import moment
@@ -80,7 +80,7 @@ class SQLEvents:
         if not events:
             return 0
         stored = 0
-        with self._database.write(*{event.scope for event in events}) as connection:
+        with joining(self._database, *{event.scope for event in events}) as connection:
             for forgotten, note, bound in ((False, _NOTE, _BOUND_OF_TYPE), (True, _NOTE_FORGOTTEN, _BOUND_FORGOTTEN)):
                 rows = [_values(event) for event in events if (event.id is None) is forgotten]
                 if not rows:

@@ -297,12 +297,11 @@ def insert_memory(connection: Connection, memory: AnyMemory, *, scope_id: int) -
     Raises:
         ValidationError: Its id is taken in its scope.
     """
-    taken = "SELECT 1 FROM memories WHERE scope_id = ? AND id = ?"
-    if one(connection, taken, (scope_id, memory.id)) is not None:
-        raise ValidationError(f"id {memory.id!r} is already taken in scope {memory.scope!r}; nothing was stored")
     values = {"scope_id": scope_id, **encode(memory)}
-    sql = f"INSERT INTO memories ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"
-    row = int(one(connection, f"{sql} RETURNING row", tuple(values.values())))
+    sql = f"{insertion('memories', values)} ON CONFLICT (scope_id, id) DO NOTHING RETURNING row"
+    row = one(connection, sql, tuple(values.values()))
+    if row is None:
+        raise ValidationError(f"id {memory.id!r} is already taken in scope {memory.scope!r}; nothing was stored")
     if isinstance(memory, EpisodicMemory) and memory.messages:
         excerpt = {"memory": row, "messages": encode_messages(memory.messages)}
         insert(connection, "excerpts", excerpt, scope_id=scope_id)
