@@ -21,6 +21,9 @@ else:
 _BEYOND: Final = 2**30
 """The byte that stands for the file where locks are on bytes, behind all that is ever written."""
 
+_STAYS: Final = 2.0
+"""Seconds that the thread which waits for a lock stays after the last time."""
+
 _HELD: Final = {errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN, errno.EDEADLK}
 
 
@@ -43,7 +46,7 @@ class FileLock:
         self.path = folder.path / name
         self._descriptor = folder.handle(name, access)
         self._changed = threading.Condition()
-        self._is_waiting = self._is_wanted = self._is_got = self._is_closed = False
+        self._has_waiter = self._is_waiting = self._is_wanted = self._is_got = self._is_closed = False
         self._failure: OSError | None = None
         _open_locks.add(self)
 
@@ -63,10 +66,14 @@ class FileLock:
                     return True
                 if not timeout:
                     return False
-                # A handle waits in the system's queue, which has no time limit: so a thread of its own does. A plain
-                # one: processes that wait for each other at every write would spend most of it on starting another.
-                _thread.start_new_thread(self._wait, ())
+                # A handle waits in the system's queue, which has no time limit: so a thread of its own does. It stays
+                # for a while: processes that wait for each other at every write would start one at every write.
                 self._is_waiting = True
+                if not self._has_waiter:
+                    _thread.start_new_thread(self._wait, ())
+                    self._has_waiter = True
+                else:
+                    self._changed.notify_all()
             self._is_wanted = True
             try:
                 self._changed.wait_for(lambda: self._is_got or self._failure is not None, timeout)
@@ -93,25 +100,33 @@ class FileLock:
             if self._is_closed:
                 return
             self._is_closed = True
+            self._changed.notify_all()
             if not self._is_waiting:  # else it does that when its turn comes
                 self._close_files()
 
     def _wait(self) -> None:
-        try:
-            self._queue()
-            failure = None
-        except OSError as error:
-            failure = error
+        """Wait for whoever asks, until nobody has asked for a while."""
         with self._changed:
-            self._is_waiting = False
-            if self._is_closed:
-                self._close_files()
-            elif not self._is_wanted:
-                if failure is None:
+            while self._is_waiting:
+                self._changed.release()
+                failure = None
+                try:
+                    self._queue()
+                except OSError as error:
+                    failure = error
+                finally:
+                    self._changed.acquire()
+                self._is_waiting = False
+                if self._is_closed:
+                    self._close_files()
+                    break
+                if self._is_wanted:
+                    self._is_got, self._failure = failure is None, failure
+                    self._changed.notify_all()
+                elif failure is None:
                     _let_go(self._descriptor)
-            else:
-                self._is_got, self._failure = failure is None, failure
-                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._is_waiting or self._is_closed, _STAYS)
+            self._has_waiter = False
 
     def _try(self) -> bool:
         """Take it if nobody holds it."""
