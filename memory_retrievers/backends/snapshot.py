@@ -175,7 +175,8 @@ class ScopeSnapshot:
     def size(self) -> int:
         """Size in bytes."""
         columns = sum(column.size for column in self.columns.values())
-        terms = self.__dict__.get("terms", self.indexed).size + sum(map(sys.getsizeof, self.unread))
+        counted: TermBlock = self.__dict__.get("terms", self.indexed)
+        terms = counted.size + sum(map(sys.getsizeof, self.unread))
         attached = sum(size for _, size in self.attached.values())
         return columns + self.vectors.size + terms + sum(map(sys.getsizeof, self.names)) + attached
 

@@ -56,12 +56,12 @@ def store_drafts(
         ValidationError: An id is taken.
     """
     open_facts = [] if allow_duplicates else [each.draft for each in pending if isinstance(each.draft, SemanticDraft)]
-    known = KnownFacts(ledger, [draft for draft in open_facts if draft.id is None], now=now)
+    known = KnownFacts(ledger, [draft for draft in open_facts if draft.id is None], now=now) if open_facts else None
     states: dict[MemoryKey, AnyMemory] = {}
     keys: list[MemoryKey] = []
     new: list[int] = []
     for place, (draft, memory, _) in enumerate(pending):
-        twin = None if allow_duplicates or not isinstance(draft, SemanticDraft) else known.find(draft)
+        twin = known.find(draft) if known is not None and isinstance(draft, SemanticDraft) else None
         if twin is not None and isinstance(draft, SemanticDraft):
             state = states.get(twin.key, twin)
             assert isinstance(state, SemanticMemory)  # noqa: S101 - it is the twin
@@ -69,7 +69,7 @@ def store_drafts(
         else:
             new.append(place)
             states[memory.key] = memory
-            if isinstance(memory, SemanticMemory):
+            if known is not None and isinstance(memory, SemanticMemory):
                 known.add(memory)
         keys.append(memory.key if twin is None else twin.key)
     add([states[keys[place]] for place in new], [passages[place] for place in new])

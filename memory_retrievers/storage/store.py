@@ -30,7 +30,7 @@ from memory_retrievers.models.categories import require_category
 from memory_retrievers.models.management import MemoryEventType, changes_of
 from memory_retrievers.models.memories import NearFact, changed
 from memory_retrievers.models.messages import Message
-from memory_retrievers.models.requests import note_made
+from memory_retrievers.models.requests import under_way
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.selection import TURN, NewPassage, Passage
 from memory_retrievers.protocols import Clock, Embedder, KeywordIndex, VectorIndex
@@ -564,7 +564,8 @@ class MemoryStore:
                 replace_fact(old, memories[place], ledger=self.ledger, now=now)
             if together is not None:
                 together(memories, passages)
-            note_made(memories)
+            if (request := under_way.get()) is not None:
+                request.note_made(memories)
             return memories
 
         texts = [passage_texts(each.memory, searched=self.searched) for each in pending]

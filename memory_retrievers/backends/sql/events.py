@@ -70,7 +70,7 @@ class SQLEvents:
             at: When.
             fields: Names of the fields that change.
         """
-        channel, actor = acting()
+        channel, actor = acting.get()
         is_gone = type in {MemoryEventType.FORGOTTEN, MemoryEventType.EXPIRED}
         event = partial(MemoryEvent, type=type, at=at, channel=channel, actor=actor, fields=fields)
         self.restore([event(scope=key.scope, id=None if is_gone else key.id) for key in keys])
@@ -99,7 +99,7 @@ class SQLEvents:
 
     def note_imported(self, *, at: datetime) -> None:
         """Note of every memory of which nothing is known that it came with an import."""
-        channel, actor = acting()
+        channel, actor = acting.get()
         values = {
             "type": MemoryEventType.IMPORTED,
             "at": encode_time(at),

@@ -27,6 +27,7 @@ from memory_retrievers.backends.sqlite.connection import (
 )
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.errors import READ_ONLY, BackendError, ConfigurationError
+from memory_retrievers.models.requests import under_way
 
 
 class Database:
@@ -109,7 +110,8 @@ class Database:
         self._writer_thread = threading.get_ident()
         try:
             yield
-            note_request(writer)
+            if (request := under_way.get()) is not None:
+                note_request(writer, request)
             writer.execute("COMMIT")
         except BaseException:
             if writer.in_transaction:
