@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -72,16 +72,14 @@ class SQLLedger(StoredRecords, StoredPassages):
         self.new_vectors = sync.SQLNewVectors(self.database)
         self.snapshots = Snapshots(self)
 
-    @contextmanager
-    def transaction(self, *scopes: str) -> Iterator[None]:
+    def transaction(self, *scopes: str) -> AbstractContextManager[object]:
         """Run all writes inside atomically; they are durable once it ends without an exception.
 
         Args:
             *scopes: Scopes within which all changes are made. Other writers to them wait until it ends, so what is read
                 there stays true. None given locks the whole store.
         """
-        with self.database.write(*scopes):
-            yield
+        return self.database.write(*scopes)
 
     def present(self, keys: Sequence[MemoryKey]) -> set[MemoryKey]:
         """Return the memories that exist, whatever their state."""
