@@ -35,9 +35,15 @@ from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.selection import TURN, NewPassage, Passage
 from memory_retrievers.protocols import Clock, Embedder, KeywordIndex, VectorIndex
 from memory_retrievers.storage.attempts import Attempt, NotPrepared
-from memory_retrievers.storage.drafts import PendingDraft, replace_fact, require_replaceable, store_drafts
+from memory_retrievers.storage.drafts import (
+    PendingDraft,
+    confirmed,
+    near_facts,
+    replace_fact,
+    require_replaceable,
+    store_drafts,
+)
 from memory_retrievers.storage.embedder import StoreEmbedder
-from memory_retrievers.storage.known import confirmed, near_facts
 from memory_retrievers.storage.open_episodes import OpenEpisodes
 from memory_retrievers.storage.tracing import EMBED, observer_of_stages
 from memory_retrievers.text.passages import PassageText, Searched, passage_texts, with_vectors
