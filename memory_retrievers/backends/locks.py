@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 import weakref
+from itertools import takewhile
 from types import TracebackType
 from typing import Final, Self
 
@@ -44,7 +45,7 @@ class FileLock:
 
     def __init__(self, folder: Folder, name: str, access: Access | None = PRIVATE) -> None:
         self.path = folder.path / name
-        self._descriptor = folder.handle(name, access)
+        self._descriptors = [folder.handle(name, access)]
         self._changed = threading.Condition()
         self._has_waiter = self._is_waiting = self._is_wanted = self._is_got = self._is_closed = False
         self._failure: OSError | None = None
@@ -79,7 +80,7 @@ class FileLock:
                 self._changed.wait_for(lambda: self._is_got or self._failure is not None, timeout)
             except BaseException:
                 if self._is_got:
-                    _let_go(self._descriptor)
+                    _let_go(self._descriptors[-1])
                 self._is_got = False
                 raise
             finally:
@@ -92,7 +93,7 @@ class FileLock:
 
     def release(self) -> None:
         """Let go of the lock."""
-        _let_go(self._descriptor)
+        _let_go(self._descriptors[-1])
 
     def close(self) -> None:
         """Let go of the lock, if it is held, and of the file; does nothing if called again."""
@@ -124,20 +125,32 @@ class FileLock:
                     self._is_got, self._failure = failure is None, failure
                     self._changed.notify_all()
                 elif failure is None:
-                    _let_go(self._descriptor)
+                    _let_go(self._descriptors[-1])
                 self._changed.wait_for(lambda: self._is_waiting or self._is_closed, _STAYS)
             self._has_waiter = False
 
     def _try(self) -> bool:
-        """Take it if nobody holds it."""
-        return _taken(self._descriptor)
+        """Take it if nobody holds it or, at a turnstile, waits for it."""
+        taken = [*takewhile(_taken, self._descriptors)]
+        is_mine = len(taken) == len(self._descriptors)
+        for descriptor in taken[:-1] if is_mine else taken:
+            _let_go(descriptor)
+        return is_mine
 
     def _queue(self) -> None:
-        """Wait in the system's queue until it is one's own."""
-        _wait_for(self._descriptor)
+        """Wait in the system's queues until it is one's own: each file is let go of once the next one is had."""
+        before: int | None = None
+        for descriptor in self._descriptors:
+            try:
+                _wait_for(descriptor)
+            finally:
+                if before is not None:
+                    _let_go(before)
+            before = descriptor
 
     def _close_files(self) -> None:
-        os.close(self._descriptor)
+        for descriptor in self._descriptors:
+            os.close(descriptor)
 
     def abandon(self) -> None:
         """Close a parent's handle in its child, which leaves the parent's lock as it is."""
@@ -167,31 +180,12 @@ class Turnstile(FileLock):
     """
 
     def __init__(self, folder: Folder, name: str, access: Access = PRIVATE) -> None:
-        self._next = folder.handle(f"{name}-next", access)
+        super().__init__(folder, name, access)
         try:
-            super().__init__(folder, name, access)
+            self._descriptors.insert(0, folder.handle(f"{name}-next", access))
         except BaseException:
-            os.close(self._next)
+            self.close()
             raise
-
-    def _try(self) -> bool:
-        if not _taken(self._next):
-            return False
-        try:
-            return _taken(self._descriptor)
-        finally:
-            _let_go(self._next)
-
-    def _queue(self) -> None:
-        _wait_for(self._next)  # both by one thread, which the caller waits for once
-        try:
-            _wait_for(self._descriptor)
-        finally:
-            _let_go(self._next)
-
-    def _close_files(self) -> None:
-        os.close(self._descriptor)
-        os.close(self._next)
 
 
 def is_held(folder: Folder, name: str) -> bool:

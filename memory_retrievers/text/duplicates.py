@@ -68,9 +68,6 @@ COMPARED_CHARACTERS: Final = 1_000
 COMPARED_TEXTS: Final = 50
 """Texts of a block that are compared with each other: each takes as long as all before it."""
 
-_RECURS: Final = 64
-"""Up to so many characters a word is likely to come again, and it is remembered whether it is plain."""
-
 _FEW_WORDS: Final = 3
 """Texts of fewer words, or written without spaces, are compared with all."""
 
@@ -151,7 +148,7 @@ class _Compared(NamedTuple):
         shared = len(self.frame & possible)
         if shared < SAME_FRAME * len(self.frame):
             return False
-        others = [word for word in text.split() if len(word) > _RECURS or not _is_plain(word)]
+        others = [word for word in text.split() if not _is_plain(word)]
         sure = possible.difference(analyze(" ".join(others))) if others else possible
         return shared >= SAME_FRAME * len(self.frame | sure) > 0
 
@@ -227,7 +224,7 @@ def _tokens(text: str) -> Iterator[str]:
             yield from piece if _CJK.match(piece) else [piece]
 
 
-@functools.lru_cache(maxsize=4_096)
+@functools.lru_cache(maxsize=4_096)  # words of compared texts, a kilobyte each at most
 def _is_plain(word: str) -> bool:
     """True if a word tells nothing apart, wherever it stands: of small Latin letters alone, and no negation."""
     bare = word.strip(_EDGES)

@@ -84,11 +84,7 @@ class ProjectedVectorIndex:
     def is_approximate(self, selection: Selection) -> bool:
         """See ``protocols.VectorIndex``."""
         limit = None if selection.is_narrow else self.exact_limit  # what the projection does not know
-        if limit is None:
-            return False
-        snapshot = self._ledger.snapshots.of(selection)
-        is_small = snapshot is not None and len(snapshot) <= limit  # whatever the filters leave of it
-        return not is_small and self._ledger.size(selection, at_most=limit) > limit
+        return limit is not None and self._ledger.size(selection, at_most=limit) > limit
 
     def similarities(self, vector: Vector, selection: Selection, passages: NDArray[np.int64]) -> NDArray[np.float32]:
         """Compute exact cosines from the stored vectors, never from the projection.
