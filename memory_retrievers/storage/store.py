@@ -559,8 +559,7 @@ class MemoryStore:
             similar = () if near is None else self._near(pending, passages, settings=near, now=now)
 
         def change(passages: list[list[NewPassage]]) -> list[AnyMemory]:
-            keys = [MemoryKey(scope=each.memory.scope, id=each.memory.id) for each in pending] if replace else []
-            for key in self.ledger.present(keys):
+            for key in self.ledger.present([each.memory.key for each in pending]) if replace else ():
                 self._remove(key.scope, key.id)
             leaving = self._replaced_by(pending, now=now)
             memories = store_drafts(

@@ -70,7 +70,7 @@ class PostingsKeywordIndex:
             lengths: dict[tuple[int, str], list[int]] = {}
             for passage in passages:
                 scope_id, field, number, memory = ids[passage.scope], str(passage.field), passage.id, passage.memory
-                terms = analyze(passage.text)
+                terms = analyze(passage.text) if passage.terms is None else passage.terms
                 length = len(terms)
                 lengths.setdefault((scope_id, field), []).append(length)
                 counts = Counter(terms).items()

@@ -291,6 +291,11 @@ def scope_id_of(connection: Connection, scope: str) -> int:
     return int(scope_id)
 
 
+@functools.cache
+def _inserting(columns: tuple[str, ...]) -> str:
+    return f"{insertion('memories', columns)} ON CONFLICT (scope_id, id) DO NOTHING RETURNING row"
+
+
 def insert_memory(connection: Connection, memory: AnyMemory, *, scope_id: int) -> tuple[int, int]:
     """Insert a memory with its excerpt; returns the ids of its scope and its row.
 
@@ -298,8 +303,7 @@ def insert_memory(connection: Connection, memory: AnyMemory, *, scope_id: int) -
         ValidationError: Its id is taken in its scope.
     """
     values = {"scope_id": scope_id, **encode(memory)}
-    sql = f"{insertion('memories', values)} ON CONFLICT (scope_id, id) DO NOTHING RETURNING row"
-    row = one(connection, sql, tuple(values.values()))
+    row = one(connection, _inserting(tuple(values)), tuple(values.values()))
     if row is None:
         raise ValidationError(f"id {memory.id!r} is already taken in scope {memory.scope!r}; nothing was stored")
     if isinstance(memory, EpisodicMemory) and memory.messages:
@@ -361,6 +365,6 @@ def insert_passages(
     columns = (*scoped, "passage", "text", "vector", "tokens")
     connection.executemany(insertion("passage_contents", columns), contents)
     return [
-        Passage(id=id, memory=row, scope=memory.scope, kind=memory.kind, part=new.part, text=new.text)
+        Passage(id=id, memory=row, scope=memory.scope, kind=memory.kind, part=new.part, text=new.text, terms=new.terms)
         for id, (memory, (_, row), new) in zip(ids, passages, strict=True)  # noqa: A001
     ]
