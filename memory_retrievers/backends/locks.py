@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 import weakref
+from itertools import takewhile
 from types import TracebackType
 from typing import Final, Self
 
@@ -20,6 +21,9 @@ else:
 
 _BEYOND: Final = 2**30
 """The byte that stands for the file where locks are on bytes, behind all that is ever written."""
+
+_STAYS: Final = 2.0
+"""Seconds that the thread which waits for a lock stays after the last time."""
 
 _HELD: Final = {errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN, errno.EDEADLK}
 
@@ -41,9 +45,9 @@ class FileLock:
 
     def __init__(self, folder: Folder, name: str, access: Access | None = PRIVATE) -> None:
         self.path = folder.path / name
-        self._descriptor = folder.handle(name, access)
+        self._descriptors = [folder.handle(name, access)]
         self._changed = threading.Condition()
-        self._is_waiting = self._is_wanted = self._is_got = self._is_closed = False
+        self._has_waiter = self._is_waiting = self._is_wanted = self._is_got = self._is_closed = False
         self._failure: OSError | None = None
         _open_locks.add(self)
 
@@ -59,20 +63,24 @@ class FileLock:
         """
         with self._changed:
             if not self._is_waiting:
-                if _taken(self._descriptor):
+                if self._try():
                     return True
                 if not timeout:
                     return False
-                # A handle waits in the system's queue, which has no time limit: so a thread of its own does. A plain
-                # one: processes that wait for each other at every write would spend most of it on starting another.
-                _thread.start_new_thread(self._wait, ())
+                # A handle waits in the system's queue, which has no time limit: so a thread of its own does. It stays
+                # for a while: processes that wait for each other at every write would start one at every write.
                 self._is_waiting = True
+                if not self._has_waiter:
+                    _thread.start_new_thread(self._wait, ())
+                    self._has_waiter = True
+                else:
+                    self._changed.notify_all()
             self._is_wanted = True
             try:
                 self._changed.wait_for(lambda: self._is_got or self._failure is not None, timeout)
             except BaseException:
                 if self._is_got:
-                    _let_go(self._descriptor)
+                    _let_go(self._descriptors[-1])
                 self._is_got = False
                 raise
             finally:
@@ -85,7 +93,7 @@ class FileLock:
 
     def release(self) -> None:
         """Let go of the lock."""
-        _let_go(self._descriptor)
+        _let_go(self._descriptors[-1])
 
     def close(self) -> None:
         """Let go of the lock, if it is held, and of the file; does nothing if called again."""
@@ -93,30 +101,61 @@ class FileLock:
             if self._is_closed:
                 return
             self._is_closed = True
+            self._changed.notify_all()
             if not self._is_waiting:  # else it does that when its turn comes
-                os.close(self._descriptor)
+                self._close_files()
 
     def _wait(self) -> None:
-        try:
-            _wait_for(self._descriptor)
-            failure = None
-        except OSError as error:
-            failure = error
+        """Wait for whoever asks, until nobody has asked for a while."""
         with self._changed:
-            self._is_waiting = False
-            if self._is_closed:
-                os.close(self._descriptor)
-            elif not self._is_wanted:
-                if failure is None:
-                    _let_go(self._descriptor)
-            else:
-                self._is_got, self._failure = failure is None, failure
-                self._changed.notify_all()
+            while self._is_waiting:
+                self._changed.release()
+                failure = None
+                try:
+                    self._queue()
+                except OSError as error:
+                    failure = error
+                finally:
+                    self._changed.acquire()
+                self._is_waiting = False
+                if self._is_closed:
+                    self._close_files()
+                    break
+                if self._is_wanted:
+                    self._is_got, self._failure = failure is None, failure
+                    self._changed.notify_all()
+                elif failure is None:
+                    _let_go(self._descriptors[-1])
+                self._changed.wait_for(lambda: self._is_waiting or self._is_closed, _STAYS)
+            self._has_waiter = False
+
+    def _try(self) -> bool:
+        """Take it if nobody holds it or, at a turnstile, waits for it."""
+        taken = [*takewhile(_taken, self._descriptors)]
+        is_mine = len(taken) == len(self._descriptors)
+        for descriptor in taken[:-1] if is_mine else taken:
+            _let_go(descriptor)
+        return is_mine
+
+    def _queue(self) -> None:
+        """Wait in the system's queues until it is one's own: each file is let go of once the next one is had."""
+        before: int | None = None
+        for descriptor in self._descriptors:
+            try:
+                _wait_for(descriptor)
+            finally:
+                if before is not None:
+                    _let_go(before)
+            before = descriptor
+
+    def _close_files(self) -> None:
+        for descriptor in self._descriptors:
+            os.close(descriptor)
 
     def abandon(self) -> None:
         """Close a parent's handle in its child, which leaves the parent's lock as it is."""
         self._is_closed = True
-        os.close(self._descriptor)
+        self._close_files()
 
     def __enter__(self) -> Self:
         return self
@@ -127,7 +166,7 @@ class FileLock:
         self.close()
 
 
-class Turnstile:
+class Turnstile(FileLock):
     """A lock that nobody gets twice while another waits: who is next holds a second one, at which all others queue.
 
     Args:
@@ -141,30 +180,12 @@ class Turnstile:
     """
 
     def __init__(self, folder: Folder, name: str, access: Access = PRIVATE) -> None:
-        self._turn = FileLock(folder, name, access)
+        super().__init__(folder, name, access)
         try:
-            self._next = FileLock(folder, f"{name}-next", access)
+            self._descriptors.insert(0, folder.handle(f"{name}-next", access))
         except BaseException:
-            self._turn.close()
+            self.close()
             raise
-
-    def acquire(self, timeout: float) -> bool:
-        """Take one's turn, waiting up to so many seconds for each of both locks."""
-        if not self._next.acquire(timeout):
-            return False
-        try:
-            return self._turn.acquire(timeout)
-        finally:
-            self._next.release()
-
-    def release(self) -> None:
-        """Let the next one go on."""
-        self._turn.release()
-
-    def close(self) -> None:
-        """Let go of both files; does nothing if called again."""
-        self._turn.close()
-        self._next.close()
 
 
 def is_held(folder: Folder, name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,6 +18,7 @@ from memory_retrievers.models.categories import Category
 from memory_retrievers.models.fields import EPOCH, MICROSECOND, microseconds
 from memory_retrievers.models.memories import Kind, Origin
 from memory_retrievers.models.selection import Layout, Selection
+from memory_retrievers.text import analyze
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -38,6 +40,9 @@ _CHUNK: Final = 256
 against 0.5 ms for 10,000 rows of 384)."""
 
 _DECIMALS: Final = 6
+
+_MOST_UNREAD: Final = 4_096
+"""Characters of texts whose terms nobody has asked for; with more of them they are counted at the next addition."""
 
 
 @functools.lru_cache(maxsize=1_024)
@@ -125,16 +130,18 @@ class ScopeSnapshot:
             when the memory was made; code of where it came from. Times are microseconds since 1970.
         names: Names of the speakers by code.
         vectors: Unit vectors, shape (n, d).
-        terms: Their terms.
+        indexed: The terms of all but the last of them.
         is_ordered: Whether passages of one memory are adjacent, in the order they were said.
+        unread: The texts of these last ones, whose terms are counted when somebody asks: who only writes never does.
         attached: What was made of this snapshot and goes with it, by name.
     """
 
     columns: Mapping[str, Growing]
     names: tuple[str, ...]
     vectors: Growing
-    terms: TermBlock
+    indexed: TermBlock
     is_ordered: bool = True
+    unread: tuple[str, ...] = ()
     attached: dict[str, tuple[Any, int]] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -155,12 +162,23 @@ class ScopeSnapshot:
         """Unit vectors, shape (n, d)."""
         return self.vectors.array
 
+    @cached_property
+    def terms(self) -> TermBlock:
+        """Their terms."""
+        if not self.unread:
+            return self.indexed
+        first = len(self) - len(self.unread)
+        owners = dict(zip(self.ids[first:].tolist(), self.memories[first:].tolist(), strict=True))
+        return self.indexed.appended(owners, [Counter(analyze(text)) for text in self.unread])
+
     @property
     def size(self) -> int:
         """Size in bytes."""
         columns = sum(column.size for column in self.columns.values())
+        counted: TermBlock = self.__dict__.get("terms", self.indexed)
+        terms = counted.size + sum(map(sys.getsizeof, self.unread))
         attached = sum(size for _, size in self.attached.values())
-        return columns + self.vectors.size + self.terms.size + sum(map(sys.getsizeof, self.names)) + attached
+        return columns + self.vectors.size + terms + sum(map(sys.getsizeof, self.names)) + attached
 
     def visible(self, selection: Selection, *, matching: Sequence[int] | None = None) -> NDArray[np.bool_]:
         """Mask of the passages that a selection lets through, shape (n,).
@@ -242,7 +260,7 @@ class ScopeSnapshot:
             columns={name: Growing(column) for name, column in columns.items()},
             names=names,
             vectors=Growing(self.matrix[stays]),
-            terms=self.terms.without(passages),
+            indexed=self.terms.without(passages),
             is_ordered=is_ordered(columns["memories"], columns["places"]),
         )
 
@@ -261,6 +279,8 @@ class ScopeSnapshot:
         Returns:
             The snapshot, and those of the passages that it does not have yet.
         """
+        if changed is not None and len(self) and len(changed) and changed.min() > self.memories.max():
+            return self, fresh  # nearly always: what is new alone
         is_concerned = np.True_ if changed is None else np.isin(self.memories, changed)
         if not is_concerned.any():
             return self, fresh
@@ -275,14 +295,15 @@ class ScopeSnapshot:
                 marked[name] = Growing(column)
         return replace(snapshot, columns=marked), fresh.taken(~is_known)
 
-    def appended(self, new: Passages, matrix: Vectors, terms: Sequence[Mapping[str, int]]) -> ScopeSnapshot:
+    def appended(self, new: Passages, matrix: Vectors, texts: Sequence[str]) -> ScopeSnapshot:
         """Return a snapshot with further passages, whose ids are higher than all in this one.
 
         Args:
             new: The k passages, ascending by id.
             matrix: Their unit vectors, shape (k, d).
-            terms: How often each term stands in each of them.
+            texts: Their texts.
         """
+        is_read = "terms" in self.__dict__ or sum(map(len, self.unread)) > _MOST_UNREAD
         codes = {name: code for code, name in enumerate(self.names)}
         named = np.array([codes.setdefault(name, len(codes)) for name in new.names], np.int64)
         columns = dict(new.columns)
@@ -291,13 +312,13 @@ class ScopeSnapshot:
         grown = {name: self.columns[name].appended(columns[name]) for name in COLUMNS}
         first = max(len(self) - 1, 0)
         memories, places = grown["memories"].array[first:], grown["places"].array[first:]
-        owners = dict(zip(columns["ids"].tolist(), columns["memories"].tolist(), strict=True))
         return ScopeSnapshot(
             columns=grown,
             names=tuple(codes),
             vectors=self.vectors.appended(matrix),
-            terms=self.terms.appended(owners, terms),
+            indexed=self.terms if is_read else self.indexed,
             is_ordered=self.is_ordered and is_ordered(memories, places),
+            unread=(*texts,) if is_read else (*self.unread, *texts),
         )
 
 

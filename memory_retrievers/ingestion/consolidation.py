@@ -33,7 +33,7 @@ from memory_retrievers.protocols import LanguageModel
 from memory_retrievers.retrieval.request import RetrievalRequest, fitting
 from memory_retrievers.retrieval.retriever import HybridRetriever
 from memory_retrievers.settings import IngestionSettings
-from memory_retrievers.storage.known import KnownFacts, as_new
+from memory_retrievers.storage.drafts import KnownFacts, as_new
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text.prompts import shown_length
 

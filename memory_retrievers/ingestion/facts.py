@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 from memory_retrievers.models import Category, EpisodicMemory, Kind, Origin, SemanticDraft, SemanticMemory
 from memory_retrievers.models.selection import Hits, Selection
 from memory_retrievers.settings import IngestionSettings
-from memory_retrievers.storage.known import KnownFacts, as_new
+from memory_retrievers.storage.drafts import KnownFacts, as_new
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text import one_line
 from memory_retrievers.text.duplicates import is_duplicate

@@ -205,14 +205,10 @@ class MemoryEvent:
 MOST_ACTOR: Final = 200
 """Characters of a name that are kept."""
 
-_acting: Final[ContextVar[tuple[Channel, str | None]]] = ContextVar(
+acting: Final[ContextVar[tuple[Channel, str | None]]] = ContextVar(
     "memory_retrievers_acting", default=(Channel.API, None)
 )
-
-
-def acting() -> tuple[Channel, str | None]:
-    """Return the channel through which this context changes memories, and who does."""
-    return _acting.get()
+"""The channel through which this context changes memories, and who does."""
 
 
 @contextmanager
@@ -223,13 +219,13 @@ def acting_as(channel: Channel, actor: str | None = None) -> Iterator[None]:
         channel: The channel.
         actor: Who; None is whoever it was before.
     """
-    outer_channel, outer_actor = _acting.get()
+    outer_channel, outer_actor = acting.get()
     name = outer_actor if actor is None else storable(actor)[:MOST_ACTOR]
-    token = _acting.set((channel if outer_channel is Channel.API else outer_channel, name))
+    token = acting.set((channel if outer_channel is Channel.API else outer_channel, name))
     try:
         yield
     finally:
-        _acting.reset(token)
+        acting.reset(token)
 
 
 _BY_ITSELF: Final = frozenset({"updated_at", "valid_at", "last_confirmed_at", "importance_pinned"})

@@ -72,17 +72,15 @@ class RequestUnderWay:
     at: float = field(default_factory=now)
     by: str = field(default_factory=lambda: str(uuid_utils.uuid7()))
 
+    def note_made(self, memories: Iterable[AnyMemory]) -> None:
+        """Have made these memories; before the transaction ends that stores them."""
+        self.made += [
+            Made(each.key, isinstance(each, SemanticMemory) and each.duplicate_of is not None) for each in memories
+        ]
+
 
 under_way: Final[ContextVar[RequestUnderWay | None]] = ContextVar("memory_retrievers_request", default=None)
 """The request of this context, whose first change notes it."""
-
-
-def note_made(memories: Iterable[AnyMemory]) -> None:
-    """Let the request of this context have made these memories; before its transaction ends."""
-    if (request := under_way.get()) is not None:
-        request.made += [
-            Made(each.key, isinstance(each, SemanticMemory) and each.duplicate_of is not None) for each in memories
-        ]
 
 
 def is_old(done: DoneRequest, *, at: float) -> bool:

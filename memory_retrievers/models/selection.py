@@ -136,6 +136,7 @@ class NewPassage:
         speaker: Speaker of a message; None for the whole of a memory.
         tells_time: Whether it is a message with a time expression.
         tokens: As in :class:`Embedded`; None if nobody has made them yet.
+        terms: Its terms, as the text is analyzed; None if that is still to be done.
     """
 
     part: str
@@ -144,6 +145,7 @@ class NewPassage:
     speaker: str | None = None
     tells_time: bool = False
     tokens: bytes | None = None
+    terms: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +159,7 @@ class Passage:
         kind: The memory's kind.
         part: Which text of the memory it is.
         text: What is searched.
+        terms: As of :class:`NewPassage`, when it was just stored.
     """
 
     id: int
@@ -165,6 +168,7 @@ class Passage:
     kind: Kind
     part: str
     text: str
+    terms: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
 
     @property
     def field(self) -> str:

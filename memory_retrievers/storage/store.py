@@ -30,14 +30,20 @@ from memory_retrievers.models.categories import require_category
 from memory_retrievers.models.management import MemoryEventType, changes_of
 from memory_retrievers.models.memories import NearFact, changed
 from memory_retrievers.models.messages import Message
-from memory_retrievers.models.requests import note_made
+from memory_retrievers.models.requests import under_way
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.selection import TURN, NewPassage, Passage
 from memory_retrievers.protocols import Clock, Embedder, KeywordIndex, VectorIndex
 from memory_retrievers.storage.attempts import Attempt, NotPrepared
-from memory_retrievers.storage.drafts import PendingDraft, replace_fact, require_replaceable, store_drafts
+from memory_retrievers.storage.drafts import (
+    PendingDraft,
+    confirmed,
+    near_facts,
+    replace_fact,
+    require_replaceable,
+    store_drafts,
+)
 from memory_retrievers.storage.embedder import StoreEmbedder
-from memory_retrievers.storage.known import confirmed, near_facts
 from memory_retrievers.storage.open_episodes import OpenEpisodes
 from memory_retrievers.storage.tracing import EMBED, observer_of_stages
 from memory_retrievers.text.passages import PassageText, Searched, passage_texts, with_vectors
@@ -553,8 +559,7 @@ class MemoryStore:
             similar = () if near is None else self._near(pending, passages, settings=near, now=now)
 
         def change(passages: list[list[NewPassage]]) -> list[AnyMemory]:
-            keys = [MemoryKey(scope=each.memory.scope, id=each.memory.id) for each in pending] if replace else []
-            for key in self.ledger.present(keys):
+            for key in self.ledger.present([each.memory.key for each in pending]) if replace else ():
                 self._remove(key.scope, key.id)
             leaving = self._replaced_by(pending, now=now)
             memories = store_drafts(
@@ -564,7 +569,8 @@ class MemoryStore:
                 replace_fact(old, memories[place], ledger=self.ledger, now=now)
             if together is not None:
                 together(memories, passages)
-            note_made(memories)
+            if (request := under_way.get()) is not None:
+                request.note_made(memories)
             return memories
 
         texts = [passage_texts(each.memory, searched=self.searched) for each in pending]

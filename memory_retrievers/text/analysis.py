@@ -128,7 +128,9 @@ def analyze(text: str) -> list[str]:
     """
     folded = _folded(text)
     runs = _word_runs(ascii_only=folded.isascii()).findall(folded)
-    terms = list(chain.from_iterable(_known_terms(run) if len(run) <= _RECURS else _word_terms(run) for run in runs))
+    known = len(folded) <= _RECURS or max(map(len, runs), default=0) <= _RECURS  # nearly always
+    terms_of = _known_terms if known else _terms_of_any
+    terms = list(chain.from_iterable(map(terms_of, runs)))
     if not folded.isascii():
         terms += chain.from_iterable(map(_characters_and_pairs, _CJK_RUN.findall(folded)))
     return terms or [_stemmer.stem(run) for run in runs]
@@ -323,6 +325,10 @@ def _word_terms(run: str) -> tuple[str, ...]:
 
 _known_terms = functools.lru_cache(maxsize=1 << 15)(_word_terms)
 """The same for words, which recur: of 32,768 the terms are kept, a kilobyte each at most."""
+
+
+def _terms_of_any(run: str) -> tuple[str, ...]:
+    return _known_terms(run) if len(run) <= _RECURS else _word_terms(run)
 
 
 def _characters_and_pairs(run: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ are kept.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 import unicodedata
@@ -223,6 +224,7 @@ def _tokens(text: str) -> Iterator[str]:
             yield from piece if _CJK.match(piece) else [piece]
 
 
+@functools.lru_cache(maxsize=4_096)  # words of compared texts, a kilobyte each at most
 def _is_plain(word: str) -> bool:
     """True if a word tells nothing apart, wherever it stands: of small Latin letters alone, and no negation."""
     bare = word.strip(_EDGES)

@@ -17,7 +17,7 @@ from typing import Final, Literal, TypeAlias
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Origin, SemanticMemory
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.selection import ITEM, TURN, Embedded, NewPassage
-from memory_retrievers.text import indexed_line
+from memory_retrievers.text import analyze, indexed_line
 from memory_retrievers.text.dates import long_date, tells_time
 
 Searched: TypeAlias = Literal["summary", "turns"]
@@ -169,6 +169,7 @@ def _with_vector(text: PassageText, embedded: Embedded) -> NewPassage:
         speaker=text.speaker,
         tells_time=text.tells_time,
         tokens=embedded.tokens,
+        terms=tuple(analyze(text.text)),  # here: whoever stores it is waited for
     )
 
 

@@ -22,7 +22,7 @@ from memory_retrievers.models import (
 )
 from memory_retrievers.models.management import Association, AssociationType, MemoryFilter
 from memory_retrievers.models.memories import in_our_words
-from memory_retrievers.storage.known import says_again
+from memory_retrievers.storage.drafts import says_again
 from memory_retrievers.text.dates import iso
 from memory_retrievers.text.duplicates import COSINE_TOLERANCE, is_duplicate
 from memory_retrievers.tools.arguments import (

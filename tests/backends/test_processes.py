@@ -145,6 +145,23 @@ def test_who_gave_up_waiting_does_not_hold_the_lock_later(tmp_path):
         assert first.acquire(PATIENCE)
 
 
+@pytest.mark.parametrize("kind", [FileLock, Turnstile])
+def test_one_thread_waits_for_a_lock_time_after_time(tmp_path, kind):
+    with Folder(tmp_path) as folder, kind(folder, "lock") as first, kind(folder, "lock") as second:
+        waiters = set()
+        queue = second._queue
+        second._queue = lambda: (waiters.add(threading.get_ident()), queue())
+        for _ in range(5):
+            assert first.try_acquire()
+            soon = threading.Timer(0.02, first.release)
+            soon.start()
+            assert second.acquire(PATIENCE)
+            soon.join()
+            second.release()
+        assert len(waiters) == 1
+        assert waiters != {threading.get_ident()}
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_child_takes_no_lock_from_its_parent(tmp_path):
     with Folder(tmp_path) as folder, FileLock(folder, "lock") as lock, FileLock(folder, "lock") as contender:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from memory_retrievers import Message
+from memory_retrievers.backends import snapshot as snapshot_module
 from memory_retrievers.backends import terms
 from memory_retrievers.backends.embeddings.adapt import adapt
 from memory_retrievers.backends.snapshot import Growing
@@ -593,6 +594,23 @@ def test_the_terms_of_additions_are_kept_apart_until_they_are_many(monkeypatch):
     assert max(map(len, layers)) == 4
     assert len({id(each[0]) for each in layers}) < 20  # not all terms were copied every time
     assert whole.postings._layers[0].size == block.postings.joined().size
+
+
+def test_terms_of_additions_are_counted_when_somebody_asks_or_their_texts_are_long(ledger, monkeypatch):
+    monkeypatch.setattr(snapshot_module, "_MOST_UNREAD", 30)
+    ledger.snapshots.of(facts_in())
+    add(ledger, [fact("f0", "tea")])
+    unread = []
+    for number in range(1, 8):
+        add(ledger, [fact(f"f{number}", f"green tea {number}")])
+        snapshot = ledger.snapshots.of(facts_in())
+        unread.append(len(snapshot.unread))
+        assert len(snapshot.indexed.ids) + unread[-1] == len(snapshot) == number + 1
+        assert snapshot.size >= snapshot.indexed.size + sum(map(len, snapshot.unread))
+    assert unread == [0, 1, 2, 3, 1, 2, 3]
+    assert shown(snapshot) == shown(Snapshots(ledger).of(facts_in()))
+    add(ledger, [fact("f8", "black tea")])
+    assert ledger.snapshots.of(facts_in()).unread == ("black tea",)  # what was counted above is not counted again
 
 
 def test_an_array_grows_in_its_room_and_views_keep_their_length():

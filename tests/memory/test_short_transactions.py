@@ -7,6 +7,7 @@ import pytest
 
 from memory_retrievers import AgentMemory, EpisodicMemory, Message, SemanticMemory
 from memory_retrievers.backends.chroma.collection import ChromaProjection
+from memory_retrievers.backends.sql import keyword
 from memory_retrievers.models.storage import HELD_UNTIL
 from memory_retrievers.storage import embedder as storage_embedder
 from memory_retrievers.testing import HashEmbedder, inside
@@ -161,6 +162,18 @@ def test_nothing_slow_is_waited_for_inside_a_transaction_of_reembed_beside_write
     assert new.inside_a_transaction == []
     assert memory.stats(SCOPE).facts == 3
     assert HELD_UNTIL not in inside(memory).ledger.notes()
+    assert memory.verify().problems == ()
+
+
+def test_the_words_of_what_is_stored_are_counted_before_the_transaction(memory, monkeypatch):
+    with monkeypatch.context() as within:
+        within.setattr(keyword, "analyze", lambda text: pytest.fail(f"{text} is analyzed while others wait"))
+        memory.remember_fact(scope=SCOPE, fact="Ana counts owls")
+        said = [Message(role="user", content="I saw herons")]
+        memory.remember_episode(scope=SCOPE, summary="Ana was at the lake.", messages=said)
+    (fact,) = memory.retrieve("owls", scope=SCOPE).semantic
+    (episode,) = memory.retrieve("herons", scope=SCOPE).episodic
+    assert fact.explanation.bm25_rank == episode.explanation.bm25_rank == 1
     assert memory.verify().problems == ()
 
 

@@ -27,6 +27,7 @@ from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_S
 from memory_retrievers.backends.sql import connection as sql
 from memory_retrievers.backends.sql.requests import note_request
 from memory_retrievers.errors import READ_ONLY, ConfigurationError
+from memory_retrievers.models.requests import under_way
 from memory_retrievers.settings import POOL_SIZE
 
 _PATIENCE: Final = 30.0
@@ -95,7 +96,8 @@ class Database:
             self._local.connection, self._local.scopes = connection, frozenset(scopes)
             try:
                 yield connection
-                note_request(connection)
+                if (request := under_way.get()) is not None:
+                    note_request(connection, request)
                 connection.commit()
             except BaseException:
                 with contextlib.suppress(psycopg.Error):  # a connection that is lost has undone it by itself

@@ -282,6 +282,18 @@ class Database(Protocol):
         ...
 
 
+def joining(database: Database, *scopes: str) -> AbstractContextManager[Connection]:
+    """Open a write transaction as ``Database.write`` does, but for the savepoint inside another one.
+
+    For what fails only with all the rest, so that nobody goes on after it.
+
+    Args:
+        database: The database.
+        *scopes: Scopes within which all changes are made.
+    """
+    return database.read() if database.is_writing else database.write(*scopes)
+
+
 def one(connection: Connection, sql: str, parameters: Values = ()) -> Any:  # noqa: ANN401 - a SQL value
     """Return the first column of the first row, or None if there is no row.
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, Database, one
+from memory_retrievers.backends.sql.connection import Connection, Database, joining, one
 from memory_retrievers.backends.sql.rows import encode_time, readable
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.models.fields import moment
@@ -66,7 +66,7 @@ class SQLEvents:
             at: When.
             fields: Names of the fields that change.
         """
-        channel, actor = acting()
+        channel, actor = acting.get()
         is_gone = type in {MemoryEventType.FORGOTTEN, MemoryEventType.EXPIRED}
         event = partial(MemoryEvent, type=type, at=at, channel=channel, actor=actor, fields=fields)
         self.restore([event(scope=key.scope, id=None if is_gone else key.id) for key in keys])
@@ -76,7 +76,7 @@ class SQLEvents:
         if not events:
             return 0
         stored = 0
-        with self._database.write(*{event.scope for event in events}) as connection:
+        with joining(self._database, *{event.scope for event in events}) as connection:
             for forgotten, note, bound in ((False, _NOTE, _BOUND_OF_TYPE), (True, _NOTE_FORGOTTEN, _BOUND_FORGOTTEN)):
                 rows = [_values(event) for event in events if (event.id is None) is forgotten]
                 if not rows:
@@ -95,7 +95,7 @@ class SQLEvents:
 
     def note_imported(self, *, at: datetime) -> None:
         """Note of every memory of which nothing is known that it came with an import."""
-        channel, actor = acting()
+        channel, actor = acting.get()
         values = {
             "type": MemoryEventType.IMPORTED,
             "at": encode_time(at),

@@ -63,12 +63,17 @@ class ComparableFact(NamedTuple):
     Attributes:
         id: Its id.
         fact: What it says.
-        valid_at: Since when.
+        since: Since when, in microseconds since 1970.
     """
 
     id: str
     fact: str
-    valid_at: datetime
+    since: int
+
+    @property
+    def valid_at(self) -> datetime:
+        """Since when it holds."""
+        return moment(self.since)
 
 
 class PastPassages(NamedTuple):
@@ -132,11 +137,7 @@ class SQLFacts:
                 AND m.invalid_at IS NULL""",
                 {"rows": dialect.listed(rows)},
             ).fetchall()
-        return {
-            row: ComparableFact(name, fact, moment(valid_at))
-            for row, name, fact, valid_at in found
-            if len(fact) <= longest
-        }
+        return {row: ComparableFact(*fields) for row, *fields in found if len(fields[1]) <= longest}
 
     def keep_version(self, *, scope: str, id: str, until: datetime) -> None:
         """Keep what a fact says now, with its vector, as a former version that held until a moment.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +14,7 @@ import numpy as np
 from memory_retrievers.backends.sql import contents, removal, sync, verification
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.characters import SQLCharacters
-from memory_retrievers.backends.sql.connection import Connection, Database, one, scope_id_of
+from memory_retrievers.backends.sql.connection import Connection, Database, joining, one, scope_id_of
 from memory_retrievers.backends.sql.conversations import SQLConversations
 from memory_retrievers.backends.sql.events import SQLEvents
 from memory_retrievers.backends.sql.facts import SQLFacts
@@ -68,16 +69,14 @@ class SQLLedger(StoredRecords, StoredPassages):
         self.new_vectors = sync.SQLNewVectors(self.database)
         self.snapshots = Snapshots(self)
 
-    @contextmanager
-    def transaction(self, *scopes: str) -> Iterator[None]:
+    def transaction(self, *scopes: str) -> AbstractContextManager[object]:
         """Run all writes inside atomically; they are durable once it ends without an exception.
 
         Args:
             *scopes: Scopes within which all changes are made. Other writers to them wait until it ends, so what is read
                 there stays true. None given locks the whole store.
         """
-        with self.database.write(*scopes):
-            yield
+        return self.database.write(*scopes)
 
     def present(self, keys: Sequence[MemoryKey]) -> set[MemoryKey]:
         """Return the memories that exist, whatever their state."""
@@ -100,7 +99,8 @@ class SQLLedger(StoredRecords, StoredPassages):
         Raises:
             ValidationError: A memory's id is already taken in its scope; nothing was stored.
         """
-        with self.database.write(*{memory.scope for memory in memories}) as connection:
+        begin = self.database.write if len(memories) > 1 else partial(joining, self.database)
+        with begin(*{memory.scope for memory in memories}) as connection:  # one that is refused has written nothing
             scope_ids: dict[str, int] = {}
             placed: list[tuple[AnyMemory, tuple[int, int], NewPassage]] = []
             for memory, its_passages in zip(memories, passages, strict=True):

@@ -243,18 +243,21 @@ PUT_NOTE: Final = "INSERT INTO notes VALUES (?, ?) ON CONFLICT (name) DO UPDATE 
 ADD_NOTE: Final = "INSERT INTO notes VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
 
 
+@functools.cache
+def _inserting(columns: tuple[str, ...]) -> str:
+    return f"{insertion('memories', columns)} ON CONFLICT (scope_id, id) DO NOTHING RETURNING row"
+
+
 def insert_memory(connection: Connection, memory: AnyMemory, *, scope_id: int) -> tuple[int, int]:
     """Insert a memory with its excerpt; returns the ids of its scope and its row.
 
     Raises:
         ValidationError: Its id is taken in its scope.
     """
-    taken = "SELECT 1 FROM memories WHERE scope_id = ? AND id = ?"
-    if one(connection, taken, (scope_id, memory.id)) is not None:
-        raise ValidationError(f"id {memory.id!r} is already taken in scope {memory.scope!r}; nothing was stored")
     values = {"scope_id": scope_id, **encode(memory)}
-    sql = f"INSERT INTO memories ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"
-    row = int(one(connection, f"{sql} RETURNING row", tuple(values.values())))
+    row = one(connection, _inserting(tuple(values)), tuple(values.values()))
+    if row is None:
+        raise ValidationError(f"id {memory.id!r} is already taken in scope {memory.scope!r}; nothing was stored")
     if isinstance(memory, EpisodicMemory) and memory.messages:
         excerpt = {"memory": row, "messages": encode_messages(memory.messages)}
         insert(connection, "excerpts", excerpt, scope_id=scope_id)
@@ -314,6 +317,6 @@ def insert_passages(
     columns = (*scoped, "passage", "text", "vector", "tokens")
     connection.executemany(insertion("passage_contents", columns), contents)
     return [
-        Passage(id=id, memory=row, scope=memory.scope, kind=memory.kind, part=new.part, text=new.text)
+        Passage(id=id, memory=row, scope=memory.scope, kind=memory.kind, part=new.part, text=new.text, terms=new.terms)
         for id, (memory, (_, row), new) in zip(ids, passages, strict=True)  # noqa: A001
     ]

@@ -18,7 +18,6 @@ from memory_retrievers.models.requests import (
     RequestUnderWay,
     is_old,
     now,
-    under_way,
 )
 
 if TYPE_CHECKING:
@@ -51,15 +50,12 @@ class RepeatedRequestError(Exception):
     """Another process has changed the store under the same key meanwhile; nothing was written."""
 
 
-def note_request(connection: Connection) -> None:
-    """Note the request that this context works for, if any; in the transaction of a change.
+def note_request(connection: Connection, request: RequestUnderWay) -> None:
+    """Note the request that this context works for; in the transaction of a change.
 
     Raises:
         RepeatedRequestError: Somebody else has done it; the transaction must be undone.
     """
-    request = under_way.get()
-    if request is None:
-        return
     name, value = _PREFIX + request.key, _value(connection, request)
     request.is_noted = True
     if connection.execute(_ADD, (name, value)).rowcount:

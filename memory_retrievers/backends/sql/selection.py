@@ -33,12 +33,13 @@ def scope_condition(selection: Selection) -> str:
 
 def searched(selection: Selection) -> str:
     """SQL condition for a passage ``p`` to be of the fields that are searched."""
-    return "TRUE" if len(selection.fields) > 1 else "p.part = :kind"
+    return "TRUE" if len(selection.fields) > 1 else f"p.part = '{selection.kind}'"
 
 
 def in_scope(selection: Selection) -> str:
     """SQL condition for a memory ``m`` to be of the scope and kind, whatever its state."""
-    return f"m.scope_id {scope_condition(selection)} AND m.kind = :kind"
+    # a parameter would have SQLite plan anew at every call whether one of the indexes of a kind will do
+    return f"m.scope_id {scope_condition(selection)} AND m.kind = '{selection.kind}'"
 
 
 def where(dialect: Dialect, selection: Selection) -> str:

@@ -357,8 +357,7 @@ class Snapshots:
         if connection.in_transaction and not there.all():
             return self._caught_up_at_once(connection, selection, snapshot, rows)
         new = new.taken(there)
-        terms = [Counter(analyze(texts[each])) for each in ids[there].tolist()]
-        return snapshot.appended(new, matrix, terms) if len(found) else snapshot
+        return snapshot.appended(new, matrix, [texts[each] for each in ids[there].tolist()]) if len(found) else snapshot
 
     def _caught_up_at_once(
         self, connection: Connection, selection: Selection, snapshot: ScopeSnapshot, rows: Sequence[int] | None
@@ -398,7 +397,7 @@ class Snapshots:
             columns={name: Growing(column) for name, column in columns.items()},
             names=read.names,
             vectors=Growing(matrix),
-            terms=terms,
+            indexed=terms,
             is_ordered=is_ordered(columns["memories"], columns["places"]),
         )
         gone = np.setdiff1d(snapshot.ids, terms.ids, assume_unique=True)
@@ -463,7 +462,7 @@ def _appended(connection: Connection, snapshot: ScopeSnapshot, new: Passages, fr
     """Append new passages, of which all was read among others."""
     places = np.searchsorted(fresh.columns["ids"], new.columns["ids"]).tolist()
     matrix = connection.dialect.stacked([fresh.vectors[place] for place in places])
-    return snapshot.appended(new, matrix, [Counter(analyze(fresh.texts[place])) for place in places])
+    return snapshot.appended(new, matrix, [fresh.texts[place] for place in places])
 
 
 def _let_go_now_and_then(snapshots: weakref.ref[Snapshots], closing: threading.Event) -> None:

@@ -160,7 +160,7 @@ class AttachedFile:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Be the only process that writes the file.
+        """Be the only process that writes the file, which has no checksum from then on.
 
         Raises:
             StoreLockedError: Another one does not get done.
@@ -173,6 +173,7 @@ class AttachedFile:
                 "nothing was written"
             )
         try:
+            self.break_seal()
             yield
         finally:
             attachment.turn.release()

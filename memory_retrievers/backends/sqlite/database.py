@@ -7,7 +7,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 
 from memory_retrievers.backends import processes
@@ -27,6 +27,7 @@ from memory_retrievers.backends.sqlite.connection import (
 )
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.errors import READ_ONLY, BackendError, ConfigurationError
+from memory_retrievers.models.requests import under_way
 
 
 class Database:
@@ -94,39 +95,26 @@ class Database:
                     yield writer
                 return
             with self._turn():
+                writer.execute("BEGIN IMMEDIATE")
+                self._writer_thread = threading.get_ident()
                 try:
-                    with self._begun(writer):
-                        yield writer
+                    yield writer
+                    if (request := under_way.get()) is not None:
+                        note_request(writer, request)
+                    writer.execute("COMMIT")
+                except BaseException:
+                    if writer.in_transaction:
+                        writer.execute("ROLLBACK")
+                    raise
                 finally:
+                    self._writer_thread = None
                     begun: Connection | None = getattr(self._local, "reading", None)
                     if begun is not None and begun.states is not None:
                         begun.states.clear()  # this thread's own write has changed them
 
-    @contextmanager
-    def _begun(self, writer: Connection) -> Iterator[None]:
-        """The outermost transaction of this thread."""
-        writer.execute("BEGIN IMMEDIATE")
-        self._writer_thread = threading.get_ident()
-        try:
-            yield
-            note_request(writer)
-            writer.execute("COMMIT")
-        except BaseException:
-            if writer.in_transaction:
-                writer.execute("ROLLBACK")
-            raise
-        finally:
-            self._writer_thread = None
-
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _turn(self) -> AbstractContextManager[None]:
         """Be the only one that writes, in whatever process, and have the file marked as changed."""
-        if self._file is None:
-            yield
-            return
-        with self._file.turn():
-            self._file.break_seal()
-            yield
+        return nullcontext() if self._file is None else self._file.turn()
 
     @contextmanager
     def read(self, *, snapshot: bool = False) -> Iterator[Connection]:
