@@ -82,6 +82,8 @@ class SQLLedger(StoredRecords, StoredPassages):
         """
         with self.database.write(*scopes):
             yield
+        if len(scopes) == 1:
+            self.snapshots.grow(scopes[0])
 
     def present(self, keys: Sequence[MemoryKey]) -> set[MemoryKey]:
         """Return the memories that exist, whatever their state."""
