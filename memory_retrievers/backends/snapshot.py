@@ -279,8 +279,8 @@ class ScopeSnapshot:
         Returns:
             The snapshot, and those of the passages that it does not have yet.
         """
-        if changed is not None and len(self) and len(changed) and changed.min() > self.memories.max():
-            return self, fresh  # nearly always: what is new alone
+        if not len(self) or (changed is not None and self.is_ordered and (changed > self.memories[-1]).all()):
+            return self, fresh
         is_concerned = np.True_ if changed is None else np.isin(self.memories, changed)
         if not is_concerned.any():
             return self, fresh

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, compress
+from functools import cached_property
+from itertools import chain, compress, islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -44,41 +46,79 @@ class Postings:
 
 
 _MOST_LAYERS: Final = 16
-"""So many additions are kept apart before they are joined with the rest."""
+"""So many layers of additions are kept apart before some are joined."""
 
 
 class _Layer:
     """Postings of t terms as concatenated arrays, one term after the other.
 
     Args:
-        numbers: Number of each term, from 0 in the order of the mapping; terms without postings are left out.
-        of_entries: Number of the term that each entry is of, shape (e,).
+        numbers: Number of each term, from 0 in the order of the mapping.
+        starts: Where the entries of each term begin, and at last how many there are, shape (t + 1,).
         entries: Positions, and occurrences below them, shape (2, e); ascending by position within a term.
     """
 
-    __slots__ = ("_forms", "entries", "numbers", "size", "starts")
+    def __init__(self, numbers: dict[str, int], starts: NDArray[np.int64], entries: NDArray[np.int32]) -> None:
+        self.numbers = numbers
+        self.starts = starts
+        self.entries = entries
+        own = sum(map(sys.getsizeof, self.numbers), sys.getsizeof(self.numbers)) + _NUMBER_BYTES * len(self.numbers)
+        self.size = own + self.starts.nbytes + self.entries.nbytes
+        self.forms: dict[str | None, Forms] = {}
 
-    def __init__(self, numbers: dict[str, int], of_entries: NDArray[np.int64], entries: NDArray[np.integer]) -> None:
+    @classmethod
+    def of(cls, numbers: dict[str, int], of_entries: NDArray[np.int64], entries: NDArray[np.integer]) -> _Layer:
+        """A layer of entries whose terms come in any order; terms without entries are left out.
+
+        Args:
+            numbers: As in the layer.
+            of_entries: Number of the term that each entry is of, shape (e,).
+            entries: As in the layer.
+        """
         sizes = np.bincount(of_entries, minlength=len(numbers))
         if not sizes.all():
             numbers = {term: number for number, term in enumerate(compress(numbers, sizes))}
-        self.numbers = numbers
-        self.starts = np.append(0, np.cumsum(sizes[sizes > 0]))
-        self.entries = entries[:, np.argsort(of_entries, kind="stable")].astype(np.int32)
-        own = sum(map(sys.getsizeof, self.numbers), sys.getsizeof(self.numbers)) + _NUMBER_BYTES * len(self.numbers)
-        self.size = own + self.starts.nbytes + self.entries.nbytes
-        self._forms: dict[str | None, Forms] = {}
+        starts = np.append(0, np.cumsum(sizes[sizes > 0]))
+        return cls(numbers, starts, entries[:, np.argsort(of_entries, kind="stable")].astype(np.int32))
 
-    @property
-    def of_entries(self) -> NDArray[np.int64]:
-        """Number of the term that each entry is of, shape (e,)."""
-        return np.repeat(np.arange(len(self.numbers)), np.diff(self.starts))
+    @classmethod
+    def joined(cls, layers: Sequence[_Layer]) -> _Layer:
+        """Several layers as one, whose positions ascend from one to the next."""
+        if len(layers) == 1:
+            return layers[0]
+        numbers, number_of = dict(layers[0].numbers), [np.arange(len(layers[0].numbers))]
+        number_of += [
+            np.array([numbers.setdefault(term, len(numbers)) for term in each.numbers], np.int64) for each in layers[1:]
+        ]
+        sizes = np.zeros(len(numbers), np.int64)
+        for own, layer in zip(number_of, layers, strict=True):
+            sizes[own] += np.diff(layer.starts)
+        starts = np.append(0, np.cumsum(sizes))
+        entries, free = np.empty((2, starts[-1]), np.int32), starts[:-1].copy()
+        for own, layer in zip(number_of, layers, strict=True):
+            of_layer = np.diff(layer.starts)
+            entries[:, np.repeat(free[own] - layer.starts[:-1], of_layer) + np.arange(layer.starts[-1])] = layer.entries
+            free[own] += of_layer
+        joined = cls(numbers, starts, entries)
+        for language, forms in list(layers[0].forms.items()):  # only those of the words that are new are looked for
+            new = _forms_of(islice(numbers, len(layers[0].numbers), None), language)
+            joined.forms[language] = forms | {form: [*forms.get(form, ()), *terms] for form, terms in new.items()}
+        return joined
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
 
     def of_form(self, form: str, language: str | None) -> Sequence[str]:
         """Terms of a form of words, but for the one that is that form itself."""
-        if language not in self._forms:
-            self._forms[language] = _forms_of(self.numbers, language)
-        return self._forms[language].get(form, ())
+        if language not in self.forms:
+            self.forms[language] = _forms_of(self.numbers, language)
+        return self.forms[language].get(form, ())
+
+    @cached_property
+    def common(self) -> dict[str, int]:
+        """In how many passages the common words of a language stand."""
+        sizes = np.diff(self.starts)
+        return {word: int(sizes[self.numbers[word]]) for word in COMMON_WORDS if word in self.numbers}
 
 
 Forms: TypeAlias = dict[str, list[str]]
@@ -94,16 +134,16 @@ class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
         layers: The lowest first; positions ascend from layer to layer.
     """
 
-    __slots__ = ("_language", "_layers")
+    __slots__ = ("_language", "layers")
 
     def __init__(self, layers: tuple[_Layer, ...] = ()) -> None:
-        self._layers = layers
+        self.layers = layers
         self._language: tuple[str | None] | None = None
 
     def __getitem__(self, term: str) -> NDArray[np.int32]:
         found = [
             layer.entries[:, layer.starts[number] : layer.starts[number + 1]]
-            for layer in self._layers
+            for layer in self.layers
             if (number := layer.numbers.get(term)) is not None
         ]
         if not found:
@@ -111,10 +151,10 @@ class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
         return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
     def __contains__(self, term: object) -> bool:
-        return any(term in layer.numbers for layer in self._layers)
+        return any(term in layer.numbers for layer in self.layers)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(chain.from_iterable(layer.numbers for layer in self._layers)))
+        return iter(dict.fromkeys(chain.from_iterable(layer.numbers for layer in self.layers)))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -127,37 +167,32 @@ class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
             language: The language whose form it is; None is any.
         """
         found = {form} if form in self and word_form(form, language) == form else set()
-        return found.union(*(layer.of_form(form, language) for layer in self._layers))
+        return found.union(*(layer.of_form(form, language) for layer in self.layers))
 
     def language(self, passages: int) -> str | None:
         """The language of most of so many passages; see ``language_of_terms``."""
         if self._language is None:
-            found = ((word, self.get(word)) for word in COMMON_WORDS)
-            holding = {word: each.shape[1] for word, each in found if each is not None}
+            holding = Counter[str]()
+            for layer in self.layers:
+                holding.update(layer.common)
             self._language = (language_of_terms(holding, passages=passages, english=STOP_WORDS),)
         return self._language[0]
 
     @property
     def size(self) -> int:
         """Size in bytes."""
-        return sum(layer.size for layer in self._layers)
+        return sum(layer.size for layer in self.layers)
 
     def appended(self, layer: _Layer) -> LayeredPostings:
         """Return postings with a further layer, whose positions are higher than all in these."""
-        postings = LayeredPostings((*self._layers, layer))
-        return postings if len(postings._layers) <= _MOST_LAYERS else LayeredPostings((postings.joined(),))
-
-    def joined(self) -> _Layer:
-        """All layers as one."""
-        lowest, *others = self._layers or (_Layer({}, np.empty(0, np.int64), np.empty((2, 0), np.int32)),)
-        if not others:
-            return lowest
-        numbers, of_entries = dict(lowest.numbers), [lowest.of_entries]
-        for layer in others:
-            own = np.array([numbers.setdefault(term, len(numbers)) for term in layer.numbers], np.int64)
-            of_entries.append(own[layer.of_entries])
-        entries = [layer.entries for layer in self._layers]
-        return _Layer(numbers, np.concatenate(of_entries), np.concatenate(entries, axis=1))
+        layers = [*self.layers, layer]
+        if len(layers) > _MOST_LAYERS:  # the last two, and those below as long as they are smaller than all above them
+            first, above = len(layers) - 2, len(layer)
+            while first and len(layers[first - 1]) <= above + len(layers[first]):
+                above += len(layers[first])
+                first -= 1
+            layers[first:] = [_Layer.joined(layers[first:])]
+        return LayeredPostings(tuple(layers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +233,7 @@ class TermBlock:
         of_entries = [numbers.setdefault(term, len(numbers)) for counts in terms for term in counts]
         positions = np.repeat(np.arange(len(self.ids), len(self.ids) + len(terms)), [len(counts) for counts in terms])
         frequencies = np.fromiter(chain.from_iterable(counts.values() for counts in terms), np.int64, len(positions))
-        layer = _Layer(numbers, np.array(of_entries, np.int64), np.stack((positions, frequencies)))
+        layer = _Layer.of(numbers, np.array(of_entries, np.int64), np.stack((positions, frequencies)))
         return TermBlock(
             np.append(self.ids, np.fromiter(owners.keys(), np.int64, len(owners))),
             np.append(self.memories, np.fromiter(owners.values(), np.int64, len(owners))),
@@ -215,11 +250,12 @@ class TermBlock:
         stays = ~np.isin(self.ids, passages)
         if stays.all():
             return self
-        layer = self.postings.joined()
+        layer = _Layer.joined(self.postings.layers)
+        of_entries = np.repeat(np.arange(len(layer.numbers)), np.diff(layer.starts))
         kept = stays[layer.entries[0]]
         entries = layer.entries[:, kept]
         entries[0] = (np.cumsum(stays) - 1)[entries[0]]  # the positions that they have then
-        postings = LayeredPostings((_Layer(layer.numbers, layer.of_entries[kept], entries),))
+        postings = LayeredPostings((_Layer.of(layer.numbers, of_entries[kept], entries),))
         return TermBlock(self.ids[stays], self.memories[stays], self.lengths[stays], postings)
 
     def scores(self, repeats: Mapping[str, int], *, k1: float, b: float) -> NDArray[np.float64]:
@@ -330,7 +366,7 @@ def block_of(owners: Mapping[int, int], postings: Postings) -> TermBlock:
     entries = np.stack((positions, postings.frequencies))[:, is_here]
     lengths = np.bincount(entries[0], weights=entries[1], minlength=len(ids)).astype(np.float64)
     owning = np.fromiter(owners.values(), np.int64, len(owners))
-    return TermBlock(ids, owning, lengths, LayeredPostings((_Layer(numbers, of_entries, entries),)))
+    return TermBlock(ids, owning, lengths, LayeredPostings((_Layer.of(numbers, of_entries, entries),)))
 
 
 def _forms_of(terms: Iterable[str], language: str | None) -> Forms:

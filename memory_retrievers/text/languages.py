@@ -97,14 +97,14 @@ def language_of_terms(holding: Mapping[str, int], *, passages: int, english: fro
     """The language of most passages of a scope, recognised by its common words; None for English or an unknown one.
 
     Args:
-        holding: In how many passages each term stands.
+        holding: In how many passages each term stands; only the common words count.
         passages: How many passages there are.
         english: Stop words of English.
     """
-    hits = {
-        language: sum(holding.get(word, 0) for word in words - english if COMMON_WORDS[word] == (language,))
-        for language, words in LOCAL_STOP_WORDS.items()
-    }
+    hits = dict.fromkeys(LOCAL_STOP_WORDS, 0)
+    for word, passages_of_word in holding.items():
+        if word not in english and len(of := COMMON_WORDS.get(word, ())) == 1:
+            hits[of[0]] += passages_of_word
     language = max(hits, key=hits.__getitem__)
     return language if passages and hits[language] >= passages else None
 

@@ -48,7 +48,10 @@ def ledger(tmp_path):
 
 
 def store_on(path, clock):
-    ledger = SQLiteLedger(path)
+    return store_of(SQLiteLedger(path), clock)
+
+
+def store_of(ledger, clock):
     keyword = PostingsKeywordIndex(ledger, k1=0.9, b=0.4)
     return MemoryStore(
         ledger,
@@ -83,6 +86,11 @@ def shown(snapshot):
         "vectors": snapshot.matrix.tolist(),
         "terms": {term: sorted(postings.T.tolist()) for term, postings in terms.postings.items()},
         "lengths": terms.lengths.tolist(),
+        "language": terms.postings.language(len(terms.ids)),
+        "forms": {
+            form: sorted(terms.postings.of_form(form, language))
+            for form, language in [("ment", "spanish"), ("cafe", None), ("bus", None), ("tea", "spanish")]
+        },
         "of terms": (terms.ids.tolist(), terms.memories.tolist()),
     }
 
@@ -109,19 +117,27 @@ class Life(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.folder = TemporaryDirectory()
         self.clock = FixedClock(NOW)
-        self.path = Path(self.folder.name) / "memory.db"
-        self.stores = [store_on(self.path, self.clock) for _ in range(2)]
+        self.begin()
+        self.stores = [self.opened() for _ in range(2)]
+
+    def begin(self):
+        self.folder = TemporaryDirectory()
+
+    def opened(self):
+        return store_on(Path(self.folder.name) / "memory.db", self.clock)
+
+    def end(self):
+        self.folder.cleanup()
 
     def teardown(self):
         for store in self.stores:
             assert_current(store.ledger, self.clock.now())
             store.close()
-        self.folder.cleanup()
+        self.end()
 
     who, scope, name = st.integers(0, 1), st.sampled_from(SCOPES), st.sampled_from(IDS)
-    words = st.sampled_from(["green tea", "tea with milk", "milk", "the red bus", "..."])
+    words = st.sampled_from(["green tea", "tea with milk", "un café con menta", "the red bus", "..."])
 
     @rule(
         who=who,
@@ -214,7 +230,7 @@ class Life(RuleBasedStateMachine):
     @rule(who=who)
     def reopen(self, who):
         self.stores[who].close()
-        self.stores[who] = store_on(self.path, self.clock)
+        self.stores[who] = self.opened()
 
     @rule(who=who)
     def look(self, who):
@@ -270,6 +286,46 @@ def test_only_the_changed_memories_are_read_to_catch_up(ledger, monkeypatch):
     ledger.invalidate(scope=SCOPE, id="f3", at=NOW)
     ledger.snapshots.of(facts_in())
     assert asked == [{"memories": [stored[3].memory], "with_vectors": False, "with_texts": False}]
+
+
+def test_a_write_lets_the_snapshots_of_its_scope_grow_once_between_two_searches(tmp_path, monkeypatch):
+    store = store_on(tmp_path / "memory.db", FixedClock(NOW))
+    ledger, asked = store.ledger, []
+    read = ledger.columns
+    monkeypatch.setattr(
+        ledger, "columns", lambda *given, **more: (asked.append(more.get("memories")), read(*given, **more))[1]
+    )
+    above = Selection(scope="user", kind=Kind.SEMANTIC, now=NOW, include_child_scopes=True)
+    searched = [facts_in(), above, facts_in("user/2")]
+
+    def put(*names, scope=SCOPE):
+        asked.clear()
+        store.put([SemanticDraft(scope=scope, id=name, fact=name, category=Category.NOTE) for name in names])
+
+    def shown():
+        return [len(ledger.snapshots.of(each)) for each in searched]
+
+    put("f0", scope=SCOPE)
+    put("elsewhere", scope="user/2")
+    assert shown() == [1, 2, 1]
+    put("f1")
+    assert len(asked) == 2  # that of another scope is left as it is
+    put("f2")
+    put("f3")
+    assert asked == []  # nobody has searched in between
+    assert shown() == [4, 5, 1]
+    asked.clear()
+    assert shown() == [4, 5, 1]
+    assert asked == []
+    put(*(f"many{n}" for n in range(snapshots._GROWN + 1)))
+    assert asked == []  # nor is much read in the time of a write
+    put("f4")
+    with suppress(ZeroDivisionError), store.transaction(SCOPE):
+        put("undone")
+        raise ZeroDivisionError
+    assert shown() == [5 + snapshots._GROWN + 1, 6 + snapshots._GROWN + 1, 1]
+    assert_current(ledger, NOW)
+    store.close()
 
 
 def test_moments_and_origins_are_masks_and_the_memories_are_not_asked(ledger, monkeypatch):
@@ -582,7 +638,7 @@ def test_the_terms_of_additions_are_kept_apart_until_they_are_many(monkeypatch):
     block, layers = terms.EMPTY, []
     for number, document in enumerate(documents):
         block = block.appended({number: 7}, [document])
-        layers.append(block.postings._layers)
+        layers.append(block.postings.layers)
         assert block.size == 24 * (number + 1) + sum(each.size for each in layers[-1])
     whole = terms.EMPTY.appended(dict.fromkeys(range(40), 7), documents)
     for each in (block, block.without(np.array([40])), whole.without(np.array([40]))):
@@ -593,7 +649,7 @@ def test_the_terms_of_additions_are_kept_apart_until_they_are_many(monkeypatch):
     assert len(block.postings) == 40
     assert max(map(len, layers)) == 4
     assert len({id(each[0]) for each in layers}) < 20  # not all terms were copied every time
-    assert whole.postings._layers[0].size == block.postings.joined().size
+    assert whole.postings.layers[0].size == terms._Layer.joined(block.postings.layers).size
 
 
 def test_terms_of_additions_are_counted_when_somebody_asks_or_their_texts_are_long(ledger, monkeypatch):

@@ -422,7 +422,8 @@ def test_a_search_that_found_its_snapshot_before_the_change_does_not_bring_old_v
         fill(memory)
         asked = distinct(20, HashEmbedder(256), new)
         assert nearest(memory, text(asked[0])) == f"f{asked[0]}"
-        memory.remember_fact(scope="c1", fact="so that the snapshot has to catch up")
+        for fact in ("it grows by the first of two", "so that the snapshot has to catch up"):
+            memory.remember_fact(scope="c1", fact=fact)
         monkeypatch.setattr(Snapshots, "_current", wait_once)
         answer = executor.submit(nearest, memory, text(asked[0]))
         assert come.wait(PATIENCE)

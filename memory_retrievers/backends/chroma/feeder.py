@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -15,10 +15,16 @@ from memory_retrievers.errors import BackendError, IndexOutOfStepError, StoreLoc
 if TYPE_CHECKING:
     from memory_retrievers.backends.chroma.collection import ChromaProjection
     from memory_retrievers.backends.sql.sync import SQLOutbox
+    from memory_retrievers.models.selection import ProjectedPassage
 
 
 BATCH: Final = 1_000
 """Passages a batch: about a second of Chroma's time, which is how long closing a store may have to wait."""
+
+AT_ONCE: Final = 25
+LONGEST_BREAK: Final = 0.1
+"""In the background so many passages are given to Chroma at once, and then searches have the interpreter for as long as
+that took, in seconds: Chroma's native code keeps its lock, and nobody can search meanwhile."""
 
 LAST_BATCHES: Final = 5
 """So many batches are still fed when a store is closed; more are left to its next use."""
@@ -211,9 +217,18 @@ class Feeder:
                     return  # another process has fed it
                 if batch.generation != generation:
                     raise BackendError("another process has begun the vector projection anew")
-                self._projection.put(batch.put)
+                self._put(batch.put)
                 self._projection.remove(batch.remove)
                 self._outbox.acknowledge(batch)
+
+    def _put(self, passages: Sequence[ProjectedPassage]) -> None:
+        is_waited_for = threading.current_thread() is not self._thread
+        size = len(passages) if is_waited_for else AT_ONCE
+        for start in range(0, len(passages), max(size, 1)):
+            began = time.monotonic()
+            self._projection.put(passages[start : start + size])
+            if not is_waited_for:
+                self._stop.wait(min(time.monotonic() - began, LONGEST_BREAK))
 
     def _matches(self, generation: str) -> bool:
         """Compare the number of stored passages with the expected one; changes meanwhile are fed and counted again."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -69,14 +69,18 @@ class SQLLedger(StoredRecords, StoredPassages):
         self.new_vectors = sync.SQLNewVectors(self.database)
         self.snapshots = Snapshots(self)
 
-    def transaction(self, *scopes: str) -> AbstractContextManager[object]:
+    @contextmanager
+    def transaction(self, *scopes: str) -> Iterator[None]:
         """Run all writes inside atomically; they are durable once it ends without an exception.
 
         Args:
             *scopes: Scopes within which all changes are made. Other writers to them wait until it ends, so what is read
                 there stays true. None given locks the whole store.
         """
-        return self.database.write(*scopes)
+        with self.database.write(*scopes):
+            yield
+        if len(scopes) == 1:
+            self.snapshots.grow(scopes[0])
 
     def present(self, keys: Sequence[MemoryKey]) -> set[MemoryKey]:
         """Return the memories that exist, whatever their state."""

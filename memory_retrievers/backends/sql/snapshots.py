@@ -46,6 +46,9 @@ _FEW: Final = 256
 _AT_ONCE: Final = 64
 """Passages of up to so many new memories are read with their vectors and texts, by one statement."""
 
+_GROWN: Final = 8
+"""Memories that a write changes at most for the snapshots to grow by it at once."""
+
 _ENTRY_BYTES: Final = 2_000
 """What a snapshot takes beside its arrays' contents."""
 
@@ -68,7 +71,10 @@ class _Entry:
     It lacks what was deleted since, until it has caught up: what has come in its place belongs to the same change.
     """
 
-    __slots__ = ("evictions", "is_torn", "lock", "looked", "selection", "size", "snapshot", "used", "versions")
+    __slots__ = (
+        *("evictions", "is_searched", "is_torn", "lock", "looked"),
+        *("selection", "size", "snapshot", "used", "versions"),
+    )
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
@@ -78,6 +84,7 @@ class _Entry:
         self.versions: _Versions | None = None
         self.evictions = 0
         self.is_torn = False
+        self.is_searched = True
         self.size = 0
         self.used = time.monotonic()
 
@@ -147,6 +154,27 @@ class Snapshots:
             self._give_up_turn()  # reading takes long, and another thread may be waited for
             with entry.lock:
                 return self._current(selection, entry, versions, is_open=is_open)
+
+    def grow(self, scope: str) -> None:
+        """Let the snapshots of a scope catch up with what this thread has just written there, if that is little.
+
+        One that nobody has searched since it last grew is left to its next search: many writes in a row cost one.
+        """
+        database = self._passages.database
+        if not self.takes_turns or database.is_writing:
+            return
+        places = [(scope, False), *((above, True) for above in scopes.lineage(scope))]
+        keys = [(*place, kind, is_wide) for place in places for kind in Kind for is_wide in (False, True)]
+        with self._lock:
+            entries = [entry for key in keys if (entry := self._entries.get(key)) is not None and entry.is_searched]
+        with contextlib.suppress(MemoryRetrieversError), database.reading():  # the next search would say so
+            for entry in entries:
+                with database.read() as connection:
+                    now = self._passages.scope_versions(entry.selection)
+                    changed = changed_since(connection, entry.versions or {}, now)
+                if changed and len(changed) <= _GROWN:
+                    self.of(entry.selection, wide=True)
+                    entry.is_searched = False
 
     @contextlib.contextmanager
     def turn(self, passages: int = 0) -> Iterator[None]:
@@ -292,7 +320,7 @@ class Snapshots:
             entry = self._entries.get(key)
             if entry is not None:
                 self._entries.move_to_end(key)
-                entry.used = time.monotonic()
+                entry.used, entry.is_searched = time.monotonic(), True
             return entry
 
     def _shown(self, entry: _Entry, versions: _Versions) -> ScopeSnapshot | None:

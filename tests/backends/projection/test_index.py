@@ -34,7 +34,12 @@ class Recording(ChromaProjection):
         super().__init__(directory)
         self.searches = 0
         self.created = 0
+        self.given = []
         self.fails_with = None
+
+    def put(self, passages):
+        self.given.append(len(passages))
+        super().put(passages)
 
     def search(self, vector, selection, *, limit):
         self.searches += 1
@@ -156,6 +161,19 @@ def test_many_waiting_passages_wake_the_feeder(ledger, index, projection, monkey
     until(lambda: not ledger.outbox.waiting(at_most=1), "the feeding")
     assert projection.count() == 80
     same_as_exact(index, ledger)
+
+
+def test_in_the_background_few_passages_are_given_at_once_so_that_searches_come_between(
+    ledger, index, projection, monkeypatch
+):
+    monkeypatch.setattr(feeding, "AT_ONCE", 20)
+    store(ledger, 50)
+    same_as_exact(index, ledger)
+    wait_until_ready(index)
+    assert projection.given == [20, 20, 10]
+    index.rebuild()  # whoever called is waiting for it
+    assert projection.given[3:] == [50]
+    assert projection.count() == 50
 
 
 def test_too_many_waiting_passages_make_the_whole_search_exact(ledger, index, projection, monkeypatch):
