@@ -85,7 +85,7 @@ class Connection(Protocol):
 
     def put_rows(
         self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], /, *, returning: Sequence[str]
-    ) -> list[Any]:
+    ) -> Iterable[Any]:
         """Insert rows of a scope, as :meth:`insert_rows` does, or overwrite those of the same ``scope_id`` and ``id``.
 
         Args:
@@ -288,6 +288,18 @@ class Database(Protocol):
     def close(self) -> None:
         """Release all resources; further calls do nothing."""
         ...
+
+
+def joining(database: Database, *scopes: str) -> AbstractContextManager[Connection]:
+    """Open a write transaction as ``Database.write`` does, but for the savepoint inside another one.
+
+    For what fails only with all the rest, so that nobody goes on after it.
+
+    Args:
+        database: The database.
+        *scopes: Scopes within which all changes are made.
+    """
+    return database.read() if database.is_writing else database.write(*scopes)
 
 
 def one(connection: Connection, sql: str, parameters: Values = ()) -> Any:  # noqa: ANN401 - a SQL value

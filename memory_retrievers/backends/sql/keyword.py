@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql import verification
-from memory_retrievers.backends.sql.connection import Connection, Dialect
+from memory_retrievers.backends.sql.connection import Connection, Dialect, joining
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.backends.sql.passages import in_scope
 from memory_retrievers.backends.terms import EMPTY
@@ -64,7 +64,7 @@ class PostingsKeywordIndex:
 
     def add(self, passages: Sequence[Passage]) -> None:
         """See ``protocols.KeywordIndex``."""
-        with self._ledger.database.write(*{passage.scope for passage in passages}) as connection:
+        with joining(self._ledger.database, *{passage.scope for passage in passages}) as connection:
             ids = _scope_ids(connection, passages)
             postings: list[tuple[int, str, str, int, int, int, int]] = []
             lengths: dict[tuple[int, str], list[int]] = {}
@@ -82,7 +82,7 @@ class PostingsKeywordIndex:
 
     def remove(self, passages: Sequence[Passage]) -> None:
         """See ``protocols.KeywordIndex``."""
-        with self._ledger.database.write(*{passage.scope for passage in passages}) as connection:
+        with joining(self._ledger.database, *{passage.scope for passage in passages}) as connection:
             for passage in passages:
                 _remove(connection, passage)
 
