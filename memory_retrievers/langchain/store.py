@@ -109,7 +109,9 @@ class MemoryStoreAdapter(BaseStore):
             EmbeddingError: The embedder failed; nothing was written.
         """
         asked = [(op, self._key(op) if isinstance(op, GetOp | PutOp) else None) for op in ops]
-        there = self._memory.items.get([*dict.fromkeys(key for _, key in asked if key is not None)])
+        # what a value is put over is looked up where it is written
+        looked = (key for op, key in asked if key is not None and getattr(op, "value", None) is None)
+        there = self._memory.items.get([*dict.fromkeys(looked)])
         reads = _Reads(self._memory, self._root, there)
         results = [reads.answer(op, key) for op, key in asked]
         self._prolong(reads.used)
@@ -168,16 +170,12 @@ class MemoryStoreAdapter(BaseStore):
 
     def _write(self, puts: Mapping[MemoryKey, PutOp], there: Mapping[MemoryKey, StoredItem]) -> None:
         # nothing is written before everything is checked
-        drafts = [self._draft(op, key, op.value, there.get(key)) for key, op in puts.items() if op.value is not None]
+        drafts = [self._draft(op, key, op.value) for key, op in puts.items() if op.value is not None]
         gone = [key for key, op in puts.items() if op.value is None and value_of(there.get(key)) is not None]
         if drafts or gone:
             self._memory.items.put(drafts, removed=gone)
 
-    def _draft(
-        self, op: PutOp, key: MemoryKey, value: Mapping[str, object], before: StoredItem | None
-    ) -> SemanticDraft:
-        if before is not None and not before.is_put:
-            raise ValidationError(f"the key {op.key!r} is the id of a memory that no store has put; take another key")
+    def _draft(self, op: PutOp, key: MemoryKey, value: Mapping[str, object]) -> SemanticDraft:
         now = self._memory.now()
         try:
             texts = _indexed(value, self._fields if op.index is None else op.index)
@@ -193,7 +191,7 @@ class MemoryStoreAdapter(BaseStore):
                 content_type=ContentType.TEXT if texts else ContentType.JSON,
                 origin=Origin.STORE,
                 metadata=metadata,
-                created_at=now if before is None else before.created_at,
+                created_at=now,
                 updated_at=now,
                 expires_at=None if op.ttl is None else now + timedelta(minutes=op.ttl),
             )

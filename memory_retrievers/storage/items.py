@@ -145,14 +145,18 @@ class StoredItems:
         """Store items in place of what has their keys, and delete others, in one transaction.
 
         Raises:
-            ValidationError: Two of them have the same key, or ``before_store`` held one back in a way it may not.
+            ValidationError: Two of them have the same key, one has that of a memory that is no item, or
+                ``before_store`` held one back in a way it may not.
             EmbeddingError: The embedder failed; nothing was stored.
         """
         store = self._store
         now = store.now()
         items: list[AnyMemory]
         if store.has_hook:
-            admitted = [kept for draft in drafts if (kept := store.admitted(draft)) is not None]
+            keys = [MemoryKey(scope=draft.scope, id=draft.id or "") for draft in drafts]
+            made = {key: {"created_at": item.created_at} for key, item in self.get(keys).items()}
+            offered = [draft.model_copy(update=made.get(key)) for key, draft in zip(keys, drafts, strict=True)]
+            admitted = [kept for draft in offered if (kept := store.admitted(draft)) is not None]
             items = [complete(draft, now=now) for draft in admitted]
         else:
             items = [_completed(draft, now) for draft in drafts]
@@ -161,13 +165,14 @@ class StoredItems:
             raise ValidationError("an id is taken twice among what is to be stored; nothing was stored")
 
         def change(passages: list[list[NewPassage]]) -> None:
-            there = self._ledger.there(items, removed=removed)
+            there = self._ledger.there(items, removed=removed, now=now, as_made=store.has_hook)
             store.remove(there.gone, event=None)
-            if outdated := [row for key, row in there.stays.items() if key not in there.same]:
+            if outdated := [row for key, (row, _) in there.stays.items() if key not in there.same]:
                 store.remove_passages(self._ledger.passages(outdated))
             new = [() if key in there.same else each for key, each in zip(keys, passages, strict=True)]
-            # the name of a scope goes with the last of what it holds
-            if added := self._ledger.put(items, new, scope_ids={} if there.gone else there.scope_ids):
+            made = {key: {"created_at": at, "valid_at": at} for key, (_, at) in there.stays.items()}
+            kept = [type(item).trusted({**vars(item), **made.get(item.key, {})}) for item in items]
+            if added := self._ledger.put(kept, new, there=there):
                 store.keyword.add(added)
             events = store.ledger.events
             events.note([key for key in keys if key not in there.stays], MemoryEventType.CREATED, at=now)

@@ -1,6 +1,6 @@
 """The ledger and the indexes on a real PostgreSQL server: every contract that the embedded ones keep."""
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import numpy as np
 import psycopg
@@ -10,7 +10,7 @@ from contracts.samples import NOW, SCOPE, add, fact, facts_in
 from patience import until
 from postgres_server import EMPTIED
 
-from memory_retrievers import AgentMemory, BackendError, ConfigurationError
+from memory_retrievers import AgentMemory, BackendError, ConfigurationError, ValidationError
 from memory_retrievers.backends.postgres import PostgresLedger
 from memory_retrievers.backends.postgres.schema import PARTITIONS
 from memory_retrievers.backends.postgres.vectors import HNSWVectorIndex
@@ -255,3 +255,48 @@ def test_a_transaction_raises_the_version_of_a_scope_once(ledger):
 def _version(ledger):
     with ledger.database.read() as connection:
         return one(connection, "SELECT version FROM scopes WHERE scope = 'user/1'")
+
+
+def test_what_waits_for_a_round_trip_is_undone_with_what_fails_and_can_be_written_after(ledger):
+    def put(number, *, fails=False):
+        with ledger.database.write() as connection:
+            connection.execute("INSERT INTO notes VALUES (?, '')", (f"{number}",))
+            if fails:  # so late that all is sent by then
+                connection.execute("SELECT 1 / (SELECT 0 FROM pg_sleep(0.02))")
+            connection.execute("UPDATE notes SET value = ? WHERE name = ?", ("put", f"{number}"))
+
+    def fails(number, *, within):
+        with (
+            ledger.transaction() if within else nullcontext(),
+            pytest.raises(ValidationError, match="division by zero"),
+        ):
+            put(number, fails=True)
+
+    for number in range(20):  # while all goes well, psycopg comes to prepare each; or behind one that fails
+        if number < 4 or number > 8:
+            fails(number, within=number % 3 == 0)
+            fails(number, within=number % 3 == 1)
+        put(number)
+    assert ledger.notes() == {f"{number}": "put" for number in range(20)}
+
+
+def test_a_statement_of_a_transaction_waits_until_a_result_is_needed(ledger, monkeypatch):
+    sent = []
+    execute = psycopg.Cursor.execute
+    monkeypatch.setattr(
+        psycopg.Cursor,
+        "execute",
+        lambda cursor, sql, *also, **how: (sent.append(str(sql)), execute(cursor, sql, *also, **how))[1],
+    )
+    with ledger.database.write() as connection:
+        sent.clear()
+        first = connection.execute("INSERT INTO notes VALUES ('a', '')")
+        connection.execute("UPDATE notes SET value = 'b'")
+        assert sent == []
+        assert one(connection, "SELECT value FROM notes") == "b"
+        assert len(sent) == 3
+        assert first.rowcount == 1
+        for number in range(40):
+            connection.execute("INSERT INTO notes VALUES (?, '')", (str(number),))
+        assert len(sent) == 3 + 32
+    assert len(ledger.notes()) == 41

@@ -26,7 +26,7 @@ from memory_retrievers import (
     RetrievalSettings,
 )
 from memory_retrievers.backends.chroma.collection import ChromaProjection
-from memory_retrievers.backends.postgres.connection import Pool
+from memory_retrievers.backends.postgres.database import Pool
 from memory_retrievers.testing import HashEmbedder, inside
 
 PAGE = Path(memory_retrievers.__file__).parents[1] / "docs" / "postgres.md"

@@ -10,7 +10,7 @@ from patience import PATIENCE
 
 from memory_retrievers import AgentMemory, BackendError, ConfigurationError, MemoryRetrieversError, Message
 from memory_retrievers.backends.postgres import database, migrations
-from memory_retrievers.backends.postgres.connection import Pool
+from memory_retrievers.backends.postgres.database import Pool
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.models.management import Association, AssociationType

@@ -1,4 +1,4 @@
-"""PostgreSQL connections: settings, pool and SQL dialect."""
+"""PostgreSQL connections: how values pass through them, statements that wait for a round trip, and SQL dialect."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import contextlib
 import functools
 import json
 import re
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import psycopg
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _NAMED: Final = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 _HEADER: Final = 4
 """Bytes before the numbers of a vector in pgvector's binary form: its dimension, and two that are not used."""
+
+_MOST_WAITING: Final = 32  # statements of a transaction, for one round trip
 
 ESCAPE: Final = "\x1a"
 """PostgreSQL stores no NUL, so one becomes this with a 0, and this one itself is doubled with a 1."""
@@ -227,19 +229,36 @@ class Connection:
         self.raw = raw
         self.in_transaction = writes
         self.states = states
+        self._waiting: list[Callable[[], object]] = []
 
     def execute(self, sql: str, parameters: Values = (), /) -> Cursor:
-        """See ``sql.connection.Connection``."""
-        return self.raw.cursor(binary=True).execute(translated(sql), _values(parameters))
+        """See ``sql.connection.Connection``; in a transaction it waits until this or another result is needed."""
+        cursor = self.raw.cursor(binary=True)
+        run = partial(cursor.execute, translated(sql), _values(parameters))
+        if not self.in_transaction:
+            return run()
+        if len(self._waiting) == _MOST_WAITING:
+            self.send()
+        self._waiting.append(run)
+        return cast("Cursor", _Later(cursor, self.send))
 
     def executemany(self, sql: str, parameters: Iterable[Values], /) -> Cursor:
         """See ``sql.connection.Connection``."""
         each = [_values(values) for values in parameters]
-        if len(each) == 1:  # without a pipeline, which takes longer than the statement
+        if len(each) == 1:  # without a pipeline of its own, which takes longer than the statement
             return self.execute(sql, each[0])
+        self.send()
         cursor = self.raw.cursor()
         cursor.executemany(translated(sql), each)
         return cursor
+
+    def send(self, *last: str) -> list[psycopg.Cursor[Any]]:
+        """Send what waits, and then statements without parameters, in one round trip; the first error is raised."""
+        waiting, self._waiting = self._waiting, []
+        with self.raw.pipeline() if len(waiting) + len(last) > 1 else contextlib.nullcontext():
+            for run in waiting:
+                run()
+            return [self.raw.execute(statement, prepare=False) for statement in last]
 
     def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], /) -> None:
         """See ``sql.connection.Connection``; COPY would be refused where rows are guarded by policies."""
@@ -254,12 +273,12 @@ class Connection:
 
     def put_rows(
         self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], /, *, returning: Sequence[str]
-    ) -> list[Any]:
+    ) -> Iterable[Any]:
         """See ``sql.connection.Connection``."""
         if not rows:
             return []
         sql = f"{_inserting(table, columns)} {overwriting(columns, returning=returning)}"
-        return self.execute(sql, (_recordset(columns, rows),)).fetchall()
+        return self.execute(sql, (_recordset(columns, rows),))
 
     def commit(self) -> None:
         """End the transaction.
@@ -268,12 +287,37 @@ class Connection:
             BackendError: A statement in it had failed and the error was ignored: PostgreSQL has rolled it back without
                 raising another error.
         """
-        if self.raw.execute("COMMIT", prepare=False).statusmessage != "COMMIT":
+        (ended,) = self.send("COMMIT")
+        if ended.statusmessage != "COMMIT":
             raise BackendError("PostgreSQL has undone the transaction, since a statement in it failed")
 
     def run(self, statements: str) -> None:
-        """Run statements without parameters, in one round trip."""
+        """Run statements without parameters, in one round trip, after what waits."""
+        self.send()
         self.raw.execute(statements.encode(), prepare=False)
+
+    def undo(self, savepoint: str | None = None) -> None:
+        """Roll back to a savepoint or all; statements are prepared anew, since those behind a failed one were not."""
+        self._waiting.clear()
+        if savepoint is None:
+            self.raw.rollback()
+        else:
+            self.run(f"ROLLBACK TO {savepoint}; RELEASE {savepoint}")
+
+
+class _Later:
+    """A cursor whose statement is sent, together with others, once anything is asked of it."""
+
+    def __init__(self, cursor: Cursor, send: Callable[[], object]) -> None:
+        self._cursor = cursor
+        self._send = send
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever a cursor has
+        self._send()
+        return getattr(self._cursor, name)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.fetchall())
 
 
 def _inserting(table: str, columns: Sequence[str]) -> str:
@@ -324,87 +368,3 @@ def _translated(error: Exception) -> ValidationError | BackendError | Configurat
             f"no space is left on the server: {reason}; nothing was written. Make room there, and try again"
         )
     return BackendError(f"PostgreSQL failed: {reason}")
-
-
-LEAST_CONNECTIONS: Final = 2
-"""One reads a snapshot, or holds a lock, while the other is asked."""
-
-_SETTINGS: Final = {
-    "hnsw.iterative_scan": "strict_order",
-    # how many neighbours a search keeps in sight: what Chroma's index is made with here
-    "hnsw.ef_search": "400",
-    # planning for so many partitions takes longer than most statements, and one plan serves all values
-    "plan_cache_mode": "force_generic_plan",
-}
-
-_IDLE: Final = 0.5
-"""Seconds after which a connection is asked whether it is still alive before it is used."""
-
-
-class Pool:
-    """Connection pool that replaces lost connections.
-
-    Args:
-        address: How to reach the database.
-        size: How many connections to keep at most.
-        patience: Seconds to wait for one. Whoever waits so long has seen a try to reach a server that was away.
-        settings: Of the server, for every connection.
-
-    Raises:
-        psycopg_pool.PoolTimeout: The database cannot be reached.
-    """
-
-    def __init__(self, address: str, *, size: int, patience: float, settings: Mapping[str, str]) -> None:
-        self._settings = {**_SETTINGS, **settings}
-        self._lost_at = 0.0
-        self._pool: psycopg_pool.ConnectionPool[psycopg.Connection[Any]] = psycopg_pool.ConnectionPool(
-            address,
-            min_size=LEAST_CONNECTIONS,
-            max_size=size,
-            timeout=patience,
-            reconnect_timeout=patience,
-            kwargs={"autocommit": True},
-            configure=self._configure,
-            check=self._check,
-            name="memory-retrievers",
-            num_workers=1,
-            open=True,
-        )
-        try:
-            self._pool.wait(patience)
-        except BaseException:
-            self._pool.close()
-            raise
-
-    @contextmanager
-    def taken(self) -> Iterator[psycopg.Connection[Any]]:
-        """Check out a connection; it is returned at the end, and uncommitted work is rolled back."""
-        raw = self._pool.getconn()
-        # Counted from here, not from when it is given back: it may have died unseen while it was out.
-        raw._used_at = time.monotonic()  # type: ignore[attr-defined]  # noqa: SLF001
-        try:
-            yield raw
-        finally:
-            with contextlib.suppress(psycopg.Error):
-                raw.rollback()
-            if raw.closed:
-                self._lost_at = time.monotonic()
-            self._pool.putconn(raw)
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._pool.close()
-
-    def _configure(self, raw: psycopg.Connection[Any]) -> None:
-        prepare(raw)
-        for setting in self._settings.items():
-            raw.execute("SELECT set_config(%s, %s, FALSE)", setting)
-
-    def _check(self, raw: psycopg.Connection[Any]) -> None:
-        """Test a connection before use if it was idle or another was lost since."""
-        if getattr(raw, "_used_at", 0.0) < max(self._lost_at, time.monotonic() - _IDLE):
-            try:
-                psycopg_pool.ConnectionPool.check_connection(raw)
-            except psycopg.Error:
-                self._lost_at = time.monotonic()
-                raise

@@ -6,19 +6,19 @@ import contextlib
 import hashlib
 import os
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import psycopg
+import psycopg_pool
 from psycopg.pq import TransactionStatus
 
 from memory_retrievers.backends.postgres import guards, migrations, samples
 from memory_retrievers.backends.postgres.connection import (
-    LEAST_CONNECTIONS,
     Connection,
-    Pool,
     bounded,
     prepare,
     wrapped,
@@ -37,6 +37,90 @@ _SNAPSHOT: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 _MOST_LOCKS: Final = 32
 """A transaction that changes more scopes than this has the whole store to itself."""
+
+
+LEAST_CONNECTIONS: Final = 2
+"""One reads a snapshot, or holds a lock, while the other is asked."""
+
+_SETTINGS: Final = {
+    "hnsw.iterative_scan": "strict_order",
+    # how many neighbours a search keeps in sight: what Chroma's index is made with here
+    "hnsw.ef_search": "400",
+    # planning for so many partitions takes longer than most statements, and one plan serves all values
+    "plan_cache_mode": "force_generic_plan",
+}
+
+_IDLE: Final = 0.5
+"""Seconds after which a connection is asked whether it is still alive before it is used."""
+
+
+class Pool:
+    """Connection pool that replaces lost connections.
+
+    Args:
+        address: How to reach the database.
+        size: How many connections to keep at most.
+        patience: Seconds to wait for one. Whoever waits so long has seen a try to reach a server that was away.
+        settings: Of the server, for every connection.
+
+    Raises:
+        psycopg_pool.PoolTimeout: The database cannot be reached.
+    """
+
+    def __init__(self, address: str, *, size: int, patience: float, settings: Mapping[str, str]) -> None:
+        self._settings = {**_SETTINGS, **settings}
+        self._lost_at = 0.0
+        self._pool: psycopg_pool.ConnectionPool[psycopg.Connection[Any]] = psycopg_pool.ConnectionPool(
+            address,
+            min_size=LEAST_CONNECTIONS,
+            max_size=size,
+            timeout=patience,
+            reconnect_timeout=patience,
+            kwargs={"autocommit": True},
+            configure=self._configure,
+            check=self._check,
+            name="memory-retrievers",
+            num_workers=1,
+            open=True,
+        )
+        try:
+            self._pool.wait(patience)
+        except BaseException:
+            self._pool.close()
+            raise
+
+    @contextmanager
+    def taken(self) -> Iterator[psycopg.Connection[Any]]:
+        """Check out a connection; it is returned at the end, and uncommitted work is rolled back."""
+        raw = self._pool.getconn()
+        # Counted from here, not from when it is given back: it may have died unseen while it was out.
+        raw._used_at = time.monotonic()  # type: ignore[attr-defined]  # noqa: SLF001
+        try:
+            yield raw
+        finally:
+            with contextlib.suppress(psycopg.Error):
+                raw.rollback()
+            if raw.closed:
+                self._lost_at = time.monotonic()
+            self._pool.putconn(raw)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._pool.close()
+
+    def _configure(self, raw: psycopg.Connection[Any]) -> None:
+        prepare(raw)
+        for setting in self._settings.items():
+            raw.execute("SELECT set_config(%s, %s, FALSE)", setting)
+
+    def _check(self, raw: psycopg.Connection[Any]) -> None:
+        """Test a connection before use if it was idle or another was lost since."""
+        if getattr(raw, "_used_at", 0.0) < max(self._lost_at, time.monotonic() - _IDLE):
+            try:
+                psycopg_pool.ConnectionPool.check_connection(raw)
+            except psycopg.Error:
+                self._lost_at = time.monotonic()
+                raise
 
 
 class Database:
@@ -101,7 +185,7 @@ class Database:
                 connection.commit()
             except BaseException:
                 with contextlib.suppress(psycopg.Error):  # a connection that is lost has undone it by itself
-                    connection.run("ROLLBACK")
+                    connection.undo()
                 raise
             finally:
                 self._local.connection = None
@@ -284,13 +368,13 @@ def _unlocked_after(connection: Connection, key: int) -> Iterator[None]:
 
 @contextmanager
 def _joined(connection: Connection) -> Iterator[None]:
-    connection.run("SAVEPOINT joined")
+    connection.send("SAVEPOINT joined")
     try:
         yield
-        connection.run("RELEASE joined")
+        connection.send("RELEASE joined")
     except BaseException:
         with contextlib.suppress(psycopg.Error):
-            connection.run("ROLLBACK TO joined; RELEASE joined")
+            connection.undo("joined")
         raise
 
 

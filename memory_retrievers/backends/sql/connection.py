@@ -85,7 +85,7 @@ class Connection(Protocol):
 
     def put_rows(
         self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], /, *, returning: Sequence[str]
-    ) -> list[Any]:
+    ) -> Iterable[Any]:
         """Insert rows of a scope, as :meth:`insert_rows` does, or overwrite those of the same ``scope_id`` and ``id``.
 
         Args:

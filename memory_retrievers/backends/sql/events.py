@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, Database, joining, one
+from memory_retrievers.backends.sql.connection import Connection, Cursor, Database, joining, one
 from memory_retrievers.backends.sql.rows import encode_time, readable
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.models.fields import moment
@@ -69,19 +69,23 @@ class SQLEvents:
         channel, actor = acting.get()
         is_gone = type in {MemoryEventType.FORGOTTEN, MemoryEventType.EXPIRED}
         event = partial(MemoryEvent, type=type, at=at, channel=channel, actor=actor, fields=fields)
-        self.restore([event(scope=key.scope, id=None if is_gone else key.id) for key in keys])
+        self._store([event(scope=key.scope, id=None if is_gone else key.id) for key in keys])
 
     def restore(self, events: Sequence[MemoryEvent]) -> int:
         """Store entries as they are, in their order; returns how many, without those of memories that are not there."""
+        return sum(cursor.rowcount for cursor in self._store(events))
+
+    def _store(self, events: Sequence[MemoryEvent]) -> list[Cursor]:
+        """Store entries, whose cursors know how many; none is waited for."""
+        stored: list[Cursor] = []
         if not events:
-            return 0
-        stored = 0
+            return stored
         with joining(self._database, *{event.scope for event in events}) as connection:
             for forgotten, note, bound in ((False, _NOTE, _BOUND_OF_TYPE), (True, _NOTE_FORGOTTEN, _BOUND_FORGOTTEN)):
                 rows = [_values(event) for event in events if (event.id is None) is forgotten]
                 if not rows:
                     continue
-                stored += connection.executemany(note, rows).rowcount
+                stored.append(connection.executemany(note, rows))
                 again = [row for row in rows if row["type"] != MemoryEventType.CREATED]  # which happens once
                 if again:
                     bounded = {(row["scope"], row["id"], row["type"]) for row in again}

@@ -10,9 +10,10 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from memory_retrievers.backends.sql.connection import Database, Dialect, scope_id_of
-from memory_retrievers.backends.sql.memories import insert_passages
+from memory_retrievers.backends.sql.memories import insert_passages, update_memory
 from memory_retrievers.backends.sql.removal import SCOPE_AND_CHILDREN, scope_values
 from memory_retrievers.backends.sql.rows import encode, encode_json, encode_time, readable
+from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.scopes import child_range
@@ -42,13 +43,13 @@ class ThereBefore(NamedTuple):
     """What is there before items are put.
 
     Attributes:
-        stays: Rows of the items that are overwritten in place, by key.
+        stays: Of the items that are overwritten in place, by key, the row and when they were made.
         same: Keys of those of them whose passages stay as well.
         gone: Keys of what is removed, also since it is nothing that an item can be written over.
         scope_ids: Row ids of the scopes that are there.
     """
 
-    stays: dict[MemoryKey, int]
+    stays: dict[MemoryKey, tuple[int, datetime]]
     same: set[MemoryKey]
     gone: list[MemoryKey]
     scope_ids: dict[str, int]
@@ -156,8 +157,7 @@ class SQLItems:
         with self._database.read() as connection:
             dialect, found = connection.dialect, []
             for scope, ids in _by_scope(keys).items():
-                asked = ids[0] if len(ids) == 1 else dialect.listed(ids)
-                of_id = "m.id = :ids" if len(ids) == 1 else dialect.among("m.id", ":ids")
+                of_id, asked = _among(dialect, ids)
                 found += connection.execute(
                     f"""SELECT {_FIELDS} FROM scopes p JOIN memories m ON m.scope_id = p.id
                     WHERE p.scope = :scope AND {of_id} AND (m.expires_at IS NULL OR m.expires_at > :now)""",
@@ -175,32 +175,47 @@ class SQLItems:
             )
             return [MemoryKey(scope=its_scope, id=its_id) for its_scope, its_id in found]
 
-    def there(self, items: Sequence[AnyMemory], *, removed: Sequence[MemoryKey]) -> ThereBefore:
-        """Look up what is there of items that are to be put, and of what is to be removed; inside a transaction."""
+    def there(
+        self, items: Sequence[AnyMemory], *, removed: Sequence[MemoryKey], now: datetime, as_made: bool
+    ) -> ThereBefore:
+        """Look up what is there of items that are to be put, and of what is to be removed; inside a transaction.
+
+        Args:
+            items: The items.
+            removed: Keys of what is to go.
+            now: What expired by this time is removed as well.
+            as_made: An item is not written over one that was made at another time.
+
+        Raises:
+            ValidationError: An item has the key of a memory that is none.
+        """
         put = {item.key: item for item in items}
         before = ThereBefore({}, set(), [], {})
         with self._database.read() as connection:
             dialect = connection.dialect
             for scope, ids in _by_scope([*put, *removed]).items():
+                of_id, asked = _among(dialect, ids)
                 found = connection.execute(
-                    f"""SELECT m.row, m.id, m.origin = 'store' AND m.kind = 'semantic' AND m.valid_at = m.created_at
-                        AND NOT EXISTS (SELECT 1 FROM fact_versions v
+                    f"""SELECT m.row, m.id, m.origin = 'store' AND m.kind = 'semantic',
+                        m.valid_at = m.created_at AND NOT EXISTS (SELECT 1 FROM fact_versions v
                             WHERE v.memory = m.row {dialect.beside("v", "m")}),
-                        p.id, m.created_at, m.content, m.content_type, m.keywords, m.metadata
-                    FROM scopes p LEFT JOIN memories m ON m.scope_id = p.id AND {dialect.among("m.id", ":ids")}
-                    WHERE p.scope = :scope""",
-                    {"scope": scope, "ids": dialect.listed(ids)},
+                        m.expires_at, p.id, m.created_at, m.content, m.content_type, m.keywords, m.metadata
+                    FROM scopes p LEFT JOIN memories m ON m.scope_id = p.id AND {of_id} WHERE p.scope = :scope""",
+                    {"scope": scope, "ids": asked},
                 )
-                for row, name, is_like, scope_id, created_at, *texts in found:
+                for row, name, is_put, is_plain, expires_at, scope_id, made, *texts in found:
                     before.scope_ids[scope] = int(scope_id)
                     if row is None:
                         continue
                     key = MemoryKey(scope=scope, id=name)
-                    item = put.get(key)
-                    if item is None or not is_like or encode_time(item.created_at) != created_at:
+                    item, has_expired = put.get(key), expires_at is not None and expires_at <= encode_time(now)
+                    if item is not None and not is_put and not has_expired:
+                        raise ValidationError(f"{name!r} is the id of a memory that no store has put; take another key")
+                    is_other = as_made and item is not None and encode_time(item.created_at) != made
+                    if item is None or has_expired or not is_plain or is_other:
                         before.gone.append(key)
                         continue
-                    before.stays[key] = int(row)
+                    before.stays[key] = int(row), moment(made)
                     if _texts(*texts) == _texts(*itemgetter(*_TEXTS)(encode(item))):
                         before.same.add(key)
         return before
@@ -222,31 +237,35 @@ class SQLItems:
             ]
 
     def put(
-        self, items: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]], *, scope_ids: Mapping[str, int]
+        self, items: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]], *, there: ThereBefore
     ) -> list[Passage]:
         """Store items, or overwrite those of their keys, all by the same few statements; inside a transaction.
 
         Args:
             items: The items.
             passages: Of each, the passages that it does not have yet.
-            scope_ids: Row ids of scopes that are there.
+            there: What was there before; the name of a scope may have gone with what is gone of it.
         """
+        known = {} if there.gone else there.scope_ids
         with self._database.read() as connection:  # one for writing, and what fails is undone with all the rest
+            if len(items) == 1 and items[0].key in there.same:  # which no trigger of what is new need look at
+                update_memory(connection, items[0], returning="")
+                return []
             scopes = dict.fromkeys(item.scope for item in items)
-            scope_ids = {scope: scope_ids.get(scope) or scope_id_of(connection, scope) for scope in scopes}
+            scope_ids = {scope: known.get(scope) or scope_id_of(connection, scope) for scope in scopes}
             names = {scope_id: scope for scope, scope_id in scope_ids.items()}
             values = [{"scope_id": scope_ids[item.scope], **encode(item)} for item in items]
             put = connection.put_rows(
                 "memories", [*values[0]], [[*each.values()] for each in values], returning=("scope_id", "id", "row")
             )
+            if not any(passages):
+                return []
             rows = {MemoryKey(scope=names[scope_id], id=name): int(row) for scope_id, name, row in put}
             placed = [
                 (item, (scope_ids[item.scope], rows[item.key]), passage)
                 for item, its_passages in zip(items, passages, strict=True)
                 for passage in its_passages
             ]
-            if not placed:
-                return []
             return insert_passages(connection, placed, ids=self._database.next_passages(connection, len(placed)))
 
     def prolong(self, until: Mapping[MemoryKey, datetime]) -> None:
@@ -257,6 +276,11 @@ class SQLItems:
                 WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?""",
                 [(encode_time(time), key.scope, key.id) for key, time in until.items()],
             )
+
+
+def _among(dialect: Dialect, ids: Sequence[str]) -> tuple[str, object]:
+    """The condition on the id of a memory, and the value of its ``:ids``; of one it is read the fastest."""
+    return ("m.id = :ids", ids[0]) if len(ids) == 1 else (dialect.among("m.id", ":ids"), dialect.listed(ids))
 
 
 def _by_scope(keys: Sequence[MemoryKey]) -> dict[str, list[str]]:

@@ -82,7 +82,7 @@ class PostingsKeywordIndex:
 
     def remove(self, passages: Sequence[Passage]) -> None:
         """See ``protocols.KeywordIndex``."""
-        with self._ledger.database.write(*{passage.scope for passage in passages}) as connection:
+        with joining(self._ledger.database, *{passage.scope for passage in passages}) as connection:
             for passage in passages:
                 _remove(connection, passage)
 

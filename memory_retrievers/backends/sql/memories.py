@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, insert, insertion, one
+from memory_retrievers.backends.sql.connection import Connection, Cursor, insert, insertion, one
 from memory_retrievers.backends.sql.rows import (
     StoredRows,
     encode,
@@ -271,11 +271,16 @@ def overwrite_memory(connection: Connection, memory: AnyMemory) -> tuple[int, in
     Raises:
         NotFoundError: There is none.
     """
+    return _found(update_memory(connection, memory, returning="RETURNING scope_id, row").fetchone(), memory)
+
+
+def update_memory(connection: Connection, memory: AnyMemory, *, returning: str) -> Cursor:
+    """Overwrite the memory of the same scope and id, if there is one."""
     values = encode(memory)
     assignments = ", ".join(f"{column} = ?" for column in values)
     of_id = "scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?"
-    sql = f"UPDATE memories SET {assignments} WHERE {of_id} RETURNING scope_id, row"
-    return _found(connection.execute(sql, (*values.values(), memory.scope, memory.id)).fetchone(), memory)
+    sql = f"UPDATE memories SET {assignments} WHERE {of_id} {returning}"
+    return connection.execute(sql, (*values.values(), memory.scope, memory.id))
 
 
 def row_of(connection: Connection, memory: AnyMemory) -> tuple[int, int]:

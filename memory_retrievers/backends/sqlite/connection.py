@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -184,7 +184,7 @@ class Connection(sqlite3.Connection):
 
     def put_rows(
         self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], /, *, returning: Sequence[str]
-    ) -> list[Any]:
+    ) -> Iterable[Any]:
         """See ``sql.connection.Connection``."""
         sql = f"{insertion(table, columns)} {overwriting(columns, returning=returning)}"
         return [self.execute(sql, row).fetchone() for row in rows]
