@@ -4,7 +4,8 @@ Rules cannot tell what was meant. They know that a short answer says nothing wit
 that says "no", "rather" or "she can't" may take back what was said just before it, or what it shares a word with, and
 that a plain negation ("we are not going to the dentist on Friday") takes back only what is about the same. And what
 needs no such word: another day, hour, number or name where there was one ("We meet Monday." "Let's do Tuesday then."),
-in whatever words if it is said to be better ("The appointment is at 9." "10:15 suits Ingrid.").
+in whatever words if it is said to be better ("The appointment is at 9." "10:15 suits Ingrid."). A choice in few words
+("the tram is faster") and a scrap ("Pavel!") may take back what is just before them, whatever that is.
 """
 
 from __future__ import annotations
@@ -21,6 +22,12 @@ from memory_retrievers.text import STOP_WORDS, analyze
 
 ELLIPTICAL: Final = 2
 """A message of at most so many terms that say something answers the one before it."""
+
+BARE_LENGTH: Final = 40
+"""Characters of a sentence that may be a scrap of one."""
+
+CHOOSING: Final = 3
+"""A preference of at most so many terms does not say what it is about."""
 
 LINKED: Final = 3
 """So many messages before it, of those that say something, a correction may take back, whatever words they have."""
@@ -45,7 +52,7 @@ bit much many
 way still even ever never always today tomorrow yesterday week last next one two first time new keep try trying tried
 please maybe actually anyway say said says saying tell told talk talking come coming came been gonna wanna would could
 since back around every another help helps helped love loved hope hear heard absolutely definitely totally haha lol btw
-course kind sort pretty quite thought wondering guess forget remember day days year years ago soon later good-bye
+course kind sort pretty quite thought wondering guess forget remember day days year years ago soon later good-bye us
 """
 WORDS_OF_CHAT: Final = STOP_WORDS | frozenset(_CHAT.split())
 """Words that name nothing."""
@@ -62,9 +69,14 @@ _NEGATES_NOTHING: Final = re.compile(
 _TAKES_BACK: Final = re.compile(
     r"^\W*(?:(?:oh|but|and|so|well|sorry|hm+)\b\W*)*(?:no|nope|nah|not|wait)\b"
     rf"|\b(?:he|she|they|it|that|this)\b(?:['’]\w+)?(?:\s+\w+){{0,2}}?\s+(?:{_CONTRACTED}|not|cannot|never)\b"
-    r"|\b(?:rather|instead|unless|never ?mind|change[ds]?|switch(?:ed)?|cancel\w*|moved to)\b"
-    r"|\b(?:nein|nicht|kein\w*|sondern|non|pas|plutôt|sino|mejor|não)\b"
-    r"|不|没|沒|别|改|取消|而是|ない|ません|なく|아니|안 |못",
+    r"|\b(?:nicht|kein\w*|pas|não)\b|不|没|沒|别|ない|ません|なく|아니|안 |못",
+    re.IGNORECASE,
+)
+_FAILS: Final = re.compile(
+    r"\b(?:(?:is|are|was|were|['’](?:s|m|re)|got|it) (?:already |all |still |now )?(?:ill|sick|away|busy|full|closed"
+    r"|taken|broken|booked|gone|impossible|unavailable)|ha(?:s|ve) left|sold out"
+    r"|too (?:late|early|far|small|big|long|short|expensive)"
+    r"|ist (?:krank|voll)|ausverkauft|complet|malade|lleno|enferm[ao])\b",
     re.IGNORECASE,
 )
 _ANSWER: Final = re.compile(
@@ -73,8 +85,16 @@ _ANSWER: Final = re.compile(
     re.IGNORECASE,
 )
 _OPENING: Final = ("name", "")
+_AMONG: Final = {"day": ["time"], "month": ["time"], "hour": ["time", "number"], "number": ["number"], "name": ["name"]}
+_REACTION: Final = re.compile(
+    r"\b(?:thank\w*|congrat\w*|glad|luck|(?<!could )(?<!can )you|your|i['’]m|sorry|always|agreed)\b"
+    r"|\w\W+\w+\W+\w+!|\babout\b.*\?"
+    r"|^(?!how about|what about).*\b(?:who|what|where|when|why|how|which)\b.*\?",
+    re.IGNORECASE,
+)
 _DAY: Final = re.compile(
-    r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|today|tonight|tomorrow|weekend"
+    r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|today|tonight|tomorrow|weekend|\d{1,2}(?:st|nd|rd|th)"
+    r"|(?:next|this) (?:week|month|year|spring|summer|autumn|fall|winter)"
     r"|montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag|heute|morgen"
     r"|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|demain|lunes|martes|miércoles|jueves|viernes|sábado|domingo)\b"
     r"|(?:星期|周|礼拜)[一二三四五六日天]|[月火水木金土日]曜|明天|后天",
@@ -84,31 +104,54 @@ _MONTH: Final = re.compile(
     r"\b(?:january|february|march|april|june|july|august|september|october|november|december)\b|(?<=\bin )May\b",
     re.IGNORECASE,
 )
+_UNIT = (
+    r"(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen"
+    r"|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|dozen)"
+)
+_COUNT = rf"(\d{{1,9}}(?:[.,]\d{{1,9}}){{,4}}|\b{_UNIT}(?:(?: and |[ -]){_UNIT}){{,5}}\b)"
+_CLOCK = r"(?:\d{1,2}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)"
 _HOUR: Final = re.compile(
-    r"\b\d{1,2}(?:[:.h]\d{2}\b(?: ?[ap]m\b)?| ?(?:[ap]m|o['’]clock|uhr|h)\b)|\b(?:noon|midnight)\b|\d{1,2}[点點時]"
-    r"|(?<=\bat )\d{1,2}\b",
+    r"\b\d{1,2}(?:[:.h]\d{2}\b(?: ?[ap]m\b)?| ?(?:[ap]m|uhr|h)\b)|\d{1,2}[点點時]"
+    rf"|\b(?:half|quarter|five|ten|twenty|\d{{1,2}})(?: (?:past|to|before|after))? (?:{_CLOCK}|noon|midnight)\b"
+    rf"|\b{_CLOCK} ?(?:o['’]clock|thirty|fifteen|sharp)\b|(?<=\bat ){_CLOCK}\b"
+    r"|\b(?:noon|midday|midnight|lunchtime|morning|afternoon|evening)\b",
     re.IGNORECASE,
 )
-_COUNT = r"(\d{1,9}(?:[.,]\d{1,9}){,4}|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty)\b)"
-_NUMBER: Final = re.compile(_COUNT + r"\W{0,2}([^\W\d_]+)", re.IGNORECASE)
+_NUMBER: Final = re.compile(_COUNT + r"(?:\W{0,2}([^\W\d_]+))?", re.IGNORECASE)
 _LITTLE: Final = (
     r"\W*(?:(?:would|might|could|will|is|be|it|at|on|in|by|to|for|around|about|even|much|also|then|probably|maybe|um|am"
-    r"|perhaps|really|do|does|go|come|meet|have|take|we|i|us|me|him|her|them|no|oh|sorry|well|à|le)\b\W*){0,4}"
+    r"|perhaps|really|do|does|go|come|meet|have|take|we|i|us|me|him|her|them|no|oh|ok|hm+|sorry|well|the|à|le"
+    r"|it['’]s|they|say|want)\b\W*){0,4}"
 )
 _PREFERRING: Final = re.compile(
-    r"(?i:^\W*say|\b(?:let['’]?s (?:say|make|do|take)|make (?:it|that)|(?:how|what) about|rather|prefers?"
-    rf"|go(?:ing)? with|settled? on|agreed? on|instead|sagen wir|lieber|disons|plutôt|mejor)\b){_LITTLE}$"
+    r"(?:^\W*(?:say|try|take|pick|choose)|\b(?:let['’]?s (?:say|make|do|take|try|use|ask|stay)|make (?:it|that)"
+    r"|(?:how|what) about|rather|prefers?|(?:go(?:ing)?|stick|stay) (?:with|to)|settled? on|agreed? on|back to"
+    r"|instead|actually|(?:could|should|shall) we|it['’]s|now"
+    r"|(?:moved|postponed|put off|delayed|changed)(?: (?:it|that))?(?: to| until| till)?"
+    r"|(?:i|we)(?:['’](?:ve|ll))? (?:asked?|booked|took|chose)|sagen wir|lieber|disons|plutôt|mejor)\b)"
+    rf"{_LITTLE}$",
+    re.IGNORECASE,
 )
 _OPENING_CLAUSE: Final = re.compile(
-    rf"(?i:^|[,;:.!–—]|\b(?:but|and|so|because|that|thinks?|says?|said|guess)\b){_LITTLE}(?:[Ff]or [^\W_]+\W+)?$"
+    rf"(?:^|[,;:.!–—]|\b(?:but|and|so|because|that|thinks?|says?|said|guess)\b){_LITTLE}(?:for [^\W_]+\W+)?$",
+    re.IGNORECASE,
 )
 _PREFERRED: Final = re.compile(
-    rf"{_LITTLE}(?:suits?|better|best|instead|rather|works?|fits?|passt|besser|lieber|convient|mieux|mejor)\b"
+    rf"{_LITTLE}(?:suits?|better|best|instead|rather|(?:works?|fits?)(?: better| best| for| too| fine|\W*$)|it is|again"
+    rf"|then|{cues.COMPARATIVE}|passt|besser|lieber|convient|mieux|mejor)\b",
+    re.IGNORECASE,
 )
-_ALONE: Final = re.compile(r"\s*(?:$|[.,!?;])|\W*(?:then|instead|rather|for)\b")
+_ALONE: Final = re.compile(r"\s*(?:$|[.,!?;])|\W*(?:then|instead|rather|for|now|please)\b", re.IGNORECASE)
+_LITTLE_ALONE: Final = re.compile(_LITTLE, re.IGNORECASE)
 _NEAR: Final = 60  # characters around a detail in which it is said to be better
-_DETAILS: Final = {"day": _DAY, "month": _MONTH, "hour": _HOUR, "number": re.compile(_COUNT, re.IGNORECASE)}
+_TIME = rf"(?:{_DAY.pattern}|{_MONTH.pattern}|{_HOUR.pattern})"
+_DETAILS: Final = {
+    "time": re.compile(rf"{_TIME}(?:(?: at| in the)? {_TIME}){{,2}}", re.IGNORECASE),
+    "number": re.compile(_COUNT, re.IGNORECASE),
+    "name": re.compile(r"\b[^\W\d_a-z][^\W_]+(?:['’-][^\W_]+)?"),
+}
 _WORD: Final = re.compile(r"[^\W_]+|[^\w\s]")
+CLAUSE_END: Final = re.compile(r"(?<=[,.;:!?])\s+")
 _REMARK: Final = re.compile(r"\[[^\]]*\]")  # such as "[image]", which nobody has said
 
 
@@ -137,14 +180,40 @@ class Sentence:
     def takes_back(self) -> bool:
         """True if it may take back what was said just before it, whatever words that has."""
         said = _NEGATES_NOTHING.sub(" ", self.text)
-        if _TAKES_BACK.search(said) or cues.CORRECTION.search(said):
+        if _TAKES_BACK.search(said) or cues.CORRECTION.search(said) or cues.WITHDRAWAL.search(said):
             return True
-        return len(self.terms) <= ELLIPTICAL and bool(_NEGATION.search(said))
+        return (len(self.terms) <= CHOOSING and self.chooses) or (len(self.terms) <= ELLIPTICAL and self.denies)
+
+    @cached_property
+    def chooses(self) -> bool:
+        """True if it proposes or prefers something, which may be another thing than before."""
+        return bool(cues.CHOICE.search(self.text))
+
+    @cached_property
+    def denies(self) -> bool:
+        """True if it says what is not so, or cannot be."""
+        said = _NEGATES_NOTHING.sub(" ", self.text)
+        return bool(_NEGATION.search(said) or _FAILS.search(said))
 
     @cached_property
     def corrects(self) -> bool:
         """True if it may take something back, if only what it names."""
-        return self.takes_back or bool(_NEGATION.search(_NEGATES_NOTHING.sub(" ", self.text)))
+        return self.takes_back or self.chooses or self.denies
+
+    @cached_property
+    def is_bare(self) -> bool:
+        """True if it is a scrap that says little by itself, and is no question for more, no thanks and no praise."""
+        if not (self.terms or self.details) or len(self.terms) > ELLIPTICAL or len(self.text) > BARE_LENGTH:
+            return False
+        reacts = (_REACTION, _NEGATES_NOTHING, cues.GREETING, cues.FAREWELL)
+        return not any(each.search(self.text) for each in reacts)
+
+    @cached_property
+    def standing(self) -> str:
+        """What it says from the last of its clauses on that may take back those before it."""
+        clauses = CLAUSE_END.split(self.text) if self.corrects else []
+        first = max((place for place, clause in enumerate(clauses) if Sentence("", clause, 0).takes_back), default=0)
+        return " ".join(clauses[first:]) or self.text
 
     @cached_property
     def details(self) -> dict[tuple[str, str], frozenset[str]]:
@@ -154,34 +223,45 @@ class Sentence:
             for match in pattern.finditer(self.text):
                 found.setdefault((kind, ""), set()).add(match[0].casefold())
         for match in _NUMBER.finditer(_HOUR.sub(" ", self.text)):
-            found.setdefault(("number", match[2].casefold().removesuffix("s")), set()).add(match[1].casefold())
+            found.setdefault(("number", (match[2] or "").casefold().removesuffix("s")), set()).add(match[1].casefold())
         before = ""
         for word in _WORD.findall(_MONTH.sub(" ", _DAY.sub(" ", self.text))):
             if word[0].isupper() and len(word) > 1 and word.casefold() not in WORDS_OF_CHAT:
-                found.setdefault(("name", before), set()).add(word.casefold())
+                found.setdefault(("name", next(iter(analyze(before)), before)), set()).add(word.casefold())
             before = word.casefold() if word[0].isalnum() else ""
         return {role: frozenset(values) for role, values in found.items()}
 
     @cached_property
-    def preferred(self) -> dict[str, frozenset[str]]:
-        """Days, months, hours and bare numbers that it says would be better, as in "10:15 suits Ingrid", by kind."""
+    def known(self) -> dict[str, frozenset[str]]:
+        """Its times, its numbers with what may be one, and its names."""
         found: dict[str, set[str]] = {}
-        text = self.text.casefold()
+        for (kind, _), values in self.details.items():
+            for each in _AMONG[kind]:
+                found.setdefault(each, set()).update(values)
+        return {kind: frozenset(values) for kind, values in found.items()}
+
+    @cached_property
+    def preferred(self) -> dict[str, frozenset[str]]:
+        """Times, bare numbers and names that it says would be better, as in "10:15 suits Ingrid", by kind."""
+        found: dict[str, set[str]] = {}
+        text = self.text
         for kind, pattern in _DETAILS.items():
             for match in pattern.finditer(text):
+                if kind == "name" and (match[0].casefold() in WORDS_OF_CHAT or not match[0][0].isupper()):
+                    continue
                 before, behind = text[max(0, match.start() - _NEAR) : match.start()], text[match.end() :][:_NEAR]
-                asked = _PREFERRING.search(before) and (kind != "number" or _ALONE.match(behind))
-                if asked or (_OPENING_CLAUSE.search(before) and _PREFERRED.match(behind)):
-                    found.setdefault(kind, set()).add(match[0])
+                alone = _ALONE.match(behind)
+                asked = _PREFERRING.search(before) and (kind != "number" or alone)
+                opens = kind != "name" and alone and len(before) < _NEAR and _LITTLE_ALONE.fullmatch(before)
+                if asked or opens or (_OPENING_CLAUSE.search(before) and _PREFERRED.match(behind)):
+                    found.setdefault(kind, set()).update(Sentence("", match[0], 0).known.get(kind, ()))
             text = pattern.sub(lambda match: "_" * len(match[0]), text)
-        if numbers := found.get("number"):
-            found["hour"] = found.get("hour", set()) | numbers
         return {kind: frozenset(values) for kind, values in found.items()}
 
     def prefers_to(self, earlier: Sentence) -> bool:
-        """True if it prefers another day, hour or number to an earlier one; a bare number may be an hour."""
-        pairs = ((self.preferred.get(kind), values) for (kind, _), values in earlier.details.items())
-        return any(preferred is not None and preferred.isdisjoint(values) for preferred, values in pairs)
+        """True if it prefers another time, number or name to an earlier one; a bare number may be an hour."""
+        known = earlier.known
+        return any(kind in known and not values <= known[kind] for kind, values in self.preferred.items())
 
     def says_anew(self, earlier: Sentence) -> bool:
         """True if it prefers another detail, or tells it in a role of an earlier sentence, and little else."""
@@ -220,7 +300,7 @@ class Sentence:
         if self.text.rstrip("\"'”’) ").endswith(("?", "？")) or _REMARK.fullmatch(self.text):
             return False
         is_polite = cues.FAREWELL.search(self.text) or cues.GREETING.search(self.text)
-        return bool(self.terms and not is_polite) or bool(_ANSWER.search(self.text))
+        return bool((self.terms or self.details) and not is_polite) or bool(_ANSWER.search(self.text))
 
 
 def settled_last(said: Sequence[Sentence]) -> list[int]:
@@ -266,8 +346,9 @@ def needed_with(said: Sequence[Sentence]) -> list[frozenset[int]]:
     direct: list[set[int]] = [set() for _ in said]
     for position, number in enumerate(order):
         correcting = [
-            place for place in messages[number] if said[place].corrects or said[place].details or said[place].preferred
+            place for place in messages[number] if said[place].corrects or said[place].details or said[place].is_bare
         ]
+        scrap = all(said[place].is_bare or not said[place].terms for place in messages[number])
         between = 0  # messages between that say something
         for back, earlier in enumerate(reversed(order[max(0, position - REACH) : position + 1])):
             between += back > 0 and any(said[place].terms for place in messages[earlier])
@@ -276,7 +357,10 @@ def needed_with(said: Sequence[Sentence]) -> list[frozenset[int]]:
                     each
                     for each in correcting
                     if each > place
-                    and ((said[each].takes_back and between <= LINKED) or said[each].may_undo(said[place]))
+                    and (
+                        (between <= LINKED and (said[each].takes_back or (scrap and said[each].is_bare)))
+                        or said[each].may_undo(said[place])
+                    )
                 )
     needed: list[frozenset[int]] = [frozenset()] * len(said)
     for place in reversed(range(len(said))):  # what is needed comes later, so it is known already

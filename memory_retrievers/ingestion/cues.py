@@ -52,6 +52,31 @@ _CORRECTIONS: Final = (
     r"\bchanged my mind\b|\bno longer\b|\bnot anymore\b|\bthat'?s (?:wrong|not right|not true)\b|\bi was wrong\b",
     r"\b(?:turns|turned) out\b|\binstead of\b|不对|不是.{0,8}而是|其实|我改主意|違(?:う|い)|実は|en realidad",
 )
+COMPARATIVE: Final = r"(?:more|less|(?!never|after|under|super|clever|eager)\w{3,20}er)\b"
+"""A pattern of a comparative; of words that end like one those left out are most common."""
+
+_COPULA = "(?:would be|is|are|seems|looks|lasts|lives|costs)"
+
+_WITHDRAWALS: Final = (
+    r"\b(?:rather|instead|unless|neither|never ?mind|on second thoughts?|after all|as (?:before|planned))\b",
+    r"^\W*(?:\w+\W+){0,2}(?:forget|scrap|skip|drop|ignore|undo|leave|keep) (?:it|that|about|what)\b(?! up| going)",
+    r"^\W*(?:\w+\W+){0,3}(?:back to|(?:stick|stay) (?:to|with|at)|hold off|wait)\b",
+    r"\b(?:call|take|took|put|push(?:ed)?|bring|brought) (?:it|that) (?:off|back|forward)\b|\bmoved(?: \w+)? to\b",
+    r"\b(?:change[ds]?|switch(?:ed)?|cancel\w*|replaced?|swap(?:ped)?|postponed?|delayed|rescheduled?)\b",
+    r"\b(?:called|put) off\b|\b(?:the other|another|a (?:new|different)|the (?:old|former|latter)) one\b",
+    r"\bin place of\b|\b(?:hours?|days?|weeks?|minutes) (?:later|earlier|sooner)\b",
+    r"\b(?:nein|sondern|stattdessen|lieber|vergiss (?:es|das)|lass (?:es|uns)|verschoben|abgesagt)\b",
+    r"\b(?:non(?!-)|plutôt|finalement|laisse tomber|sino|mejor|olvídalo|al final|invece|piuttosto|em vez|melhor)\b",
+    r"改|取消|而是|还是|還是|算了|换成|やっぱり|やめ|代わりに|대신|말고|취소",
+)
+_CHOICES: Final = (
+    r"\b(?:let(?:['’]s| us)(?! (?:keep (?:\w+ing|up|each)|continue|all|do (?:it|this)|go for it|get|talk|see|catch)))",
+    r"\b(?:shall (?:we|i)|(?:should|could) we|we should|(?:how|what) about(?! you| the| your))\b",
+    r"\b(?:i['’]d (?:say|take|prefer|choose)|prefers?|opt for|(?:i['’]ll|we['’]ll) (?:take|go with)|settled? on)\b",
+    r"^\W*make (?:it|that)\b|\b(?:suits?|fits|works?|be|is|passt) (?:\w+ )?(?:better|best|besser)\b|\bconvient mieux\b",
+    r"^\W*\w+(?: \w+)? it is\b|^\W*(?:it['’]s|they) .*\bnow\W*$|^\W*i like \w+ (?:more|better)\b",
+    rf"^\W*(?:(?:the|my|i think|the other) )?[\w’'-]+(?: one)? {_COPULA} (?:much |far |even |a bit )?{COMPARATIVE}",
+)
 _EMPHASIS: Final = (
     r"[!！]{2,}|\?!|\b(?:omg|oh my god|wow|unbelievable|incredible|shocked|shocking|can'?t believe|out of nowhere)\b",
     r"\bnever\b|\bfor the first time\b|\bsuddenly\b|\bfinally\b|\burgent(?:ly)?\b|\bworst\b|\bemergency\b",
@@ -90,6 +115,12 @@ FAREWELL: Final = _any_of(_FAREWELLS)
 
 CORRECTION: Final = _any_of(_CORRECTIONS)
 """Something that was believed is not so."""
+
+WITHDRAWAL: Final = _any_of(_WITHDRAWALS)
+"""What was said just before is taken back, put off, or comes back."""
+
+CHOICE: Final = _any_of(_CHOICES)
+"""The speaker proposes or prefers something, which may be another thing than before."""
 
 EMPHASIS: Final = _any_of(_EMPHASIS)
 """The speaker finds it remarkable."""

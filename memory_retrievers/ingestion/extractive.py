@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Final
 
 from memory_retrievers.ingestion import cues
-from memory_retrievers.ingestion.corrections import WORDS_OF_CHAT, Sentence, needed_with, settled_last
+from memory_retrievers.ingestion.corrections import CLAUSE_END, WORDS_OF_CHAT, Sentence, needed_with, settled_last
 from memory_retrievers.models.messages import Message
 from memory_retrievers.text import analyze, one_line
 from memory_retrievers.text.summaries import LENGTH_EXPONENT, rarest, sentences
@@ -49,26 +49,8 @@ SPEAKER_LENGTH: Final = 40
 AFTER_DETERMINER: Final = 2.0
 """A phrase after "the", "my" and the like, or with a capital letter, names a thing: it weighs twice."""
 
-_DETERMINERS = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "my",
-        "your",
-        "his",
-        "her",
-        "our",
-        "their",
-        "this",
-        "that",
-        "these",
-        "those",
-        "some",
-        "any",
-        "new",
-    ]
-)
+_BEFORE_NOUNS = "a an the my your his her our their this that these those some any new"
+_DETERMINERS: Final = frozenset(_BEFORE_NOUNS.split())
 
 _BEFORE_VERBS = """
 i we you he she they it who to let's i'll we'll you'll he'll she'll they'll i'd we'd i've we've nobody somebody someone
@@ -100,7 +82,6 @@ _CLAUSE_OPENS: Final = frozenset(_CONJUNCTIONS.split())
 _TOKEN = re.compile(r"[^\W_]+(?:[-'’.@/+#_]+[^\W_]+)*[+#]{0,2}|[^\w\s]")
 _CLAUSE = re.compile(r"[^，。！？、；：,.!?;:\s「」『』（）()]+")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff]")
-_CLAUSE_END = re.compile(r"(?<=[,.;:!?])\s+")
 _EDGES = " \t.,;:!?。，！？、；：…-–—'\"“”‘’「」()（）*_#`"
 
 
@@ -122,9 +103,8 @@ def term_counts(texts: Iterable[str]) -> Counter[str]:
 def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | None = None) -> str:
     """A headline: a phrase in the words of who is not the assistant, on one line without punctuation at its end.
 
-    It is the phrase that is most frequent here and rarest in ``background``, never a speaker's name, and of no sentence
-    that a later one may take back. A word that would stand alone comes with its clause. Where there is none, it is the
-    first words said, and empty where nobody says several.
+    It is the phrase most frequent here and rarest in ``background``, never a speaker's name, and of no sentence that a
+    later one may take back. A word alone comes with its clause. Without any it is the first words said, or empty.
 
     Args:
         messages: What was said; at least one.
@@ -135,11 +115,8 @@ def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | 
     """
     said = _sentences(messages)
     needed = needed_with(said)
-    texts = [
-        sentence.text
-        for place, sentence in enumerate(said)
-        if messages[sentence.message].role.casefold() not in NOT_USERS and not needed[place]
-    ]
+    own = [place for place, each in enumerate(said) if messages[each.message].role.casefold() not in NOT_USERS]
+    texts = [said[place].standing for place in own if not needed[place]]
     counts = term_counts(one_line(message.content) for message in readable(messages))
     rarity = _rarity(counts, counts if background is None else background)
     speakers = {word for message in messages for word in message.role.casefold().split()} | {"user", "assistant"}
@@ -147,6 +124,9 @@ def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | 
     undone = frozenset[str]().union(*(sentence.terms for place, sentence in enumerate(said) if needed[place]))
     best = max(phrases, key=lambda phrase: (phrases[phrase], undone.isdisjoint(analyze(phrase))), default="")
     title = _headline(best if _is_phrase(best) else _clause_with(best, texts))
+    if not texts:  # what nobody takes back is what is still said in the end
+        left = frozenset[str]().union(*(sentence.terms for place, sentence in enumerate(said) if not needed[place]))
+        texts = [_run_within(said[place].text, left) for place in own]
     return title if _is_phrase(title) else _first_words(texts)
 
 
@@ -169,9 +149,12 @@ def fallback_summary(messages: Sequence[Message], background: Mapping[str, int] 
     User: She can't, I'll ask Pavel. Earlier: User: Ask Marta to feed the cat.
     """
     said = _sentences(messages)
-    first = _fitting_end(said, settled_last(said))
+    needed = needed_with(said)
+    settled = settled_last(said)
+    first = _fitting_end(said, sorted({*settled}.union(*(needed[place] for place in settled))))
     end = _joined(said, first)
-    rest = _joined(said, _rest(said, first, room=SUMMARY_LENGTH - len(end) - len(EARLIER), background=background))
+    room = SUMMARY_LENGTH - len(end) - len(EARLIER)
+    rest = _joined(said, _rest(said, first, needed, room=room, background=background))
     if not end or not rest:
         return _cut(end or rest, SUMMARY_LENGTH) or "Nothing that can be shown was said."
     return f"{end}{EARLIER}{rest}"
@@ -181,13 +164,23 @@ def _sentences(messages: Sequence[Message]) -> list[Sentence]:
     return [
         Sentence(_speaker(message.role), line, number)
         for number, message in enumerate(readable(messages))
-        for line in _ends_of([line for line in map(one_line, sentences(message.content)) if line])
+        for line in _read([line for line in map(one_line, sentences(message.content)) if line])
     ]
 
 
-def _ends_of(lines: list[str]) -> list[str]:
+def _read(lines: list[str]) -> list[str]:
+    """Both ends of what was said, and of what is between what may take the beginning back, in place of that.
+
+    A sentence that is longer than a summary is read clause by clause, so that none is cut before what takes it back.
+    """
+    parts = (CLAUSE_END.split(line) if len(line) > SUMMARY_LENGTH else [line] for line in lines)
+    lines = [part for each in parts for part in each if part]
     half = READ_SENTENCES // 2
-    return lines if len(lines) <= READ_SENTENCES else [*lines[:half], *lines[-half:]]
+    if len(lines) <= READ_SENTENCES:
+        return lines
+    between = (Sentence("", line, 0) for line in lines[half:-half])
+    kept = [each.text for each in between if each.takes_back or each.corrects or each.preferred][-half:]
+    return [*lines[: half - len(kept)], *kept, *lines[-half:]]
 
 
 def _fitting_end(said: Sequence[Sentence], settled: Sequence[int]) -> list[int]:
@@ -199,7 +192,12 @@ def _fitting_end(said: Sequence[Sentence], settled: Sequence[int]) -> list[int]:
 
 
 def _rest(
-    said: Sequence[Sentence], shown: Sequence[int], *, room: int, background: Mapping[str, int] | None
+    said: Sequence[Sentence],
+    shown: Sequence[int],
+    needed: Sequence[frozenset[int]],
+    *,
+    room: int,
+    background: Mapping[str, int] | None,
 ) -> list[int]:
     """Choose further sentences, each with those that it needs, by how much they add that is rare around.
 
@@ -208,6 +206,7 @@ def _rest(
     Args:
         said: The sentences of a conversation.
         shown: Positions of those that are shown already.
+        needed: For each the later ones without which it is not shown.
         room: Characters that there are.
         background: How often each term occurs around; None counts within the sentences.
 
@@ -218,7 +217,6 @@ def _rest(
     terms = [frozenset(analyze(line)) for line in lines]
     own = term_counts(lines)
     weights = _rarity(own, own if background is None else background, frequency=FREQUENCY_IN_SUMMARIES)
-    needed = needed_with(said)
     left = {place: {place, *needed[place]} - {*shown} for place in range(max(shown, default=len(said)))}
     covered = frozenset[str]().union(*(terms[place] for place in shown))
     chosen: set[int] = set()
@@ -245,7 +243,8 @@ def _rest(
             covered |= frozenset[str]().union(*(terms[each] for each in group))
     if chosen or shown:
         return sorted(chosen)
-    return rarest(lines, room, background=background)
+    alone = [place for place, later in enumerate(needed) if not later]
+    return [alone[place] for place in rarest([lines[place] for place in alone], room, background=background)]
 
 
 def _joined(said: Sequence[Sentence], places: Sequence[int]) -> str:
@@ -371,7 +370,7 @@ def _is_phrase(text: str) -> bool:
 
 def _clause_with(word: str, texts: Sequence[str]) -> str:
     """The first clause of several words that a word stands in, as a headline has room for it: alone it says little."""
-    clauses = [clause.strip(_EDGES) for text in texts for clause in _CLAUSE_END.split(text)]
+    clauses = [clause.strip(_EDGES) for text in texts for clause in CLAUSE_END.split(text)]
     return next((_cut(each, TITLE_LENGTH) for each in clauses if _is_phrase(each) and word in _TOKEN.findall(each)), "")
 
 
@@ -379,6 +378,12 @@ def _first_words(texts: Sequence[str]) -> str:
     """Headline of the first words said, for messages without any distinctive term; empty if nobody says several."""
     firsts = (_headline(_cut(text.strip(_EDGES), TITLE_LENGTH)) for text in texts)
     return next(filter(_is_phrase, firsts), "")
+
+
+def _run_within(text: str, terms: frozenset[str]) -> str:
+    """The longest run of words that have no other terms."""
+    runs = groupby(text.split(), key=lambda word: {*analyze(word)} <= terms)
+    return max((" ".join(run) for within, run in runs if within), key=lambda run: len(analyze(run)), default="")
 
 
 def _speaker(role: str) -> str:

@@ -51,7 +51,9 @@ DUPLICATE_CANDIDATES: Final = 5
 DUPLICATE_FLOOR: Final = 0.1
 DUPLICATE_PREVIEW: Final = 100
 NEAR_HINT: Final = "If one of near no longer holds, store this again with replaces=its id."
-"""What ``memory_store`` says of memories that differ from the new one in a number, a name or a negation."""
+UPDATE_HINT: Final = "If one of near no longer holds, put it right by memory_update with its id, and delete this one."
+"""What ``memory_store`` says of memories that differ from the new one in a number, a name or a negation; the second
+where it takes no ``replaces``."""
 
 CONTENT_PREVIEW = 50
 """Characters of the content that ``standard`` answers show."""
@@ -293,6 +295,7 @@ def check_limits_of_both(context: ToolContext, known: SemanticMemory, draft: Sem
 def _response(context: ToolContext, arguments: MemoryStoreArguments, stored: Stored) -> ToolOutput:
     memory = stored.memory
     duplicate_of = None if stored.is_new else memory.id
+    hint = UPDATE_HINT if "replaces" in arguments.hidden else NEAR_HINT
     brief: JsonObject = {
         "id": memory.id,
         "content": text_of(memory),
@@ -316,7 +319,7 @@ def _response(context: ToolContext, arguments: MemoryStoreArguments, stored: Sto
             "scope": context.shown(memory.scope),
             "associations_count": len(stored.associations),
             "near": [{"id": each.id, "content": preview(each.fact, CONTENT_PREVIEW)} for each in memory.near],
-            "hint": NEAR_HINT if memory.near else None,
+            "hint": hint if memory.near else None,
         },
         lambda: {
             "memory_object": complete(context, memory),

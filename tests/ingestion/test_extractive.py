@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from topics import GARDEN, KAFKA, talk
 
 from memory_retrievers import Message
-from memory_retrievers.ingestion.corrections import Sentence
+from memory_retrievers.ingestion.corrections import Sentence, needed_with
 from memory_retrievers.ingestion.extractive import (
     EARLIER,
     SUMMARY_LENGTH,
@@ -188,6 +188,67 @@ CHANGES = [
     ("The choir sings at 7 pm in the old chapel.", "Let's say 8:30 because of the buses."),
     ("The choir sings at 7 pm in the old chapel.", "How about noon, so that the children come?"),
     ("Der Termin ist um 9 Uhr.", "10:15 passt Ingrid besser."),
+    ("Ask Marta to feed the cat.", "Pavel suits us better."),
+    ("Ask Marta to feed the cat.", "Rather Pavel, please."),
+    ("Ask Marta to feed the cat.", "Pavel instead?"),
+    ("Ask Marta to feed the cat.", "Let's go with Pavel."),
+    ("Ask Marta to feed the cat.", "Actually Pavel."),
+    ("Ask Marta to feed the cat.", "Make it Pavel."),
+    ("Ask Marta to feed the cat.", "Pavel would be cheaper."),
+    ("Ask Marta to feed the cat.", "I asked Pavel, he is nearer."),
+    ("Let's meet at ten.", "Quarter to nine would be better."),
+    ("Let's meet at ten.", "half past ten suits Ingrid better"),
+    ("Let's meet at ten.", "Noon?"),
+    ("Let's meet at ten.", "Midnight, for the fireworks."),
+    ("Let's meet at ten.", "the evening instead"),
+    ("Let's meet at ten.", "tomorrow"),
+    ("Let's meet at ten.", "next week rather"),
+    ("Let's meet at ten.", "Could we do eleven?"),
+    ("The train leaves on Thursday morning.", "Friday evening, they say now."),
+    ("The concert is on the 5th of May.", "It's the 12th."),
+    ("The concert is on the 5th of May.", "They postponed it to June."),
+    ("I offered them 300 euros for the sofa.", "They want 350 now."),
+    ("The ticket costs 40 euros.", "Now it's forty-five."),
+    ("Book the hotel in Porto.", "Back to Braga, as before."),
+    ("Frag Marta wegen der Katze.", "Pavel passt besser."),
+]
+
+TAKEN_BACK = [
+    ("Ask Marta to feed the cat.", "Pavel!", "marta"),
+    ("ask marta to feed the cat", "pavel suits us better", "marta"),
+    ("ask marta to feed the cat", "my brother could", "marta"),
+    ("Marta feeds the cat on Sunday.", "Marta is ill.", "marta"),
+    ("Marta feeds the cat on Sunday.", "Pavel took it over.", "marta"),
+    ("We need six chairs.", "Eight, Ingrid brings her parents.", "six"),
+    ("Let's meet at ten.", "An hour later, please.", "ten"),
+    ("Paint the fence green.", "Blue would be nicer.", "green"),
+    ("Paint the fence green.", "Let's take blue.", "green"),
+    ("Buy the oak table.", "The other one.", "oak"),
+    ("Buy the oak table.", "Forget it.", "oak"),
+    ("Buy the oak table.", "Never mind.", "oak"),
+    ("Buy the oak table.", "On second thought, we have one.", "oak"),
+    ("Buy the oak table.", "Scrap that.", "oak"),
+    ("Buy the oak table.", "Neither.", "oak"),
+    ("Buy the oak table.", "It is sold out.", "oak"),
+    ("Buy the oak table.", "I take that back.", "oak"),
+    ("Buy the oak table.", "Pine is cheaper.", "oak"),
+    ("Book the hotel in Porto.", "We are staying with my aunt after all.", "porto"),
+    ("We take the bus to the fair.", "The tram is faster.", "bus"),
+    ("We take the bus to the fair.", "By bike, I'd say.", "bus"),
+    ("We take the bus to the fair.", "Let's walk.", "bus"),
+    ("The password is heron-lake.", "I have set a new one: otter-pond.", "heron"),
+    ("Use Postgres for the queue.", "Replace it with Redis.", "postgres"),
+    ("Pide a Marta que cuide al gato.", "Mejor Pavel.", "marta"),
+    ("让玛尔塔喂猫吧。", "算了。", "玛尔塔"),
+]
+
+BACK_AND_FORTH = [
+    ["We meet Monday.", "Tuesday would be better.", "Monday after all."],
+    ["Ask Marta to feed the cat.", "Pavel instead?", "No, stay with Marta."],
+    ["Ask Marta to feed the cat.", "Pavel suits us better.", "Marta again, as before."],
+    ["Let's meet at ten.", "Noon instead?", "I'd stick to ten."],
+    ["Paint it green.", "Blue is nicer.", "Leave it green."],
+    ["Offer 300 euros.", "Offer 250.", "Stay at 300."],
 ]
 
 OTHER_THINGS = [
@@ -199,6 +260,26 @@ OTHER_THINGS = [
     ("We need six chairs for the long table.", "Twelve eggs make the dough better."),
     ("The appointment at the dentist is at 9.", "9 suits Ingrid better."),
     ("The green paint is for the fence.", "Teal suits the fence better, and 10:15 is late."),
+    ("Marta feeds the cat.", "Pavel is a better cook than Marta."),
+    ("Marta feeds the cat.", "Pavel sings in the choir of the mill."),
+    ("Marta feeds the cat.", "The weather in Vienna is nicer in May than here."),
+    ("Ask Marta to feed the cat.", "Ask Pavel to water the orchids."),
+    ("Ask Marta to feed the cat.", "I met Pavel at the bakery yesterday."),
+    ("Ask Marta to feed the cat.", "My sister's name is Ingrid."),
+    ("The dentist expects me at ten.", "The choir sings at noon in the old chapel."),
+    ("The dentist expects me at ten.", "Lunch with the neighbours is at half past twelve."),
+    ("The dentist expects me at ten.", "The bakery opens at quarter to seven."),
+    ("The plumber comes on Monday.", "My parents visit us next week with the twins."),
+    ("The plumber comes on Monday.", "In the evening we watched a film about otters."),
+    ("The sofa costs 300 euros.", "The lamp in the attic weighs 12 kilos."),
+    ("The sofa costs 300 euros.", "We had 25 guests at the wedding."),
+    ("The concert is on the 5th of May.", "The lease ends in October."),
+    ("The concert is on the 5th of May.", "The exhibition of the photographers opens on the 12th."),
+    ("My brother lives in Porto.", "My colleague Tomasz moved from Gdansk to Oslo."),
+    ("Use Postgres for the queue.", "Redis was written in C by an Italian."),
+    ("The train leaves on Thursday morning.", "Midnight blue is the colour of the year."),
+    ("The train leaves on Thursday morning.", "Breakfast on the terrace costs nine euros."),
+    ("Frag Marta wegen der Katze.", "Der Zug nach Wien fährt um neun."),
 ]
 
 
@@ -240,6 +321,76 @@ class TestCorrections:
             list(map(lambda role, content: Message(role=role, content=content), roles, contents))
         )
         assert later in summary or former not in summary, summary
+
+    @given(change=st.sampled_from(TAKEN_BACK), before=BEFORE, between=BEFORE, after=BEFORE, data=st.data())
+    def test_what_may_take_back_what_is_just_before_it_is_told_with_it(self, change, before, between, after, data):
+        former, later, word = change
+        contents = [*before, former, *between[:2], later, *after]
+        roles = data.draw(
+            st.lists(st.sampled_from(["user", "assistant"]), min_size=len(contents), max_size=len(contents))
+        )
+        talked = list(map(lambda role, content: Message(role=role, content=content), roles, contents))
+        summary, title = fallback_summary(talked), fallback_title(talked).casefold()
+        assert later in summary or former not in summary, summary
+        assert word not in one_line(title).split(), title
+
+    @pytest.mark.parametrize(
+        ("former", "later", "between"),
+        [*((*each, 6) for each in CHANGES), *((former, later, 2) for former, later, _ in TAKEN_BACK)],
+    )
+    def test_what_was_said_needs_what_takes_it_back_across_other_things(self, former, later, between):
+        aside = ["Which brush works for rough cedar?", "A wide flat one with natural bristles."]
+        for number in range(between + 1):
+            contents = [former, *(aside * 3)[:number], later]
+            sentences = [Sentence("User", content, place) for place, content in enumerate(contents)]
+            assert len(contents) - 1 in needed_with(sentences)[0], contents
+
+    @given(turns=st.sampled_from(BACK_AND_FORTH), before=BEFORE, between=BEFORE, after=BEFORE)
+    def test_what_was_settled_in_the_end_is_told_with_what_went_back_and_forth(self, turns, before, between, after):
+        contents = [*before, *(each for turn in turns for each in (turn, *between[:1])), *after]
+        summary = fallback_summary([
+            Message(role="user" if number % 2 else "assistant", content=content)
+            for number, content in enumerate(contents)
+        ])  # fmt: skip
+        told = [turn for turn in turns if turn in summary]
+        assert turns[-1] in told or not told, summary
+
+    @given(other=st.sampled_from(OTHER_THINGS), before=BEFORE, roles=st.permutations(["user", "assistant", "user"]))
+    def test_a_title_and_a_summary_say_something_where_nothing_is_taken_back(self, other, before, roles):
+        talked = [Message(role=role, content=content) for role, content in zip(roles, other, strict=False)]
+        summary = fallback_summary([*said(*before), *talked])
+        assert any(content in summary for content in [*before, *other]), summary
+        if not before:
+            assert all(content in summary for content in other), summary
+
+    def test_a_correction_in_the_midst_of_a_pasted_text_is_told_with_what_it_takes_back(self):
+        ledger = [f"The ledger of {year} lists {year % 97} barrels of cider." for year in range(1900, 1925)]
+        text = " ".join(["Ask Marta to feed the cat.", *ledger, "No, not Marta, Pavel feeds the cat.", *ledger])
+        summary = fallback_summary(said(text))
+        assert "not Marta" in summary or "Ask Marta" not in summary, summary
+
+    def test_a_sentence_is_not_cut_before_what_takes_it_back(self):
+        talked = said(
+            f"Ask Marta Weber to feed the cat{', and to water the orchids' * 12}, no, wait, ask Pavel instead"
+        )
+        assert fallback_summary(talked).startswith("User: ask Pavel instead")
+        assert fallback_title(talked) == "Ask Pavel instead"
+        assert fallback_title(said("Ask Marta Weber, no, Pavel Novak to feed the cat.")) == "Pavel Novak"
+
+    def test_what_has_no_room_beside_what_takes_it_back_is_left_out(self):
+        former = f"Ask Marta to feed the cat{' and to look after the orchids in the hall' * 6}."
+        later = f"Pavel suits us better{' and he has the key of the old mill by the pond' * 3}."
+        summary = fallback_summary(said(former, later, "Which brush works for rough cedar?"))
+        assert "Pavel" in summary or "Marta" not in summary, summary
+
+    def test_a_title_of_what_went_on_is_what_is_still_said_in_the_end(self):
+        talked = [*said("Message number 1"), *said("Message number 2", role="assistant")]
+        assert fallback_title(talked) == "Message number"
+
+    def test_the_end_is_not_told_without_the_question_that_may_take_it_back(self):
+        for question in ("Pavel instead?", "Or Pavel?"):
+            summary = fallback_summary(said("Who feeds the cat?", "Marta will.", question))
+            assert question in summary or "Marta" not in summary
 
     @pytest.mark.parametrize(("former", "later"), OTHER_THINGS)
     def test_a_preference_in_other_matters_takes_nothing_back(self, former, later):

@@ -44,6 +44,17 @@ def call(context, name, **arguments):
     return run_tool(tool, context, arguments)
 
 
+def test_what_is_near_is_put_right_by_arguments_that_are_offered(context):
+    first = call(context, "memory_store", content="User's door code is 4711").artifact
+    answer = call(context, "memory_store", content="User's door code is 4712").artifact
+    assert answer["near"][0]["id"] == first["id"]
+    assert "replaces" not in answer["hint"]
+    assert "memory_update" in answer["hint"]
+    everything = next(tool for tool in offered_tools("all", allow_scopes=False) if tool.name == "memory_store")
+    answer = run_tool(everything, context, {"content": "User's door code is 4713"}).artifact
+    assert "replaces=" in answer["hint"]
+
+
 @pytest.mark.parametrize("allow_scopes", [False, True])
 def test_the_four_essential_tools_cost_at_most_1200_tokens_together(allow_scopes):
     assert [tool.name for tool in offered_tools("essential", allow_scopes=allow_scopes)] == FOUR
