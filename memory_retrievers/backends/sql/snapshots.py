@@ -170,7 +170,7 @@ class Snapshots:
         with contextlib.suppress(MemoryRetrieversError), database.reading():  # the next search would say so
             for entry in entries:
                 with database.read() as connection:
-                    now = self._passages.scope_versions(entry.selection)
+                    now = _versions_of(connection, entry.selection)
                     changed = changed_since(connection, entry.versions or {}, now)
                 if changed and len(changed) <= _GROWN:
                     self.of(entry.selection, wide=True)
