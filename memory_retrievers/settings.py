@@ -72,7 +72,8 @@ class RetrievalSettings(BaseModel):
         token_rerank: The first five of each kind are ordered anew, word by word (late interaction), if the embedder
             gives vectors of tokens, as the bundled one does: a message then takes another kilobyte.
             ``relative_score`` only. What was stored without gets them in the background, after the first search that
-            finds some missing. Off, since between two memories that are alike it outweighs what is newer.
+            finds some missing. Off: the right memory comes first more often, but of an answer in several messages
+            fewer may fit into 500 tokens (docs/evaluation.md).
         token_weight: What that adds, as a share of the best score.
         query_characters: A longer query is refused, so that nobody can keep a search busy with words: 8,000 characters
             are four pages. Where a framework gives a user's message for the query, its beginning and end of together

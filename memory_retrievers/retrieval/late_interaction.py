@@ -5,26 +5,27 @@ name, there the thing. Each token weighs as the idf of its word. Stop words coun
 had them: their vectors hold what stands around them, and without them a question of two rare words is those two words.
 
 Only the first five are measured, and none of them falls behind the sixth: what is found stays, and what answers best
-comes first.
+comes first. Where the best passages of two episodes answer in the same words, both count as the first of them: else the
+least difference of wording would outweigh which of the two is newer, or has been used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from memory_retrievers.models import Kind
 from memory_retrievers.retrieval.candidates import Candidates, QuestionTokens, RankedLists
 from memory_retrievers.text import analyze
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memory_retrievers.models import Kind
     from memory_retrievers.models.selection import TermStatistics
     from memory_retrievers.retrieval.request import RetrievalPlan
     from memory_retrievers.storage.store import MemoryStore
@@ -133,28 +134,26 @@ def token_nearness(found: Mapping[Kind, tuple[Candidates, Floats]]) -> dict[Kind
     """How much nearer the best passages of the first memories of each kind are, together, than the farthest of these.
 
     Args:
-        found: n candidates of each kind with what all else gives each passage, shape (n,).
+        found: n candidates of each kind, measured by tokens, with what all else gives each passage, shape (n,).
 
     Returns:
         Shape (n,), 0 or more, by kind; without the kinds that hold one memory, or one without token vectors yet.
     """
     measured = {
-        kind: _first(candidates, scores)
-        for kind, (candidates, scores) in found.items()
-        if candidates.tokens is not None and len(candidates.starts) > 1
+        kind: _first(candidates, scores) for kind, (candidates, scores) in found.items() if len(candidates.starts) > 1
     }
     if not measured:
         return {}
     ids = {kind: [found[kind][0].layout.passages[each].tolist() for each in first] for kind, first in measured.items()}
     question = next(found[kind][0].tokens for kind in measured)
-    assert question is not None  # noqa: S101 - else nothing is measured
+    assert question is not None  # noqa: S101 - all are measured by tokens
     tokens = question.read({kind: list(chain(*memories)) for kind, memories in ids.items()})
     near: dict[Kind, Floats] = {}
     for kind, first in measured.items():
         if any(tokens[kind].get(each) is None for each in chain(*ids[kind])):
             continue
-        texts = [b"".join(tokens[kind][each] or b"" for each in passages) for passages in ids[kind]]
-        sums = max_sim(question, texts, found[kind][0].statistics)
+        texts = [[tokens[kind][each] or b"" for each in passages] for passages in ids[kind]]
+        sums = max_sim(question, texts, found[kind][0].statistics, fade=kind is Kind.EPISODIC)
         near[kind] = np.zeros(len(found[kind][0]))
         for passages, each in zip(first, (sums - sums.min()).tolist(), strict=True):
             near[kind][passages] = each
@@ -168,40 +167,77 @@ def _first(candidates: Candidates, scores: Floats) -> list[NDArray[np.int64]]:
     least = np.partition(best, -MEASURED)[-MEASURED] if len(best) > MEASURED else best.min()
     leading = np.flatnonzero(best >= least)  # sorting all would cost more than measuring the first
     first = leading[np.argsort(-best[leading], kind="stable")][:MEASURED]
-    ends = np.append(starts[1:], len(candidates))
+    begins = starts[first].tolist()
+    ends = [int(starts[each + 1]) if each + 1 < len(starts) else len(scores) for each in first.tolist()]
     return [
-        starts[each] + np.argsort(-scores[starts[each] : ends[each]], kind="stable")[:TOGETHER]
-        for each in first.tolist()
+        begin + np.argsort(-scores[begin:end], kind="stable")[:TOGETHER]
+        for begin, end in zip(begins, ends, strict=True)
     ]
 
 
-def max_sim(question: QuestionTokens, tokens: Sequence[bytes], statistics: TermStatistics) -> Floats:
-    """MaxSim of n texts, weighed by idf: shape (n,), at most 1; 0 for a text without tokens.
+def max_sim(
+    question: QuestionTokens, texts: Sequence[Sequence[bytes]], statistics: TermStatistics, *, fade: bool
+) -> Floats:
+    """MaxSim of n texts, weighed by idf: shape (n,), 0 to 1; 0 for a text without tokens.
 
     Args:
         question: The question by its tokens.
-        tokens: The token vectors of each text.
+        texts: The token vectors of one or more passages of each text, best first; the texts best first by all else.
         statistics: What its words are weighed by.
+        fade: The texts are forgotten as they age: a best passage that answers as that of a text before it does counts
+            as that one, so that it is age and use that order the two, and what else they say.
     """
     width = question.vectors.shape[1]
-    sizes = np.array([len(each) // width for each in tokens])
-    has_any = np.flatnonzero(sizes)
-    found = np.zeros(len(tokens))
-    if len(has_any):
-        near = _products(_unit(b"".join(tokens), width=width), question.vectors)
-        starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))[has_any]
-        found[has_any] = np.maximum.reduceat(near, starts) @ _weights(question.words, statistics)
+    parts = [part for best, *others in texts for part in (best, b"".join(others))]
+    sizes = np.array([len(part) // width for part in parts])
+    starts, has_any = np.cumsum(sizes) - sizes, np.flatnonzero(sizes)
+    if not len(has_any):
+        return np.zeros(len(texts))
+    vectors = _unit(b"".join(parts), width=width)
+    near = _products(vectors, question.vectors)
+    nearest = np.full((len(parts), len(question.words)), -1.0)
+    nearest[has_any] = np.maximum.reduceat(near, starts[has_any])
+    weights = _weights(question.words, statistics)
+    best, others = nearest[::2], nearest[1::2]
+    if fade and sizes[::2].all():
+        spans = zip(starts[::2].tolist(), sizes[::2].tolist(), strict=True)
+        answers = [vectors[start + near[start : start + size].argmax(axis=0)] for start, size in spans]
+        best = best[_first_alike(np.stack(answers), best @ weights, weights)]
+    found: Floats = np.maximum(np.maximum(best, others) @ weights, 0.0)
     return found
+
+
+def _first_alike(answers: NDArray[np.float32], near: Floats, weights: Floats) -> list[int]:
+    """The first passage that says the same as each of n: their answers are nearer to each other than to the question.
+
+    Args:
+        answers: The token of each passage that is nearest to each token of the question, shape (n, q, d).
+        near: MaxSim of each with the question, shape (n,).
+        weights: Weight of each token of the question, shape (q,).
+
+    Returns:
+        The place of the first, which is the passage's own if there is none before it.
+    """
+    weighed = (answers * np.sqrt(weights)[:, np.newaxis]).reshape(len(answers), -1)
+    is_same = weighed @ weighed.T >= np.maximum.outer(near, near)
+    firsts: list[int] = []
+    for place, same in enumerate(is_same.tolist()):
+        firsts.append(next((first for first in firsts if same[first]), place))
+    return firsts
 
 
 def _weights(words: Sequence[str], statistics: TermStatistics) -> NDArray[np.float64]:
     """Weight of the word of each token, shape (q,), 1 in all."""
     frequencies, passages = statistics.frequencies, statistics.passages
-    known = [[frequencies[term] for term in analyze(word) if term in frequencies] for word in words]
+    known = [[frequencies[term] for term in _terms(word) if term in frequencies] for word in words]
     holding = np.array([max(each) if each else _STOP_WORD_SHARE * passages for each in known])
     weights = np.log1p(passages / (1 + holding))
     total = float(weights.sum())
     return weights / total if total else np.full(len(words), 1 / len(words))
+
+
+_terms = lru_cache(maxsize=1_000)(analyze)
+"""Terms of a word: questions have most of theirs in common."""
 
 
 def _products(texts: NDArray[np.float32], question: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -274,8 +274,10 @@ def _fuse(
         elif len(each):
             boosts = BOOSTS if kind is Kind.EPISODIC else ()
             scored[kind] = score(each, plan.question, settings, boosts=boosts)
-    competing = {kind: (each.candidates, each.passages) for kind, each in scored.items()}
-    for kind, near in token_nearness(competing).items() if settings.token_rerank else ():
+    by_tokens = {
+        k: (each.candidates, each.passages) for k, each in scored.items() if each.candidates.tokens is not None
+    }
+    for kind, near in token_nearness(by_tokens).items() if by_tokens else ():
         unit = settings.token_weight * float(scored[kind].passages.max())
         scored[kind] = scored[kind].with_stage("tokens", unit * near)
     fused |= {kind: RankingByScore(each) for kind, each in scored.items()}

@@ -128,7 +128,8 @@ class HybridRetriever:
         def find(vector: Vector) -> tuple[dict[Kind, Ranking], dict[int, AnyMemory]]:
             with store.ledger.snapshots.turn(passages):
                 waiting = self._searches_open and plan.may_find_open  # what was said may have been stored meanwhile
-                is_plain = request.as_of is None and not (waiting or self._measures_tokens)
+                by_tokens = self._measures_tokens and store.embedder.gives_tokens
+                is_plain = request.as_of is None and not (waiting or by_tokens)
                 read = read_candidates if is_plain else read_all
                 candidates = read(store, plan, vector=vector, settings=settings)
                 rankings = rank(candidates, plan, states=store.ledger.forgetting_states, settings=settings)

@@ -247,6 +247,12 @@ class StoreEmbedder:
         """Whether :meth:`current` embeds nothing."""
         return self._known is not None
 
+    @property
+    def gives_tokens(self) -> bool:
+        """Whether the embedder, as it was last seen to be, gives vectors of tokens."""
+        known = self._known
+        return known is not None and known.with_tokens
+
     def latest(self) -> ProbedEmbedder:
         """Return the embedder as it was last seen to be, which whoever uses it must ask :meth:`holds` of anyway."""
         known = self._known

@@ -10,6 +10,9 @@ from patience import until
 from memory_retrievers import AgentMemory, Message, RetrievalSettings
 from memory_retrievers.backends.embeddings import minilm
 from memory_retrievers.errors import EmbeddingError
+from memory_retrievers.evaluation.forgetting import CHANGED, forgetting_dataset
+from memory_retrievers.evaluation.measure import by_category, measure
+from memory_retrievers.evaluation.stores import FilledStores
 from memory_retrievers.models.selection import MOST_TOKEN_BYTES, Embedded, TermStatistics
 from memory_retrievers.retrieval.candidates import QuestionTokens
 from memory_retrievers.retrieval.late_interaction import TOGETHER, KeptTokens, max_sim
@@ -225,6 +228,43 @@ def test_an_episode_that_answers_in_two_messages_comes_first(make_memory, embedd
     assert best[WITH]["half"] == 0 < best[WITH]["whole"]
 
 
+def vectors_of(*tokens):
+    """Token vectors as they are stored, each by those of its numbers that are not 0."""
+    rows = np.zeros((len(tokens), WIDTH))
+    for row, numbers in zip(rows, tokens, strict=True):
+        row[list(numbers)] = list(numbers.values())
+    return np.rint(127 * rows).astype(np.int8).tobytes()
+
+
+THE_POT = vectors_of({0: 0.8, 2: 0.6}, {1: 0.6, 3: 0.8})
+THE_SHED = vectors_of({0: 0.7, 2: 0.71}, {1: 0.6, 3: 0.8})
+ANOTHER = vectors_of({0: 0.7, 5: 0.71}, {1: 0.6, 6: 0.8})
+
+
+def nearness(texts, *, fade=True):
+    question = QuestionTokens(np.eye(2, WIDTH, dtype=np.float32), ("where", "is"), dict.fromkeys)
+    return max_sim(question, texts, TermStatistics(9, 5.0, {}), fade=fade).tolist()
+
+
+def test_of_what_is_forgotten_a_best_passage_that_says_the_same_as_one_before_it_counts_as_that_one():
+    texts = [[THE_POT], [THE_SHED], [ANOTHER]]
+    pot, shed, another = nearness(texts, fade=False)
+    assert pot > shed == pytest.approx(another, abs=0.01)
+    assert nearness(texts) == pytest.approx([pot, pot, another])
+    assert nearness([[THE_SHED], [ANOTHER], [THE_POT]]) == pytest.approx([shed, another, shed])
+
+
+def test_what_the_other_passages_of_a_memory_add_is_its_own():
+    whole = vectors_of({1: 1})
+    pot, shed = nearness([[THE_POT], [THE_SHED, whole]])
+    assert shed == pytest.approx(pot + 0.2, abs=0.01)
+
+
+def test_a_best_passage_without_tokens_says_the_same_as_none():
+    assert nearness([[b""], [THE_POT], [b"", THE_SHED]]) == nearness([[b""], [THE_POT], [b"", THE_SHED]], fade=False)
+    assert nearness([[b""]]) == [0]
+
+
 WORDS = ("oboe", "kettle", "fence", "heron", "pond", "garden", "violin", "letter", "harbour", "candle")
 
 
@@ -347,7 +387,7 @@ def test_rare_words_of_the_question_weigh_most_and_stop_words_as_if_a_tenth_had_
     statistics = TermStatistics(100, 5.0, {analyze("oboe")[0]: 1})
     of_common, of_rare = np.log1p(100 / 11), np.log1p(100 / 2)
     share = of_rare / (of_common + of_rare)
-    found = max_sim(question, [common, rare, b"", common + rare], statistics).tolist()
+    found = max_sim(question, [[common], [rare], [b""], [common, rare]], statistics, fade=False).tolist()
     assert found == pytest.approx([1 - share, share, 0, 1])
     assert share > 0.6
 
@@ -356,7 +396,7 @@ def test_a_question_of_unknown_words_weighs_all_alike():
     vectors = np.eye(2, WIDTH, dtype=np.float32)
     question = QuestionTokens(vectors, ("who", "?"), dict.fromkeys)
     text = (127 * vectors[:1]).astype(np.int8).tobytes()
-    assert max_sim(question, [text], TermStatistics(9, 5.0, {})).tolist() == pytest.approx([0.5])
+    assert max_sim(question, [[text]], TermStatistics(9, 5.0, {}), fade=False).tolist() == pytest.approx([0.5])
 
 
 def test_too_many_bytes_for_a_text_are_refused(make_memory, embedder):
@@ -387,3 +427,15 @@ def test_the_bundled_embedder_keeps_few_bytes_and_no_stop_words():
     assert len(kept[3].tokens) == 64 * 64
     vectors = embedder.embed_documents(["Where does the oboe player live?"])
     assert np.array_equal(vectors[0], asked.vector)
+
+
+@pytest.mark.slow
+def test_by_tokens_too_forgetting_brings_up_what_is_newer():
+    dataset = forgetting_dataset()
+    found = {}
+    with FilledStores(dataset.conversations, embedder=minilm.MiniLMEmbedder()) as stores:
+        for weight in (0, WITH.decay_weight):
+            settings = RetrievalSettings(token_rerank=True, decay_weight=weight)
+            scores = measure(stores, settings, tokens=None, progress=lambda done, total: None)
+            found[weight] = by_category(scores)[CHANGED].means["any@1"]
+    assert found[WITH.decay_weight] >= found[0] + 0.05
