@@ -85,13 +85,14 @@ class Trace:
 
 @contextmanager
 def statements_of_connections() -> Iterator[list[str]]:
-    """What all connections that are opened within are asked."""
+    """What this thread asks all connections that are opened within; the threads of the store come as they like."""
     said: list[str] = []
+    thread = threading.get_ident()
     connect = sqlite3.connect
 
     def traced(*arguments: Any, **options: Any) -> sqlite3.Connection:  # noqa: ANN401
         connection = connect(*arguments, **options)
-        connection.set_trace_callback(said.append)
+        connection.set_trace_callback(lambda asked: said.append(asked) if threading.get_ident() == thread else None)
         return connection
 
     sqlite3.connect = traced  # type: ignore[assignment]
@@ -146,15 +147,7 @@ def traces(directory: Path) -> dict[str, Trace]:
             ),
             "LangChain `memory_store`": lambda: store.invoke({"content": f"The auction starts at {next(numbers)}"}),
         }
-        _quiet()
         return {name: followed(call, said) for name, call in calls.items()}
-
-
-def _quiet() -> None:
-    """Wait for timers of the store, whose statements are not the call's."""
-    for thread in threading.enumerate():
-        if isinstance(thread, threading.Timer):
-            thread.join(3)
 
 
 def main() -> None:
