@@ -10,8 +10,8 @@ TRACE = Path(__file__).parents[1] / "benchmarks" / "trace.py"
 
 MOST = {
     "`AgentMemory.retrieve`": (15, 4),
-    "`AgentMemory.remember_episode`": (28, 25),
-    "LangChain `memory_store`": (49, 57),
+    "`AgentMemory.remember_episode`": (28, 23),
+    "LangChain `memory_store`": (46, 55),
 }
 """Files and SQL statements at most: they may only come down."""
 
