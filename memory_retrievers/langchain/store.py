@@ -109,9 +109,8 @@ class MemoryStoreAdapter(BaseStore):
             EmbeddingError: The embedder failed; nothing was written.
         """
         asked = [(op, self._key(op) if isinstance(op, GetOp | PutOp) else None) for op in ops]
-        # what a value is put over is looked up where it is written
         looked = (key for op, key in asked if key is not None and getattr(op, "value", None) is None)
-        there = self._memory.items.get([*dict.fromkeys(looked)])
+        there = self._memory.items.get([*dict.fromkeys(looked)])  # what is put over is looked up where that is written
         reads = _Reads(self._memory, self._root, there)
         results = [reads.answer(op, key) for op, key in asked]
         self._prolong(reads.used)

@@ -167,10 +167,10 @@ class StoredItems:
         def change(passages: list[list[NewPassage]]) -> None:
             there = self._ledger.there(items, removed=removed, now=now, as_made=store.has_hook)
             store.remove(there.gone, event=None)
-            if outdated := [row for key, (row, _) in there.stays.items() if key not in there.same]:
+            if outdated := [row for key, row in there.stays.items() if key not in there.same]:
                 store.remove_passages(self._ledger.passages(outdated))
             new = [() if key in there.same else each for key, each in zip(keys, passages, strict=True)]
-            made = {key: {"created_at": at, "valid_at": at} for key, (_, at) in there.stays.items()}
+            made = {key: {"created_at": at, "valid_at": at} for key, at in there.made.items()}
             kept = [type(item).trusted({**vars(item), **made.get(item.key, {})}) for item in items]
             if added := self._ledger.put(kept, new, there=there):
                 store.keyword.add(added)

@@ -81,14 +81,16 @@ def test_a_snapshot_catches_up_by_what_others_have_changed(ledger, ledgers, monk
 
 
 def test_a_transaction_that_postgresql_has_undone_does_not_pass_for_written(ledger):
-    def goes_on_after_an_error():
+    def goes_on_after_an_error(result):
         with ledger.transaction("user/1"):
             add(ledger, [fact("f1")])
             with ledger.database.read() as connection, suppress(psycopg.Error):
-                connection.execute("SELECT 1 / 0")
+                result(connection.execute("SELECT 1 / 0"))
 
     with pytest.raises(BackendError, match="has undone the transaction"):
-        goes_on_after_an_error()
+        goes_on_after_an_error(lambda cursor: cursor.fetchall())
+    with pytest.raises(ValidationError, match="division by zero"):  # it is sent with the end of the transaction
+        goes_on_after_an_error(lambda cursor: None)
     assert ledger.statistics(None).facts == 0
     add(ledger, [fact("f1")])
 

@@ -467,3 +467,22 @@ def test_an_item_may_be_written_by_hand_as_a_memory(store, memory):
     )
     memory.remember_many([draft])
     assert store.get(ALICE, "m1").value == LYON
+
+
+@pytest.mark.parametrize("hook", [None, lambda record: record], ids=["without a hook", "with a hook"])
+def test_an_item_keeps_when_it_was_made_also_where_it_was_changed_by_hand(clock, hook):
+    with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, before_store=hook) as memory:
+        store = MemoryStoreAdapter(memory, scope="app")
+        store.put(("a",), "k", {"content": "Anna likes tea"})
+        clock.advance(hours=1)
+        memory.update("k", scope="app/a", fact="Anna likes coffee")
+        clock.advance(hours=1)
+        store.put(("a",), "k", {"content": "Anna likes water"})
+        item = store.get(("a",), "k")
+        assert (item.created_at, item.updated_at) == (NOON, NOON + timedelta(hours=2))
+        clock.advance(hours=1)
+        store.put(("a",), "k", {"content": "Anna likes rain"}, ttl=1)
+        clock.advance(hours=1)
+        store.put(("a",), "k", {"content": "Anna likes snow"})  # what was there has expired
+        assert store.get(("a",), "k").created_at == NOON + timedelta(hours=4)
+        assert not memory.verify().problems

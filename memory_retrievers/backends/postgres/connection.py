@@ -284,8 +284,7 @@ class Connection:
         """End the transaction.
 
         Raises:
-            BackendError: A statement in it had failed and the error was ignored: PostgreSQL has rolled it back without
-                raising another error.
+            BackendError: A statement in it had failed and was ignored: PostgreSQL has rolled it back without an error.
         """
         (ended,) = self.send("COMMIT")
         if ended.statusmessage != "COMMIT":
@@ -309,8 +308,7 @@ class _Later:
     """A cursor whose statement is sent, together with others, once anything is asked of it."""
 
     def __init__(self, cursor: Cursor, send: Callable[[], object]) -> None:
-        self._cursor = cursor
-        self._send = send
+        self._cursor, self._send = cursor, send
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever a cursor has
         self._send()

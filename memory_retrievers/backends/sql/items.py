@@ -43,13 +43,15 @@ class ThereBefore(NamedTuple):
     """What is there before items are put.
 
     Attributes:
-        stays: Of the items that are overwritten in place, by key, the row and when they were made.
+        stays: Rows of the items that are overwritten in place, by key.
+        made: When items that others are put over were made, by key; none where those know it themselves.
         same: Keys of those of them whose passages stay as well.
         gone: Keys of what is removed, also since it is nothing that an item can be written over.
         scope_ids: Row ids of the scopes that are there.
     """
 
-    stays: dict[MemoryKey, tuple[int, datetime]]
+    stays: dict[MemoryKey, int]
+    made: dict[MemoryKey, datetime]
     same: set[MemoryKey]
     gone: list[MemoryKey]
     scope_ids: dict[str, int]
@@ -184,13 +186,13 @@ class SQLItems:
             items: The items.
             removed: Keys of what is to go.
             now: What expired by this time is removed as well.
-            as_made: An item is not written over one that was made at another time.
+            as_made: The items know when they were made, and replace what was made at another time.
 
         Raises:
             ValidationError: An item has the key of a memory that is none.
         """
         put = {item.key: item for item in items}
-        before = ThereBefore({}, set(), [], {})
+        before = ThereBefore({}, {}, set(), [], {})
         with self._database.read() as connection:
             dialect = connection.dialect
             for scope, ids in _by_scope([*put, *removed]).items():
@@ -211,11 +213,12 @@ class SQLItems:
                     item, has_expired = put.get(key), expires_at is not None and expires_at <= encode_time(now)
                     if item is not None and not is_put and not has_expired:
                         raise ValidationError(f"{name!r} is the id of a memory that no store has put; take another key")
+                    before.made.update({} if as_made or has_expired else {key: moment(made)})
                     is_other = as_made and item is not None and encode_time(item.created_at) != made
                     if item is None or has_expired or not is_plain or is_other:
                         before.gone.append(key)
                         continue
-                    before.stays[key] = int(row), moment(made)
+                    before.stays[key] = int(row)
                     if _texts(*texts) == _texts(*itemgetter(*_TEXTS)(encode(item))):
                         before.same.add(key)
         return before
@@ -246,12 +249,12 @@ class SQLItems:
             passages: Of each, the passages that it does not have yet.
             there: What was there before; the name of a scope may have gone with what is gone of it.
         """
-        known = {} if there.gone else there.scope_ids
         with self._database.read() as connection:  # one for writing, and what fails is undone with all the rest
             if len(items) == 1 and items[0].key in there.same:  # which no trigger of what is new need look at
                 update_memory(connection, items[0], returning="")
                 return []
             scopes = dict.fromkeys(item.scope for item in items)
+            known = {} if there.gone else there.scope_ids
             scope_ids = {scope: known.get(scope) or scope_id_of(connection, scope) for scope in scopes}
             names = {scope_id: scope for scope, scope_id in scope_ids.items()}
             values = [{"scope_id": scope_ids[item.scope], **encode(item)} for item in items]
