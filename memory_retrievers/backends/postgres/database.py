@@ -75,7 +75,7 @@ class Pool:
             max_size=size,
             timeout=patience,
             reconnect_timeout=patience,
-            kwargs={"autocommit": True},
+            kwargs={"autocommit": True, "prepare_threshold": 1},  # planning a statement takes longer than it does
             configure=self._configure,
             check=self._check,
             name="memory-retrievers",
