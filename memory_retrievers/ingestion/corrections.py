@@ -294,6 +294,13 @@ class Sentence:
             return True
         return (self.corrects and self.is_about(earlier)) or self.says_anew(earlier)
 
+    def agrees_with(self, earlier: Sentence) -> bool:
+        """True if it settles what an earlier sentence names already, as "Kafka it is" after "Yes, Kafka"."""
+        if self.denies or not self.preferred or cues.WITHDRAWAL.search(self.text):
+            return False
+        settled = {kind: values for kind, values in self.known.items() if kind != "name"} | self.preferred
+        return all(values and values <= earlier.known.get(kind, frozenset()) for kind, values in settled.items())
+
     @cached_property
     def settles(self) -> bool:
         """True if it tells something, or answers; a question, a farewell and a remark in brackets do not."""
@@ -361,6 +368,7 @@ def needed_with(said: Sequence[Sentence]) -> list[frozenset[int]]:
                         (between <= LINKED and (said[each].takes_back or (scrap and said[each].is_bare)))
                         or said[each].may_undo(said[place])
                     )
+                    and not said[each].agrees_with(said[place])
                 )
     needed: list[frozenset[int]] = [frozenset()] * len(said)
     for place in reversed(range(len(said))):  # what is needed comes later, so it is known already

@@ -170,19 +170,8 @@ _SAME_OF_EPISODES: Final = (
     *_SAME_NAME,
     *(name for name in EpisodeLine.model_fields if name not in _StoredLine.model_fields),
 )
-_FORMAT: Final = frozenset(
-    {
-        "memory_id",
-        "content",
-        "scope",
-        "metadata",
-        "tags",
-        "category",
-        "created_at",
-        "updated_at",
-        "associations",
-    }
-)
+_WRITTEN = "memory_id content scope metadata tags category created_at updated_at associations"
+_FORMAT: Final = frozenset(_WRITTEN.split())
 """Keys that are written also where they are the default."""
 
 
