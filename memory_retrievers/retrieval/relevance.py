@@ -17,6 +17,7 @@ import numpy as np
 
 from memory_retrievers.models import Kind
 from memory_retrievers.models.results import Evidence
+from memory_retrievers.retrieval.features import weighed_sum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -177,10 +178,9 @@ def coverages(candidates: Candidates) -> NDArray[np.float64]:
         firsts = [words.index(word) for word in dict.fromkeys(words)]
         is_form = np.array([[words[first] == word for word in words] for first in firsts], np.float64)
         frequencies = np.minimum(is_form @ frequencies, passages)
-        repeats, counts = repeats[firsts], is_form @ counts
+        repeats, counts = repeats[firsts], np.array([weighed_sum(forms, counts) for forms in is_form])
     weights = repeats * np.log1p((passages - frequencies + 0.5) / (frequencies + 0.5))
-    covered: NDArray[np.float64] = (weights / (weights.sum() + FURTHER)) @ (counts > 0)
-    return covered
+    return weighed_sum(weights / (weights.sum() + FURTHER), (counts > 0).astype(np.float64))
 
 
 def match(cosine: ScoresT, coverage: ScoresT) -> ScoresT:

@@ -125,3 +125,25 @@ def test_windows_never_cross_episodes(make_candidates, memories, changed, cosine
         ),
     ):
         assert tell(before)[elsewhere].tolist() == tell(after)[elsewhere].tolist()
+
+
+@pytest.mark.parametrize("terms", [0, 1, 3, 17, 2_000])
+@pytest.mark.parametrize("columns", [0, 1, 63, 21_824, 65_536, 65_537, 150_001])
+def test_a_sum_in_blocks_is_the_sum_as_a_whole(terms, columns):
+    if terms * columns > 4_000_000:
+        columns //= 100
+    random = np.random.default_rng(terms + columns)
+    weights, rows = random.random(terms), random.random((terms, columns))
+    found = features.weighed_sum(weights, rows)
+    assert found.shape == (columns,)
+    assert found == pytest.approx(sum((w * row for w, row in zip(weights, rows, strict=True)), np.zeros(columns)))
+
+
+def test_a_passage_among_many_is_scored_as_among_few():
+    """A product that BLAS gives to several threads may be added up in another order: a score would depend on cores."""
+    random = np.random.default_rng(3)
+    weights, rows = random.random(17), random.random((17, 128_003))
+    found = features.weighed_sum(weights, rows)
+    for first in range(0, 128_000, 64):
+        few = np.ascontiguousarray(rows[:, first : first + 64])
+        assert np.array_equal(found[first : first + 64], weights @ few)
