@@ -56,7 +56,7 @@ _PASSAGE_BYTES: Final = 130
 _TERM_BYTES: Final = 16
 """What a passage and a term in it take at most, beside the vector; for the size of what is not loaded yet."""
 
-_WIDE: Final = 20_000
+_WIDE: Final = 5_000
 """Passages from which on numpy's own part of a search, without the interpreter's lock, is the larger one."""
 
 _CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
