@@ -161,16 +161,9 @@ def score_bm25(
 
 
 def weighed_sum(weights: Floats, rows: Floats) -> Floats:
-    """Sum rows by their weights, in blocks that BLAS does not wake its threads for.
+    """Sum rows, shape (t, n), by their weights, (t,), in blocks that BLAS does not wake its threads for: shape (n,).
 
     Those go on spinning for a while after each product, on a core that another search could have.
-
-    Args:
-        weights: Weight of each row, shape (t,).
-        rows: Shape (t, n).
-
-    Returns:
-        Shape (n,).
     """
     terms, columns = rows.shape
     width = max(_BLOCK // max(terms, 1) // _ALIGNED, 1) * _ALIGNED

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 _LEAST_KIND_WEIGHT: Final = 0.05
 """Least score of the best memory of a kind, however far it is from the query."""
 
+_BLOCK: Final = 64
+"""Scores of which only the best is looked at first."""
+
 
 @dataclass(frozen=True)
 class Scored:
@@ -163,7 +166,7 @@ class RankingByScore:
         scores = self._scores
         if not 0 < limit < np.count_nonzero(scores):
             return self.scores
-        least = np.partition(scores, -limit)[-limit] * share  # sorting all would cost more than scoring them
+        least = _at_rank(scores, limit) * share
         return self._best_first(np.flatnonzero((scores >= least) & (scores > 0)))
 
     @cached_property
@@ -176,6 +179,21 @@ class RankingByScore:
         scores = self._scores[memories]
         order = np.argsort(-scores, kind="stable")
         return dict(zip(self.scored.rows[memories[order]].tolist(), scores[order].tolist(), strict=True))
+
+
+def _at_rank(scores: Floats, rank: int) -> float:
+    """The score at a rank, 1 is the best: shape (m,), m at least the rank.
+
+    Sorting all would cost more than scoring them, and numpy's ``partition`` is as slow where many are equal. Of blocks
+    whose best is not among the best ``rank`` of all blocks nothing has to be looked at.
+    """
+    whole = len(scores) // _BLOCK * _BLOCK
+    tops = np.concatenate([scores[:whole].reshape(-1, _BLOCK).max(axis=1), scores[whole:]])
+    if rank > len(tops):
+        return float(np.sort(scores)[-rank])
+    least = np.sort(tops)[-rank]  # at least so many are as good
+    better = scores[scores > least]
+    return float(least if len(better) < rank else np.sort(better)[-rank])
 
 
 FusedRanking: TypeAlias = RankingByScore | RankingByRank

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from memory_retrievers import RetrievalSettings
 from memory_retrievers.models.fields import microseconds
@@ -15,6 +16,7 @@ from memory_retrievers.retrieval.rank_fusion import RankingByRank
 from memory_retrievers.retrieval.ranking import (
     RankingByScore,
     Scored,
+    _at_rank,
     apply_decay,
     joint_cut,
     retrievabilities,
@@ -162,3 +164,14 @@ def test_the_joint_cut_keeps_the_best_of_both_in_their_order(semantic, episodic,
     assert (kept_facts, kept_episodes) == (facts[: len(kept_facts)], episodes[: len(kept_episodes)])
     assert len(kept_facts) - len(kept_episodes) in {0, 1} or min(len(facts), len(episodes)) < limit / 2
     assert joint_cut(facts, episodes, None) == (facts, episodes)
+
+
+@given(
+    scores=hnp.arrays(np.float64, st.integers(1, 700), elements=st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.75, 1.0])),
+    spread=st.floats(0, 1),
+    data=st.data(),
+)
+def test_the_score_at_a_rank_is_that_of_all_scores_sorted(scores, spread, data):
+    scores = scores + spread * np.linspace(0, 1, len(scores))
+    rank = data.draw(st.integers(1, len(scores)))
+    assert _at_rank(scores, rank) == np.sort(scores)[-rank]
