@@ -169,18 +169,17 @@ class Snapshots:
             entries = [entry for key in keys if (entry := self._entries.get(key)) is not None and entry.is_searched]
         with contextlib.suppress(MemoryRetrieversError), database.reading():  # the next search would say so
             for entry in entries:
-                if not entry.lock.acquire(blocking=False):
-                    continue  # a search is at it, which a write does not wait for
-                try:
-                    with database.read() as connection:
+                with database.read() as connection:  # first: a search holds the only connection of a store in memory
+                    if connection.in_transaction or not entry.lock.acquire(blocking=False):
+                        continue  # a search is at it, which a write does not wait for
+                    try:
                         now = _versions_of(connection, entry.selection)
                         changed = changed_since(connection, entry.versions or {}, now)
-                        is_open = connection.in_transaction
-                    if changed and len(changed) <= _GROWN and not is_open:
-                        self._current(entry.selection, entry, now, is_open=False)
-                        entry.is_searched = False
-                finally:
-                    entry.lock.release()
+                        if changed and len(changed) <= _GROWN:
+                            self._current(entry.selection, entry, now, is_open=False)
+                            entry.is_searched = False
+                    finally:
+                        entry.lock.release()
 
     @contextlib.contextmanager
     def turn(self, passages: int = 0) -> Iterator[None]:
