@@ -2,8 +2,8 @@
 
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -326,6 +326,18 @@ def test_a_write_lets_the_snapshots_of_its_scope_grow_once_between_two_searches(
     assert shown() == [5 + snapshots._GROWN + 1, 6 + snapshots._GROWN + 1, 1]
     assert_current(ledger, NOW)
     store.close()
+
+
+def test_a_write_that_waits_for_the_one_connection_in_memory_holds_no_snapshot_that_a_search_waits_for():
+    with closing(SQLiteLedger(None)) as ledger, ThreadPoolExecutor(1) as pool:
+        add(ledger, [fact("m0")])
+        ledger.snapshots.of(facts_in())
+        (entry,) = ledger.snapshots._entries.values()
+        with ledger.database.read():  # as a search does, before it lets its snapshot catch up
+            growing = pool.submit(ledger.snapshots.grow, SCOPE)
+            wait([growing], 0.2)
+            assert not entry.lock.locked()
+        growing.result()
 
 
 def test_moments_and_origins_are_masks_and_the_memories_are_not_asked(ledger, monkeypatch):
