@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _BLOCK: Final = 65_536
-"""Numbers of a product: below the size at which BLAS wakes its threads (measured: some 800,000 of 8 rows)."""
+"""Numbers of a product: below the size at which BLAS wakes its threads, which go on spinning on another core."""
 
 _ALIGNED: Final = 64
 """Columns of a block are so many or a multiple, so that each number is rounded as in the product as a whole."""
@@ -161,10 +161,7 @@ def score_bm25(
 
 
 def weighed_sum(weights: Floats, rows: Floats) -> Floats:
-    """Sum rows, shape (t, n), by their weights, (t,), in blocks that BLAS does not wake its threads for: shape (n,).
-
-    Those go on spinning for a while after each product, on a core that another search could have.
-    """
+    """Sum rows, shape (t, n), by their weights, (t,), in blocks that BLAS does not wake its threads for: shape (n,)."""
     terms, columns = rows.shape
     width = max(_BLOCK // max(terms, 1) // _ALIGNED, 1) * _ALIGNED
     if columns <= width:

@@ -184,8 +184,7 @@ class RankingByScore:
 def _at_rank(scores: Floats, rank: int) -> float:
     """The score at a rank, 1 is the best: shape (m,), m at least the rank.
 
-    Sorting all would cost more than scoring them, and numpy's ``partition`` is as slow where many are equal. Of blocks
-    whose best is not among the best ``rank`` of all blocks nothing has to be looked at.
+    Only blocks whose best is among the best of all are sorted: numpy's ``partition`` is slow where many are equal.
     """
     whole = len(scores) // _BLOCK * _BLOCK
     tops = np.concatenate([scores[:whole].reshape(-1, _BLOCK).max(axis=1), scores[whole:]])

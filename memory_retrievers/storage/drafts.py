@@ -153,7 +153,7 @@ def near_facts(
     """
     if not settings.compare_details or not _is_comparable(fact):
         return ()
-    with ledger.database.reading():
+    with ledger.snapshots.comparing(), ledger.database.reading():
         hits = dense.search(vector, Selection(scope=fact.scope, kind=Kind.SEMANTIC, now=now), limit=NEAREST)
         found = ledger.facts.comparable(hits.memories, longest=COMPARED_CHARACTERS)
     compared = [

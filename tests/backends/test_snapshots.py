@@ -32,6 +32,7 @@ from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import Category, Kind, MemoryKey, Origin
 from memory_retrievers.models.memories import EpisodicDraft, SemanticDraft
 from memory_retrievers.models.selection import Selection
+from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.testing import FixedClock, HashEmbedder
 
@@ -324,6 +325,27 @@ def test_a_write_lets_the_snapshots_of_its_scope_grow_once_between_two_searches(
         put("undone")
         raise ZeroDivisionError
     assert shown() == [5 + snapshots._GROWN + 1, 6 + snapshots._GROWN + 1, 1]
+    assert_current(ledger, NOW)
+    store.close()
+
+
+def test_what_a_new_fact_is_compared_with_is_read_once_and_not_again_after_the_write(tmp_path, monkeypatch):
+    store = store_on(tmp_path / "memory.db", FixedClock(NOW))
+    ledger, asked = store.ledger, []
+    read = ledger.columns
+    monkeypatch.setattr(ledger, "columns", lambda *given, **more: (asked.append(more), read(*given, **more))[1])
+
+    def put(name):
+        asked.clear()
+        draft = SemanticDraft(scope=SCOPE, fact=f"{name} lives here", category=Category.NOTE)
+        store.put([draft], allow_duplicates=False, near=IngestionSettings())
+        return len(asked)
+
+    put("Ada")
+    ledger.snapshots.of(facts_in())
+    put("Ben")  # the first write after a search lets the snapshot grow
+    assert [put("Cleo"), put("Dan"), put("Eve")] == [0, 1, 1]
+    assert len(ledger.snapshots.of(facts_in())) == 5
     assert_current(ledger, NOW)
     store.close()
 

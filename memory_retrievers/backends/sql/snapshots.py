@@ -182,6 +182,15 @@ class Snapshots:
                         entry.lock.release()
 
     @contextlib.contextmanager
+    def comparing(self) -> Iterator[None]:
+        """Read for a write of this thread, which is no search that the snapshots should grow for."""
+        self._local.is_comparing = True
+        try:
+            yield
+        finally:
+            self._local.is_comparing = False
+
+    @contextlib.contextmanager
     def turn(self, passages: int = 0) -> Iterator[None]:
         """Let few searches run at once.
 
@@ -325,7 +334,8 @@ class Snapshots:
             entry = self._entries.get(key)
             if entry is not None:
                 self._entries.move_to_end(key)
-                entry.used, entry.is_searched = time.monotonic(), True
+                entry.used = time.monotonic()
+                entry.is_searched |= not getattr(self._local, "is_comparing", False)
             return entry
 
     def _shown(self, entry: _Entry, versions: _Versions) -> ScopeSnapshot | None:
