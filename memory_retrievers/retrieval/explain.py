@@ -16,9 +16,10 @@ from memory_retrievers.retrieval.candidates import Candidates
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedMemory, ExplainedRetrieval, Outcome
 from memory_retrievers.retrieval.open_candidates import load, open_episodes, prepare, read_all
 from memory_retrievers.retrieval.past import candidates_then
+from memory_retrievers.retrieval.rank_fusion import RankingByRank
 from memory_retrievers.retrieval.ranking import Ranking, rank
 from memory_retrievers.retrieval.request import RetrievalPlan, RetrievalRequest, holds, is_visible
-from memory_retrievers.retrieval.trace import trace_of
+from memory_retrievers.retrieval.trace import ScoreTrace, trace_of
 from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.open_episodes import open_id
 from memory_retrievers.text.dates import iso
@@ -45,12 +46,14 @@ class Trace(NamedTuple):
     Attributes:
         plan: The search plan.
         rankings: The ranking of each kind, every candidate weighed by its retrievability.
+        stages: What each stage gave the candidates of each kind; made once for all memories.
         evidence: Match with the query, by row, of the memories to explain.
         memories: What is returned, by row.
     """
 
     plan: RetrievalPlan
     rankings: Mapping[Kind, Ranking]
+    stages: Mapping[Kind, ScoreTrace | RankingByRank]
     evidence: Mapping[int, Evidence]
     memories: Mapping[int, AnyMemory]
 
@@ -66,7 +69,7 @@ class Trace(NamedTuple):
         if ranking is None or place is None:
             return None
         evidence = self.evidence.get(row, NO_EVIDENCE)
-        trace = trace_of(ranking.fused)
+        trace = self.stages[memory.kind]
         why = trace.explanation(ranking.final[place])
         return ExplainedMemory(
             id=memory.id,
@@ -292,7 +295,7 @@ class Explainer:
             candidates = read_all(store, plan, vector=vector, settings=settings)
             states = store.ledger.forgetting_states
             rankings = rank(candidates, plan, states=states, settings=settings, is_traced=True)
-            trace = Trace(plan, rankings, {}, {})
+            trace = Trace(plan, rankings, {kind: trace_of(each.fused) for kind, each in rankings.items()}, {}, {})
             rows = [row for kind in rankings for row in trace.returned(kind)]
             trace = trace._replace(memories=load(store, candidates, rows, as_of=plan.request.as_of))
             evidence: dict[int, Evidence] = {}

@@ -164,9 +164,6 @@ def weighed_sum(weights: Floats, rows: Floats) -> Floats:
     """Sum rows, shape (t, n), by their weights, (t,), in blocks that BLAS does not wake its threads for: shape (n,)."""
     terms, columns = rows.shape
     width = max(_BLOCK // max(terms, 1) // _ALIGNED, 1) * _ALIGNED
-    if columns <= width:
-        scores: Floats = weights @ rows
-        return scores
     scores = np.empty(columns)
     whole = columns // width * width
     blocks = rows[:, :whole].reshape(terms, whole // width, width).swapaxes(0, 1)
