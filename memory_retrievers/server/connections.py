@@ -11,6 +11,7 @@ import asyncio
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar, Final
@@ -106,7 +107,7 @@ class _Bounded(H11Protocol):
         """Begin, if there is room."""
         super().connection_made(transport)
         self.app = self._closing(self.app)
-        self.waiting_since = self.loop.time()
+        self.waiting_since = time.monotonic()  # the loop's own may count milliseconds, and two come in one
         if len(self.connections) > self.settings.max_connections and not self._make_room():
             self._refuse(503, b"too many connections: come back")
             return
@@ -122,7 +123,7 @@ class _Bounded(H11Protocol):
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
-        self.waiting_since = self.loop.time()
+        self.waiting_since = time.monotonic()
         super().on_response_complete()
         if isinstance(self.cycle.transport, _LeftOpen) and not self.transport.is_closing():
             self._unset_keepalive_if_required()
