@@ -20,7 +20,7 @@ from memory_retrievers.models import (
     SemanticMemory,
     Tier,
 )
-from memory_retrievers.models.management import Association, AssociationType, MemoryFilter
+from memory_retrievers.models.management import Association, AssociationType, FoundMemory, MemoryFilter
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.storage.drafts import says_again
 from memory_retrievers.text.dates import iso
@@ -120,6 +120,7 @@ class DuplicateAnalysis:
         similarity: How near it is.
         refusal: Why nothing must be stored; None if it may.
         existing: The memory to give back instead of storing another; None if there is none.
+        nearest: What its scope held that is nearest; None if that was not looked for.
     """
 
     performed: bool = False
@@ -128,6 +129,7 @@ class DuplicateAnalysis:
     similarity: float | None = None
     refusal: str | None = None
     existing: SemanticMemory | None = None
+    nearest: Sequence[FoundMemory] | None = None
 
     def to_object(self, context: ToolContext) -> JsonObject:
         """The analysis as the answer of ``memory_store`` shows it (specification §4.2)."""
@@ -220,9 +222,7 @@ def store_one(context: ToolContext, item: StoreItem, draft: SemanticDraft) -> St
     allow_duplicates = item.keeps_duplicates(context)
     analysis = duplicate_analysis(
         context,
-        content=draft.fact,
-        category=draft.category,
-        scope=draft.scope,
+        draft,
         allow_duplicates=allow_duplicates or replaces is not None,
         duplicate_threshold=item.duplicate_threshold,
     )
@@ -238,7 +238,9 @@ def store_one(context: ToolContext, item: StoreItem, draft: SemanticDraft) -> St
         ((memory, vector),) = added
         check_known(context, [memory])
         if item.auto_associate and memory.duplicate_of is None:
-            made[:] = auto_associate(context, memory, vector=vector)
+            is_as_compared = memory.embedding_text == draft.embedding_text  # the host may have changed it
+            nearest = analysis.nearest if is_as_compared else None
+            made[:] = auto_associate(context, memory, vector=vector, nearest=nearest)
 
     ((memory, _),) = context.manager.add_with_vectors(
         [draft], allow_duplicates=allow_duplicates, replacing=[replaces], then=associate
@@ -331,25 +333,33 @@ def _response(context: ToolContext, arguments: MemoryStoreArguments, stored: Sto
     )
 
 
-def auto_associate(context: ToolContext, memory: AnyMemory, *, vector: Vector | None = None) -> list[Association]:
+def auto_associate(
+    context: ToolContext,
+    memory: AnyMemory,
+    *,
+    vector: Vector | None = None,
+    nearest: Sequence[FoundMemory] | None = None,
+) -> list[Association]:
     """Associate a memory with the nearest of its scope: at most ten, of cosine 0.7 or more, itself excluded.
 
     Args:
         context: The memory to write to, and the scope of the call.
         memory: The stored memory.
         vector: Its stored vector, shape (d,), where that is known; None looks it up.
+        nearest: What its scope holds that is nearest, where that was looked for; None searches.
 
     Returns:
         What was written, strongest first; nothing if nothing is near enough.
     """
     manager = context.manager
-    near = manager.near(
-        memory,
-        MemoryFilter(scope=memory.scope, kinds=context.seen),
-        top_k=AUTO_ASSOCIATIONS + 1,  # it finds itself
-        min_similarity=MIN_SEMANTIC_COSINE,
-        vector=vector,
-    )
+    if nearest is None:
+        nearest = manager.near(
+            memory,
+            MemoryFilter(scope=memory.scope, kinds=context.seen),
+            top_k=AUTO_ASSOCIATIONS + 1,  # it finds itself
+            min_similarity=MIN_SEMANTIC_COSINE,
+            vector=vector,
+        )
     found = [
         Association(
             source=memory.key,
@@ -359,7 +369,7 @@ def auto_associate(context: ToolContext, memory: AnyMemory, *, vector: Vector | 
             auto_generated=True,
             created_at=manager.now(),
         )
-        for hit in near
+        for hit in nearest
         if hit.memory.key != memory.key and manager.cosine(hit) >= MIN_SEMANTIC_COSINE
     ][:AUTO_ASSOCIATIONS]
     if found:
@@ -368,39 +378,30 @@ def auto_associate(context: ToolContext, memory: AnyMemory, *, vector: Vector | 
 
 
 def duplicate_analysis(
-    context: ToolContext,
-    *,
-    content: str,
-    category: Category,
-    scope: str,
-    allow_duplicates: bool,
-    duplicate_threshold: float | None,
+    context: ToolContext, draft: SemanticDraft, *, allow_duplicates: bool, duplicate_threshold: float | None
 ) -> DuplicateAnalysis:
     """Look for what is to be stored among what is there; nothing is looked at unless the caller asks for it.
 
     Args:
         context: What the tool works on.
-        content: The text that is to be stored.
-        category: Its category.
-        scope: Where, as the store knows it.
+        draft: What is to be stored.
         allow_duplicates: False gives the same memory (numbers, negations and names compared too) of the same scope
             back, if there is one.
         duplicate_threshold: Refuse if any memory within the root is as similar as this; numbers and names do not
             count here.
     """
-    query = SemanticDraft(scope=scope, fact=content, category=category).embedding_text
     analysis = DuplicateAnalysis()
     if duplicate_threshold is not None:
-        analysis = _above_threshold(context, query, threshold=duplicate_threshold)
+        analysis = _above_threshold(context, draft, threshold=duplicate_threshold)
     if analysis.refusal is None and not allow_duplicates:
-        return _same_in_scope(context, query, content=content, scope=scope)
+        return _same_in_scope(context, draft)
     return analysis
 
 
-def _above_threshold(context: ToolContext, query: str, *, threshold: float) -> DuplicateAnalysis:
+def _above_threshold(context: ToolContext, draft: SemanticDraft, *, threshold: float) -> DuplicateAnalysis:
     everywhere = MemoryFilter(scope=context.root, include_child_scopes=True, kinds=context.seen)
     found = context.manager.like(
-        query, everywhere, top_k=DUPLICATE_CANDIDATES, min_similarity=min(DUPLICATE_FLOOR, threshold)
+        draft.embedding_text, everywhere, top_k=DUPLICATE_CANDIDATES, min_similarity=min(DUPLICATE_FLOOR, threshold)
     )
     if not found:
         return DuplicateAnalysis(performed=True, threshold=threshold)
@@ -417,14 +418,17 @@ def _above_threshold(context: ToolContext, query: str, *, threshold: float) -> D
     )
 
 
-def _same_in_scope(context: ToolContext, query: str, *, content: str, scope: str) -> DuplicateAnalysis:
+def _same_in_scope(context: ToolContext, draft: SemanticDraft) -> DuplicateAnalysis:
     settings = context.manager.ingestion
-    found = context.manager.like(query, MemoryFilter(scope=scope, kinds=context.seen), top_k=DUPLICATE_CANDIDATES)
+    nearest = context.manager.like(
+        draft.embedding_text, MemoryFilter(scope=draft.scope, kinds=context.seen), top_k=AUTO_ASSOCIATIONS + 1
+    )
+    found = nearest[:DUPLICATE_CANDIDATES]
     same = [
         (hit, hit.memory)
         for hit in found
         if isinstance(hit.memory, SemanticMemory)
-        and is_duplicate(content, hit.memory.fact, cosine=context.manager.cosine(hit), settings=settings)
+        and is_duplicate(draft.fact, hit.memory.fact, cosine=context.manager.cosine(hit), settings=settings)
     ]
     best = same[0][0] if same else next(iter(found), None)
     return DuplicateAnalysis(
@@ -433,6 +437,7 @@ def _same_in_scope(context: ToolContext, query: str, *, content: str, scope: str
         candidate=None if best is None else best.memory,
         similarity=None if best is None else best.similarity,
         existing=same[0][1] if same else None,
+        nearest=nearest,
     )
 
 

@@ -1,8 +1,10 @@
+from typing import ClassVar
+
 import pytest
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.errors import NotFoundError, ValidationError
-from memory_retrievers.models import Category, MemoryKey
+from memory_retrievers.models import MemoryKey, SemanticDraft
 from memory_retrievers.models.management import AssociationType
 from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.tools.registry import REGISTRY
@@ -21,13 +23,9 @@ def targets(answer):
 
 
 def analyse(context, content, *, scope="user/alice", allow_duplicates=True, duplicate_threshold=None):
+    draft = SemanticDraft(scope=scope, fact=content)
     return duplicate_analysis(
-        context,
-        content=content,
-        category=Category.NOTE,
-        scope=scope,
-        allow_duplicates=allow_duplicates,
-        duplicate_threshold=duplicate_threshold,
+        context, draft, allow_duplicates=allow_duplicates, duplicate_threshold=duplicate_threshold
     )
 
 
@@ -71,6 +69,41 @@ def test_what_tools_did_not_store_is_associated_unless_the_host_narrows_them(ali
     new = keep(alice, BACKUP)
     assert auto_associate(ToolContext(memory=alice.memory, root="user/alice", kinds="tool"), new) == []
     assert len(auto_associate(alice, new)) == 1
+
+
+def test_what_is_stored_is_embedded_once_for_its_duplicates_its_associations_and_itself(clock):
+    class Counting(HashEmbedder):
+        asked: ClassVar = []
+
+        def embed_documents(self, texts):
+            self.asked.extend(texts)
+            return super().embed_documents(texts)
+
+        def embed_query(self, text):
+            self.asked.append(text)
+            return super().embed_query(text)
+
+    with AgentMemory.in_memory(embedder=Counting(), clock=clock) as memory:
+        context = ToolContext(memory=memory, root="user/alice")
+        for text in (f"{BACKUP} every day", BACKUP):
+            Counting.asked.clear()
+            REGISTRY["memory_store"].call(context, {"content": text})
+        assert Counting.asked.count(f"note: {BACKUP}") == 2  # HashEmbedder embeds a document as it does a question
+
+
+def test_what_the_host_has_changed_is_associated_with_what_is_near_to_that(clock):
+    def reworded(record):
+        return record.model_copy(update={"fact": BACKUP}) if record.fact == "something else" else record
+
+    with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, before_store=reworded) as memory:
+        context = ToolContext(memory=memory, root="user/alice")
+        for text in (f"{BACKUP} every day", "something else of the day", "something else"):
+            answer = REGISTRY["memory_store"].call(context, {"content": text}).artifact
+        (made,) = context.manager.associations_of(
+            memory.get(answer["memory_id"], scope="user/alice"), within="user/alice"
+        )
+        targets = {each.id for each in (made.source, made.target)} - {answer["memory_id"]}
+        assert memory.get(targets.pop(), scope="user/alice").fact == f"{BACKUP} every day"
 
 
 def test_associations_survive_a_restart(tmp_path, clock, keep):

@@ -208,7 +208,10 @@ class MemoryManager:
             EmbeddingError: The embedder failed.
         """
         request = SearchRequest(text, filter, top_k=top_k, min_similarity=min_similarity)
-        return search(self._store, request, settings=self.settings)
+        return self._store.search_texts(
+            [storable(text)],
+            lambda vectors: search(self._store, request, settings=self.settings, vector=vectors[0]),
+        )
 
     def near(
         self,
