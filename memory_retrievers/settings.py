@@ -11,7 +11,7 @@ import pydantic
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from memory_retrievers.errors import ConfigurationError
-from memory_retrievers.models.categories import OWN_CATEGORY, Category
+from memory_retrievers.models.fields import OWN_CATEGORY, Category
 from memory_retrievers.models.scenes import MOST_SHIFTS
 
 TOOLS_PREFIX: Final = "LLM_MEMORY_"

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from memory_retrievers.backends.terms import EMPTY, TermBlock, positions_of
-from memory_retrievers.models.categories import Category
-from memory_retrievers.models.fields import EPOCH, MICROSECOND, microseconds
+from memory_retrievers.models.fields import EPOCH, MICROSECOND, Category, microseconds
 from memory_retrievers.models.memories import Kind, Origin
 from memory_retrievers.models.selection import Layout, Selection
 from memory_retrievers.text import analyze

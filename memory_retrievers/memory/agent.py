@@ -29,11 +29,10 @@ from memory_retrievers.models import (
     SemanticMemory,
     scopes,
 )
-from memory_retrievers.models.categories import require_category
 from memory_retrievers.models.contents import AdoptionReport, Progress, VerificationReport
 from memory_retrievers.models.differences import MemoryDiff
 from memory_retrievers.models.filters import Filters, SearchOptions
-from memory_retrievers.models.management import Channel, MemoryEvent, acting_as
+from memory_retrievers.models.management import Channel, MemoryEvent, acting_as, require_category
 from memory_retrievers.models.memories import NOT_GIVEN, NotGiven, draft_of
 from memory_retrievers.models.messages import Message, MessageLike, messages_of, parse_conversation
 from memory_retrievers.models.results import Page, PendingReview, Queued, Report, parse_page_size
@@ -1204,7 +1203,7 @@ class AgentMemory(BaseMemory):
         from memory_retrievers.storage import chroma_sync as adoption
 
         if not adopted.write_through:
-            self._engine.after_write = None
+            self._engine.after_write = lambda: None
             return
         through = adoption.WriteThrough(self._store, self._engine.adopted, collection, adopted)
         through.flush()
@@ -1225,7 +1224,7 @@ class AgentMemory(BaseMemory):
         """The store to change; the change goes on to an adopted collection that is written through."""
         engine = self._engine
         yield engine.store
-        engine.notify_written()
+        engine.after_write()
 
     @property
     def _pending(self) -> PendingReviewBuffer:

@@ -17,10 +17,8 @@ from memory_retrievers.storage.options import ResolvedOptions
 from memory_retrievers.storage.store import MemoryStore
 
 if TYPE_CHECKING:
-    from memory_retrievers.backends.files import Access
     from memory_retrievers.ingestion.pipeline import IngestionPipeline
     from memory_retrievers.ingestion.worker import Worker
-    from memory_retrievers.settings import IngestionSettings
     from memory_retrievers.storage.items import StoredItems
     from memory_retrievers.storage.open import Storage
     from memory_retrievers.tools.manager.manager import MemoryManager
@@ -33,6 +31,11 @@ class Engine:
         parts: What it is made of.
         storage: Where the memories are.
         read_only: Only look: nothing is written, and nothing noted for review.
+
+    Attributes:
+        access: The modes of the files that are made.
+        ingestion: What counts as the same fact, and as one that is near.
+        after_write: Called after every change of this store.
 
     Raises:
         ConfigurationError: The store cannot be opened in this way.
@@ -60,7 +63,9 @@ class Engine:
         self._parts = parts
         self.read_only = read_only
         self.adopted = storage.adopted
-        self.after_write: Callable[[], None] | None = None
+        self.access = parts.access
+        self.ingestion = parts.ingestion
+        self.after_write: Callable[[], None] = lambda: None
         self.pending = PendingReviewBuffer(self.store)
         self.retriever = HybridRetriever(self.store, settings=parts.retrieval, pending=self.pending)
         self.missing_tokens = MissingTokens(self.store)
@@ -68,16 +73,6 @@ class Engine:
             self.store.on_missing_tokens = self.missing_tokens.make_soon
         self._worker: Worker | None = None
         self._worker_lock = threading.Lock()
-
-    @property
-    def access(self) -> Access:
-        """The modes of the files that are made."""
-        return self._parts.access
-
-    @property
-    def ingestion(self) -> IngestionSettings:
-        """What counts as the same fact, and as one that is near."""
-        return self._parts.ingestion
 
     @functools.cached_property
     def pipeline(self) -> IngestionPipeline:
@@ -105,7 +100,7 @@ class Engine:
             ingestion=self._parts.ingestion,
             retrieval=self._parts.retrieval,
             read_only=self.read_only,
-            after_write=self.notify_written,
+            after_write=self._follow,
         )
 
     @functools.cached_property
@@ -113,12 +108,11 @@ class Engine:
         """What a LangGraph store uses; made at its first use."""
         from memory_retrievers.storage.items import StoredItems
 
-        return StoredItems(self.store, written=self.notify_written)
+        return StoredItems(self.store, written=self._follow)
 
-    def notify_written(self) -> None:
-        """Call the listener for changes of this store, if there is one."""
-        if self.after_write is not None:
-            self.after_write()
+    def _follow(self) -> None:
+        """Call whoever follows the changes by now: it may come after the manager was made."""
+        self.after_write()
 
     def start_worker(self) -> None:
         """Let a thread do what is due from now on; one is enough.
@@ -153,7 +147,7 @@ class Engine:
             if self._worker is not None:
                 self._worker.stop()
             self.pending.flush()
-            self.notify_written()
+            self.after_write()
         finally:
             forget_questions()
             self.missing_tokens.close()

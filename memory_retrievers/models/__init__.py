@@ -1,6 +1,6 @@
 """The records of the package: memories, messages, results, scenes and scopes."""
 
-from memory_retrievers.models.categories import Category as Category
+from memory_retrievers.models.fields import Category as Category
 from memory_retrievers.models.memories import KEY_MOMENT_SURPRISE as KEY_MOMENT_SURPRISE
 from memory_retrievers.models.memories import AnyMemory as AnyMemory
 from memory_retrievers.models.memories import ContentType as ContentType

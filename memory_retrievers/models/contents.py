@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from memory_retrievers.models.categories import Category
+from memory_retrievers.models.fields import Category
 from memory_retrievers.models.management import Association, AuditEntry, MemoryEvent
 from memory_retrievers.models.memories import AnyMemory
 from memory_retrievers.models.messages import Message

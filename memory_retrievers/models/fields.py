@@ -1,11 +1,13 @@
-"""Building blocks of records: their base class, types that normalise or reject values, and bounds of unread JSON."""
+"""Building blocks of records: base class, categories, types that normalise or reject values, bounds of unread JSON."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Annotated, Any, Final, NamedTuple, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
@@ -177,3 +179,34 @@ class Value(BaseModel):
         for name, value in (update or {}).items():
             self.__pydantic_validator__.validate_assignment(copied, name, value)
         return copied
+
+
+OWN_CATEGORY: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+"""Names that a category of one's own may have."""
+
+
+class Category(StrEnum):
+    """Topic of a fact: one of nine, or of those that ``IngestionSettings.categories`` adds.
+
+    >>> Category("allergy") in set(Category)
+    False
+    """
+
+    IDENTITY = "identity"
+    PREFERENCE = "preference"
+    INTEREST = "interest"
+    PERSONALITY = "personality"
+    RELATIONSHIP = "relationship"
+    EXPERIENCE = "experience"
+    GOAL = "goal"
+    GUIDELINE = "guideline"
+    NOTE = "note"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Category | None:
+        """A category of a memory's own; whether a memory has it is for the memory to say."""
+        if not (isinstance(value, str) and OWN_CATEGORY.fullmatch(value)):
+            return None
+        own = str.__new__(cls, value)
+        own._name_, own._value_ = value.upper(), value
+        return own

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias, TypedDict
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models.categories import Category
-from memory_retrievers.models.fields import NAIVE, storable
+from memory_retrievers.models.fields import NAIVE, Category, storable
 from memory_retrievers.models.memories import AnyMemory, EpisodicMemory, JsonObject
 from memory_retrievers.models.messages import MessageLike
 from memory_retrievers.models.where import Expression, WhereParser

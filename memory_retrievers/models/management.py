@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass
@@ -14,8 +14,7 @@ from pydantic import JsonValue
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import scopes
-from memory_retrievers.models.categories import Category
-from memory_retrievers.models.fields import storable
+from memory_retrievers.models.fields import Category, storable
 from memory_retrievers.models.filters import EVERYTHING, Filters
 from memory_retrievers.models.memories import AnyMemory, ContentType, EpisodicMemory, Kind, MemoryKey, Origin, Tier
 from memory_retrievers.models.selection import Selection
@@ -314,6 +313,17 @@ class SearchRequest:
         for name in ("min_similarity", "keyword_weight", "importance_weight"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValidationError(f"{name} must be between 0.0 and 1.0, not {getattr(self, name)!r}")
+
+
+def require_category(category: Category, own: Collection[str]) -> None:
+    """Refuse a category that a memory does not have.
+
+    Raises:
+        ValidationError: It is neither one of the nine nor among ``own``; the message names those that there are.
+    """
+    known = [*Category, *own]
+    if category not in known:
+        raise ValidationError(f"unknown category {category.value!r}; one of: {', '.join(known)}")
 
 
 AccessType: TypeAlias = Literal["get", "search"]

@@ -13,8 +13,8 @@ import pydantic
 from pydantic import BeforeValidator, Field
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models.categories import Category
 from memory_retrievers.models.fields import (
+    Category,
     DistinctTexts,
     Metadata,
     NonBlankText,

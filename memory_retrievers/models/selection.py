@@ -8,7 +8,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from memory_retrievers.models.categories import Category
+from memory_retrievers.models.fields import Category
 from memory_retrievers.models.filters import JsonScalar
 from memory_retrievers.models.memories import ContentType, Kind, Origin, Tier
 from memory_retrievers.models.where import Expression

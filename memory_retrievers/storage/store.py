@@ -26,8 +26,7 @@ from memory_retrievers.models import (
     SemanticMemory,
     scopes,
 )
-from memory_retrievers.models.categories import require_category
-from memory_retrievers.models.management import MemoryEventType, changes_of
+from memory_retrievers.models.management import MemoryEventType, changes_of, require_category
 from memory_retrievers.models.memories import NearFact, changed
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.requests import under_way

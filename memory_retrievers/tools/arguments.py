@@ -29,8 +29,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import Category, ContentType, ResponseLevel, Tier
-from memory_retrievers.models.categories import OWN_CATEGORY
-from memory_retrievers.models.fields import MAX_CONTENT_LENGTH, UTCDateTime, storable
+from memory_retrievers.models.fields import MAX_CONTENT_LENGTH, OWN_CATEGORY, UTCDateTime, storable
 from memory_retrievers.models.filters import MAX_FILTERS, JsonScalar
 from memory_retrievers.settings import ToolSettings
 
