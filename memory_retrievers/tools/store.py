@@ -345,16 +345,18 @@ def auto_associate(
     Args:
         context: The memory to write to, and the scope of the call.
         memory: The stored memory.
-        vector: Its stored vector, shape (d,), where that is known; None looks it up.
+        vector: Its stored vector, shape (d,), where that is known; None embeds it anew.
         nearest: What its scope holds that is nearest, where that was looked for; None searches.
 
     Returns:
         What was written, strongest first; nothing if nothing is near enough.
     """
     manager = context.manager
+    if not memory.is_searchable:  # and so has no vector
+        return []
     if nearest is None:
-        nearest = manager.near(
-            memory,
+        nearest = manager.like(
+            memory.embedding_text,
             MemoryFilter(scope=memory.scope, kinds=context.seen),
             top_k=AUTO_ASSOCIATIONS + 1,  # it finds itself
             min_similarity=MIN_SEMANTIC_COSINE,

@@ -33,8 +33,7 @@ from memory_retrievers.retrieval.request import check_length
 from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ToolSettings
 from memory_retrievers.storage.store import MemoryStore, Revision, affected_scopes
 from memory_retrievers.tools.manager.importance import Importance
-from memory_retrievers.tools.manager.open_search import open_memories, with_open_memories
-from memory_retrievers.tools.manager.search import search
+from memory_retrievers.tools.manager.search import open_memories, search, with_open_memories
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import NewPassage, Vector, Vectors
@@ -194,52 +193,34 @@ class MemoryManager:
         self.check_category(request.filter.category)
         return search(self._store, request, settings=self.settings, retrieval=self._retrieval)
 
-    def like(self, text: str, filter: MemoryFilter, *, top_k: int, min_similarity: float = 0.0) -> list[FoundMemory]:
-        """The memories nearest to a text as long as a memory may be: it is embedded whole, as it would be stored.
-
-        Args:
-            text: The text, which must not be blank.
-            filter: The memories to search among.
-            top_k: The most hits to return, 1 to 1,000.
-            min_similarity: The least similarity of a hit, 0 to 1.
-
-        Raises:
-            ValidationError: The text is blank, or a number lies outside its range.
-            EmbeddingError: The embedder failed.
-        """
-        request = SearchRequest(text, filter, top_k=top_k, min_similarity=min_similarity)
-        return self._store.search_texts(
-            [storable(text)],
-            lambda vectors: search(self._store, request, settings=self.settings, vector=vectors[0]),
-        )
-
-    def near(
+    def like(
         self,
-        memory: AnyMemory,
+        text: str,
         filter: MemoryFilter,
         *,
         top_k: int,
         min_similarity: float = 0.0,
         vector: Vector | None = None,
     ) -> list[FoundMemory]:
-        """The memories nearest to one that is stored, itself among them, by its stored vector: nothing is embedded.
+        """The memories nearest to a text as long as a memory may be: it is compared whole, as it would be stored.
 
         Args:
-            memory: The stored memory; one that is not searched has no vector, and so no neighbours.
+            text: The text, which must not be blank.
             filter: The memories to search among.
             top_k: The most hits to return, 1 to 1,000.
             min_similarity: The least similarity of a hit, 0 to 1.
-            vector: Its stored vector, shape (d,), where that is known; None looks it up.
+            vector: Its vector as it would be stored, shape (d,), where that is known; None embeds it.
 
         Raises:
-            ValidationError: A number lies outside its range.
+            ValidationError: The text is blank, or a number lies outside its range.
+            EmbeddingError: The embedder failed.
         """
-        if not memory.is_searchable:  # and so has no vector
-            return []
-        request = SearchRequest(memory.embedding_text, filter, top_k=top_k, min_similarity=min_similarity)
-        if vector is None:
-            (vector,) = self.vectors_of([memory])
-        return search(self._store, request, settings=self.settings, vector=vector)
+        request = SearchRequest(text, filter, top_k=top_k, min_similarity=min_similarity)
+
+        def near(vectors: Sequence[Vector] | Vectors) -> list[FoundMemory]:
+            return search(self._store, request, settings=self.settings, vector=vectors[0])
+
+        return self._store.search_texts([storable(text)], near) if vector is None else near([vector])
 
     def vectors_of(self, memories: Sequence[AnyMemory]) -> Vectors:
         """The stored unit vectors of n memories in their order, shape (n, d); zeros for one that is not searched."""

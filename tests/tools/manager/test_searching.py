@@ -65,13 +65,15 @@ def test_similarity_is_the_cosine_and_never_below_nought(axes, draft):
     assert [hit.score for hit in found.values()] == [hit.similarity for hit in found.values()]
 
 
-def test_what_is_near_to_a_stored_memory_is_found_by_its_own_vector(axes, draft):
+def test_what_is_near_to_a_stored_memory_is_found_by_its_text_or_its_vector(axes, draft):
     near, far, behind = axes.add([draft("near"), draft("far"), draft("behind")])
-    found = axes.near(near, WHERE, top_k=2)
+    found = axes.like(near.embedding_text, WHERE, top_k=2)
     assert [hit.memory for hit in found] == [near, far]
     assert round(found[0].similarity, 4) == 1.0
-    assert axes.near(behind, WHERE, top_k=10, min_similarity=0.5) == [
-        hit for hit in axes.near(behind, WHERE, top_k=10) if hit.memory.id == behind.id
+    of_near, of_behind = axes.vectors_of([near, behind])
+    assert axes.like("whatever it says", WHERE, top_k=2, vector=of_near) == found
+    assert [hit.memory.id for hit in axes.like("behind", WHERE, top_k=10, min_similarity=0.5, vector=of_behind)] == [
+        behind.id
     ]
 
 
