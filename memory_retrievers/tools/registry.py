@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import ClassVar, Final, get_type_hints
 
 from memory_retrievers.errors import ConfigurationError, NotFoundError, error_object
 from memory_retrievers.tools import (
@@ -21,7 +21,7 @@ from memory_retrievers.tools import (
     sync,
     update,
 )
-from memory_retrievers.tools.arguments import LEVEL_ARGUMENT, MemoryId, without
+from memory_retrievers.tools.arguments import LEVEL_ARGUMENT, ArgumentsT, MemoryId, without
 from memory_retrievers.tools.records import MemoryDeleteArguments
 from memory_retrievers.tools.tool import AnyTool, Tool, ToolChoice, ToolContext, ToolOutput, run_tool
 
@@ -80,215 +80,161 @@ def _others(tool: AnyTool, kept: Collection[str]) -> frozenset[str]:
     return frozenset(tool.arguments.model_fields) - frozenset(kept)
 
 
+def _tool(
+    function: Callable[[ToolContext, ArgumentsT], ToolOutput],
+    description: str,
+    *,
+    writes: bool = False,
+    scoped: tuple[str, ...] = (),
+) -> AnyTool:
+    """The tool that a function is, by its own name and with the arguments that it takes."""
+    return Tool(
+        name=function.__name__,
+        description=description,
+        arguments=get_type_hints(function)["arguments"],
+        function=function,
+        writes=writes,
+        scoped=scoped,
+    )
+
+
 _RECALL: tuple[AnyTool, ...] = (
-    Tool(
-        name="retrieve_memory",
-        arguments=retrieve.RetrieveMemoryArguments,
-        function=retrieve.retrieve_memory,
-        description=(
-            "Search long-term memory of earlier conversations. Use it whenever the user refers to something said or "
-            "done before, or when knowing the user would change the answer. Returns known facts, then past episodes, "
-            "best match first, each with when it happened."
-        ),
+    _tool(
+        retrieve.retrieve_memory,
+        "Search long-term memory of earlier conversations. Use it whenever the user refers to something said or "
+        "done before, or when knowing the user would change the answer. Returns known facts, then past episodes, "
+        "best match first, each with when it happened.",
     ),
-    Tool(
-        name="context_pre_retrieve",
-        arguments=retrieve.ContextArguments,
-        function=retrieve.context_pre_retrieve,
-        description=(
-            "Look up only the known facts that bear on a message, without past episodes and without leaving a trace. "
-            "Meant to run before answering; returns nothing when no fact applies."
-        ),
+    _tool(
+        retrieve.context_pre_retrieve,
+        "Look up only the known facts that bear on a message, without past episodes and without leaving a trace. "
+        "Meant to run before answering; returns nothing when no fact applies.",
     ),
-    Tool(
-        name="recent_memory",
-        arguments=retrieve.RecentMemoryArguments,
-        function=retrieve.recent_memory,
-        description=(
-            "List what was remembered last, facts and episodes, each newest first, whatever they are about. "
-            "Use it to catch up at the start of a conversation."
-        ),
+    _tool(
+        retrieve.recent_memory,
+        "List what was remembered last, facts and episodes, each newest first, whatever they are about. "
+        "Use it to catch up at the start of a conversation.",
     ),
 )
 """The tools that read, with any memory."""
 
 _RECORDS: tuple[AnyTool, ...] = (
-    Tool(
-        name="memory_store",
-        arguments=store.MemoryStoreArguments,
-        function=store.memory_store,
+    _tool(
+        store.memory_store,
+        "Remember one thing for good: a fact, a decision, a preference, a piece of code. Write it so that it can "
+        "be understood by itself later. Returns its id.",
         writes=True,
         scoped=("scope",),
-        description=(
-            "Remember one thing for good: a fact, a decision, a preference, a piece of code. Write it so that it can "
-            "be understood by itself later. Returns its id."
-        ),
     ),
-    Tool(
-        name="memory_search",
-        arguments=search.MemorySearchArguments,
-        function=search.memory_search,
+    _tool(
+        search.memory_search,
+        "Search all memories, facts and episodes, by meaning, by words, or both, with filters. Returns the best "
+        "matches with their ids and how similar they are.",
         scoped=("scope",),
-        description=(
-            "Search all memories, facts and episodes, by meaning, by words, or both, with filters. Returns the best "
-            "matches with their ids and how similar they are."
-        ),
     ),
-    Tool(
-        name="memory_get",
-        arguments=records.MemoryGetArguments,
-        function=records.memory_get,
-        description="Read one memory whole, by its id: its content, tags, metadata, and when it was made and changed.",
+    _tool(
+        records.memory_get,
+        "Read one memory whole, by its id: its content, tags, metadata, and when it was made and changed.",
     ),
-    Tool(
-        name="memory_update",
-        arguments=update.MemoryUpdateArguments,
-        function=update.memory_update,
+    _tool(
+        update.memory_update,
+        "Change one memory, by its id: its content, tags, metadata or tier. What is left out stays; tags are "
+        "replaced, metadata is added to.",
         writes=True,
-        description=(
-            "Change one memory, by its id: its content, tags, metadata or tier. What is left out stays; tags are "
-            "replaced, metadata is added to."
-        ),
     ),
-    Tool(
-        name="memory_delete",
-        arguments=records.MemoryDeleteArguments,
-        function=records.memory_delete,
+    _tool(
+        records.memory_delete,
+        "Delete memories for good: one by its id, several by their ids, or what the memory tools have stored of a "
+        "tier or before a moment. Returns the ids of what was deleted.",
         writes=True,
-        description=(
-            "Delete memories for good: one by its id, several by their ids, or what the memory tools have stored of a "
-            "tier or before a moment. Returns the ids of what was deleted."
-        ),
     ),
-    Tool(
-        name="memory_list",
-        arguments=records.MemoryListArguments,
-        function=records.memory_list,
-        description="List all memories, facts and episodes, newest first, a page at a time, with filters.",
+    _tool(
+        records.memory_list,
+        "List all memories, facts and episodes, newest first, a page at a time, with filters.",
     ),
-    Tool(
-        name="memory_batch_store",
-        arguments=batches.MemoryBatchStoreArguments,
-        function=batches.memory_batch_store,
+    _tool(
+        batches.memory_batch_store,
+        "Remember many things at once, which is much faster than one by one. Returns their ids.",
         writes=True,
-        description="Remember many things at once, which is much faster than one by one. Returns their ids.",
     ),
-    Tool(
-        name="memory_batch_update",
-        arguments=batches.MemoryBatchUpdateArguments,
-        function=batches.memory_batch_update,
+    _tool(
+        batches.memory_batch_update,
+        "Change many memories at once, each by its id as memory_update does.",
         writes=True,
-        description="Change many memories at once, each by its id as memory_update does.",
     ),
-    Tool(
-        name="memory_get_score",
-        arguments=update.MemoryGetScoreArguments,
-        function=update.memory_get_score,
-        description="Tell how important a memory is, 0 to 1, and how often it was used.",
+    _tool(
+        update.memory_get_score,
+        "Tell how important a memory is, 0 to 1, and how often it was used.",
     ),
-    Tool(
-        name="memory_set_score",
-        arguments=update.MemorySetScoreArguments,
-        function=update.memory_set_score,
+    _tool(
+        update.memory_set_score,
+        "Set by hand how important a memory is, 0 to 1; use no longer changes it then.",
         writes=True,
-        description="Set by hand how important a memory is, 0 to 1; use no longer changes it then.",
     ),
-    Tool(
-        name="memory_consolidate",
-        arguments=consolidate.MemoryConsolidateArguments,
-        function=consolidate.memory_consolidate,
+    _tool(
+        consolidate.memory_consolidate,
+        "Merge several memories about one thing into a single one, shortened if it gets long. The originals stay "
+        "unless preserve_originals is false.",
         writes=True,
-        description=(
-            "Merge several memories about one thing into a single one, shortened if it gets long. The originals stay "
-            "unless preserve_originals is false."
-        ),
     ),
 )
 """Tools for what is stored, record by record; they need an AgentMemory, as those below do."""
 
 _CONNECTIONS: tuple[AnyTool, ...] = (
-    Tool(
-        name="memory_manage",
-        arguments=records.ManageArguments,
-        function=records.memory_manage,
-        description=(
-            "Read, change or delete one memory whose id is known. Reading with response_level full also tells what "
-            "the memory is associated with."
-        ),
+    _tool(
+        records.memory_manage,
+        "Read, change or delete one memory whose id is known. Reading with response_level full also tells what "
+        "the memory is associated with.",
         writes=True,
         scoped=("scope",),
     ),
-    Tool(
-        name="memory_discover_associations",
-        arguments=associate.DiscoverAssociationsArguments,
-        function=associate.memory_discover_associations,
-        description=(
-            "Find other memories that are near to one memory in meaning, strongest first. Use it to see what else "
-            "is known around something; it changes nothing."
-        ),
+    _tool(
+        associate.memory_discover_associations,
+        "Find other memories that are near to one memory in meaning, strongest first. Use it to see what else "
+        "is known around something; it changes nothing.",
     ),
-    Tool(
-        name="memory_move",
-        arguments=update.MoveArguments,
-        function=update.memory_move,
-        description="Move memories to another scope. Their ids, times and associations stay.",
+    _tool(
+        update.memory_move,
+        "Move memories to another scope. Their ids, times and associations stay.",
         writes=True,
         scoped=("target_scope",),
     ),
-    Tool(
-        name="memory_list_all",
-        arguments=records.ListAllArguments,
-        function=records.memory_list_all,
-        description="Leaf through all stored memories, newest first, page by page. To look for something, search.",
+    _tool(
+        records.memory_list_all,
+        "Leaf through all stored memories, newest first, page by page. To look for something, search.",
     ),
-    Tool(
-        name="memory_sync",
-        arguments=sync.SyncArguments,
-        function=sync.memory_sync,
-        description=(
-            "Export facts as a JSON document, to a file or in the answer, or import such a document; with "
-            "kind='all' episodes as well. Ids, times and associations are kept."
-        ),
+    _tool(
+        sync.memory_sync,
+        "Export facts as a JSON document, to a file or in the answer, or import such a document; with "
+        "kind='all' episodes as well. Ids, times and associations are kept.",
         writes=True,
         scoped=("scope",),
     ),
-    Tool(
-        name="scope_list",
-        arguments=scopes.ScopeListArguments,
-        function=scopes.scope_list,
-        description="List the scopes that hold memories, with how many each holds.",
+    _tool(
+        scopes.scope_list,
+        "List the scopes that hold memories, with how many each holds.",
         scoped=("parent_scope",),
     ),
-    Tool(
-        name="scope_suggest",
-        arguments=scopes.ScopeSuggestArguments,
-        function=scopes.scope_suggest,
-        description="Suggest the scope in which a text would best be stored; it stores nothing.",
+    _tool(
+        scopes.scope_suggest,
+        "Suggest the scope in which a text would best be stored; it stores nothing.",
         scoped=("current_scope",),
     ),
-    Tool(
-        name="session_manage",
-        arguments=scopes.SessionArguments,
-        function=scopes.session_manage,
-        description=(
-            "Create a session (a scope for one piece of work), list the sessions there are, or clean up: delete "
-            "what the memory tools have stored in them and is older than some days."
-        ),
+    _tool(
+        scopes.session_manage,
+        "Create a session (a scope for one piece of work), list the sessions there are, or clean up: delete "
+        "what the memory tools have stored in them and is older than some days.",
         writes=True,
     ),
 )
 """Tools for what belongs together, scopes, sessions, files."""
 
 _STORY: tuple[AnyTool, ...] = (
-    Tool(
-        name="scene",
-        arguments=scene.SceneArguments,
-        function=scene.scene,
+    _tool(
+        scene.scene,
+        "Tell the story so far: what happened long ago, lately and just now, who is present, and how they feel. "
+        "Use it in a role-play before you write what comes next.",
         scoped=("scope",),
-        description=(
-            "Tell the story so far: what happened long ago, lately and just now, who is present, and how they feel. "
-            "Use it in a role-play before you write what comes next."
-        ),
     ),
 )
 """The tool for the memory of a story; it needs an AgentMemory, too."""
