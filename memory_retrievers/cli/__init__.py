@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from memory_retrievers.cli import conversations, evaluate, maintain, query, serve, tools, write
-from memory_retrievers.cli.app import app, mistakes_in_one_line
+from memory_retrievers.cli.app import app, command
 
 __all__ = ["app"]
 
@@ -65,7 +65,7 @@ _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., None]]]] = {
 
 for _panel, _commands in _COMMANDS.items():
     for _name, _command in _commands.items():
-        app.command(_name, rich_help_panel=_panel)(mistakes_in_one_line()(_command))
+        app.command(_name, rich_help_panel=_panel)(command(_command))
 
 app.add_typer(tools.app, name="tools", rich_help_panel="Change what it holds")
 app.add_typer(evaluate.app, name="eval", rich_help_panel="Measure it")

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Final, TypeAlias
+from dataclasses import fields
+from typing import Annotated, Any, Final, TypeAlias, get_type_hints
 
 import pydantic
 import typer
 from typer.core import TyperGroup
 
 from memory_retrievers import __version__
+from memory_retrievers.cli.options import PROFILE_NAMES, OptionGroup
 from memory_retrievers.cli.output import print_line
-from memory_retrievers.cli.stores import PROFILE_NAMES, Place
+from memory_retrievers.cli.stores import Place
 from memory_retrievers.errors import MemoryRetrieversError, ValidationError
 from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.retrieval.request import parse_relevance
@@ -67,6 +71,38 @@ def mistakes_in_one_line() -> Iterator[None]:
     raise typer.Exit(BAD_INPUT)
 
 
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """The form of a function that Typer takes: groups of options are options, and mistakes end in one line."""
+    hints = get_type_hints(function, include_extras=True)
+    groups = {name: hint for name, hint in hints.items() if isinstance(hint, type) and issubclass(hint, OptionGroup)}
+    parameters: list[inspect.Parameter] = []
+    for each in inspect.signature(function).parameters.values():
+        if (group := groups.get(each.name)) is None:
+            parameters.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[each.name]))
+        else:
+            options = get_type_hints(group, include_extras=True)
+            parameters += [
+                each.replace(
+                    name=option.name,
+                    kind=inspect.Parameter.KEYWORD_ONLY,
+                    default=option.default,
+                    annotation=options[option.name],
+                )
+                for option in fields(group)
+            ]
+
+    @functools.wraps(function)
+    def run(**given: Any) -> None:  # noqa: ANN401 - as the command has them
+        for name, group in groups.items():
+            given[name] = group(**{option.name: given.pop(option.name) for option in fields(group)})
+        with mistakes_in_one_line():
+            function(**given)
+
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run
+
+
 def _print_version(asked: bool) -> None:
     if asked:
         typer.echo(f"memory-retrievers {__version__}")
@@ -103,29 +139,6 @@ EpisodicLimit: TypeAlias = Annotated[int, typer.Option("--episodic-limit", help=
 SemanticLimit: TypeAlias = Annotated[int, typer.Option("--semantic-limit", help="At most this many facts.")]
 Category: TypeAlias = Annotated[str | None, typer.Option("--category", help="Only facts of this category.")]
 ChildScopes: TypeAlias = Annotated[bool, typer.Option("--include-child-scopes", help="Also search every scope below.")]
-Tags: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--tag", help="Only memories that have this tag; again for a further one.")
-]
-Where: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--metadata",
-        metavar="KEY=VALUE",
-        help="Only memories that have this under a key of their metadata: JSON, or else text. Again for further ones.",
-    ),
-]
-Since: TypeAlias = Annotated[
-    str | None, typer.Option("--since", help="Only facts made, and episodes begun, then or later, as ISO 8601.")
-]
-Until: TypeAlias = Annotated[
-    str | None, typer.Option("--until", help="Only facts made, and episodes begun, then or earlier, as ISO 8601.")
-]
-Filter: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--where", metavar="JSON", help='A filter with operators, such as {"metadata.team": {"in": ["a", "b"]}}.'
-    ),
-]
 
 
 def _least_relevance(written: str) -> MinRelevance:
@@ -149,22 +162,3 @@ Profile: TypeAlias = Annotated[
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the raw records as JSON.")]
 Yes: TypeAlias = Annotated[bool, typer.Option("--yes", help="Do it; without this nothing is changed.")]
-Embedder: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--embedder",
-        envvar="MEMORY_RETRIEVERS_EMBEDDER",
-        metavar="MODULE:NAME",
-        help="What turns text into vectors: an embedder, or a class or function without arguments that makes one. "
-        "The bundled model if left out.",
-    ),
-]
-EmbedderId: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--embedder-id",
-        envvar="MEMORY_RETRIEVERS_EMBEDDER_ID",
-        metavar="ID",
-        help="The name the store knows the embedder by, where it is not the embedder's own.",
-    ),
-]

@@ -13,13 +13,11 @@ from memory_retrievers.cli.app import (
     AsJson,
     Category,
     ChildScopes,
-    Embedder,
-    EmbedderId,
     Scope,
     SemanticLimit,
     Store,
 )
-from memory_retrievers.cli.options import LanguageModelAt, RankingProfile, SettingsFile, store_options
+from memory_retrievers.cli.options import BUNDLED, DEFAULTS, EmbedderOptions, ModelOptions, store_options
 from memory_retrievers.cli.output import print_json, print_memories, print_table, print_text
 from memory_retrievers.cli.stores import to_change, to_fill, to_look_into, to_search
 from memory_retrievers.errors import ValidationError
@@ -37,8 +35,7 @@ def add_messages(
     scope: Scope,
     store: Store = DEFAULT_STORE,
     conversation: Conversation = None,
-    embedder: Embedder = None,
-    embedder_id: EmbedderId = None,
+    embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Queue messages, given as JSON on standard input: a list of {"role": …, "content": …}, or one on each line.
     \f
@@ -47,11 +44,10 @@ def add_messages(
         scope: Scope of the conversation.
         store: Place of the store.
         conversation: Name of the conversation; None is the one without a name.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        embedder: Names the embedder.
     """  # noqa: D205, D301, D415
     messages = _messages_from_standard_input()
-    with to_fill(store, embedder=embedder, embedder_id=embedder_id) as memory:
+    with to_fill(store, embedder=embedder) as memory:
         queued = memory.add_messages(scope, messages, conversation=conversation)
     print_text(f"{queued.accepted} accepted, {queued.queued} wait{', some of them due' if queued.due else ''}")
 
@@ -61,11 +57,8 @@ def process(
     scope: Annotated[str | None, typer.Option("--scope", help="Only this scope; all if left out.")] = None,
     store: Store = DEFAULT_STORE,
     include_child_scopes: ChildScopes = False,
-    language_model: LanguageModelAt = None,
-    profile: RankingProfile = "default",
-    settings: SettingsFile = None,
-    embedder: Embedder = None,
-    embedder_id: EmbedderId = None,
+    model: ModelOptions = DEFAULTS,
+    embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Turn what is due of the queued messages into episodes and facts, and print these.
     \f
@@ -74,15 +67,12 @@ def process(
         scope: Scope of the messages; None is every scope.
         store: Place of the store.
         include_child_scopes: Also every scope below.
-        language_model: Language model as URL#NAME or MODULE:NAME; None is rules.
-        profile: Name of a profile.
-        settings: File of settings; None is the profile's.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        model: Names the language model, the profile and the settings.
+        embedder: Names the embedder.
     """  # noqa: D205, D301, D415
     store.require_store()
-    options = store_options(language_model=language_model, profile=profile, settings=settings)
-    with to_fill(store, embedder=embedder, embedder_id=embedder_id, options=options) as memory:
+    options = store_options(model)
+    with to_fill(store, embedder=embedder, options=options) as memory:
         report = memory.process_due(scope, include_child_scopes=include_child_scopes)
     _print_made(report)
 
@@ -92,11 +82,8 @@ def flush(
     scope: Scope,
     store: Store = DEFAULT_STORE,
     conversation: Conversation = None,
-    language_model: LanguageModelAt = None,
-    profile: RankingProfile = "default",
-    settings: SettingsFile = None,
-    embedder: Embedder = None,
-    embedder_id: EmbedderId = None,
+    model: ModelOptions = DEFAULTS,
+    embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Make episodes of everything that is queued in a scope, as at the end of a session, and print them.
     \f
@@ -105,15 +92,12 @@ def flush(
         scope: Scope of the messages.
         store: Place of the store.
         conversation: Only this conversation; None is all of the scope.
-        language_model: Language model as URL#NAME or MODULE:NAME; None is rules.
-        profile: Name of a profile.
-        settings: File of settings; None is the profile's.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        model: Names the language model, the profile and the settings.
+        embedder: Names the embedder.
     """  # noqa: D205, D301, D415
     store.require_store()
-    options = store_options(language_model=language_model, profile=profile, settings=settings)
-    with to_fill(store, embedder=embedder, embedder_id=embedder_id, options=options) as memory:
+    options = store_options(model)
+    with to_fill(store, embedder=embedder, options=options) as memory:
         report = memory.flush(scope, conversation)
     _print_made(report)
 
@@ -164,8 +148,7 @@ def context(
         int | None, typer.Option(min=0, help="Print at most so many tokens, four characters each.")
     ] = None,
     as_json: AsJson = False,
-    embedder: Embedder = None,
-    embedder_id: EmbedderId = None,
+    embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Print the facts to put before a turn; nothing where none bears on it.
     \f
@@ -179,10 +162,9 @@ def context(
         include_child_scopes: Also search every scope below.
         max_tokens: Largest number of tokens to print, of four characters each; None is no limit.
         as_json: Print JSON.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        embedder: Names the embedder.
     """  # noqa: D205, D301, D415
-    with to_search(store, embedder=embedder, embedder_id=embedder_id, retrieval=RetrievalSettings()) as memory:
+    with to_search(store, embedder=embedder, retrieval=RetrievalSettings()) as memory:
         result = memory.context(
             query,
             scope=scope,

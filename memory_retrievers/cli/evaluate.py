@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
@@ -11,14 +11,13 @@ import typer
 
 from memory_retrievers.cli.app import (
     DEFAULT_STORE,
-    Embedder,
-    EmbedderId,
     LeastRelevance,
     Store,
-    mistakes_in_one_line,
+    command,
 )
+from memory_retrievers.cli.options import PROFILE_NAMES, PROFILES, EmbedderOptions, profile_named
 from memory_retrievers.cli.output import print_json, print_table, print_text, progress_bar
-from memory_retrievers.cli.stores import PROFILE_NAMES, PROFILES, embedder_at, note_relevance, profile_named, to_compare
+from memory_retrievers.cli.stores import note_relevance, to_compare
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.options import chosen_embedder
@@ -41,15 +40,40 @@ Profiles: TypeAlias = Annotated[
 Ablation: TypeAlias = Annotated[
     bool, typer.Option("--ablation", help="Also measure the default with one part after the other changed or off.")
 ]
-Vectors: TypeAlias = Annotated[
-    Path | None,
-    typer.Option("--vectors", metavar="FILE.npz", help="Keep vectors here, so that a further run embeds nothing anew."),
-]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorOptions(EmbedderOptions):
+    """Options that name the embedder to measure with, and keep what it gives.
+
+    Attributes:
+        vectors: File that keeps vectors between runs, as arrays of shape (texts, d); None keeps none.
+    """
+
+    vectors: Annotated[
+        Path | None,
+        typer.Option(
+            "--vectors", metavar="FILE.npz", help="Keep vectors here, so that a further run embeds nothing anew."
+        ),
+    ] = None
+
+    def remembered(self) -> RememberedVectors:
+        """Load the embedder, with the vectors that are kept.
+
+        Raises:
+            ConfigurationError: There is no such module or name, or making the embedder failed.
+        """
+        from memory_retrievers.evaluation.stores import RememberedVectors
+
+        return RememberedVectors(chosen_embedder(self.load(), embedder_id=self.embedder_id), file=self.vectors)
+
+
+BUNDLED: Final = VectorOptions()
+
+
 @app.command("locomo")
-@mistakes_in_one_line()
+@command
 def locomo(
     *,
     path: Annotated[Path, typer.Argument(envvar="LOCOMO_PATH", help=_LOCOMO, show_default=False)],
@@ -65,10 +89,8 @@ def locomo(
     paired: Annotated[
         bool, typer.Option("--paired", help="Also show by how many points each is above the first, with 95 %.")
     ] = False,
-    vectors: Vectors = None,
     as_json: AsJson = False,
-    embedder: Embedder = None,
-    embedder_id: EmbedderId = None,
+    embedder: VectorOptions = BUNDLED,
 ) -> None:
     """Measure on the conversations of LoCoMo: one session is one episode.
     \f
@@ -80,10 +102,8 @@ def locomo(
         conversation: Numbers of the conversations to measure, from 1; None measures all.
         live: Also measure what is found before any flush, under each setting that searches what is queued.
         paired: Also print the paired differences from the first profile.
-        vectors: File that keeps vectors between runs, as arrays of shape (texts, d); None keeps none.
         as_json: Print JSON.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        embedder: Names the embedder, and a file of vectors.
     """  # noqa: D205, D301, D415
     from memory_retrievers.evaluation import locomo as reading
     from memory_retrievers.evaluation import report
@@ -92,7 +112,7 @@ def locomo(
     tokens = token_counter()
     compared = _settings(profile, ablation=ablation)
     conversations = _chosen(reading.load(path), conversation or [])
-    remembered = _remembered(embedder, embedder_id=embedder_id, file=vectors)
+    remembered = embedder.remembered()
     measured = _measured(conversations, compared, remembered, tokens)
     if live:
         queued = {name: each for name, each in compared.items() if each.searches_open}
@@ -108,7 +128,7 @@ def locomo(
 
 
 @app.command("own")
-@mistakes_in_one_line()
+@command
 def own(
     *,
     path: Annotated[
@@ -125,10 +145,8 @@ def own(
     ] = None,
     min_relevance: LeastRelevance = "0",
     seed: Annotated[int, typer.Option(help="Splits the questions into those to choose by and those to test on.")] = 1,
-    vectors: Vectors = None,
     as_json: AsJson = False,
-    embedder: Embedder = None,
-    embedder_id: EmbedderId = None,
+    embedder: VectorOptions = BUNDLED,
 ) -> None:
     """Measure on your own questions to a store, and suggest a setting.
     \f
@@ -139,10 +157,8 @@ def own(
         profile: Names of the profiles to measure; None measures all, and other weights.
         min_relevance: Least relevance of what counts as found, 0 to 1, or ``auto``.
         seed: Splits the questions into those to choose by and those to test on.
-        vectors: File that keeps vectors between runs, as arrays of shape (texts, d); None keeps none.
         as_json: Print JSON.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        embedder: Names the embedder, and a file of vectors.
     """  # noqa: D205, D301, D415
     from memory_retrievers.evaluation import custom, report
     from memory_retrievers.evaluation.custom import DEFAULT, measure_own, measure_silence, suggest
@@ -150,7 +166,7 @@ def own(
     compared = _settings(profile, ablation=False) | ({} if profile else report.grid())
     asked = custom.load(path)
     store.require_store()
-    remembered = _remembered(embedder, embedder_id=embedder_id, file=vectors)
+    remembered = embedder.remembered()
     with progress_bar("comparing") as progress:
         measured = measure_own(
             asked,
@@ -182,15 +198,13 @@ def own(
 
 
 @app.command("synthetic")
-@mistakes_in_one_line()
+@command
 def synthetic(
     *,
     seed: Annotated[int, typer.Option(help="Which set is made; the same for the same number.")] = 1,
     profile: Profiles = None,
-    vectors: Vectors = None,
     as_json: AsJson = False,
-    embedder: Embedder = None,
-    embedder_id: EmbedderId = None,
+    embedder: VectorOptions = BUNDLED,
 ) -> None:
     """Measure on a small set made for this package: conversations, then what forgetting and review bring.
     \f
@@ -198,10 +212,8 @@ def synthetic(
     Args:
         seed: Seed of the conversations.
         profile: Names of the profiles to measure; None measures all.
-        vectors: File that keeps vectors between runs, as arrays of shape (texts, d); None keeps none.
         as_json: Print JSON.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        embedder: Names the embedder, and a file of vectors.
     """  # noqa: D205, D301, D415
     from memory_retrievers.evaluation import report
     from memory_retrievers.evaluation import synthetic as making
@@ -209,7 +221,7 @@ def synthetic(
     from memory_retrievers.evaluation.measure import token_counter
 
     tokens = token_counter()
-    remembered = _remembered(embedder, embedder_id=embedder_id, file=vectors)
+    remembered = embedder.remembered()
     conversations = making.conversations(seed=seed)
     chats = _measured(conversations, _settings(profile, ablation=False), remembered, tokens)
     lives = measure_forgetting(forgetting_dataset(seed=seed), embedder=remembered, watched=progress_bar)
@@ -225,15 +237,13 @@ def synthetic(
 
 
 @app.command("silence")
-@mistakes_in_one_line()
+@command
 def silence(
     *,
     path: Annotated[Path, typer.Argument(envvar="LOCOMO_PATH", help=_LOCOMO, show_default=False)],
     profile: Annotated[str, typer.Option(help=f"The profile to measure: {PROFILE_NAMES}.")] = "default",
-    vectors: Vectors = None,
     as_json: AsJson = False,
-    embedder: Embedder = None,
-    embedder_id: EmbedderId = None,
+    embedder: VectorOptions = BUNDLED,
 ) -> None:
     """Measure whether relevance tells questions from those of another conversation, asked with the names exchanged.
     \f
@@ -241,10 +251,8 @@ def silence(
     Args:
         path: LoCoMo's file.
         profile: Name of the profile to measure.
-        vectors: File that keeps vectors between runs, as arrays of shape (texts, d); None keeps none.
         as_json: Print JSON.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        embedder: Names the embedder, and a file of vectors.
     """  # noqa: D205, D301, D415
     from memory_retrievers.evaluation import locomo as reading
     from memory_retrievers.evaluation.silence import ask, measured
@@ -253,7 +261,7 @@ def silence(
     conversations = _chosen(reading.load(path), [])
     if len(conversations) < 2:  # noqa: PLR2004
         raise ValidationError("silence is measured between conversations: the file has one alone")
-    remembered = _remembered(embedder, embedder_id=embedder_id, file=vectors)
+    remembered = embedder.remembered()
     with FilledStores(conversations, embedder=remembered) as stores, progress_bar("silence") as progress:
         figures = measured(ask(stores, profile_named(profile), progress=progress))
     remembered.save()
@@ -264,7 +272,7 @@ def silence(
 
 
 @app.command("beam")
-@mistakes_in_one_line()
+@command
 def beam(
     *,
     path: Annotated[
@@ -274,10 +282,8 @@ def beam(
         list[str] | None,
         typer.Option("--profile", help=f"A profile to measure: {PROFILE_NAMES}; may be repeated. The default."),
     ] = None,
-    vectors: Vectors = None,
     as_json: AsJson = False,
-    embedder: Embedder = None,
-    embedder_id: EmbedderId = None,
+    embedder: VectorOptions = BUNDLED,
 ) -> None:
     """Measure on BEAM's update questions whether both statements are found, and the newer one first.
     \f
@@ -285,10 +291,8 @@ def beam(
     Args:
         path: Directory of BEAM's chats.
         profile: Names of the profiles to measure; None measures the default.
-        vectors: File that keeps vectors between runs, as arrays of shape (texts, d); None keeps none.
         as_json: Print JSON.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        embedder: Names the embedder, and a file of vectors.
     """  # noqa: D205, D301, D415
     from memory_retrievers.evaluation import beam as reading
     from memory_retrievers.evaluation import report
@@ -296,7 +300,7 @@ def beam(
 
     compared = _settings(profile or ["default"], ablation=False)
     chats = reading.load(path)
-    remembered = _remembered(embedder, embedder_id=embedder_id, file=vectors)
+    remembered = embedder.remembered()
     measured = {}
     with FilledStores([chat.conversation for chat in chats], embedder=remembered) as stores:
         for name, settings in compared.items():
@@ -310,7 +314,7 @@ def beam(
 
 
 @app.command("calibrate")
-@mistakes_in_one_line()
+@command
 def calibrate(
     *,
     path: Annotated[
@@ -320,8 +324,7 @@ def calibrate(
     store: Store = DEFAULT_STORE,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Fit and tell, and store nothing.")] = False,
     as_json: AsJson = False,
-    embedder: Embedder = None,
-    embedder_id: EmbedderId = None,
+    embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Fit relevance and its floor for the embedder of a store, and keep them there.
     \f
@@ -331,15 +334,14 @@ def calibrate(
         store: Place of the store.
         dry_run: Store nothing.
         as_json: Print JSON.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        embedder: Names the embedder.
     """  # noqa: D205, D301, D415
     from memory_retrievers.evaluation import calibration, custom
     from memory_retrievers.retrieval.relevance import noted
 
     pairs = None if path is None else custom.load(path)
     store.require_store()
-    chosen = chosen_embedder(embedder_at(embedder), embedder_id=embedder_id)
+    chosen = chosen_embedder(embedder.load(), embedder_id=embedder.embedder_id)
     with to_compare(store, embedder=chosen, retrieval=RetrievalSettings()) as memory:
         if pairs is None:
             asked = calibration.asked_by_memories(memory)
@@ -423,9 +425,3 @@ def _chosen(conversations: Sequence[Conversation], numbers: Sequence[int]) -> li
     if not any(conversation.questions for conversation in chosen):
         raise ValidationError("no question of the file has evidence that is in it")
     return chosen
-
-
-def _remembered(embedder: str | None, *, embedder_id: str | None, file: Path | None) -> RememberedVectors:
-    from memory_retrievers.evaluation.stores import RememberedVectors
-
-    return RememberedVectors(chosen_embedder(embedder_at(embedder), embedder_id=embedder_id), file=file)

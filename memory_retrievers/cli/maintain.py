@@ -9,7 +9,8 @@ from typing import Annotated, Any, Final, get_args
 
 import typer
 
-from memory_retrievers.cli.app import DEFAULT_STORE, PLACE, AsJson, Embedder, EmbedderId, Store, Yes
+from memory_retrievers.cli.app import DEFAULT_STORE, PLACE, AsJson, Store, Yes
+from memory_retrievers.cli.options import BUNDLED, EmbedderOptions
 from memory_retrievers.cli.output import (
     in_json,
     print_adoption,
@@ -22,7 +23,6 @@ from memory_retrievers.cli.output import (
 )
 from memory_retrievers.cli.stores import (
     Place,
-    embedder_at,
     moved_from,
     moved_into,
     opened,
@@ -79,8 +79,7 @@ def import_(
             "--into", parser=Place.named, metavar="DIRECTORY", help="The new store's directory: missing, or empty."
         ),
     ],
-    embedder: Embedder = None,
-    embedder_id: EmbedderId = None,
+    embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Make a store from a file that export wrote, and print what it holds; nothing is embedded again.
     \f
@@ -88,13 +87,12 @@ def import_(
     Args:
         source: File that ``export`` wrote.
         into: Directory of the new store, missing or empty.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        embedder: Names the embedder.
     """  # noqa: D205, D301, D415
     directory = into.required_directory(otherwise="import into a new directory, then migrate that")
-    found = embedder_at(embedder)
+    found, known_by = embedder.load(), embedder.embedder_id
     with progress_bar("importing") as progress:
-        memory = AgentMemory.import_(source, into=directory, embedder=found, embedder_id=embedder_id, progress=progress)
+        memory = AgentMemory.import_(source, into=directory, embedder=found, embedder_id=known_by, progress=progress)
     with memory:
         statistics = memory.stats()
     print_statistics(statistics)
@@ -188,16 +186,13 @@ def purge(store: Store = DEFAULT_STORE) -> None:
         memory.purge()
 
 
-def reembed(
-    store: Store = DEFAULT_STORE, embedder: Embedder = None, embedder_id: EmbedderId = None, yes: Yes = False
-) -> None:
+def reembed(store: Store = DEFAULT_STORE, embedder: EmbedderOptions = BUNDLED, yes: Yes = False) -> None:
     """Make all vectors anew by another embedder; the one that filled the store need not be at hand.
     \f
 
     Args:
         store: Place of the store.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name to record for the embedder; None is the embedder's own.
+        embedder: Names the embedder, and what to record for it.
         yes: Confirms the change; without it nothing is changed.
     """  # noqa: D205, D301, D415
     store.require_store()
@@ -206,9 +201,9 @@ def reembed(
         raise ValidationError(
             f"this puts new vectors in the place of those by {noted!r}, which are then gone: give --yes to do it"
         )
-    found = embedder_at(embedder)
+    found = embedder.load()
     with opened(store, embedder=found, embedder_id=noted) as memory, progress_bar("embedding") as progress:
-        memory.reembed(found, embedder_id=embedder_id, progress=progress)
+        memory.reembed(found, embedder_id=embedder.embedder_id, progress=progress)
 
 
 def reindex(
@@ -216,8 +211,7 @@ def reindex(
         str, typer.Argument(metavar=f"[{'|'.join(get_args(Searched))}]", help="What of an episode is searched.")
     ] = "turns",
     store: Store = DEFAULT_STORE,
-    embedder: Embedder = None,
-    embedder_id: EmbedderId = None,
+    embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Index the messages of all episodes too, or only their summaries; print how many episodes were changed.
     \f
@@ -225,8 +219,7 @@ def reindex(
     Args:
         passages: ``turns`` or ``summary``.
         store: Place of the store.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        embedder: Names the embedder.
     """  # noqa: D205, D301, D415
     searched: Searched | None = next((known for known in get_args(Searched) if known == passages), None)
     if searched is None:
@@ -234,7 +227,7 @@ def reindex(
     store.require_store()
     settings = RetrievalSettings(passages=searched)
     with (
-        to_fill(store, embedder=embedder, embedder_id=embedder_id, options={"retrieval": settings}) as memory,
+        to_fill(store, embedder=embedder, options={"retrieval": settings}) as memory,
         progress_bar("indexing") as progress,
     ):
         changed = memory.reindex(progress=progress)
@@ -270,8 +263,7 @@ def import_chroma(
     ] = None,
     category: Annotated[str, typer.Option(help="What the facts are about.")] = Category.NOTE.value,
     store: Store = DEFAULT_STORE,
-    embedder: Embedder = None,
-    embedder_id: EmbedderId = None,
+    embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Take the documents of a Chroma collection over as facts, with their vectors; the collection stays as it is.
 
@@ -289,8 +281,7 @@ def import_chroma(
         where: Filter of Chroma's as a JSON object; None takes all documents.
         category: Category of the new facts.
         store: Place of the store.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        embedder: Names the embedder.
     """  # noqa: D301
     if (path is None) == (url is None):
         raise ValidationError("where is the collection: give either --path or --url")
@@ -299,7 +290,7 @@ def import_chroma(
     # imported here, so that the other commands start without it
     from memory_retrievers.backends.chroma.clients import opened_collection
 
-    found, selected = embedder_at(embedder), _filter(where)
+    found, selected = embedder.load(), _filter(where)
     with (
         store.without_its_secret(),
         opened_collection(collection, path=path, url=url) as source,
@@ -309,7 +300,7 @@ def import_chroma(
             source,
             path=store.address,
             embedder=found,
-            embedder_id=embedder_id,
+            embedder_id=embedder.embedder_id,
             scope=scope,
             scope_key=scope_key,
             text_key=text_key,

@@ -1,25 +1,31 @@
-"""Options of a store that several commands take: its language model, its profile, and a file of settings."""
+"""Options of a store that several commands take: its embedder, language model and profile, and a file of settings."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import os
+import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, cast
 
 import pydantic
 import typer
 from pydantic import BaseModel
 
-from memory_retrievers.cli.stores import PROFILE_NAMES, made_at, profile_named
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.models import JsonObject
 from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings, ToolSettings
 from memory_retrievers.storage.options import StoreOptions
 
 if TYPE_CHECKING:
+    from memory_retrievers.backends.embeddings.adapt import AnyEmbedder
     from memory_retrievers.backends.language_models import AnyLanguageModel
 
 KEY: Final = "MEMORY_RETRIEVERS_LANGUAGE_MODEL_KEY"
@@ -27,16 +33,28 @@ KEY: Final = "MEMORY_RETRIEVERS_LANGUAGE_MODEL_KEY"
 
 MAX_FILE_BYTES: Final = 1_000_000
 
-LanguageModelAt: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--language-model",
-        envvar="MEMORY_RETRIEVERS_LANGUAGE_MODEL",
-        metavar="URL#NAME|MODULE:NAME",
-        help=f"What makes episodes and facts of messages: the address of an OpenAI-compatible server with the model's "
-        f"name, as http://127.0.0.1:11434/v1#llama3.2 ({KEY} holds its key), or an object of yours. Rules if left out.",
-    ),
-]
+PROFILES: Final[Mapping[str, Callable[[], RetrievalSettings]]] = {
+    "default": RetrievalSettings,
+    "light": RetrievalSettings.light,
+    "reference": RetrievalSettings.reference,
+}
+"""Ranking profiles by their names on the command line."""
+
+PROFILE_NAMES: Final = " or ".join(", ".join(PROFILES).rsplit(", ", 1))
+"""Names of the profiles for help texts."""
+
+
+def profile_named(name: str) -> RetrievalSettings:
+    """Retrieval settings of the profile with this name.
+
+    Raises:
+        ValidationError: There is no such profile.
+    """
+    if name not in PROFILES:
+        raise ValidationError(f"unknown profile {name!r}; one of: {', '.join(PROFILES)}")
+    return PROFILES[name]()
+
+
 RankingProfile: TypeAlias = Annotated[
     str,
     typer.Option("--profile", help=f"How to rank and what becomes an episode: {PROFILE_NAMES}, as specified."),
@@ -51,6 +69,78 @@ SettingsFile: TypeAlias = Annotated[
         "what is left out is as the profile has it.",
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionGroup:
+    """Options that several commands take together; a command has them as one parameter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedderOptions(OptionGroup):
+    """Options that name the embedder of a store.
+
+    Attributes:
+        embedder: Embedder as MODULE:NAME; None is the bundled model.
+        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+    """
+
+    embedder: Annotated[
+        str | None,
+        typer.Option(
+            "--embedder",
+            envvar="MEMORY_RETRIEVERS_EMBEDDER",
+            metavar="MODULE:NAME",
+            help="What turns text into vectors: an embedder, or a class or function without arguments that makes one. "
+            "The bundled model if left out.",
+        ),
+    ] = None
+    embedder_id: Annotated[
+        str | None,
+        typer.Option(
+            "--embedder-id",
+            envvar="MEMORY_RETRIEVERS_EMBEDDER_ID",
+            metavar="ID",
+            help="The name the store knows the embedder by, where it is not the embedder's own.",
+        ),
+    ] = None
+
+    def load(self) -> AnyEmbedder | None:
+        """Load the embedder; None is the bundled model.
+
+        Raises:
+            ConfigurationError: There is no such module or name, or making the embedder failed.
+        """
+        return None if self.embedder is None else cast("AnyEmbedder", made_at(self.embedder, option="--embedder"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions(OptionGroup):
+    """Options that say how messages become memories, and memories are ranked.
+
+    Attributes:
+        language_model: Language model as URL#NAME or MODULE:NAME; None is rules.
+        profile: Name of a profile of ranking; ``reference`` is that of ingestion too.
+        settings: File of settings, which goes before the profile; None leaves it to that.
+    """
+
+    language_model: Annotated[
+        str | None,
+        typer.Option(
+            "--language-model",
+            envvar="MEMORY_RETRIEVERS_LANGUAGE_MODEL",
+            metavar="URL#NAME|MODULE:NAME",
+            help="What makes episodes and facts of messages: the address of an OpenAI-compatible server with the "
+            f"model's name, as http://127.0.0.1:11434/v1#llama3.2 ({KEY} holds its key), or an object of yours. "
+            "Rules if left out.",
+        ),
+    ] = None
+    profile: RankingProfile = "default"
+    settings: SettingsFile = None
+
+
+BUNDLED: Final = EmbedderOptions()
+DEFAULTS: Final = ModelOptions()
 
 
 def language_model_at(given: str | None) -> AnyLanguageModel | None:
@@ -69,28 +159,79 @@ def language_model_at(given: str | None) -> AnyLanguageModel | None:
     return cast("AnyLanguageModel", made_at(given, option="--language-model"))
 
 
-def store_options(*, language_model: str | None, profile: str, settings: Path | None) -> StoreOptions:
+def store_options(chosen: ModelOptions) -> StoreOptions:
     """The options of a store that these name.
-
-    Args:
-        language_model: As for :func:`language_model_at`.
-        profile: Name of a profile of ranking; ``reference`` is that of ingestion too.
-        settings: File of settings, which goes before the profile; None leaves it to that.
 
     Raises:
         ConfigurationError: The language model or the file cannot be used.
         ValidationError: There is no such profile, or a setting breaks a rule.
     """
-    ranking = profile_named(profile)
-    ingestion = IngestionSettings.reference() if profile == "reference" else IngestionSettings()
+    ranking, settings = profile_named(chosen.profile), chosen.settings
+    ingestion = IngestionSettings.reference() if chosen.profile == "reference" else IngestionSettings()
     tables = {} if settings is None else _tables(settings)
     return {
-        "language_model": language_model_at(language_model),
+        "language_model": language_model_at(chosen.language_model),
         "retrieval": _with(ranking, tables, "retrieval", settings),
         "ingestion": _with(ingestion, tables, "ingestion", settings),
         "review": _with(ReviewSettings(), tables, "review", settings),
         "tools": _with(ToolSettings.from_environment(), tables, "tools", settings),
     }
+
+
+def made_at(path: str, *, option: str) -> object:
+    """Load the object at ``MODULE:NAME``, whatever it is: what is made of it refuses what it cannot use.
+
+    A class, or a function that can be called without arguments, is called to make the object. Modules are also
+    looked for in the working directory, as ``python -m`` does.
+
+    Raises:
+        ConfigurationError: There is no such module or name, or making the object failed.
+    """
+    module, separator, name = path.partition(":")
+    if not (module and separator and name):
+        example = f"my_models:{option[2:].replace('-', '_')}"
+        raise ConfigurationError(f"{option} is MODULE:NAME, for example {example}, not {path!r}")
+    where = f"{option} {path}"
+    found = _attribute(_imported(module, where), name, where)
+    if not _makes_one(found):
+        return found
+    try:
+        made: object = found()  # type: ignore[operator]  # it can be called without arguments
+    except Exception as error:
+        raise ConfigurationError(f"{where}: making it failed: {type(error).__name__}: {error}") from error
+    return made
+
+
+def _imported(module: str, where: str) -> ModuleType:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return import_module(module)
+    except Exception as error:  # what a module does when it is imported is its own affair
+        raise ConfigurationError(
+            f"{where}: the module {module!r} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _attribute(module: ModuleType, name: str, where: str) -> object:
+    try:
+        return functools.reduce(getattr, name.split("."), cast("object", module))
+    except AttributeError as error:
+        raise ConfigurationError(f"{where}: the module {module.__name__!r} has no name {name!r}") from error
+
+
+def _makes_one(found: object) -> bool:
+    """True for a class, or a function that takes no arguments: it has yet to make the object."""
+    if isinstance(found, type):
+        return True
+    if not inspect.isroutine(found):
+        return False
+    try:
+        inspect.signature(found).bind()
+    except (TypeError, ValueError):  # it needs the texts, or does not tell what it needs
+        return False
+    return True
 
 
 def json_object(option: str, written: str) -> JsonObject:

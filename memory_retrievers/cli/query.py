@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -16,21 +17,14 @@ from memory_retrievers.cli.app import (
     AsJson,
     Category,
     ChildScopes,
-    Embedder,
-    EmbedderId,
     EpisodicLimit,
-    Filter,
     LeastRelevance,
     Profile,
     Scope,
     SemanticLimit,
-    Since,
     Store,
-    Tags,
-    Until,
-    Where,
 )
-from memory_retrievers.cli.options import json_object
+from memory_retrievers.cli.options import BUNDLED, EmbedderOptions, OptionGroup, json_object, profile_named
 from memory_retrievers.cli.output import (
     print_diff,
     print_events,
@@ -42,104 +36,68 @@ from memory_retrievers.cli.output import (
     print_text,
     print_versions,
 )
-from memory_retrievers.cli.stores import profile_named, to_look_into, to_search
+from memory_retrievers.cli.stores import to_look_into, to_search
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import JsonObject
-from memory_retrievers.models.filters import SearchOptions
+from memory_retrievers.models.filters import FilterOptions, SearchOptions
 from memory_retrievers.retrieval.markdown import NO_MEMORIES
 from memory_retrievers.retrieval.profile import PROFILE_TOKENS
 from memory_retrievers.retrieval.results import parse_detail
 
 
-def retrieve(
-    *,
-    query: Annotated[str, typer.Argument(help="What to look for, in plain words.")],
-    scope: Scope,
-    store: Store = DEFAULT_STORE,
-    episodic_limit: EpisodicLimit = 5,
-    semantic_limit: SemanticLimit = 20,
-    category: Category = None,
-    include_child_scopes: ChildScopes = False,
-    tag: Tags = None,
-    metadata: Where = None,
-    since: Since = None,
-    until: Until = None,
-    min_relevance: LeastRelevance = "0",
-    where: Filter = None,
-    as_of: Annotated[str | None, typer.Option("--as-of", help="Answer with what held then, as ISO 8601.")] = None,
-    exclude_conversation: Annotated[
-        str | None, typer.Option("--exclude-conversation", help="No episode of this conversation.")
-    ] = None,
-    profile: Profile = "default",
-    detail: Annotated[
-        str,
-        typer.Option(help="Which episodes show their messages: auto, none, low or high; excerpts shows what matches."),
-    ] = "auto",
-    max_tokens: Annotated[
-        int | None, typer.Option(min=0, help="Print at most so many tokens, four characters each.")
-    ] = None,
-    as_json: AsJson = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show why each memory stands where it stands; with --json in full.")
-    ] = False,
-    embedder: Embedder = None,
-    embedder_id: EmbedderId = None,
-) -> None:
-    """Print the memories that answer a question.
-    \f
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterGroup(OptionGroup):
+    """Options that narrow a search or a list.
 
-    Args:
-        query: Text to search for.
-        scope: Scope of the memories.
-        store: Place of the store.
-        episodic_limit: Largest number of episodes, 0 or more.
-        semantic_limit: Largest number of facts, 0 or more.
-        category: Only facts of this category; None is any.
-        include_child_scopes: Also search every scope below.
+    Attributes:
         tag: Only memories that have all of these tags.
         metadata: Only memories that have each of these, written KEY=VALUE.
         since: Only facts made, and episodes begun, then or later.
         until: Only facts made, and episodes begun, then or earlier.
-        min_relevance: Least relevance of what is printed, 0 to 1, or ``auto``.
         where: Filter with operators as a JSON object; None is no filter.
-        as_of: Moment whose memories are searched; None is now.
-        exclude_conversation: Conversation whose episodes are left out.
-        profile: Name of a ranking profile.
-        detail: Level of detail of episodes.
-        max_tokens: Largest number of tokens to print, of four characters each; None is no limit.
-        as_json: Print JSON.
-        explain: Print the explanation of the ranking instead.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
-    """  # noqa: D205, D301, D415
-    level, settings = parse_detail(detail), profile_named(profile)
-    options = SearchOptions(
-        episodic_limit=episodic_limit,
-        semantic_limit=semantic_limit,
-        category=category,
-        include_child_scopes=include_child_scopes,
-        tags=tag or (),
-        metadata=_pairs(metadata),
-        since=since,
-        until=until,
-        min_relevance=min_relevance,
-        where=None if where is None else json_object("--where", where),
-        as_of=as_of,
-        exclude_conversation=exclude_conversation,
-    )
-    with to_search(store, embedder=embedder, embedder_id=embedder_id, retrieval=settings) as memory:
-        if explain:
-            explained = memory.explain(query, scope=scope, **options)
-            if as_json:
-                print_json(explained.to_dict())
-            else:
-                print_explained(explained)
-            return
-        result = memory.retrieve(query, scope=scope, **options, record=False)
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        print_text(result.to_markdown(level, max_tokens=max_tokens) or NO_MEMORIES)
+    """
+
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", help="Only memories that have this tag; again for a further one.")
+    ] = None
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metadata",
+            metavar="KEY=VALUE",
+            help="Only memories that have this under a key of their metadata: JSON, or else text. Again for further "
+            "ones.",
+        ),
+    ] = None
+    since: Annotated[
+        str | None, typer.Option("--since", help="Only facts made, and episodes begun, then or later, as ISO 8601.")
+    ] = None
+    until: Annotated[
+        str | None, typer.Option("--until", help="Only facts made, and episodes begun, then or earlier, as ISO 8601.")
+    ] = None
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--where", metavar="JSON", help='A filter with operators, such as {"metadata.team": {"in": ["a", "b"]}}.'
+        ),
+    ] = None
+
+    def parsed(self) -> FilterOptions:
+        """The filters as a memory takes them.
+
+        Raises:
+            ValidationError: One is malformed.
+        """
+        return {
+            "tags": self.tag or (),
+            "metadata": _pairs(self.metadata),
+            "since": self.since,
+            "until": self.until,
+            "where": None if self.where is None else json_object("--where", self.where),
+        }
+
+
+NO_FILTERS: Final = FilterGroup()
 
 
 def _pairs(given: Sequence[str] | None) -> JsonObject:
@@ -156,6 +114,83 @@ def _pairs(given: Sequence[str] | None) -> JsonObject:
     return pairs
 
 
+def retrieve(
+    *,
+    query: Annotated[str, typer.Argument(help="What to look for, in plain words.")],
+    scope: Scope,
+    store: Store = DEFAULT_STORE,
+    episodic_limit: EpisodicLimit = 5,
+    semantic_limit: SemanticLimit = 20,
+    category: Category = None,
+    include_child_scopes: ChildScopes = False,
+    filters: FilterGroup = NO_FILTERS,
+    min_relevance: LeastRelevance = "0",
+    as_of: Annotated[str | None, typer.Option("--as-of", help="Answer with what held then, as ISO 8601.")] = None,
+    exclude_conversation: Annotated[
+        str | None, typer.Option("--exclude-conversation", help="No episode of this conversation.")
+    ] = None,
+    profile: Profile = "default",
+    detail: Annotated[
+        str,
+        typer.Option(help="Which episodes show their messages: auto, none, low or high; excerpts shows what matches."),
+    ] = "auto",
+    max_tokens: Annotated[
+        int | None, typer.Option(min=0, help="Print at most so many tokens, four characters each.")
+    ] = None,
+    as_json: AsJson = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show why each memory stands where it stands; with --json in full.")
+    ] = False,
+    embedder: EmbedderOptions = BUNDLED,
+) -> None:
+    """Print the memories that answer a question.
+    \f
+
+    Args:
+        query: Text to search for.
+        scope: Scope of the memories.
+        store: Place of the store.
+        episodic_limit: Largest number of episodes, 0 or more.
+        semantic_limit: Largest number of facts, 0 or more.
+        category: Only facts of this category; None is any.
+        include_child_scopes: Also search every scope below.
+        filters: Only memories that these let through.
+        min_relevance: Least relevance of what is printed, 0 to 1, or ``auto``.
+        as_of: Moment whose memories are searched; None is now.
+        exclude_conversation: Conversation whose episodes are left out.
+        profile: Name of a ranking profile.
+        detail: Level of detail of episodes.
+        max_tokens: Largest number of tokens to print, of four characters each; None is no limit.
+        as_json: Print JSON.
+        explain: Print the explanation of the ranking instead.
+        embedder: Names the embedder.
+    """  # noqa: D205, D301, D415
+    level, settings = parse_detail(detail), profile_named(profile)
+    options = SearchOptions(
+        episodic_limit=episodic_limit,
+        semantic_limit=semantic_limit,
+        category=category,
+        include_child_scopes=include_child_scopes,
+        min_relevance=min_relevance,
+        as_of=as_of,
+        exclude_conversation=exclude_conversation,
+    )
+    options |= filters.parsed()  # type: ignore[typeddict-item]  # which has no further keys
+    with to_search(store, embedder=embedder, retrieval=settings) as memory:
+        if explain:
+            explained = memory.explain(query, scope=scope, **options)
+            if as_json:
+                print_json(explained.to_dict())
+            else:
+                print_explained(explained)
+            return
+        result = memory.retrieve(query, scope=scope, **options, record=False)
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        print_text(result.to_markdown(level, max_tokens=max_tokens) or NO_MEMORIES)
+
+
 def explain_missing(
     *,
     id: Annotated[str, typer.Argument(help="The id of the memory.")],
@@ -168,8 +203,7 @@ def explain_missing(
     include_child_scopes: ChildScopes = False,
     profile: Profile = "default",
     as_json: AsJson = False,
-    embedder: Embedder = None,
-    embedder_id: EmbedderId = None,
+    embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Tell which stage of a retrieval drops a memory, or that none does.
     \f
@@ -185,11 +219,10 @@ def explain_missing(
         include_child_scopes: Also search every scope below.
         profile: Name of a ranking profile.
         as_json: Print JSON.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        embedder: Names the embedder.
     """  # noqa: D205, D301, D415
     settings = profile_named(profile)
-    with to_search(store, embedder=embedder, embedder_id=embedder_id, retrieval=settings) as memory:
+    with to_search(store, embedder=embedder, retrieval=settings) as memory:
         explained = memory.explain_missing(
             id,
             query=query,
@@ -263,11 +296,7 @@ def list_memories(
     limit: Annotated[int, typer.Option(help="At most this many, 1 to 1000.")] = 50,
     cursor: Annotated[str | None, typer.Option(help="Where the page before ended, as it said.")] = None,
     *,
-    tag: Tags = None,
-    metadata: Where = None,
-    since: Since = None,
-    until: Until = None,
-    where: Filter = None,
+    filters: FilterGroup = NO_FILTERS,
 ) -> None:
     """List what a scope holds, newest first; where more follows, standard error says how to go on.
     \f
@@ -278,24 +307,10 @@ def list_memories(
         kind: ``episodic`` or ``semantic``; None lists both.
         limit: Largest number of memories, 1 to 1000.
         cursor: Cursor of the page before; None is the first page.
-        tag: Only memories that have all of these tags.
-        metadata: Only memories that have each of these, written KEY=VALUE.
-        since: Only facts made, and episodes begun, then or later.
-        until: Only facts made, and episodes begun, then or earlier.
-        where: Filter with operators as a JSON object; None is no filter.
+        filters: Only memories that these let through.
     """  # noqa: D205, D301, D415
     with to_look_into(store) as memory:
-        page = memory.list(
-            scope,
-            kind=kind,
-            cursor=cursor,
-            limit=limit,
-            tags=tag or (),
-            metadata=_pairs(metadata),
-            since=since,
-            until=until,
-            where=None if where is None else json_object("--where", where),
-        )
+        page = memory.list(scope, kind=kind, cursor=cursor, limit=limit, **filters.parsed())
     print_memories(page.memories)
     if page.cursor is not None:
         print_text(f"--cursor {page.cursor}", err=True)
@@ -420,8 +435,7 @@ def inspect(
         int, typer.Option(help="Show at most this many memories of each scope, the newest; 1 to 1000.")
     ] = inspection.DEFAULT_LIMIT,
     profile: Profile = "default",
-    embedder: Embedder = None,
-    embedder_id: EmbedderId = None,
+    embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Write one HTML file to look at: memories with search, forgetting curves, what waits, and why an answer.
     \f
@@ -436,8 +450,7 @@ def inspect(
         include_child_scopes: Also search every scope below.
         limit: Largest number of memories shown of each scope, 1 to 1000.
         profile: Name of a ranking profile.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        embedder: Names the embedder.
     """  # noqa: D205, D301, D415
     settings, question = profile_named(profile), None
     if query is not None:
@@ -452,9 +465,7 @@ def inspect(
         )
     with (
         new_file(out) as file,
-        to_look_into(store)
-        if question is None
-        else to_search(store, embedder=embedder, embedder_id=embedder_id, retrieval=settings) as memory,
+        to_look_into(store) if question is None else to_search(store, embedder=embedder, retrieval=settings) as memory,
     ):
         survey = inspection.survey_of(memory, within=scope, limit=limit, question=question)
         file.write(inspection.page_of(survey, title=store.name).encode())

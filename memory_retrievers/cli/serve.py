@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from memory_retrievers.cli.app import DEFAULT_STORE, Embedder, EmbedderId, Scope, Store
-from memory_retrievers.cli.options import LanguageModelAt, RankingProfile, SettingsFile, store_options
+from memory_retrievers.cli.app import DEFAULT_STORE, Scope, Store
+from memory_retrievers.cli.options import (
+    BUNDLED,
+    DEFAULTS,
+    EmbedderOptions,
+    ModelOptions,
+    RankingProfile,
+    SettingsFile,
+    store_options,
+)
 from memory_retrievers.cli.output import print_text
 from memory_retrievers.cli.stores import Place, to_fill
 from memory_retrievers.errors import ConfigurationError
@@ -44,11 +52,8 @@ def serve(
     max_body_bytes: Annotated[int, typer.Option(help="Larger requests are refused.", min=1)] = 8_000_000,
     requests_per_minute: Annotated[float, typer.Option(help="Of each token, or each address.", min=1)] = 6_000,
     allow_scopes: Annotated[bool, typer.Option("--allow-scopes", help="Offer the tools' scope arguments.")] = False,
-    language_model: LanguageModelAt = None,
-    profile: RankingProfile = "default",
-    settings: SettingsFile = None,
-    embedder: Embedder = None,
-    embedder_id: EmbedderId = None,
+    model: ModelOptions = DEFAULTS,
+    embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Serve a store over HTTP until Ctrl-C: what is under way is finished, then the store is closed.
     \f
@@ -63,11 +68,8 @@ def serve(
         max_body_bytes: Largest size of a request in bytes, 1 or more.
         requests_per_minute: Largest rate of each token, or each address.
         allow_scopes: Offer the tools' scope arguments.
-        language_model: Language model as URL#NAME or MODULE:NAME; None is rules.
-        profile: Name of a profile.
-        settings: File of settings; None is the profile's.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        model: Names the language model, the profile and the settings.
+        embedder: Names the embedder.
     """  # noqa: D205, D301, D415
     from memory_retrievers import server
 
@@ -82,8 +84,8 @@ def serve(
         allow_scopes=allow_scopes,
     )
     rules.require_safe_address()  # before a store is made
-    options = store_options(language_model=language_model, profile=profile, settings=settings)
-    memory = to_fill(store, embedder=embedder, embedder_id=embedder_id, options=options)
+    options = store_options(model)
+    memory = to_fill(store, embedder=embedder, options=options)
     server.serve(memory, settings=rules, announce=lambda address: print_text(f"serving {store} at {address}"))
 
 
@@ -133,11 +135,8 @@ def mcp(
     ] = None,
     sync_directory: Annotated[Path | None, typer.Option(help="Where memory_sync keeps its files.")] = None,
     store: Store = DEFAULT_STORE,
-    language_model: LanguageModelAt = None,
-    profile: RankingProfile = "default",
-    settings: SettingsFile = None,
-    embedder: Embedder = None,
-    embedder_id: EmbedderId = None,
+    model: ModelOptions = DEFAULTS,
+    embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Serve a memory to MCP clients: its tools, its newest memories, and a prompt on how to use them.
 
@@ -156,11 +155,8 @@ def mcp(
         token: Bearer token that HTTP clients must send; None needs none, on loopback only.
         sync_directory: Directory of ``memory_sync``; None lets no tool touch a file.
         store: Place of the store.
-        language_model: Language model as URL#NAME or MODULE:NAME; None is rules.
-        profile: Name of a profile.
-        settings: File of settings; None is the profile's.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        model: Names the language model, the profile and the settings.
+        embedder: Names the embedder.
     """  # noqa: D301
     if http and not token and host not in _LOOPBACK:
         raise ConfigurationError(f"whoever reaches {host} could read the memory: give --token, or a loopback host")
@@ -171,8 +167,8 @@ def mcp(
     rules = ToolPolicy(root=root, allow_scopes=allow_scopes, sync_directory=sync_directory)
     choice = parse_tool_choice(tools)
     offered_tools(choice, allow_scopes=allow_scopes)  # before a store is made
-    options = store_options(language_model=language_model, profile=profile, settings=settings)
-    with to_fill(store, embedder=embedder, embedder_id=embedder_id, read_only=read_only, options=options) as memory:
+    options = store_options(model)
+    with to_fill(store, embedder=embedder, read_only=read_only, options=options) as memory:
         if not read_only:
             memory.start_worker()
         offer = McpOffer(memory, scope=scope, tools=choice, rules=rules, read_only=read_only)
@@ -195,8 +191,7 @@ def ui(
     scope: Annotated[str | None, typer.Option("--scope", help="Only this scope and those below it.")] = None,
     profile: RankingProfile = "default",
     settings: SettingsFile = None,
-    embedder: Embedder = None,
-    embedder_id: EmbedderId = None,
+    embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Open a live window into a store, for the browser on this machine, until Ctrl-C.
 
@@ -211,8 +206,7 @@ def ui(
         scope: Only this scope and those below it; None shows all.
         profile: Name of a profile.
         settings: File of settings; None is the profile's.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        embedder: Names the embedder.
     """  # noqa: D301
     from memory_retrievers import window
 
@@ -226,8 +220,8 @@ def ui(
         embedder=store.noted_embedder() or "",
         journal=_journal(store),
     )
-    options = store_options(language_model=None, profile=profile, settings=settings)
-    memory = to_fill(store, embedder=embedder, embedder_id=embedder_id, read_only=read_only, options=options)
+    options = store_options(ModelOptions(profile=profile, settings=settings))
+    memory = to_fill(store, embedder=embedder, read_only=read_only, options=options)
 
     def announce(address: str) -> None:
         print_text(f"a window into {store} is open, once, at {address}")

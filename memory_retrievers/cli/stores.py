@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Final, Unpack, cast
+from typing import TYPE_CHECKING, Final, Unpack
 from urllib.parse import unquote, urlsplit
 
 from memory_retrievers.backends.files import make_directories
+from memory_retrievers.cli.options import EmbedderOptions
 from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError, StoreLockedError, ValidationError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.memory.engine import Engine
@@ -140,93 +136,6 @@ class Place:
         return sorted({form for secret in found for form in (secret, unquote(secret)) if form}, key=len, reverse=True)
 
 
-def embedder_at(path: str | None) -> AnyEmbedder | None:
-    """Load the embedder at ``MODULE:NAME``; None for None, which is the bundled one.
-
-    Raises:
-        ConfigurationError: There is no such module or name, or making the embedder failed.
-    """
-    return None if path is None else cast("AnyEmbedder", made_at(path, option="--embedder"))
-
-
-def made_at(path: str, *, option: str) -> object:
-    """Load the object at ``MODULE:NAME``, whatever it is: what is made of it refuses what it cannot use.
-
-    A class, or a function that can be called without arguments, is called to make the object. Modules are also
-    looked for in the working directory, as ``python -m`` does.
-
-    Raises:
-        ConfigurationError: There is no such module or name, or making the object failed.
-    """
-    module, separator, name = path.partition(":")
-    if not (module and separator and name):
-        example = f"my_models:{option[2:].replace('-', '_')}"
-        raise ConfigurationError(f"{option} is MODULE:NAME, for example {example}, not {path!r}")
-    where = f"{option} {path}"
-    found = _attribute(_imported(module, where), name, where)
-    if not _makes_one(found):
-        return found
-    try:
-        made: object = found()  # type: ignore[operator]  # it can be called without arguments
-    except Exception as error:
-        raise ConfigurationError(f"{where}: making it failed: {type(error).__name__}: {error}") from error
-    return made
-
-
-def _imported(module: str, where: str) -> ModuleType:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        return import_module(module)
-    except Exception as error:  # what a module does when it is imported is its own affair
-        raise ConfigurationError(
-            f"{where}: the module {module!r} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
-
-
-def _attribute(module: ModuleType, name: str, where: str) -> object:
-    try:
-        return functools.reduce(getattr, name.split("."), cast("object", module))
-    except AttributeError as error:
-        raise ConfigurationError(f"{where}: the module {module.__name__!r} has no name {name!r}") from error
-
-
-def _makes_one(found: object) -> bool:
-    """True for a class, or a function that takes no arguments: it has yet to make the object."""
-    if isinstance(found, type):
-        return True
-    if not inspect.isroutine(found):
-        return False
-    try:
-        inspect.signature(found).bind()
-    except (TypeError, ValueError):  # it needs the texts, or does not tell what it needs
-        return False
-    return True
-
-
-PROFILES: Final[Mapping[str, Callable[[], RetrievalSettings]]] = {
-    "default": RetrievalSettings,
-    "light": RetrievalSettings.light,
-    "reference": RetrievalSettings.reference,
-}
-"""Ranking profiles by their names on the command line."""
-
-PROFILE_NAMES: Final = " or ".join(", ".join(PROFILES).rsplit(", ", 1))
-"""Names of the profiles for help texts."""
-
-
-def profile_named(name: str) -> RetrievalSettings:
-    """Retrieval settings of the profile with this name.
-
-    Raises:
-        ValidationError: There is no such profile.
-    """
-    if name not in PROFILES:
-        raise ValidationError(f"unknown profile {name!r}; one of: {', '.join(PROFILES)}")
-    return PROFILES[name]()
-
-
 def opened(place: Place, *, read_only: bool = False, **options: Unpack[StoreOptions]) -> AgentMemory:
     """Open the store at a place, or make it.
 
@@ -256,24 +165,21 @@ def to_look_into(store: Place) -> AgentMemory:
     return _or_read_only(lambda read_only: to_change(store, read_only=read_only))
 
 
-def to_search(
-    store: Place, *, embedder: str | None, embedder_id: str | None, retrieval: RetrievalSettings
-) -> AgentMemory:
+def to_search(store: Place, *, embedder: EmbedderOptions, retrieval: RetrievalSettings) -> AgentMemory:
     """Open a store that exists with the embedder that filled it, read-only where it cannot be written.
 
     Args:
         store: Directory or database.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        embedder: The embedder.
         retrieval: Retrieval settings.
     """
     store.require_store()
-    found = embedder_at(embedder)
-    return _or_read_only(
-        lambda read_only: opened(
-            store, embedder=found, embedder_id=embedder_id, retrieval=retrieval, read_only=read_only
-        )
-    )
+    options: StoreOptions = {
+        "embedder": embedder.load(),
+        "embedder_id": embedder.embedder_id,
+        "retrieval": retrieval,
+    }
+    return _or_read_only(lambda read_only: opened(store, read_only=read_only, **options))
 
 
 def to_compare(store: Place, *, embedder: AnyEmbedder, retrieval: RetrievalSettings) -> AgentMemory:
@@ -291,8 +197,7 @@ def to_compare(store: Place, *, embedder: AnyEmbedder, retrieval: RetrievalSetti
 def to_fill(
     store: Place,
     *,
-    embedder: str | None,
-    embedder_id: str | None,
+    embedder: EmbedderOptions,
     read_only: bool = False,
     options: StoreOptions | None = None,
 ) -> AgentMemory:
@@ -300,12 +205,15 @@ def to_fill(
 
     Args:
         store: Directory or database.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        embedder: The embedder.
         read_only: Open without writing, also beside another process that writes.
         options: Further options; None is their defaults.
     """
-    chosen: StoreOptions = {**(options or {}), "embedder": embedder_at(embedder), "embedder_id": embedder_id}
+    chosen: StoreOptions = {
+        **(options or {}),
+        "embedder": embedder.load(),
+        "embedder_id": embedder.embedder_id,
+    }
     return opened(store, read_only=read_only, **chosen)
 
 

@@ -8,7 +8,8 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
-from memory_retrievers.cli.app import BAD_INPUT, DEFAULT_STORE, Embedder, EmbedderId, Scope, Store, mistakes_in_one_line
+from memory_retrievers.cli.app import BAD_INPUT, DEFAULT_STORE, Scope, Store, command
+from memory_retrievers.cli.options import BUNDLED, EmbedderOptions
 from memory_retrievers.cli.output import print_json, print_table
 from memory_retrievers.cli.stores import Place, to_fill, to_search
 from memory_retrievers.errors import ValidationError
@@ -37,7 +38,7 @@ AllowScopes: TypeAlias = Annotated[
 
 
 @app.command("list")
-@mistakes_in_one_line()
+@command
 def list_tools(
     *,
     allow_scopes: AllowScopes = False,
@@ -61,7 +62,7 @@ def list_tools(
 
 
 @app.command("call")
-@mistakes_in_one_line()
+@command
 def call(
     *,
     name: Annotated[str, typer.Argument(help="The name of the tool.")],
@@ -71,8 +72,7 @@ def call(
     allow_scopes: AllowScopes = False,
     sync_directory: Annotated[Path | None, typer.Option(help="Where memory_sync keeps its files.")] = None,
     store: Store = DEFAULT_STORE,
-    embedder: Embedder = None,
-    embedder_id: EmbedderId = None,
+    embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Call a tool and print its result as JSON; where the tool fails, that is the error object, and exit code 2.
 
@@ -87,25 +87,24 @@ def call(
         allow_scopes: Offer the tools' scope arguments.
         sync_directory: Directory of ``memory_sync``; None lets no tool touch a file.
         store: Place of the store.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        embedder: Names the embedder.
     """  # noqa: D301
     given = _object(arguments)
     rules = ToolPolicy(root=root, allow_scopes=allow_scopes, sync_directory=sync_directory)
     writes = find_tool(name).writes
-    with _open(store, writes=writes, embedder=embedder, embedder_id=embedder_id) as memory:
+    with _open(store, writes=writes, embedder=embedder) as memory:
         output = LocalToolbox(rules.context(memory, scope=scope)).call(name, given)
     print_json(output.artifact)
     if output.is_error:
         raise typer.Exit(BAD_INPUT)
 
 
-def _open(store: Place, *, writes: bool, embedder: str | None, embedder_id: str | None) -> AgentMemory:
+def _open(store: Place, *, writes: bool, embedder: EmbedderOptions) -> AgentMemory:
     """Open the store for a tool; one that writes makes a missing store, one that only reads requires it."""
     if writes:
         tools = ToolSettings.from_environment(otherwise=_OWN_IMPORTS)
-        return to_fill(store, embedder=embedder, embedder_id=embedder_id, options={"tools": tools})
-    return to_search(store, embedder=embedder, embedder_id=embedder_id, retrieval=RetrievalSettings())
+        return to_fill(store, embedder=embedder, options={"tools": tools})
+    return to_search(store, embedder=embedder, retrieval=RetrievalSettings())
 
 
 def _object(arguments: str) -> JsonObject:

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from memory_retrievers.cli.app import DEFAULT_STORE, PLACE, Embedder, EmbedderId, Scope, Store, Yes
-from memory_retrievers.cli.options import json_object
+from memory_retrievers.cli.app import DEFAULT_STORE, PLACE, Scope, Store, Yes
+from memory_retrievers.cli.options import BUNDLED, EmbedderOptions, json_object
 from memory_retrievers.cli.output import print_line, print_text
 from memory_retrievers.cli.stores import Place, to_change, to_fill
 from memory_retrievers.errors import NotFoundError, ValidationError
@@ -35,8 +35,7 @@ def remember(
         str | None, typer.Option(metavar="ID", help="A fact that no longer holds: this one holds instead.")
     ] = None,
     allow_duplicates: Annotated[bool, typer.Option("--allow-duplicates", help="Store it even if it is known.")] = False,
-    embedder: Embedder = None,
-    embedder_id: EmbedderId = None,
+    embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Store a fact, or an episode given as JSON on standard input, and print its id.
 
@@ -57,8 +56,7 @@ def remember(
         metadata: Metadata of the fact as a JSON object.
         replaces: Id of a fact that it replaces.
         allow_duplicates: Store it even if it is known.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        embedder: Names the embedder.
     """  # noqa: D301
     scope_paths.parse(scope)
     draft: Draft
@@ -78,7 +76,7 @@ def remember(
         )
     else:
         draft = _episode_from_standard_input(scope)
-    with to_fill(store, embedder=embedder, embedder_id=embedder_id) as memory:
+    with to_fill(store, embedder=embedder) as memory:
         (stored,) = memory.remember_many([draft], allow_duplicates=allow_duplicates, replacing=[replaces])
     print_text(stored.id)
     for near in stored.near if isinstance(stored, SemanticMemory) else ():
@@ -101,8 +99,7 @@ def update(
     importance: Annotated[float | None, typer.Option(help="0 to 1.")] = None,
     metadata: Annotated[str | None, typer.Option(metavar="JSON", help="An object.")] = None,
     store: Store = DEFAULT_STORE,
-    embedder: Embedder = None,
-    embedder_id: EmbedderId = None,
+    embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Change fields of a memory, each as a whole; what a fact said until now stays in its history.
     \f
@@ -120,8 +117,7 @@ def update(
         importance: New importance.
         metadata: New metadata as a JSON object.
         store: Place of the store.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        embedder: Names the embedder.
     """  # noqa: D205, D301, D415
     store.require_store()
     given = {
@@ -137,7 +133,7 @@ def update(
     fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if not fields:
         raise ValidationError("nothing to change: give --fact, --summary, --title, --tag or another field")
-    with to_fill(store, embedder=embedder, embedder_id=embedder_id) as memory:
+    with to_fill(store, embedder=embedder) as memory:
         memory.update(id, scope=scope, correct=correct, **fields)
 
 
@@ -213,8 +209,7 @@ def demo(
         Place, typer.Option("--store", parser=Place.named, metavar=PLACE, help="Where to keep the sample history.")
     ] = DEMO_STORE,
     scope: Annotated[str, typer.Option("--scope", help="Whose memories the sample history becomes.")] = samples.SCOPE,
-    embedder: Embedder = None,
-    embedder_id: EmbedderId = None,
+    embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Ask a sample history three questions; it is loaded on the first run.
     \f
@@ -222,11 +217,10 @@ def demo(
     Args:
         store: Place of the sample history.
         scope: Scope of the sample history.
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
+        embedder: Names the embedder.
     """  # noqa: D205, D301, D415
     scope_paths.parse(scope)
-    with to_fill(store, embedder=embedder, embedder_id=embedder_id) as memory:
+    with to_fill(store, embedder=embedder) as memory:
         _load_samples_once(memory, scope)
         for question in samples.QUESTIONS:
             result = memory.retrieve(question.text, scope=scope, episodic_limit=2, semantic_limit=2, record=False)

@@ -6,7 +6,7 @@ import pytest
 from typer.main import get_command
 
 from memory_retrievers.cli import app
-from memory_retrievers.cli.stores import PROFILES
+from memory_retrievers.cli.options import PROFILES
 from memory_retrievers.server.access import MIN_SECRET_LENGTH
 
 
