@@ -74,10 +74,7 @@ class Place:
         return _PARAMETER.sub(rf"\g<before>{_MASK}", _USER.sub(rf"\g<before>:{_MASK}@", self.address))
 
     def required_directory(self, *, otherwise: str) -> Path:
-        """Return the directory; refuse a database.
-
-        Args:
-            otherwise: What to do with a database, for the message.
+        """Return the directory; refuse a database, and say what to do with one otherwise.
 
         Raises:
             ValidationError: It is the address of a database.

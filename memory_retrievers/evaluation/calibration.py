@@ -177,14 +177,10 @@ def _regression(
 
 
 def floor_of(answers: Sequence[Asked], *, loss: float = LOSS) -> float:
-    """The highest floor that silences the answers to at most a share of the own questions.
+    """The highest floor that silences the answers to at most a share, 0 to 1, of the own questions.
 
     An answer is lost if the best hit is below the floor, or every hit that answers below the share of it that the
     others need.
-
-    Args:
-        answers: Answers to own questions and others.
-        loss: The share, 0 to 1.
     """
     own = [each for each in answers if each.is_own]
     lost_above = sorted(

@@ -92,12 +92,7 @@ def headings(measured: Mapping[str, Sequence[Score]], *, measures: Sequence[str]
 
 
 def rows(measured: Mapping[str, Sequence[Score]], *, measures: Sequence[str] | None = None) -> list[list[str]]:
-    """A row for each profile, then one for each category and profile; shares are in percent.
-
-    Args:
-        measured: The scores of each profile.
-        measures: Only these; None shows all that any of them has.
-    """
+    """A row for each profile, then one for each category and profile, of some measures or all; shares in percent."""
     names = measures or _measures(measured)
     overall = [_row(profile, ALL, figures(scores), names) for profile, scores in measured.items()]
     found = {profile: by_category(scores) for profile, scores in measured.items()}
@@ -111,11 +106,7 @@ def rows(measured: Mapping[str, Sequence[Score]], *, measures: Sequence[str] | N
 
 
 def paired_rows(measured: Mapping[str, Sequence[Score]]) -> list[list[str]]:
-    """A row for each further profile, category and measure: by how many points it is above the first profile.
-
-    Args:
-        measured: The scores of each profile, of the same questions in the same order.
-    """
+    """By how many points each further profile is above the first, by category and measure, on the same questions."""
     (_, first), *others = measured.items()
     table = []
     for profile, scores in others:

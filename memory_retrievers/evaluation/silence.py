@@ -100,12 +100,7 @@ def speakers(conversation: Conversation) -> list[str]:
 
 
 def exchanged(question: Question, names: Mapping[str, str]) -> str:
-    """Text of a question with each name replaced by another, all at once.
-
-    Args:
-        question: The question.
-        names: New name by old.
-    """
+    """Text of a question with each name (new by old) replaced by another, all at once."""
     pattern = "|".join(rf"\b{re.escape(name)}\b" for name in sorted(names, key=len, reverse=True))
     return re.sub(pattern, lambda found: names[found[0]], question.text) if names else question.text
 
@@ -129,10 +124,6 @@ def measured(answers: Sequence[Asked]) -> Silence:
 def auc(higher: Sequence[float], lower: Sequence[float]) -> float:
     """Probability that one of the first is above one of the second, equal ones counting half.
 
-    Args:
-        higher: n values.
-        lower: m values.
-
     >>> auc([0.9, 0.4], [0.4, 0.1])
     0.875
     """
@@ -144,10 +135,7 @@ def auc(higher: Sequence[float], lower: Sequence[float]) -> float:
 
 
 def calibration_error(hits: Sequence[tuple[float, bool]]) -> float:
-    """Expected calibration error of probabilities, in ten bins of equal width.
-
-    Args:
-        hits: Probability and outcome of each.
+    """Expected calibration error of probabilities with their outcomes, in ten bins of equal width.
 
     >>> calibration_error([(0.8, True), (0.8, False)])
     0.30000000000000004

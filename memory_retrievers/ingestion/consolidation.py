@@ -77,11 +77,7 @@ class FactConsolidator:
         )
 
     def consolidate(self, scope: str, *, force: bool = False) -> Report:
-        """Consolidate waiting episodes if that is due, in batches; each batch is kept as soon as it is done.
-
-        Args:
-            scope: Whose episodes.
-            force: Also when it is not due yet.
+        """Consolidate waiting episodes if that is due (or forced), in batches; each is kept as soon as it is done.
 
         Raises:
             LanguageModelError: The model failed; the episodes of its batch wait as before.

@@ -157,10 +157,7 @@ class IngestionPipeline:
         return sorted({*waiting, *self._store.ledger.unconsolidated_scopes()})
 
     def process_all(self, *, within: str | None = None) -> Report:
-        """Do what is due in every scope; one that fails does not keep the others from their turn.
-
-        Args:
-            within: Only in this scope and those below it.
+        """Do what is due in every scope, or in one and those below it; one that fails does not keep the others waiting.
 
         Raises:
             MemoryRetrieversError: The first failure, after all scopes have had their turn.

@@ -166,11 +166,7 @@ class Value(BaseModel):
         return record
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Copy the record; what is changed is checked, and only that.
-
-        Args:
-            update: New values by field.
-            deep: Copy what the fields hold as well.
+        """Copy the record, with new values by field; these are checked, and only these.
 
         Raises:
             pydantic.ValidationError: A new value breaks a rule, or there is no such field.

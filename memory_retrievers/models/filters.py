@@ -143,11 +143,7 @@ EVERYTHING: Final = Filters()
 
 
 def parse_moment(name: str, given: object) -> datetime | None:
-    """Check a moment, and bring it to UTC; None stays None.
-
-    Args:
-        name: Name of the argument, for errors.
-        given: A datetime with a time zone, or ISO 8601 text; text without a zone is in UTC.
+    """Bring the moment of an argument, a datetime or ISO 8601 text (in UTC without a zone), to UTC; None stays None.
 
     Raises:
         ValidationError: It is neither, a datetime without a time zone, or lies outside the years 1 to 9999.

@@ -212,12 +212,7 @@ acting: Final[ContextVar[tuple[Channel, str | None]]] = ContextVar(
 
 @contextmanager
 def acting_as(channel: Channel, actor: str | None = None) -> Iterator[None]:
-    """Note all changes within as made by somebody; of two channels the outer one counts, of two names the inner one.
-
-    Args:
-        channel: The channel.
-        actor: Who; None is whoever it was before.
-    """
+    """Note all changes within as made by somebody; of two channels the outer one counts, of two names the inner one."""
     outer_channel, outer_actor = acting.get()
     name = outer_actor if actor is None else storable(actor)[:MOST_ACTOR]
     token = acting.set((channel if outer_channel is Channel.API else outer_channel, name))

@@ -222,11 +222,7 @@ _MESSAGES: Final = pydantic.TypeAdapter(tuple[Annotated[Message, pydantic.Before
 
 
 def messages_of(given: Iterable[MessageLike], *, name: str = "messages") -> tuple[Message, ...]:
-    """Check messages that may be given as mappings.
-
-    Args:
-        given: The messages.
-        name: Of the argument that they were given as, which a complaint begins with.
+    """Check messages that may be given as mappings; a complaint begins with the name of the argument.
 
     Raises:
         ValidationError: One is neither a message nor a mapping with role and content, or a field breaks a rule.

@@ -85,11 +85,7 @@ class Metrics:
             self.note_stage(scope, stage, time.perf_counter() - started)
 
     def exposition(self, held: ScopeStatistics) -> bytes:
-        """All of it as Prometheus reads it.
-
-        Args:
-            held: What the store holds now.
-        """
+        """All of it, and what the store holds now, as Prometheus reads it."""
         self._memories.labels("episodic").set(held.episodes)
         self._memories.labels("semantic").set(held.facts)
         self._queue.set(held.queued_messages)

@@ -134,12 +134,7 @@ class Transport:
         return self._send(path, body, parameters=parameters or {}, headers={}, timeout=self._timeout)
 
     def get(self, path: str, parameters: Mapping[str, str]) -> JsonObject:
-        """Ask for what stands at a path; raises what :meth:`read` raises.
-
-        Args:
-            path: The path below ``/api/v0``.
-            parameters: The query parameters.
-        """
+        """Ask for what stands at a path below ``/api/v0``; raises what :meth:`read` raises."""
         return self._send(path, None, parameters=parameters, headers={}, timeout=self._timeout)
 
     def write(

@@ -88,12 +88,7 @@ class KnownFacts:
             self._facts.setdefault(_FactKey.of(fact), []).append(fact)
 
     def find(self, draft: SemanticDraft, *, leaving: Collection[str] = ()) -> SemanticMemory | None:
-        """Return the oldest fact that says what a draft says, for the same time; None if there is none.
-
-        Args:
-            draft: What is to be stored; one with an id of the caller's is another memory.
-            leaving: Ids of facts that are about to be invalidated.
-        """
+        """Return the oldest fact that says what a draft says, for the same time, and is not about to be invalidated."""
         if draft.id is not None or draft.origin not in TOLD_BY_AGENTS or draft.invalid_at is not None:
             return None
         known = (fact for fact in self._facts.get(_FactKey.of(draft), ()) if fact.id not in leaving)

@@ -71,10 +71,6 @@ class ProbedEmbedder:
     def probed(cls, embedder: Embedder, *, with_tokens: bool = False) -> ProbedEmbedder:
         """Compute the fingerprint of an embedder, by its first embedding.
 
-        Args:
-            embedder: The embedder.
-            with_tokens: Also embed texts by their tokens, if it can.
-
         Raises:
             EmbeddingError: It failed, or gave the zero vector, which is near to nothing.
         """
@@ -309,9 +305,7 @@ class StoreEmbedder:
     def admits(self, embedder: ProbedEmbedder, *, can_wait: bool = False) -> bool:
         """Like :meth:`holds`, inside a write transaction; records the fingerprint if the store has none.
 
-        Args:
-            embedder: Whose vectors are to be stored.
-            can_wait: Also refuse while writers are held; the caller leaves the transaction and waits.
+        Who can leave the transaction and wait is also refused while writers are held.
         """
         notes = self._ledger.notes()
         if embedder.state != _State.noted(notes) or (can_wait and _is_held(notes)):

@@ -43,12 +43,7 @@ class Fingerprint:
 
     @classmethod
     def of(cls, embedder_id: str, vector: Vector) -> Fingerprint:
-        """Compute the fingerprint of an embedder.
-
-        Args:
-            embedder_id: Name of the embedder.
-            vector: Its vector of the fixed sentence, shape (d,).
-        """
+        """Compute the fingerprint of an embedder from its vector of the fixed sentence, shape (d,)."""
         first = tuple(float(number) for number in vector[:_FIRST])
         return cls(embedder_id, len(vector), first if len(vector) <= _FIRST else _signed_sums(vector), first)
 

@@ -181,10 +181,7 @@ _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
 
 
 def require_local(directory: Path) -> None:
-    """Refuse a directory on a network file system, before anything is made there.
-
-    Args:
-        directory: Where a store is or is to be; it need not exist.
+    """Refuse a directory, made or to be made, on a network file system, before anything is made there.
 
     Raises:
         StoreLockedError: It lies on one.
@@ -201,12 +198,7 @@ def require_local(directory: Path) -> None:
 
 
 def network_file_system(place: Path, mounts: str) -> str | None:
-    """Type of the network file system that a place is on; None for any other.
-
-    Args:
-        place: An absolute path without links; it need not exist.
-        mounts: Linux's table of mounts, as in ``/proc/self/mountinfo``.
-    """
+    """Type of the network file system that a place (absolute, without links) is on, by Linux's table of mounts."""
     found, longest = None, -1
     for line in mounts.split("\n"):
         mount, separator, system = line.partition(" - ")

@@ -186,12 +186,7 @@ class OpenEpisodes:
         return [episode_whole(list(each)) for _, each in groupby(queued, key=lambda m: (m.scope, m.conversation))]
 
     def vectors(self, messages: Sequence[tuple[str, Message]], *, scope: str) -> dict[str, Embedded]:
-        """Vectors of queued messages, by the text that was embedded.
-
-        Args:
-            messages: Ids and messages.
-            scope: Their scope.
-        """
+        """Vectors of queued messages of a scope, given with their ids, by the text that was embedded."""
         ids = {its_id for its_id, _ in messages}
         rows = [place.row for place in self._ledger.open_episodes.places(scope) if place.is_embedded]
         known = {each.id: each.embedded for each in self._ledger.open_episodes.read(rows) if each.id in ids}
@@ -286,12 +281,7 @@ def episode_whole(messages: Sequence[OpenMessage]) -> EpisodicMemory:
 
 
 def episode_of(messages: Sequence[OpenMessage], *, first: str) -> EpisodicMemory | None:
-    """An open episode: a title from the first words of the user, no summary, and no forgetting.
-
-    Args:
-        messages: The messages it shows, in order; without any there is no episode.
-        first: Id of the first message that is queued in its conversation.
-    """
+    """An open episode of the messages it shows, if any: titled by the user's first words, and never forgotten."""
     if not messages:
         return None
     shown = tuple(each.message for each in messages)

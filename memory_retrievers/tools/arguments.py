@@ -189,12 +189,7 @@ def _described(description: str) -> FieldInfo:
 
 
 def under_one_name(given: object, aliases: Mapping[str, str]) -> object:
-    """Arguments with the other names of some replaced by their own; both may be there if they agree.
-
-    Args:
-        given: The arguments.
-        aliases: Other name → name.
-    """
+    """Arguments with other names (``aliases``: other → own) replaced by their own; both may be there if they agree."""
     if not isinstance(given, Mapping):
         return given
     merged = {name: value for name, value in given.items() if name not in aliases}

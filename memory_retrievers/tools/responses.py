@@ -173,14 +173,10 @@ def levels(
 
 
 def preview(text: str, length: int) -> str:
-    r"""The first characters (code points) of a text on one line; ``...`` behind them says that there is more.
+    r"""At most ``length`` code points of a text on one line; ``...`` behind them says that there is more.
 
     >>> preview("Nightly  backups\nrun at 02:00", 15)
     'Nightly backups...'
-
-    Args:
-        text: Any text; runs of white space count as one space.
-        length: How many characters to show at most; three more where the text goes on.
     """
     line = " ".join(text.split())
     return line if len(line) <= length else f"{line[:length]}..."

@@ -279,12 +279,7 @@ class Tool(Generic[ArgumentsT]):
         return without(self.arguments, self.scoped)
 
     def offered_arguments(self, *, allow_scopes: bool, memory: Memory | None = None) -> type[ArgumentsT]:
-        """The model of the arguments that a language model sees and may give.
-
-        Args:
-            allow_scopes: Whether it may name scopes.
-            memory: Whose categories it is offered; None has the nine alone.
-        """
+        """The model of the arguments that a language model may give, with the categories of a memory of its own."""
         arguments = self.arguments if allow_scopes else self._without_scopes
         return with_categories(arguments, own_categories(memory) or ())
 

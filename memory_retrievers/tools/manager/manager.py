@@ -269,10 +269,7 @@ class MemoryManager:
 
     @contextmanager
     def transaction(self, *within: str) -> Iterator[None]:
-        """Several operations together: all of them are kept, or none.
-
-        Args:
-            within: The scopes that they change, as for ``Ledger.transaction``.
+        """Several operations that change these scopes together: all of them are kept, or none.
 
         Raises:
             ConfigurationError: The store was opened read-only.
@@ -307,14 +304,7 @@ class MemoryManager:
                     return
 
     def add(self, drafts: Sequence[Draft], *, replace: bool = False) -> list[SemanticMemory]:
-        """Store drafts in one transaction: all of them or none; their texts are embedded in batches.
-
-        Args:
-            drafts: What to store, with whatever ids and times they bring.
-            replace: Forget the memories whose scope and id the drafts have; otherwise an id must not be taken.
-
-        Returns:
-            The stored facts, complete, in the order given.
+        """Store drafts as :meth:`add_with_vectors` does, and give the facts, complete, in the order given.
 
         Raises:
             ValidationError: A scope is malformed, an id is taken, or the store holds one of them back.
@@ -396,11 +386,7 @@ class MemoryManager:
             return store.update_many([Revision(each.memory.key, each.revised, each.correct) for each in changes])
 
     def restore(self, before: AnyMemory, after: AnyMemory) -> AnyMemory:
-        """Undo a change of a memory: it is what it was, and a fact that said something new has never said it.
-
-        Args:
-            before: The memory before the change.
-            after: The same as the change has left it.
+        """Undo what made ``after`` of ``before``: a fact that said something new since has never said it.
 
         Raises:
             NotFoundError: The memory is gone.
