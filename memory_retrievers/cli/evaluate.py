@@ -45,11 +45,7 @@ AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print every fig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorOptions(EmbedderOptions):
-    """Options that name the embedder to measure with, and keep what it gives.
-
-    Attributes:
-        vectors: File that keeps vectors between runs, as arrays of shape (texts, d); None keeps none.
-    """
+    """Options that name the embedder to measure with, and a file of its vectors, as arrays of shape (texts, d)."""
 
     vectors: Annotated[
         Path | None,

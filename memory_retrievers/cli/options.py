@@ -78,12 +78,7 @@ class OptionGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedderOptions(OptionGroup):
-    """Options that name the embedder of a store.
-
-    Attributes:
-        embedder: Embedder as MODULE:NAME; None is the bundled model.
-        embedder_id: Name the store knows the embedder by; None is the embedder's own.
-    """
+    """Options that name the embedder of a store; the bundled model if they are left out."""
 
     embedder: Annotated[
         str | None,
@@ -116,13 +111,7 @@ class EmbedderOptions(OptionGroup):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions(OptionGroup):
-    """Options that say how messages become memories, and memories are ranked.
-
-    Attributes:
-        language_model: Language model as URL#NAME or MODULE:NAME; None is rules.
-        profile: Name of a profile of ranking; ``reference`` is that of ingestion too.
-        settings: File of settings, which goes before the profile; None leaves it to that.
-    """
+    """Options that say how messages become memories, and memories are ranked; a file of settings goes first."""
 
     language_model: Annotated[
         str | None,

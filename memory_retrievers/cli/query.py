@@ -47,15 +47,7 @@ from memory_retrievers.retrieval.results import parse_detail
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterGroup(OptionGroup):
-    """Options that narrow a search or a list.
-
-    Attributes:
-        tag: Only memories that have all of these tags.
-        metadata: Only memories that have each of these, written KEY=VALUE.
-        since: Only facts made, and episodes begun, then or later.
-        until: Only facts made, and episodes begun, then or earlier.
-        where: Filter with operators as a JSON object; None is no filter.
-    """
+    """Options that narrow a search or a list."""
 
     tag: Annotated[
         list[str] | None, typer.Option("--tag", help="Only memories that have this tag; again for a further one.")

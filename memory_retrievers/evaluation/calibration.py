@@ -255,13 +255,13 @@ def asked_by_pairs(pairs: Sequence[Pair], memory: AgentMemory) -> list[Calibrati
     return [*asked, *_foreign(scopes, len(pairs))]
 
 
-def asked_by_memories(memory: AgentMemory, *, seed: int = 1) -> list[CalibrationQuestion]:
+def asked_by_memories(memory: AgentMemory) -> list[CalibrationQuestion]:
     """Make questions of a store's own memories, and as many that none of them answers.
 
     A question has half of the words of a fact or of a message, and half as many that are not in it, as one who asks
     uses other words. That is easier or harder than what people ask: questions of your own tell more.
     """
-    chance = random.Random(seed)  # noqa: S311 - nothing secret
+    chance = random.Random(1)  # noqa: S311 - nothing secret
     scopes = memory.scopes()
     chosen: list[AnyMemory] = []
     for kind in Kind:

@@ -85,7 +85,6 @@ class Transport:
         timeout: Seconds to connect, to send, and between two pieces of an answer.
         retries: How often a request is tried again at most.
         sleep: Waits between attempts.
-        client: What sends; None makes one, which :meth:`close` closes.
 
     Raises:
         ConfigurationError: The URL is not one, or a number is not positive.
@@ -99,7 +98,6 @@ class Transport:
         timeout: float = DEFAULT_TIMEOUT,
         retries: int = 3,
         sleep: Callable[[float], None] = time.sleep,
-        client: httpx.Client | None = None,
     ) -> None:
         if not _is_address(url):
             raise ConfigurationError(
@@ -114,7 +112,7 @@ class Transport:
         self._timeout = timeout
         self._retries = retries
         self._sleep = sleep
-        self._client = client or httpx.Client()
+        self._client = httpx.Client()
 
     def close(self) -> None:
         """Close the connections; a second call does nothing."""
@@ -137,20 +135,12 @@ class Transport:
         """Ask for what stands at a path below ``/api/v0``; raises what :meth:`read` raises."""
         return self._send(path, None, parameters=parameters, headers={}, timeout=self._timeout)
 
-    def write(
-        self,
-        path: str,
-        body: JsonObject,
-        *,
-        parameters: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-    ) -> JsonObject:
+    def write(self, path: str, body: JsonObject, *, timeout: float | None = None) -> JsonObject:
         """Send a request for a change, under a new idempotency key.
 
         Args:
             path: The path below ``/api/v0``.
             body: The JSON object to send.
-            parameters: The query parameters; None sends none.
             timeout: Seconds to connect, to send, and between two pieces of an answer; None takes the usual ones.
 
         Raises:
@@ -159,7 +149,7 @@ class Transport:
         return self._send(
             path,
             body,
-            parameters=parameters or {},
+            parameters={},
             headers={IDEMPOTENCY_KEY: str(uuid_utils.uuid7())},
             timeout=timeout or self._timeout,
         )

@@ -12,7 +12,7 @@ from typing import Final
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Draft, EpisodicMemory, JsonObject, Kind, MemoryKey, SemanticMemory
 from memory_retrievers.models.fields import storable
-from memory_retrievers.models.management import Association, Change, MemoryFilter
+from memory_retrievers.models.management import Association, Change, MemoryFilter, require_category
 from memory_retrievers.storage.tracing import advance
 from memory_retrievers.tools.arguments import check_limits
 from memory_retrievers.tools.sync_document import (
@@ -136,7 +136,7 @@ def _readable(
                 if isinstance(line, EpisodeLine):
                     _check_messages(context, line)
                 else:
-                    context.manager.check_category(line.category)
+                    require_category(line.category, context.manager.ingestion.categories)
                 scope = _placed(context, line.scope, prefix=prefix)
                 key = MemoryKey(scope=scope, id=line.id_in(scope))
             except ValidationError as error:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from memory_retrievers.errors import READ_ONLY, ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.models import (
     AnyMemory,
-    Category,
     Draft,
     EpisodicMemory,
     MemoryKey,
@@ -146,7 +145,7 @@ class MemoryManager:
             newest_first: Or the oldest.
         """
         scopes.parse(filter.scope)
-        self.check_category(filter.category)
+        self._store.check_category(filter.category)
         found = self.open_episodes(filter)
         # so many of those before the page may have moved behind open ones, which are placed among those read here
         before = min(offset, len(found))
@@ -172,14 +171,6 @@ class MemoryManager:
         """Every scope of the root, itself included, that holds memories, with their number, sorted by name."""
         return self._ledger.scopes(scopes.parse(root), now=self.now())
 
-    def check_category(self, category: Category | None) -> None:
-        """Refuse a category that the memory does not have; None is no category.
-
-        Raises:
-            ValidationError: There is none of this name.
-        """
-        self._store.check_category(category)
-
     def search(self, request: SearchRequest) -> list[FoundMemory]:
         """The memories that answer a query best; nothing is counted as an access.
 
@@ -190,7 +181,7 @@ class MemoryManager:
             EmbeddingError: The embedder failed.
         """
         check_length(request.query, most=self._retrieval.query_characters)
-        self.check_category(request.filter.category)
+        self._store.check_category(request.filter.category)
         return search(self._store, request, settings=self.settings, retrieval=self._retrieval)
 
     def like(
