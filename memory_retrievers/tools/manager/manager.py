@@ -295,7 +295,7 @@ class MemoryManager:
                     return
 
     def add(self, drafts: Sequence[Draft], *, replace: bool = False) -> list[SemanticMemory]:
-        """Store drafts as :meth:`add_with_vectors` does, and give the facts, complete, in the order given.
+        """Store drafts as :meth:`add_with_vectors` does, and give the facts alone, complete, in the order given.
 
         Raises:
             ValidationError: A scope is malformed, an id is taken, or the store holds one of them back.
@@ -312,11 +312,11 @@ class MemoryManager:
         replacing: Sequence[str | None] = (),
         then: Callable[[list[tuple[SemanticMemory, Vector | None]]], None] = lambda _: None,
     ) -> list[tuple[SemanticMemory, Vector | None]]:
-        """As :meth:`add`, with the unit vector of each, shape (d,); None for a memory that is not searched.
+        """Store drafts in one transaction: all or none; each fact with its unit vector, shape (d,), if it is searched.
 
         Args:
-            drafts: What to store.
-            replace: As for :meth:`add`.
+            drafts: What to store, with whatever ids and times they bring; their texts are embedded in batches.
+            replace: Forget the memories whose scope and id the drafts have; otherwise an id must not be taken.
             allow_duplicates: Store a fact also if it is known; otherwise the known one is confirmed, and a single new
                 one says what it may contradict.
             replacing: For each draft the id of a fact that it holds instead of, or None; may be shorter.
