@@ -262,15 +262,7 @@ def with_open_memories(
 def _search_open(
     store: MemoryStore, filter: MemoryFilter, query: str, *, vector: Vector | None, settings: RetrievalSettings
 ) -> _OpenHits:
-    """Search the open episodes that a filter lets through.
-
-    Args:
-        store: The store to search.
-        filter: Which memories.
-        query: The query, for its words.
-        vector: Embedding of the query, shape (d,); None compares no vectors.
-        settings: The parameters of BM25.
-    """
+    """Search the open episodes of a filter by words, and by the vector of a query, shape (d,), if there is one."""
     fitting = {memory.id: memory for memory in open_memories(store, filter)}
     if not fitting:
         return _OpenHits({}, {}, {})
