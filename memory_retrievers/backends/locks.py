@@ -7,6 +7,7 @@ import errno
 import os
 import sys
 import threading
+import time
 import weakref
 from itertools import takewhile
 from types import TracebackType
@@ -24,6 +25,18 @@ _BEYOND: Final = 2**30
 
 _STAYS: Final = 2.0
 """Seconds that the thread which waits for a lock stays after the last time."""
+
+_STAY: Final = 0.15
+"""Seconds that a process which writes without a pause keeps its place while others wait for one."""
+
+_PAUSE: Final = 0.02
+"""Seconds without a write after which it has lost its place."""
+
+_QUEUE: Final = 0.5
+"""Seconds to wait for a place: its holder may have been stopped, and the turn itself can be had without one."""
+
+_PLACES: Final = 2
+"""How many processes compete for the turn: one makes its next write ready while the other commits."""
 
 _HELD: Final = {errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN, errno.EDEADLK}
 
@@ -186,6 +199,99 @@ class Turnstile(FileLock):
         except BaseException:
             self.close()
             raise
+
+    def is_wanted(self) -> bool:
+        """Return True if somebody waits for what the caller holds."""
+        if not _taken(self._descriptors[0]):
+            return True
+        _let_go(self._descriptors[0])
+        return False
+
+
+class WriteTurn:
+    """The turn to write, which one process has at a time, and for which few compete; the others wait for a place.
+
+    Who writes without a pause keeps its place for a moment, then queues again. So most writes wait for one other
+    process at most, and none starves. Where nobody waits for a place, none is kept.
+
+    Args:
+        folder: Where the files of its locks are.
+        name: Name of the first; the others have endings.
+        number: Chosen at random: decides which of the places is waited for.
+        access: Modes of the files that are made.
+
+    Raises:
+        ConfigurationError: A link or something else that is no plain file stands in the place of one.
+        OSError: They cannot be opened.
+    """
+
+    def __init__(self, folder: Folder, name: str, number: int, access: Access = PRIVATE) -> None:
+        self._turn = Turnstile(folder, name, access)
+        try:
+            self._place = Turnstile(folder, f"{name}-place-{number % _PLACES}", access)
+        except BaseException:
+            self._turn.close()
+            raise
+        self._changing = threading.Lock()
+        self._has_place = self._is_writing = self._goes_on = self._is_watched = False
+        self._since = self._released = 0.0
+
+    def acquire(self, timeout: float) -> bool:
+        """Take the turn, waiting up to so many seconds. One thread at a time may ask.
+
+        Raises:
+            OSError: The file system has no locks.
+        """
+        begun = time.monotonic()
+        with self._changing:
+            self._is_writing, self._goes_on = True, begun - self._released < _PAUSE
+            has_place = self._has_place
+        is_mine = False
+        try:
+            if not has_place:
+                self._has_place = self._place.acquire(min(timeout, _QUEUE))
+                self._since = time.monotonic()
+            is_mine = self._turn.acquire(max(0.0, begun + timeout - time.monotonic()))
+        finally:
+            if not is_mine:
+                self._leave()
+        return is_mine
+
+    def release(self) -> None:
+        """Let go of the turn, and of the place unless more is to come."""
+        self._turn.release()
+        self._leave(stays=self._goes_on and time.monotonic() - self._since < _STAY)
+
+    def close(self) -> None:
+        """Let go of everything; does nothing if called again."""
+        with self._changing:
+            self._has_place = False
+            self._place.close()
+        self._turn.close()
+
+    def _leave(self, *, stays: bool = False) -> None:
+        with self._changing:
+            self._is_writing, self._released = False, time.monotonic()
+            if stays and self._has_place and self._place.is_wanted():
+                if not self._is_watched:
+                    self._is_watched = True
+                    _thread.start_new_thread(self._watch, ())
+            else:
+                self._give_up()
+
+    def _watch(self) -> None:
+        """Give the place up if no write follows."""
+        while self._is_watched:
+            time.sleep(_PAUSE)
+            with self._changing:
+                if not self._is_writing and time.monotonic() - self._released >= _PAUSE:
+                    self._give_up()
+                self._is_watched = self._has_place
+
+    def _give_up(self) -> None:
+        if self._has_place:
+            self._has_place = False
+            self._place.release()
 
 
 def is_held(folder: Folder, name: str) -> bool:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from memory_retrievers.backends.files import PRIVATE, Access, Folder, refusal
-from memory_retrievers.backends.locks import FileLock, Turnstile, is_held
+from memory_retrievers.backends.locks import FileLock, WriteTurn, is_held
 from memory_retrievers.errors import BackendError, ConfigurationError, StoreLockedError
 
 DIRECTORY: Final = "processes"
@@ -110,7 +110,7 @@ class Attachment:
                 made.callback(self._folder.close)
                 self._gate = FileLock(self._folder, GATE, access)
                 made.callback(self._gate.close)
-                self.turn = Turnstile(self._folder, TURN, access)
+                self.turn = WriteTurn(self._folder, TURN, int(self.id, 16), access)
                 made.pop_all()
 
     @contextmanager

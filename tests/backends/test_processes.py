@@ -6,13 +6,16 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from contextlib import closing, contextmanager
 
 import pytest
 from patience import PATIENCE
 
 from memory_retrievers import ConfigurationError
+from memory_retrievers.backends import locks
 from memory_retrievers.backends.files import SHARED_GROUP, Folder
-from memory_retrievers.backends.locks import FileLock, Turnstile
+from memory_retrievers.backends.locks import FileLock, Turnstile, WriteTurn
 from memory_retrievers.backends.processes import DIRECTORY, Attachment, attached
 
 HOLD = """
@@ -195,3 +198,103 @@ def test_nobody_gets_a_second_turn_while_another_waits(tmp_path):
         second.release()
         first.close()
         second.close()
+
+
+@contextmanager
+def waiting_for(turn):
+    """Another thread waits for a turn to write; the event is set once it has had it."""
+    had = threading.Event()
+
+    def wait():
+        assert turn.acquire(PATIENCE)
+        turn.release()
+        had.set()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    yield had
+    thread.join(PATIENCE)
+
+
+def write(turn):
+    assert turn.acquire(PATIENCE)
+    turn.release()
+
+
+@pytest.fixture
+def longer(monkeypatch):
+    """Times that a busy machine keeps."""
+    monkeypatch.setattr(locks, "_PAUSE", 0.5)
+    monkeypatch.setattr(locks, "_STAY", 1.0)
+    monkeypatch.setattr(locks, "_QUEUE", PATIENCE)
+
+
+@contextmanager
+def contended(folder, first):
+    """One writes while another of the same place has come to wait, and ends; yields the event of the other."""
+    write(first)
+    assert first.acquire(PATIENCE)
+    deadline = time.monotonic() + PATIENCE
+    with closing(WriteTurn(folder, "turn", 2)) as second, waiting_for(second) as had:
+        while not first._place.is_wanted():
+            assert time.monotonic() < deadline
+        first.release()
+        yield had
+        assert had.wait(PATIENCE)
+
+
+@pytest.mark.usefixtures("longer")
+def test_who_writes_without_a_pause_writes_many_times_in_a_row_and_lets_others_in_all_the_same(tmp_path):
+    with Folder(tmp_path) as folder, closing(WriteTurn(folder, "turn", 0)) as first, contended(folder, first) as had:
+        since, writes = time.monotonic(), 0
+        while not had.is_set() and time.monotonic() - since < PATIENCE:
+            write(first)
+            writes += 1
+        assert had.is_set()
+        assert writes > 10
+
+
+@pytest.mark.usefixtures("longer")
+def test_a_place_is_given_up_by_who_writes_no_more(tmp_path):
+    with Folder(tmp_path) as folder, closing(WriteTurn(folder, "turn", 0)) as first, contended(folder, first) as had:
+        assert first._has_place
+        assert had.wait(PATIENCE)
+        assert not first._has_place
+
+
+@pytest.mark.usefixtures("longer")
+def test_a_place_is_given_up_by_who_is_closed(tmp_path):
+    with Folder(tmp_path) as folder, closing(WriteTurn(folder, "turn", 0)) as first, contended(folder, first) as had:
+        since = time.monotonic()
+        first.close()
+        first.close()
+        assert had.wait(PATIENCE)
+        assert time.monotonic() - since < locks._PAUSE
+
+
+def test_nobody_keeps_a_place_that_nobody_waits_for(tmp_path):
+    with Folder(tmp_path) as folder, closing(WriteTurn(folder, "turn", 0)) as first:
+        for _ in range(5):
+            write(first)
+        with FileLock(folder, "turn-place-0") as look:
+            assert look.try_acquire()
+
+
+def test_the_turn_can_be_had_while_the_place_is_held_by_a_process_that_was_stopped(tmp_path):
+    with Folder(tmp_path) as folder, FileLock(folder, "turn-place-0") as stopped:
+        assert stopped.try_acquire()
+        with closing(WriteTurn(folder, "turn", 0)) as turn:
+            write(turn)
+            write(turn)
+            assert not turn._has_place
+
+
+@pytest.mark.parametrize("number", [1, 2], ids=["of another place", "of the same place"])
+def test_one_at_a_time_has_the_turn_to_write(tmp_path, number):
+    with Folder(tmp_path) as folder, closing(WriteTurn(folder, "turn", 0)) as first:
+        assert first.acquire(PATIENCE)
+        with closing(WriteTurn(folder, "turn", number)) as second:
+            assert not second.acquire(0.01)
+            with waiting_for(second) as had:
+                first.release()
+                assert had.wait(PATIENCE)
