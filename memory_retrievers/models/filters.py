@@ -129,7 +129,7 @@ class Filters:
         moment = memory.start_at if isinstance(memory, EpisodicMemory) else memory.created_at
         if not set(self.tags) <= set(memory.tags):
             return "tags"
-        if not all(key in memory.metadata and _equal(memory.metadata[key], value) for key, value in self.metadata):
+        if not all(key in memory.metadata and equal(memory.metadata[key], value) for key, value in self.metadata):
             return "metadata"
         if self.since is not None and moment < self.since:
             return "since"
@@ -222,11 +222,11 @@ def _scalar(value: object) -> JsonScalar:
         return value
     if isinstance(value, int | float) and abs(value) < _LARGEST:  # NaN is not
         return value
-    raise ValidationError(f"metadata is compared with texts, finite numbers, true, false and None, not {value!r:.80}")
+    raise ValidationError(
+        f"metadata is compared with texts, finite numbers, true, false and None, not {type(value).__name__}"
+    )
 
 
-def _equal(stored: object, sought: JsonScalar) -> bool:
+def equal(stored: object, sought: object) -> bool:
     """Equality of JSON values: true is not 1."""
-    if isinstance(stored, bool) or isinstance(sought, bool):
-        return stored is sought
-    return stored == sought
+    return isinstance(stored, bool) == isinstance(sought, bool) and stored == sought
