@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from compatibility import COLUMNS, SCOPE, Case, Section, Setting, expect
@@ -20,10 +21,12 @@ from langchain_classic.retrievers import (
     EnsembleRetriever,
     MergerRetriever,
     MultiQueryRetriever,
+    MultiVectorRetriever,
     RePhraseQueryRetriever,
 )
 from langchain_classic.retrievers.document_compressors import DocumentCompressorPipeline
 from langchain_core.documents import Document
+from langchain_core.indexing import InMemoryRecordManager, aindex, index
 from langchain_core.language_models.fake_chat_models import FakeListChatModel, FakeMessagesListChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.prompts import ChatPromptTemplate
@@ -35,6 +38,7 @@ from langchain_core.runnables import (
     RunnablePassthrough,
 )
 from langchain_core.runnables.history import RunnableWithMessageHistory
+from langchain_core.stores import InMemoryStore as StoredDocuments
 from langchain_text_splitters import CharacterTextSplitter
 from langgraph.graph import START, StateGraph
 from langgraph.store.base import GetOp, Item, ListNamespacesOp, Op, PutOp, SearchOp
@@ -50,12 +54,14 @@ from memory_retrievers.langchain import (
     MemoryVectorStore,
     RetrieveMemoryTool,
 )
+from memory_retrievers.testing import HashEmbedder
 
 QUESTION: Final = "Where does Bob live?"
 ASKED: Final = {"input": QUESTION, "question": QUESTION, "query": QUESTION, "chat_history": []}
 CONFIGURABLE: Final = {"configurable": {"user_id": SCOPE}}
 METADATA: Final = {"metadata": {"user_id": SCOPE}}
 NO_ASYNC: Final = "LangChain has no asynchronous form of it"
+WORDS: Final = "it ranks by words as well as by meaning: give it the text"
 LOST: Final = "LangChain hands on no `configurable`: name the scope in `metadata`, or invoke it in a chain"
 
 Make = Callable[[MemoryRetriever], Runnable[Any, Any]]
@@ -250,6 +256,62 @@ async def vector_store(setting: Setting) -> None:
     expect(texts == ["Bob likes Bergen", "Bob lives in Bergen"], texts)
 
 
+def with_vector_store(name: str, use: Callable[[MemoryVectorStore, bool], Awaitable[list[Document]]]) -> Case:
+    """A case of what is done with a vector store, in a run that names the scope."""
+
+    async def check(setting: Setting) -> None:
+        store = MemoryVectorStore(setting.memory, scope=setting.scope)
+        config: Any = None if setting.given else CONFIGURABLE
+        if setting.asynchronous:
+            found = await RunnableLambda(lambda _: None, lambda _: use(store, True)).ainvoke(QUESTION, config)
+        else:
+            step = RunnableLambda(lambda _: asyncio.run(use(store, False)))
+            found = await asyncio.to_thread(step.invoke, QUESTION, config)
+        expect(sorted(document.page_content for document in found) == ["Tea at five", "Tea at four"], found)
+
+    return Case(name, check)
+
+
+SERVED: Final = [Document(f"Tea at {hour}", metadata={"hour": n}) for n, hour in enumerate(["three", "four", "five"])]
+
+
+async def searched(store: MemoryVectorStore, asked: dict[str, Any], asynchronous: bool) -> list[Document]:
+    if asynchronous:
+        return await store.asimilarity_search("tea", filter=asked)
+    return store.similarity_search("tea", filter=asked)
+
+
+async def filtered(store: MemoryVectorStore, asynchronous: bool) -> list[Document]:
+    await store.aadd_documents(SERVED) if asynchronous else store.add_documents(SERVED)
+    either: dict[str, Any] = {"$or": [{"hour": {"$gte": 2}}, {"$and": [{"hour": {"$in": [1]}}]}]}
+    return await searched(store, either, asynchronous)
+
+
+async def indexed(store: MemoryVectorStore, asynchronous: bool) -> list[Document]:
+    records = InMemoryRecordManager("tea")
+    records.create_schema()
+    options: dict[str, Any] = {"cleanup": "full", "key_encoder": "sha256"}
+    for documents in (SERVED, SERVED[1:]):
+        if asynchronous:
+            await aindex(documents, records, store, **options)
+        else:
+            index(documents, records, store, **options)
+    return await searched(store, {"hour": {"$gte": 0}}, asynchronous)
+
+
+async def parents(store: MemoryVectorStore, asynchronous: bool) -> list[Document]:
+    asked, parts, whole = "When is tea?", SERVED[1:], StoredDocuments()
+    whole.mset([(document.page_content, document) for document in parts])
+    store.add_texts([asked] * len(parts), [{"parent": document.page_content} for document in parts])
+    made = MultiVectorRetriever(vectorstore=store, docstore=whole, id_key="parent")
+    return await made.ainvoke(asked) if asynchronous else made.invoke(asked)
+
+
+async def by_vector(setting: Setting) -> None:
+    store = MemoryVectorStore(setting.memory, scope=SCOPE)
+    store.similarity_search_by_vector(HashEmbedder().embed_query(QUESTION))
+
+
 async def chat_history(setting: Setting) -> None:
     """A turn and another, in a chain that is told what was said before, and beside it what another user has said."""
     MemoryChatHistory(setting.memory, "user/alice", "chat", process="never").add_user_message("I am Alice.")
@@ -304,6 +366,10 @@ AGENTS: Final = [
     Case("`MultiQueryRetriever` in a LangGraph node", node),
     Case("`ConversationMemory` of LangChain classic", classic_memory),
     Case("`MemoryVectorStore.as_retriever(…)` in a chain", vector_store),
+    with_vector_store("`MemoryVectorStore`, filters with `$gte`, `$in`, `$and`, `$or`", filtered),
+    with_vector_store("`index(…)` and `aindex(…)` into `MemoryVectorStore`", indexed),
+    with_vector_store("`MultiVectorRetriever` over `MemoryVectorStore`", parents),
+    Case("`MemoryVectorStore.similarity_search_by_vector`", by_vector, dict.fromkeys(COLUMNS, WORDS)),
     Case("`MemoryChatHistory` in `RunnableWithMessageHistory`", chat_history),
     Case("`MemoryStoreAdapter`: put, get, delete, search, filters, namespaces", graph_store),
 ]

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 from langchain_classic.base_memory import BaseMemory
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, get_buffer_string
@@ -51,7 +51,7 @@ class ConversationMemory(TurnMemory, BaseMemory):
     return_messages: bool = False
     turns: int = Field(default=5, ge=0)
     _running: OrderedDict[tuple[str, str | None], list[BaseMessage]] = PrivateAttr(default_factory=OrderedDict)
-    _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)
+    _lock: ClassVar = threading.Lock()  # of all: what is done with it takes no time, and a copy needs none
 
     @property
     def memory_variables(self) -> list[str]:

@@ -32,7 +32,7 @@ from memory_retrievers.langchain.store_filters import divided, fits, namespace_o
 from memory_retrievers.langchain.sweeper import TTLSweeper, ended
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import ContentType, MemoryKey, Origin, SemanticDraft, SemanticMemory, scopes
-from memory_retrievers.models.fields import storable
+from memory_retrievers.models.fields import MAX_ID_LENGTH, storable
 from memory_retrievers.models.storage import StoredItem
 from memory_retrievers.retrieval.request import check_length
 from memory_retrievers.storage.items import VALUE, FoundItem, value_of
@@ -67,8 +67,8 @@ class MemoryStoreAdapter(BaseStore):
     or not at all. The asynchronous methods join what concurrent tasks ask for into batches. A put over an item keeps
     its ``created_at``; reading an item with a lifetime prolongs it.
 
-    A namespace has as many labels as fit beside ``scope`` into a scope (10 segments, 512 bytes), a key 1,000 bytes:
-    otherwise the put is refused.
+    A namespace has as many labels as fit beside ``scope`` into a scope (10 segments, 512 bytes), a key 1,000
+    bytes, not all of them blank: otherwise the put is refused.
 
     Args:
         memory: The memory.
@@ -176,6 +176,8 @@ class MemoryStoreAdapter(BaseStore):
 
     def _draft(self, op: PutOp, key: MemoryKey, value: Mapping[str, object]) -> SemanticDraft:
         now = self._memory.now()
+        if len(key.id.encode()) > MAX_ID_LENGTH:  # no index of PostgreSQL takes four times as many
+            raise ValidationError(f"a key has at most {MAX_ID_LENGTH} bytes, not {len(key.id.encode())}")
         try:
             texts = _indexed(value, self._fields if op.index is None else op.index)
             metadata: dict[str, Any] = {VALUE: dict(value)}

@@ -12,7 +12,7 @@ from langgraph.store.base import MatchCondition
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import scopes
-from memory_retrievers.models.filters import MAX_FILTERS
+from memory_retrievers.models.filters import MAX_FILTERS, equal
 from memory_retrievers.models.storage import ItemCondition
 from memory_retrievers.storage.items import Fits, is_comparable
 
@@ -91,20 +91,16 @@ def _character(character: str) -> str:
     return character if plain else quote(character.encode(errors="surrogatepass"), safe="")
 
 
-def _same(value: object, wanted: object) -> bool:
-    """Equality as of JSON: true is not 1."""
-    return isinstance(value, bool) == isinstance(wanted, bool) and value == wanted
-
-
 _Comparison: TypeAlias = Callable[[Any, Any], bool]
+_Sign: TypeAlias = Literal["=", "!=", ">", ">=", "<", "<="]
 
-_COMPARISONS: Final[Mapping[str, _Comparison]] = {
-    "$eq": _same,
-    "$ne": lambda value, wanted: not _same(value, wanted),
-    "$gt": lambda value, wanted: _ordered(operator.gt, value, wanted),
-    "$gte": lambda value, wanted: _ordered(operator.ge, value, wanted),
-    "$lt": lambda value, wanted: _ordered(operator.lt, value, wanted),
-    "$lte": lambda value, wanted: _ordered(operator.le, value, wanted),
+_COMPARISONS: Final[Mapping[str, tuple[_Sign, _Comparison]]] = {
+    "$eq": ("=", equal),
+    "$ne": ("!=", lambda value, wanted: not equal(value, wanted)),
+    "$gt": (">", lambda value, wanted: _ordered(operator.gt, value, wanted)),
+    "$gte": (">=", lambda value, wanted: _ordered(operator.ge, value, wanted)),
+    "$lt": ("<", lambda value, wanted: _ordered(operator.lt, value, wanted)),
+    "$lte": ("<=", lambda value, wanted: _ordered(operator.le, value, wanted)),
 }
 
 
@@ -138,13 +134,13 @@ def _fits(value: object, wanted: object) -> bool:
         return isinstance(value, Mapping) and lets_through(wanted, value)
     if isinstance(wanted, list | tuple):
         return isinstance(value, list) and len(value) == len(wanted) and all(map(_fits, value, wanted))
-    return _same(value, wanted)
+    return equal(value, wanted)
 
 
 def _compares(value: object, name: str, operand: object) -> bool:
     if name not in _COMPARISONS:
         raise ValidationError(f"unknown operator {name!r} in a filter; one of: {', '.join(_COMPARISONS)}")
-    return _COMPARISONS[name](value, operand)
+    return _COMPARISONS[name][1](value, operand)
 
 
 def _ordered(compare: _Comparison, value: object, wanted: object) -> bool:
@@ -170,22 +166,12 @@ def check_filter(conditions: object) -> None:
                 check_filter(wanted)
 
 
-_SIGNS: Final[Mapping[str, Literal["=", "!=", ">", ">=", "<", "<="]]] = {
-    "$eq": "=",
-    "$ne": "!=",
-    "$gt": ">",
-    "$gte": ">=",
-    "$lt": "<",
-    "$lte": "<=",
-}
-
-
 def divided(conditions: Mapping[str, object]) -> tuple[list[ItemCondition], Fits | None]:
     """What the database compares of a filter, and a check of all of it if that is not everything."""
     check_filter(conditions)
     parts = [(key, *part) for key, wanted in conditions.items() for part in _parts(wanted)]
     compared = [
-        ItemCondition(key, _SIGNS[name], cast("str | int | float | bool", operand))
+        ItemCondition(key, _COMPARISONS[name][0], cast("str | int | float | bool", operand))
         for key, name, operand in parts
         if is_comparable(key, operand) and "." not in key and (name in {"$eq", "$ne"} or not isinstance(operand, bool))
     ][:MAX_FILTERS]

@@ -53,20 +53,15 @@ class RegistryTool(ScopedByConfig, BaseTool):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        """As any model's, but what is of the registry goes by its name."""
+        """As any model's, but for arguments that were made of the tool's, which are made again."""
+        made = {"args_schema": None} if self.args_schema is self._offered() else {}
         state = super().__getstate__()
-        if REGISTRY.get(self.spec.name) is self.spec:
-            made = self.args_schema is self._offered()
-            by_name = {"spec": self.spec.name, "args_schema": None if made else self.args_schema}
-            state["__dict__"] = state["__dict__"] | by_name
-        return state
+        return state | {"__dict__": state["__dict__"] | made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """As any model's; what goes by its name is looked up in the registry."""
+        """As any model's; arguments that are missing are made of the tool's."""
         super().__setstate__(state)
-        self.spec = REGISTRY[self.spec] if isinstance(self.spec, str) else self.spec
-        if self.args_schema is None:
-            self.args_schema = self._offered()
+        self.args_schema = self.args_schema or self._offered()
 
     def _offered(self) -> type[BaseModel]:
         return self.spec.offered_arguments(allow_scopes=self.rules.allow_scopes, memory=self.memory)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Sequence
-from typing import Any, Self
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Self
+from uuid import NAMESPACE_OID, uuid5
 
 import pydantic
 from langchain_core.documents import Document
@@ -14,8 +15,9 @@ from langchain_core.vectorstores import VectorStore
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.langchain.scope import resolve_scope
 from memory_retrievers.memory import AgentMemory
-from memory_retrievers.models import JsonObject, SemanticMemory, scopes
+from memory_retrievers.models import JsonObject, SemanticDraft, SemanticMemory, scopes
 from memory_retrievers.models.results import RetrievedMemory
+from memory_retrievers.models.where import MAX_DEPTH
 
 Hit = RetrievedMemory[SemanticMemory]
 
@@ -31,7 +33,8 @@ class MemoryVectorStore(VectorStore):
 
     It ranks as ``retrieve`` does, by words and by meaning. A score is the relevance of a memory, 0 to 1, which can be
     compared across questions; the order is that of the ranking. ``filter`` holds the metadata that a document must
-    have. A text that is stored again without an id keeps the id it has.
+    have, or compares them: ``{"page": {"$gte": 2}}``, ``{"$or": [{"page": 1}, {"team": {"$in": ["a", "b"]}}]}``. A
+    text that is stored again without an id keeps the id it has, and is another document with other metadata.
 
     Args:
         memory: The memory, which has the embedder.
@@ -81,6 +84,7 @@ class MemoryVectorStore(VectorStore):
         metadatas: list[JsonObject] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
+        batch_size: int | None = None,  # noqa: ARG002 - LangChain's index() gives one
         **kwargs: Any,  # noqa: ANN401 - as the base class has it
     ) -> list[str]:
         """Store texts, all or none; those whose id is taken are replaced.
@@ -89,6 +93,7 @@ class MemoryVectorStore(VectorStore):
             texts: The texts, which must not be blank.
             metadatas: The metadata of each text.
             ids: The id of each text; None makes one.
+            batch_size: Of no effect: all are stored together.
             **kwargs: None are known.
 
         Returns:
@@ -113,9 +118,10 @@ class MemoryVectorStore(VectorStore):
             ]
         except pydantic.ValidationError as error:
             raise ValidationError.from_pydantic(error) from error
-        has_ids = any(each is not None for each in known)
-        stored = self._memory.remember_many(drafts, replace=has_ids, allow_duplicates=has_ids)
-        return [memory.id for memory in stored]
+        drafts = [draft if draft.id else draft.model_copy(update={"id": _id_of(draft)}) for draft in drafts]
+        named = {draft.id or place: draft for place, draft in enumerate(drafts)}  # each is stored once
+        stored = dict(zip(named, self._memory.remember_many([*named.values()], replace=True), strict=True))
+        return [stored[draft.id or place].id for place, draft in enumerate(drafts)]
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:  # noqa: ANN401 - as the base class has it
         """Forget the documents of these ids; those that are not there make no difference.
@@ -169,21 +175,8 @@ class MemoryVectorStore(VectorStore):
         """
         return [(_document(hit.memory), hit.relevance) for hit in self._found(query, k=k, filter=filter, **kwargs)]
 
-    def _similarity_search_with_relevance_scores(
-        self,
-        query: str,
-        k: int = 4,
-        **kwargs: Any,  # noqa: ANN401
-    ) -> list[tuple[Document, float]]:
-        return self.similarity_search_with_score(query, k, **kwargs)
-
-    async def _asimilarity_search_with_relevance_scores(
-        self,
-        query: str,
-        k: int = 4,
-        **kwargs: Any,  # noqa: ANN401
-    ) -> list[tuple[Document, float]]:
-        return await asyncio.to_thread(self.similarity_search_with_score, query, k, **kwargs)
+    def _select_relevance_score_fn(self) -> Callable[[float], float]:
+        return float  # a score is a relevance
 
     def max_marginal_relevance_search(
         self,
@@ -216,13 +209,14 @@ class MemoryVectorStore(VectorStore):
         return [_document(left[place].memory) for place in chosen]
 
     def _found(self, query: str, *, k: int, filter: JsonObject | None = None, **options: Any) -> Sequence[Hit]:  # noqa: ANN401
+        asked = [each for each in (_over_metadata(filter), options.pop("where", None)) if each not in (None, {})]
         found = self._memory.retrieve(
             query,
             scope=self._scope_of_call(),
             episodic_limit=0,
             semantic_limit=k,
-            metadata=filter,
             record=False,
+            where={"and": asked} if asked[1:] else next(iter(asked), None),
             **options,
         )
         return found.semantic
@@ -240,6 +234,27 @@ class MemoryVectorStore(VectorStore):
 
     def _scope_of_call(self) -> str:
         return self._scope or resolve_scope(None)
+
+
+def _id_of(draft: SemanticDraft) -> str | None:
+    """The id of a text with metadata, so that it is one document however often it is stored; None without."""
+    said = json.dumps([draft.fact, draft.metadata], sort_keys=True)
+    return f"{uuid5(NAMESPACE_OID, said)}" if draft.metadata else None
+
+
+_WORDS: Final = {"$and": "and", "$or": "or", "$not": "not"}
+
+
+def _over_metadata(filter: object, levels: int = 2 * MAX_DEPTH) -> Any:  # noqa: ANN401 - what may be no filter
+    """A filter with each field named as one of metadata; what is no filter, or too deep, is left to be refused."""
+    if isinstance(filter, list) and levels:
+        return [_over_metadata(each, levels - 1) for each in filter]
+    if not isinstance(filter, Mapping) or not levels:
+        return filter
+    return {
+        _WORDS.get(name, f"metadata.{name}"): _over_metadata(value, levels - 1) if name in _WORDS else value
+        for name, value in filter.items()
+    }
 
 
 def _document(fact: SemanticMemory) -> Document:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -40,7 +39,7 @@ class FilterOptions(TypedDict, total=False):
             with a time zone, or ISO 8601 text, in UTC where it names no zone. Default: any.
         until: The same, at that moment or earlier; not before ``since``. Default: any.
         where: A filter with operators over ``metadata.KEY``, ``tags``, ``time`` (as for ``since``) and ``created_at``:
-            ``{"metadata.team": {"in": ["a", "b"]}, "or": [{"tags": "home"}, {"not": {"time": {"lt": "2026"}}}]}``.
+            ``{"metadata.team": {"in": ["a", "b"]}, "or": [{"tags": "me"}, {"not": {"time": {"lt": "2026-01-01"}}}]}``.
             Operators are eq, ne, gt, gte, lt, lte, in and nin; ``ne`` and ``nin`` also hold where the key is missing.
             At most 32 conditions, 8 levels deep. Default: any.
     """
@@ -129,7 +128,7 @@ class Filters:
         moment = memory.start_at if isinstance(memory, EpisodicMemory) else memory.created_at
         if not set(self.tags) <= set(memory.tags):
             return "tags"
-        if not all(key in memory.metadata and _equal(memory.metadata[key], value) for key, value in self.metadata):
+        if not all(key in memory.metadata and equal(memory.metadata[key], value) for key, value in self.metadata):
             return "metadata"
         if self.since is not None and moment < self.since:
             return "since"
@@ -216,13 +215,13 @@ def _scalar(value: object) -> JsonScalar:
         return _text("a value of metadata", value)
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, int | float) and math.isfinite(value) and abs(value) < _LARGEST:
+    if isinstance(value, int | float) and abs(value) < _LARGEST:  # NaN is not
         return value
-    raise ValidationError(f"metadata is compared with texts, finite numbers, true, false and None, not {value!r:.80}")
+    raise ValidationError(
+        f"metadata is compared with texts, finite numbers, true, false and None, not {type(value).__name__}"
+    )
 
 
-def _equal(stored: object, sought: JsonScalar) -> bool:
+def equal(stored: object, sought: object) -> bool:
     """Equality of JSON values: true is not 1."""
-    if isinstance(stored, bool) or isinstance(sought, bool):
-        return stored is sought
-    return stored == sought
+    return isinstance(stored, bool) == isinstance(sought, bool) and stored == sought

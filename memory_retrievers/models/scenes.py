@@ -32,7 +32,7 @@ class EventType(StrEnum):
 
 
 def _clamp_to_stars(value: object) -> object:
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf:  # NaN is not
         return int(min(MOST_STARS, max(1, value)))
     return value
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -280,4 +279,4 @@ def is_comparable(key: object, value: object) -> bool:
         return False
     if isinstance(value, bool | str):
         return True
-    return isinstance(value, int | float) and math.isfinite(value) and abs(value) < 2**63
+    return isinstance(value, int | float) and abs(value) < 2**63  # NaN is not

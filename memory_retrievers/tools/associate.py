@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Annotated, Final
 
 from memory_retrievers.models import AnyMemory, JsonObject, SemanticMemory
+from memory_retrievers.models.filters import equal
 from memory_retrievers.models.management import AssociationType, FoundMemory, MemoryFilter
 from memory_retrievers.text.duplicates import COSINE_TOLERANCE
 from memory_retrievers.tools.arguments import ManagementArguments, MemoryId, fraction, whole_number
@@ -75,9 +76,9 @@ def contextual_strength(first: AnyMemory, second: AnyMemory, *, root: str | None
     """
     tags = len(set(first.tags) & set(second.tags)) / (max(len(first.tags), len(second.tags)) or 1)
     shared = first.metadata.keys() & second.metadata.keys()
-    equal = sum(_equal(first.metadata[key], second.metadata[key]) for key in shared) / (len(shared) or 1)
+    same = sum(equal(first.metadata[key], second.metadata[key]) for key in shared) / (len(shared) or 1)
     scopes = scope_strength(_seen(first.scope, root), _seen(second.scope, root))
-    return min(1.0, TAG_WEIGHT * tags + METADATA_WEIGHT * equal + SCOPE_WEIGHT * scopes)
+    return min(1.0, TAG_WEIGHT * tags + METADATA_WEIGHT * same + SCOPE_WEIGHT * scopes)
 
 
 def strengths(
@@ -111,11 +112,6 @@ def _seen(scope: str, root: str | None) -> str:
     if root is None:
         return scope
     return "." if scope == root else scope.removeprefix(f"{root}/")
-
-
-def _equal(first: object, second: object) -> bool:
-    """Equality as JSON has it: ``true`` is not ``1``."""
-    return first == second and isinstance(first, bool) == isinstance(second, bool)
 
 
 DISCOVERY_FLOOR: Final = 0.1

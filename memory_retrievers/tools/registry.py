@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import copyreg
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from types import MappingProxyType
-from typing import ClassVar, Final, get_type_hints
+from typing import Any, ClassVar, Final, get_type_hints
 
 from memory_retrievers.errors import ConfigurationError, NotFoundError, error_object
 from memory_retrievers.tools import (
@@ -64,20 +66,25 @@ class DeleteByIdArguments(MemoryDeleteArguments):
     id: MemoryId
 
 
-def essential_tools(tools: Mapping[str, AnyTool]) -> list[AnyTool]:
-    """The essential ones of some tools, each as a model is to see it that has few others."""
-    return [_brief(tools[name], description) for name, description in ESSENTIAL.items() if name in tools]
-
-
-def _brief(tool: AnyTool, description: str) -> AnyTool:
-    kept = ESSENTIAL_ARGUMENTS[tool.name] | {LEVEL_ARGUMENT, *tool.scoped}
+@cache
+def _essential(name: str) -> AnyTool:
+    """An essential tool as a model is to see it that has few others."""
+    tool = REGISTRY[name]
+    others = frozenset(tool.arguments.model_fields) - ESSENTIAL_ARGUMENTS[name] - {LEVEL_ARGUMENT, *tool.scoped}
     by_id = issubclass(tool.arguments, MemoryDeleteArguments)
-    arguments = DeleteByIdArguments if by_id else without(tool.arguments, _others(tool, kept))
-    return replace(tool, description=description, arguments=arguments)
+    arguments = DeleteByIdArguments if by_id else without(tool.arguments, others)
+    return replace(tool, description=ESSENTIAL[name], arguments=arguments)
 
 
-def _others(tool: AnyTool, kept: Collection[str]) -> frozenset[str]:
-    return frozenset(tool.arguments.model_fields) - frozenset(kept)
+def _reduced(tool: AnyTool) -> str | tuple[Any, ...]:
+    """What a pickle holds of a tool: its name if it is one of these, since models of arguments are made here."""
+    if REGISTRY.get(tool.name) is tool:
+        return find_tool, (tool.name,)
+    is_essential = tool.name in ESSENTIAL and _essential(tool.name) is tool
+    return (_essential, (tool.name,)) if is_essential else object.__reduce_ex__(tool, 2)
+
+
+copyreg.pickle(Tool, _reduced)
 
 
 def _tool(
@@ -259,7 +266,7 @@ def offered_tools(choice: ToolChoice, *, allow_scopes: bool) -> list[AnyTool]:
     """
     offered = {name: tool for name, tool in REGISTRY.items() if allow_scopes or not tool.is_about_scopes}
     if choice == "essential":
-        return essential_tools(offered)
+        return [_essential(name) for name in ESSENTIAL if name in offered]
     if choice == "all":
         return list(offered.values())
     if choice == "read":

@@ -10,6 +10,7 @@ from langchain_classic.retrievers import EnsembleRetriever
 from memory_retrievers import AgentMemory
 from memory_retrievers.langchain import (
     AgentMemoryMiddleware,
+    ConversationMemory,
     MemoryRetriever,
     MemoryStoreAdapter,
     MemoryToolkit,
@@ -29,11 +30,19 @@ WHOLE = {
         lambda memory: MemoryToolkit(memory, scope="s", tools=["memory_search"]).get_tools()[0],
         lambda made: "Bergen" in made.invoke({"query": "Bergen"}) and "Bergen",
     ),
+    "essential tool": (
+        lambda memory: MemoryToolkit(memory, scope="s").get_tools()[0],
+        lambda made: made.invoke({"query": "Bergen"}),
+    ),
     "toolkit": (
         lambda memory: MemoryToolkit(memory, scope="s"),
         lambda made: made.get_tools()[0].invoke({"query": "Bergen"}),
     ),
     "store": (lambda memory: MemoryStoreAdapter(memory, scope="s"), lambda made: made.get(("a",), "k").value),
+    "classic memory": (
+        lambda memory: ConversationMemory(memory=memory, scope="s"),
+        lambda made: made.load_memory_variables({"input": "Bergen"}),
+    ),
     "vector store": (
         lambda memory: MemoryVectorStore(memory, scope="s"),
         lambda made: made.similarity_search("Bergen"),

@@ -1,7 +1,11 @@
 """The facts of a scope as a LangChain vector store."""
 
 import pytest
+from langchain_classic.retrievers import MultiVectorRetriever
+from langchain_core.documents import Document
+from langchain_core.indexing import InMemoryRecordManager, aindex, index
 from langchain_core.runnables import RunnableLambda
+from langchain_core.stores import InMemoryStore
 from langchain_tests.integration_tests import VectorStoreIntegrationTests
 
 from memory_retrievers import AgentMemory
@@ -53,6 +57,54 @@ def test_a_filter_takes_metadata(store):
     assert ids(store.as_retriever(search_kwargs={"k": 3, "filter": {"page": 2}}).invoke("tea")) == ["b"]
 
 
+@pytest.mark.parametrize(
+    ("conditions", "found"),
+    [
+        ({"page": {"$gte": 2}}, ["b", "c"]),
+        ({"page": {"$in": [1, 3]}}, ["a", "c"]),
+        ({"page": {"$ne": 2}}, ["a", "c"]),
+        ({"$and": [{"page": {"$gt": 1}}, {"page": {"$lt": 3}}]}, ["b"]),
+        ({"$or": [{"page": 1}, {"$not": {"page": {"$lt": 3}}}]}, ["a", "c"]),
+        ({"$ref": 1}, []),
+        ({"$not": {"$or": [{"$not": {"$and": [{"$not": {"page": 1}}]}}]}}, ["b", "c"]),
+        ({}, ["a", "b", "c"]),
+    ],
+)
+def test_a_filter_takes_the_operators_of_other_stores(store, conditions, found):
+    assert sorted(ids(store.similarity_search("tea or doors", k=3, filter=conditions))) == found
+
+
+def test_a_filter_and_one_over_tags_and_times_hold_both(store):
+    for conditions in ({"page": 3}, {"page": {"$gt": 2}}):
+        assert ids(store.similarity_search("tea", filter=conditions, where={"time": {"gt": "2000-01-01"}})) == ["c"]
+        assert store.similarity_search("tea", filter=conditions, where={"time": {"lt": "2000-01-01"}}) == []
+
+
+@pytest.mark.parametrize("cleanup", ["incremental", "full"])
+async def test_documents_are_indexed_as_in_other_stores(store, cleanup):
+    manager = InMemoryRecordManager("handbook")
+    manager.create_schema()
+    documents = [Document(text, metadata={"source": f"{page}"}) for page, text in enumerate(TEXTS)]
+    options = {"cleanup": cleanup, "source_id_key": "source", "key_encoder": "sha256"}
+    assert index(documents, manager, store, **options)["num_added"] == 3
+    changed = [Document("Doors close at ten.", metadata={"source": "0"}), *documents[1:]]
+    told = await aindex(changed, manager, store, **options)
+    assert told == {"num_added": 1, "num_updated": 0, "num_skipped": 2, "num_deleted": 1}
+    assert "Doors close at ten." in [document.page_content for document in store.similarity_search("doors", k=10)]
+
+
+def test_equal_texts_with_other_metadata_are_documents_of_their_own(store):
+    parts = [Document("Contents", metadata={"parent": parent}) for parent in ("p1", "p2", "p2")]
+    first, second, again = store.add_documents(parts)
+    assert first != second == again
+    assert store.add_documents(parts) == [first, second, second]
+    assert {document.metadata["parent"] for document in store.similarity_search("Contents", k=2)} == {"p1", "p2"}
+    whole = InMemoryStore()
+    whole.mset([("p1", Document("One")), ("p2", Document("Two"))])
+    found = MultiVectorRetriever(vectorstore=store, docstore=whole, id_key="parent").invoke("Contents")
+    assert {document.page_content for document in found} == {"One", "Two"}
+
+
 async def test_a_threshold_counts_asynchronously_too(store):
     retriever = store.as_retriever(search_type="similarity_score_threshold", search_kwargs={"score_threshold": 0.2})
     assert await retriever.ainvoke("When is tea served?") == retriever.invoke("When is tea served?") != []
@@ -102,6 +154,12 @@ def test_without_a_scope_that_of_the_run_counts(memory, store):
         shared.similarity_search("doors")
 
 
+def nested(levels, inner=None):
+    for _ in range(levels):
+        inner = {"$and": [inner or {"page": 1}]} if not isinstance(inner, list) else [inner]
+    return inner
+
+
 @pytest.mark.parametrize(
     "bad",
     [
@@ -110,6 +168,12 @@ def test_without_a_scope_that_of_the_run_counts(memory, store):
         lambda store: store.add_texts(["a"], [{}, {}]),
         lambda store: store.delete(),
         lambda store: store.similarity_search("tea", filter={"page": object()}),
+        lambda store: store.similarity_search("tea", filter={"page": {"$near": 1}}),
+        lambda store: store.similarity_search("tea", filter={"$and": {"page": 1}}),
+        lambda store: store.similarity_search("tea", filter=nested(10_000)),
+        lambda store: store.similarity_search("tea", filter=nested(9)),
+        lambda store: store.similarity_search("tea", filter={"$and": nested(10_000, [1])}),
+        lambda store: store.similarity_search("tea", filter=lambda document: True),
         lambda store: store.similarity_search(" "),
     ],
 )

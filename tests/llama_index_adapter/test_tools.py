@@ -1,4 +1,6 @@
+import copy
 import json
+import pickle
 
 import pytest
 from blockbuster import BlockingError
@@ -8,8 +10,10 @@ from llama_index.core.llms import MockFunctionCallingLLM
 from llama_index.core.tools import FunctionTool, ToolMetadata
 from llama_index.core.tools.calling import acall_tool, call_tool
 
+from memory_retrievers import AgentMemory
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.llama_index import MemoryToolSpec
+from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.tools.registry import REGISTRY
 
 
@@ -273,3 +277,13 @@ async def test_a_tool_becomes_one_for_langchain(memory, way):
     assert (await tool.ainvoke(called)).content == message.content
     refused = tool.invoke(called | {"args": {"query": "", "scope": "user/bob"}})
     assert (refused.status, json.loads(refused.content)["error_type"]) == ("error", "ValidationError")
+
+
+@pytest.mark.embedded("a directory is opened again")
+@pytest.mark.parametrize("tools", ["essential", "all"])
+def test_a_copy_of_the_tools_shares_the_store_and_a_pickle_opens_it_again(tmp_path, tools):
+    with AgentMemory.open(tmp_path / "memory", embedder=HashEmbedder()) as memory:
+        memory.remember_fact(scope="s", fact="Bob lives in Bergen")
+        made = MemoryToolSpec(memory, scope="s", tools=tools)
+        for copied in (copy.deepcopy(made), pickle.loads(pickle.dumps(made))):  # noqa: S301 - our own
+            assert "Bergen" in copied.to_tool_list()[0](query="Bergen").content

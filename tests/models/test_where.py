@@ -40,6 +40,7 @@ def deep(levels):
         ({"metadata.n": {"in": []}}, r"where\.metadata\.n\.in must be a list"),
         ({"metadata.n": [1]}, r"where\.metadata\.n\.eq: "),
         ({"metadata.n": float("nan")}, r"where\.metadata\.n\.eq: "),
+        ({"metadata.n": {"lt": 10**400}}, r"where\.metadata\.n\.lt: "),
         ({"metadata.n": "x" * 1_001}, r"where\.metadata\.n\.eq: "),
         ({"metadata." + "k" * 1_001: 1}, "at most 1000 bytes"),
         ({"metadata.n": {"gt": True}}, r"where\.metadata\.n\.gt orders numbers, texts and moments"),
@@ -57,7 +58,7 @@ def deep(levels):
         ({"or": [{"tags": "a"}] * 10_000}, "too many conditions"),
         ({f"metadata.{number}": 1 for number in range(MAX_CONDITIONS + 1)}, "too many conditions"),
     ],
-    ids=range(31),
+    ids=range(32),
 )
 def test_what_is_no_filter_is_refused_with_its_place(given, problem):
     with pytest.raises(ValidationError, match=problem):

@@ -140,6 +140,7 @@ def _passes(stored, asked):
         ({"metadata": {"team": ["a"]}}, "compared with texts"),
         ({"metadata": {"n": 2**63}}, "compared with texts"),
         ({"metadata": {"n": float("nan")}}, "compared with texts"),
+        ({"metadata": {"n": -(10**400)}}, "compared with texts"),
         ({"metadata": {1: "a"}}, "a key of metadata must be a text"),
         ({"metadata": {str(n): n for n in range(MAX_FILTERS + 1)}}, "at most 16"),
         ({"metadata": {"k": "x" * (MAX_FILTER_BYTES + 1)}}, "at most 1000 bytes"),

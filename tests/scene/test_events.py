@@ -15,7 +15,7 @@ def draft_of(**fields):
 
 
 @pytest.mark.parametrize(
-    ("stars", "weight"), [(1, 0.0), (2, 0.25), (3, 0.5), (4, 0.75), (5, 1.0), (-5, 0.0), (100, 1.0)]
+    ("stars", "weight"), [(1, 0.0), (2, 0.25), (3, 0.5), (4, 0.75), (5, 1.0), (-5, 0.0), (100, 1.0), (10**400, 1.0)]
 )
 def test_stars_become_surprise_and_importance(stars, weight):
     draft = draft_of(importance=stars)
