@@ -61,7 +61,6 @@ ASKED: Final = {"input": QUESTION, "question": QUESTION, "query": QUESTION, "cha
 CONFIGURABLE: Final = {"configurable": {"user_id": SCOPE}}
 METADATA: Final = {"metadata": {"user_id": SCOPE}}
 NO_ASYNC: Final = "LangChain has no asynchronous form of it"
-WORDS: Final = "it ranks by words as well as by meaning: give it the text"
 LOST: Final = "LangChain hands on no `configurable`: name the scope in `metadata`, or invoke it in a chain"
 
 Make = Callable[[MemoryRetriever], Runnable[Any, Any]]
@@ -309,7 +308,9 @@ async def parents(store: MemoryVectorStore, asynchronous: bool) -> list[Document
 
 async def by_vector(setting: Setting) -> None:
     store = MemoryVectorStore(setting.memory, scope=SCOPE)
-    store.similarity_search_by_vector(HashEmbedder().embed_query(QUESTION))
+    asked = HashEmbedder().embed_query(QUESTION)
+    made = store.asimilarity_search_by_vector(asked) if setting.asynchronous else None
+    expect(bool(store.similarity_search_by_vector(asked) if made is None else await made), "nothing is found")
 
 
 async def chat_history(setting: Setting) -> None:
@@ -369,7 +370,7 @@ AGENTS: Final = [
     with_vector_store("`MemoryVectorStore`, filters with `$gte`, `$in`, `$and`, `$or`", filtered),
     with_vector_store("`index(…)` and `aindex(…)` into `MemoryVectorStore`", indexed),
     with_vector_store("`MultiVectorRetriever` over `MemoryVectorStore`", parents),
-    Case("`MemoryVectorStore.similarity_search_by_vector`", by_vector, dict.fromkeys(COLUMNS, WORDS)),
+    Case("`MemoryVectorStore.similarity_search_by_vector`", by_vector),
     Case("`MemoryChatHistory` in `RunnableWithMessageHistory`", chat_history),
     Case("`MemoryStoreAdapter`: put, get, delete, search, filters, namespaces", graph_store),
 ]

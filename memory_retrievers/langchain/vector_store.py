@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, Final, Self
 from uuid import NAMESPACE_OID, uuid5
 
@@ -16,6 +17,8 @@ from memory_retrievers.errors import ConfigurationError, NotFoundError, Validati
 from memory_retrievers.langchain.scope import resolve_scope
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import JsonObject, SemanticDraft, SemanticMemory, scopes
+from memory_retrievers.models.filters import Filters
+from memory_retrievers.models.management import MemoryFilter
 from memory_retrievers.models.results import RetrievedMemory
 from memory_retrievers.models.where import MAX_DEPTH
 
@@ -175,6 +178,30 @@ class MemoryVectorStore(VectorStore):
         """
         return [(_document(hit.memory), hit.relevance) for hit in self._found(query, k=k, filter=filter, **kwargs)]
 
+    def similarity_search_by_vector(
+        self,
+        embedding: list[float],
+        k: int = 4,
+        filter: JsonObject | None = None,
+        **kwargs: Any,  # noqa: ANN401 - as the base class has it
+    ) -> list[Document]:
+        """The documents whose vectors are nearest to one, by meaning alone: there are no words to rank by.
+
+        Args:
+            embedding: A vector of the memory's embedder, shape (d,).
+            k: At most so many, up to 1,000.
+            filter: The metadata that they must have.
+            **kwargs: Other filters of ``retrieve``, such as ``tags``.
+
+        Raises:
+            ValidationError: It has another number of dimensions, is zero, or a filter breaks a rule.
+        """
+        if unknown := kwargs.keys() - {each.name for each in fields(Filters)}:
+            raise TypeError(f"unknown arguments: {', '.join(sorted(unknown))}")
+        narrowed = Filters.parse(_with_where(filter, kwargs))
+        asked = MemoryFilter(scope=self._scope_of_call(), kinds="all", narrowed=narrowed)
+        return [_document(fact) for fact in self._memory.manager.nearest_facts(embedding, asked, top_k=k)]
+
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
         return float  # a score is a relevance
 
@@ -209,15 +236,13 @@ class MemoryVectorStore(VectorStore):
         return [_document(left[place].memory) for place in chosen]
 
     def _found(self, query: str, *, k: int, filter: JsonObject | None = None, **options: Any) -> Sequence[Hit]:  # noqa: ANN401
-        asked = [each for each in (_over_metadata(filter), options.pop("where", None)) if each not in (None, {})]
         found = self._memory.retrieve(
             query,
             scope=self._scope_of_call(),
             episodic_limit=0,
             semantic_limit=k,
             record=False,
-            where={"and": asked} if asked[1:] else next(iter(asked), None),
-            **options,
+            **_with_where(filter, options),
         )
         return found.semantic
 
@@ -240,6 +265,12 @@ def _id_of(draft: SemanticDraft) -> str | None:
     """The id of a text with metadata, so that it is one document however often it is stored; None without."""
     said = json.dumps([draft.fact, draft.metadata], sort_keys=True)
     return f"{uuid5(NAMESPACE_OID, said)}" if draft.metadata else None
+
+
+def _with_where(filter: JsonObject | None, options: dict[str, Any]) -> Any:  # noqa: ANN401 - checked where it goes
+    """Options with the filter of a vector store beside the ``where`` that they may have."""
+    asked = [each for each in (_over_metadata(filter), options.get("where")) if each not in (None, {})]
+    return options | {"where": {"and": asked} if asked[1:] else next(iter(asked), None)}
 
 
 _WORDS: Final = {"$and": "and", "$or": "or", "$not": "not"}

@@ -271,6 +271,12 @@ class FoundMemory:
 MAX_TOP_K: Final = 1_000
 
 
+def check_top_k(top_k: int) -> None:
+    """Raise ValidationError if a search cannot be asked for so many hits."""
+    if isinstance(top_k, bool) or not 1 <= top_k <= MAX_TOP_K:
+        raise ValidationError(f"top_k must be between 1 and {MAX_TOP_K}, not {top_k!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
     """A search for the memories that answer a query best.
@@ -303,8 +309,7 @@ class SearchRequest:
         scopes.parse(self.filter.scope)
         if not self.query.strip():
             raise ValidationError("Query cannot be empty: say what to look for")
-        if isinstance(self.top_k, bool) or not 1 <= self.top_k <= MAX_TOP_K:
-            raise ValidationError(f"top_k must be between 1 and {MAX_TOP_K}, not {self.top_k!r}")
+        check_top_k(self.top_k)
         for name in ("min_similarity", "keyword_weight", "importance_weight"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValidationError(f"{name} must be between 0.0 and 1.0, not {getattr(self, name)!r}")

@@ -121,6 +121,34 @@ def test_scores_are_relevance_and_can_be_a_threshold(store):
     assert len(ids(retriever.invoke("When is tea served?"))) < 3
 
 
+def test_a_vector_finds_by_meaning_alone_what_is_nearest(store, memory):
+    memory.remember_fact(scope="elsewhere", fact="Tea is served at four.")
+    memory.remember_episode(scope="handbook", summary="Tea is served at four.")
+    vector = [3 * number for number in HashEmbedder().embed_query("Tea is served at four.")]
+    assert ids(store.similarity_search_by_vector(vector, k=3)) == ["b", "c", "a"]
+    assert ids(store.similarity_search_by_vector(vector, k=1)) == ["b"]
+    assert ids(store.similarity_search_by_vector(vector, filter={"page": {"$gte": 3}})) == ["c"]
+    memory.forget("b", scope="handbook")
+    assert ids(store.similarity_search_by_vector(vector, k=1)) == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("vector", "given", "error"),
+    [
+        ([1.0], {}, ValidationError),
+        ([0.0] * 256, {}, ValidationError),
+        ([float("nan")] * 256, {}, ValidationError),
+        ([1e200] * 256, {"k": 0}, ValidationError),
+        ([1.0] * 256, {"filter": {"page": {"$near": 1}}}, ValidationError),
+        ([1.0] * 256, {"min_relevance": 0.5}, TypeError),
+    ],
+)
+def test_a_vector_or_a_filter_that_is_none_is_refused(store, vector, given, error):
+    assert len(HashEmbedder().embed_query("tea")) == 256
+    with pytest.raises(error):
+        store.similarity_search_by_vector(vector, **given)
+
+
 def test_marginal_relevance_prefers_what_is_unlike(store, memory):
     memory.remember_fact(scope="handbook", id="twin", fact="Tea is served at four o'clock.")
     assert set(ids(store.max_marginal_relevance_search("tea served at four", k=2, lambda_mult=1.0))) == {"b", "twin"}

@@ -13,6 +13,7 @@ from memory_retrievers.models import (
     AnyMemory,
     Draft,
     EpisodicMemory,
+    Kind,
     MemoryKey,
     SemanticDraft,
     SemanticMemory,
@@ -27,6 +28,7 @@ from memory_retrievers.models.management import (
     FoundMemory,
     MemoryFilter,
     SearchRequest,
+    check_top_k,
 )
 from memory_retrievers.retrieval.request import check_length
 from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ToolSettings
@@ -212,6 +214,34 @@ class MemoryManager:
             return search(self._store, request, settings=self.settings, vector=vectors[0])
 
         return self._store.search_texts([storable(text)], near) if vector is None else near([vector])
+
+    def nearest_facts(self, vector: Sequence[float], filter: MemoryFilter, *, top_k: int) -> list[SemanticMemory]:
+        """The facts whose vectors have the largest cosine with one, the largest first; words do not count.
+
+        Args:
+            vector: A vector of the store's embedder, shape (d,), of any length but 0.
+            filter: The memories to search among.
+            top_k: The most facts to return, 1 to 1,000.
+
+        Raises:
+            ValidationError: The vector is none of the store's embedder, or ``top_k`` lies outside its range.
+        """
+        import numpy as np  # here, so that importing the package loads no numpy
+
+        scopes.parse(filter.scope)
+        check_top_k(top_k)
+        dimension = self._store.embedder.current().fingerprint.dimension
+        if len(vector) != dimension:
+            raise ValidationError(f"a vector has {len(vector)} numbers, and those of this store {dimension}")
+        given = np.array(vector, np.float64)
+        length = float(np.linalg.norm(given))
+        if not 0 < length < np.inf:
+            raise ValidationError("a vector must have finite numbers, and not be zero")
+        unit = (given / length).astype(np.float32)
+        hits = self._store.dense.search(unit, filter.selection(Kind.SEMANTIC, now=self.now()), limit=top_k)
+        found = self._store.ledger.load(hits.memories)
+        near = (found.get(row) for row in hits.memories)
+        return [each for each in near if isinstance(each, SemanticMemory) and each.scope == filter.scope]
 
     def vectors_of(self, memories: Sequence[AnyMemory]) -> Vectors:
         """The stored unit vectors of n memories in their order, shape (n, d); zeros for one that is not searched."""
