@@ -167,6 +167,8 @@ class Snapshots:
         keys = [(*place, kind, is_wide) for place in places for kind in Kind for is_wide in (False, True)]
         with self._lock:
             entries = [entry for key in keys if (entry := self._entries.get(key)) is not None and entry.is_searched]
+        if not entries:
+            return
         with contextlib.suppress(MemoryRetrieversError), database.reading():  # the next search would say so
             for entry in entries:
                 with database.read() as connection:  # first: a search holds the only connection of a store in memory
