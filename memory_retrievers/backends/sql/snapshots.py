@@ -8,6 +8,7 @@ search goes on with the one it has.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sys
 import threading
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 ValueT = TypeVar("ValueT")
 _Key: TypeAlias = tuple[str, bool, Kind, bool]
 _Versions: TypeAlias = dict[int, int]
+_FIELDS: Final = tuple(itertools.product(Kind, (False, True)))
 
 LOOK_AFTER: Final = 2.0
 """Seconds between looks at what others have changed, and without a search, after which a snapshot is looked at."""
@@ -164,7 +166,7 @@ class Snapshots:
         if not self.takes_turns or database.is_writing:
             return
         places = [(scope, False), *((above, True) for above in scopes.lineage(scope))]
-        keys = [(*place, kind, is_wide) for place in places for kind in Kind for is_wide in (False, True)]
+        keys = [(*place, *fields) for place in places for fields in _FIELDS]
         with self._lock:
             entries = [entry for key in keys if (entry := self._entries.get(key)) is not None and entry.is_searched]
         if not entries:
@@ -263,11 +265,7 @@ class Snapshots:
                 snapshot = entry.snapshot.without(gone)
                 if snapshot is entry.snapshot:
                     continue
-                entry.snapshot, entry.is_torn = snapshot, True
-                if len(snapshot):
-                    self._measure(key, entry)
-                else:  # its key would stay, and cost nothing by the count
-                    self._drop(key)
+                self._tear(key, entry, snapshot)
 
     def let_go_of_forgotten(self, *, idle: float) -> None:
         """Leave nothing of what others have deleted in the snapshots that nobody has searched for so many seconds.
@@ -296,11 +294,14 @@ class Snapshots:
         gone = np.setdiff1d(seen, there, assume_unique=True)
         with self._lock:
             if len(gone) and self._entries.get(key) is entry:
-                entry.snapshot, entry.is_torn = entry.snapshot.without(gone), True
-                if len(entry.snapshot):
-                    self._measure(key, entry)
-                else:
-                    self._drop(key)
+                self._tear(key, entry, entry.snapshot.without(gone))
+
+    def _tear(self, key: _Key, entry: _Entry, snapshot: ScopeSnapshot) -> None:
+        entry.snapshot, entry.is_torn = snapshot, True
+        if len(snapshot):
+            self._measure(key, entry)
+        else:  # its key would stay, and cost nothing by the count
+            self._drop(key)
 
     def close(self) -> None:
         """Watch the snapshots no longer."""
@@ -386,8 +387,7 @@ class Snapshots:
         newest = int(snapshot.memories[-1]) if len(snapshot) else 0
         whole = rows is not None and len(rows) <= _AT_ONCE and all(row > newest for row in rows)
         fresh = self._passages.columns(selection, memories=rows, with_vectors=whole, with_texts=whole)
-        among = None if rows is None else np.array(rows, np.int64)
-        snapshot, new = snapshot.caught_up(fresh, changed=among)
+        snapshot, new = snapshot.caught_up(fresh, changed=rows)
         ids = new.columns["ids"]
         if not len(ids):
             return snapshot
@@ -419,8 +419,7 @@ class Snapshots:
             rows: Rows of the memories that may have changed; None are all.
         """
         fresh = self._passages.columns(selection, memories=rows, with_vectors=True, with_texts=True)
-        among = None if rows is None else np.array(rows, np.int64)
-        snapshot, new = snapshot.caught_up(fresh, changed=among)
+        snapshot, new = snapshot.caught_up(fresh, changed=rows)
         ids = new.columns["ids"]
         if not len(ids):
             return snapshot
@@ -505,6 +504,8 @@ class Snapshots:
 
 def _appended(connection: Connection, snapshot: ScopeSnapshot, new: Passages, fresh: Passages) -> ScopeSnapshot:
     """Append new passages, of which all was read among others."""
+    if new is fresh:
+        return snapshot.appended(new, connection.dialect.stacked(new.vectors), new.texts)
     places = np.searchsorted(fresh.columns["ids"], new.columns["ids"]).tolist()
     matrix = connection.dialect.stacked([fresh.vectors[place] for place in places])
     return snapshot.appended(new, matrix, [fresh.texts[place] for place in places])
