@@ -225,13 +225,11 @@ def _tokens(text: str) -> Iterator[str]:
             yield from piece if _CJK.match(piece) else [piece]
 
 
-@functools.lru_cache(maxsize=4_096)  # words of compared texts, a kilobyte each at most
-def _terms(word: str) -> tuple[str, ...]:
-    return tuple(analyze(word))
+_terms: Final = functools.lru_cache(maxsize=4_096)(analyze)  # words of compared texts, a kilobyte each at most
 
 
 @functools.lru_cache(maxsize=4_096)
-def _unsure_terms(word: str) -> tuple[str, ...]:
+def _unsure_terms(word: str) -> Sequence[str]:
     """The terms of a word that may tell texts apart, or is no term beside others: not one of plain Latin letters."""
     bare = word.strip(_EDGES)
     is_plain = bare.isascii() and bare.isalpha() and bare.islower() and _negation(bare) is None
