@@ -8,7 +8,6 @@ search goes on with the one it has.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import sys
 import threading
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 ValueT = TypeVar("ValueT")
 _Key: TypeAlias = tuple[str, bool, Kind, bool]
 _Versions: TypeAlias = dict[int, int]
-_FIELDS: Final = tuple(itertools.product(Kind, (False, True)))
+_FIELDS: Final = tuple((kind, is_wide) for kind in Kind for is_wide in (False, True))
 
 LOOK_AFTER: Final = 2.0
 """Seconds between looks at what others have changed, and without a search, after which a snapshot is looked at."""
@@ -265,7 +264,11 @@ class Snapshots:
                 snapshot = entry.snapshot.without(gone)
                 if snapshot is entry.snapshot:
                     continue
-                self._tear(key, entry, snapshot)
+                entry.snapshot, entry.is_torn = snapshot, True
+                if len(snapshot):
+                    self._measure(key, entry)
+                else:  # its key would stay, and cost nothing by the count
+                    self._drop(key)
 
     def let_go_of_forgotten(self, *, idle: float) -> None:
         """Leave nothing of what others have deleted in the snapshots that nobody has searched for so many seconds.
@@ -294,14 +297,11 @@ class Snapshots:
         gone = np.setdiff1d(seen, there, assume_unique=True)
         with self._lock:
             if len(gone) and self._entries.get(key) is entry:
-                self._tear(key, entry, entry.snapshot.without(gone))
-
-    def _tear(self, key: _Key, entry: _Entry, snapshot: ScopeSnapshot) -> None:
-        entry.snapshot, entry.is_torn = snapshot, True
-        if len(snapshot):
-            self._measure(key, entry)
-        else:  # its key would stay, and cost nothing by the count
-            self._drop(key)
+                entry.snapshot, entry.is_torn = entry.snapshot.without(gone), True
+                if len(entry.snapshot):
+                    self._measure(key, entry)
+                else:
+                    self._drop(key)
 
     def close(self) -> None:
         """Watch the snapshots no longer."""
