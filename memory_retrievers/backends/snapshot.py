@@ -268,19 +268,19 @@ class ScopeSnapshot:
         columns = {name: Growing(column.array) for name, column in self.columns.items()}
         return replace(self, columns=columns, vectors=Growing(self.matrix))
 
-    def caught_up(self, fresh: Passages, *, changed: NDArray[np.int64] | None) -> tuple[ScopeSnapshot, Passages]:
+    def caught_up(self, fresh: Passages, *, changed: Sequence[int] | None) -> tuple[ScopeSnapshot, Passages]:
         """Take out what is gone and mark what has changed.
 
         Args:
             fresh: The passages that there are now.
-            changed: Rows of the memories that ``fresh`` is about, shape (m,); None are all.
+            changed: Rows of the memories that ``fresh`` is about, ascending; None are all.
 
         Returns:
             The snapshot, and those of the passages that it does not have yet.
         """
-        if not len(self) or (changed is not None and self.is_ordered and (changed > self.memories[-1]).all()):
+        if not len(self) or (changed and self.is_ordered and changed[0] > self.memories[-1]):
             return self, fresh
-        is_concerned = np.True_ if changed is None else np.isin(self.memories, changed)
+        is_concerned = np.True_ if changed is None else np.isin(self.memories, np.array(changed, np.int64))
         if not is_concerned.any():
             return self, fresh
         snapshot = self.without(self.ids[is_concerned & ~np.isin(self.ids, fresh.columns["ids"])])

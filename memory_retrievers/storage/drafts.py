@@ -151,11 +151,7 @@ def near_facts(
     with ledger.snapshots.comparing(), ledger.database.reading():
         hits = dense.search(vector, Selection(scope=fact.scope, kind=Kind.SEMANTIC, now=now), limit=NEAREST)
         found = ledger.facts.comparable(hits.memories, longest=COMPARED_CHARACTERS)
-    compared = [
-        (known, cosine)
-        for row, cosine in zip(hits.memories, hits.scores, strict=True)
-        if (known := found.get(row)) is not None
-    ]
+    compared = [(found[row], cosine) for row, cosine in zip(hits.memories, hits.scores, strict=True) if row in found]
     places = contradicted(fact.fact, [(known.fact, cosine) for known, cosine in compared], settings=settings)
     near = (compared[place][0] for place in islice(places, MOST_NEAR))
     return tuple(NearFact.trusted({"id": known.id, "fact": known.fact, "valid_at": known.valid_at}) for known in near)

@@ -140,7 +140,8 @@ class ProbedEmbedder:
         return found
 
     def _embedded(self, batch: Sequence[str]) -> Vectors:
-        time.sleep(0)  # other threads may want the interpreter for a question: a batch can take as long as hundreds
+        if len(batch) > 1:
+            time.sleep(0)  # other threads may want the interpreter for a question: a batch can take as long as hundreds
         vectors = self.embedder.embed_documents(batch)
         _require_dimension(self.embedder, self.fingerprint.dimension, vectors.shape[1])
         return vectors

@@ -378,8 +378,8 @@ class MemoryStore:
         added = self._indexed(self.ledger.add(memories, passages))
         if event is not None:
             for made, which in ((event, False), (MemoryEventType.MERGED, True)):
-                keys = [memory.key for memory in memories if bool(memory.consolidated_from) is which]
-                self.ledger.events.note(keys, made, at=self.now())
+                if keys := [memory.key for memory in memories if bool(memory.consolidated_from) is which]:
+                    self.ledger.events.note(keys, made, at=self.now())
         return added
 
     def overwrite(

@@ -131,11 +131,11 @@ def _stored(connection: Connection, raw: RawMemory) -> StoredMemory:
 def _rows_in_order(connection: Connection, asked: dict[str, str | None]) -> Iterator[int]:
     """Rows by scope, time and id. An index has each kind in this order; only equal times are sorted."""
     by_age = connection.dialect.indexed_by("memories_by_age")
-    in_order = f"""SELECT created_at, id, row FROM memories {by_age}
-        WHERE scope_id = ? AND kind = ? ORDER BY created_at, id"""
+    in_order = f"SELECT created_at, id, row FROM memories {by_age} WHERE scope_id = ? AND kind = "
     for (scope_id,) in connection.execute(f"{_SCOPES} ORDER BY scope", asked):
         # an id in UTF-8, as SQLite compares it; Python's order by code point is the same
-        for _, _, row in heapq.merge(*(connection.execute(in_order, (scope_id, kind)) for kind in Kind)):
+        each = [connection.execute(f"{in_order}'{kind}' ORDER BY created_at, id", (scope_id,)) for kind in Kind]
+        for _, _, row in heapq.merge(*each):
             yield int(row)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Connection, Cursor, insert, insertion, one
@@ -24,7 +24,10 @@ from memory_retrievers.models.memories import PINNED_IMPORTANCE
 from memory_retrievers.models.results import Position
 from memory_retrievers.models.selection import NewPassage, Passage, Selection
 
+MemoryT = TypeVar("MemoryT", EpisodicMemory, SemanticMemory)
+
 _OF_SCOPE: Final = "m.scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
+_OF_ID: Final = "scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?"
 _HOLDS: Final = """(m.invalid_at IS NULL OR m.invalid_at > :now) AND m.valid_at <= :now
     AND (m.expires_at IS NULL OR m.expires_at > :now)"""
 _PINNED: Final = f"(m.importance_pinned AND m.importance >= {PINNED_IMPORTANCE})"
@@ -37,11 +40,9 @@ _STANDING: Final = (
     ),
 )
 _BEGINNING: Final = Position(created_at=2**63 - 1, id="")
-_PAGE: Final = """
-    WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND m.kind = :kind
-    AND (m.expires_at IS NULL OR m.expires_at > :now)
-    AND m.created_at <= :created_at AND (m.created_at < :created_at OR m.id > :id)
-"""
+_PAGE: Final = f"""WHERE {_OF_SCOPE} AND {where.NOT_EXPIRED}
+    AND m.created_at <= :created_at AND (m.created_at < :created_at OR m.id > :id)"""
+_SINCE: Final = "(CAST(:since AS BIGINT) IS NULL OR m.created_at >= :since)"
 _NEWEST: Final = "ORDER BY m.created_at DESC, m.id LIMIT :limit"
 
 
@@ -56,6 +57,11 @@ class StoredRecords(StoredRows):
             ).fetchone()
         return None if row is None else memory_of(row)
 
+    def _read(self, kind: type[MemoryT], condition: str, values: Mapping[str, object]) -> list[MemoryT]:
+        with self.database.read() as connection:
+            rows = connection.execute(f"{memory_query(connection.dialect)} WHERE {condition}", values).fetchall()
+        return [memory for memory in map(memory_of, rows) if isinstance(memory, kind)]
+
     def recent(self, *, scope: str, limit: int, now: datetime, since: datetime | None) -> list[EpisodicMemory]:
         """List the scope's newest episodes by ``created_at``, newest first.
 
@@ -65,15 +71,11 @@ class StoredRecords(StoredRows):
             now: Leave out episodes that expired by this time.
             since: Leave out episodes created before this time; None includes all.
         """
-        with self.database.read() as connection:
-            rows = connection.execute(
-                f"""{memory_query(connection.dialect)} WHERE {_OF_SCOPE} AND m.kind = 'episodic'
-                AND (m.expires_at IS NULL OR m.expires_at > :now)
-                AND (CAST(:since AS BIGINT) IS NULL OR m.created_at >= :since)
-                ORDER BY m.created_at DESC, m.id LIMIT :limit""",
-                {"scope": scope, "now": encode_time(now), "since": encode_time(since), "limit": limit},
-            ).fetchall()
-        return [memory for memory in map(memory_of, rows) if isinstance(memory, EpisodicMemory)]
+        return self._read(
+            EpisodicMemory,
+            f"{_OF_SCOPE} AND m.kind = 'episodic' AND {where.NOT_EXPIRED} AND {_SINCE} {_NEWEST}",
+            {"scope": scope, "now": encode_time(now), "since": encode_time(since), "limit": limit},
+        )
 
     def recent_facts(self, *, scope: str, limit: int, now: datetime, since: datetime | None) -> list[SemanticMemory]:
         """List the scope's newest valid facts by ``created_at``, newest first.
@@ -84,14 +86,11 @@ class StoredRecords(StoredRows):
             now: Leave out facts that expired by this time, or do not hold at it.
             since: Leave out facts created before this time; None includes all.
         """
-        with self.database.read() as connection:
-            rows = connection.execute(
-                f"""{memory_query(connection.dialect)} WHERE {_OF_SCOPE} AND m.kind = 'semantic' AND {_HOLDS}
-                AND (CAST(:since AS BIGINT) IS NULL OR m.created_at >= :since)
-                ORDER BY m.created_at DESC, m.id LIMIT :limit""",
-                {"scope": scope, "now": encode_time(now), "since": encode_time(since), "limit": limit},
-            ).fetchall()
-        return [memory for memory in map(memory_of, rows) if isinstance(memory, SemanticMemory)]
+        return self._read(
+            SemanticMemory,
+            f"{_OF_SCOPE} AND m.kind = 'semantic' AND {_HOLDS} AND {_SINCE} {_NEWEST}",
+            {"scope": scope, "now": encode_time(now), "since": encode_time(since), "limit": limit},
+        )
 
     def profile_facts(self, *, scope: str, limit: int, now: datetime) -> list[SemanticMemory]:
         """List the valid facts of a scope that a model should always know, the pinned and the newest first.
@@ -109,15 +108,13 @@ class StoredRecords(StoredRows):
                 AND {which} AND {_HOLDS} ORDER BY m.created_at DESC, m.id LIMIT :limit) AS s"""
             for which in _STANDING
         )
-        with self.database.read() as connection:
-            rows = connection.execute(
-                f"""{memory_query(connection.dialect)} WHERE m.row IN ({newest})
-                ORDER BY CASE WHEN {_PINNED} THEN 0
-                    WHEN m.category = 'guideline' THEN 1 WHEN m.category = 'identity' THEN 2 ELSE 3 END,
-                    m.created_at DESC, m.id LIMIT :limit""",
-                {"scope": scope, "now": encode_time(now), "limit": limit},
-            ).fetchall()
-        return [memory for memory in map(memory_of, rows) if isinstance(memory, SemanticMemory)]
+        return self._read(
+            SemanticMemory,
+            f"""m.row IN ({newest}) ORDER BY CASE WHEN {_PINNED} THEN 0
+                WHEN m.category = 'guideline' THEN 1 WHEN m.category = 'identity' THEN 2 ELSE 3 END,
+                m.created_at DESC, m.id LIMIT :limit""",
+            {"scope": scope, "now": encode_time(now), "limit": limit},
+        )
 
     def episode_rows(self, *, after: int, limit: int) -> list[int]:
         """List the rows of the next episodes after one, in all scopes and whatever their state, ascending."""
@@ -129,13 +126,8 @@ class StoredRecords(StoredRows):
 
     def unconsolidated(self, scope: str, *, limit: int) -> list[EpisodicMemory]:
         """List the scope's oldest episodes without extracted facts, oldest first, expired or not."""
-        with self.database.read() as connection:
-            rows = connection.execute(
-                f"""{memory_query(connection.dialect)} WHERE {_OF_SCOPE} AND m.kind = 'episodic'
-                AND m.consolidated_at IS NULL ORDER BY m.created_at, m.id LIMIT :limit""",
-                {"scope": scope, "limit": limit},
-            ).fetchall()
-        return [memory for memory in map(memory_of, rows) if isinstance(memory, EpisodicMemory)]
+        oldest = f"{_OF_SCOPE} AND m.kind = 'episodic' AND m.consolidated_at IS NULL ORDER BY m.created_at, m.id"
+        return self._read(EpisodicMemory, f"{oldest} LIMIT :limit", {"scope": scope, "limit": limit})
 
     def unconsolidated_scopes(self) -> list[str]:
         """List the scopes that hold such episodes, sorted."""
@@ -148,13 +140,8 @@ class StoredRecords(StoredRows):
 
     def scenes(self, scope: str, *, now: datetime) -> list[EpisodicMemory]:
         """List the scope's unexpired scenes, oldest first by ``created_at``, then by id."""
-        with self.database.read() as connection:
-            rows = connection.execute(
-                f"""{memory_query(connection.dialect)} WHERE {_OF_SCOPE} AND m.scene IS NOT NULL
-                AND (m.expires_at IS NULL OR m.expires_at > :now) ORDER BY m.created_at, m.id""",
-                {"scope": scope, "now": encode_time(now)},
-            ).fetchall()
-        return [memory for memory in map(memory_of, rows) if isinstance(memory, EpisodicMemory)]
+        scenes = f"{_OF_SCOPE} AND m.scene IS NOT NULL AND {where.NOT_EXPIRED} ORDER BY m.created_at, m.id"
+        return self._read(EpisodicMemory, scenes, {"scope": scope, "now": encode_time(now)})
 
     def page(
         self,
@@ -177,7 +164,7 @@ class StoredRecords(StoredRows):
             filters: Tags, metadata and times that a memory must have.
         """
         with self.database.read(snapshot=True) as connection:
-            # One kind after the other, so that each is read from the index in its order.
+            # One kind after the other, each from the index in its order; a parameter would be planned at every call.
             dialect = connection.dialect
             rows = []
             for kind in kinds:
@@ -191,7 +178,7 @@ class StoredRecords(StoredRows):
                     until=filters.until,
                     where=filters.where,
                 )
-                narrowed = " AND ".join(["", *where.narrowing(dialect, selection)])
+                narrowed = " AND ".join(["", f"m.kind = '{kind}'", *where.narrowing(dialect, selection)])
                 values = where.parameters(dialect, selection) | (after or _BEGINNING)._asdict() | {"limit": limit}
                 rows += connection.execute(f"{memory_query(dialect)} {_PAGE} {narrowed} {_NEWEST}", values).fetchall()
         newest_first = sorted(map(memory_of, rows), key=lambda memory: memory.id)
@@ -260,8 +247,7 @@ def insert_memory(connection: Connection, memory: AnyMemory, *, scope_id: int) -
     if row is None:
         raise ValidationError(f"id {memory.id!r} is already taken in scope {memory.scope!r}; nothing was stored")
     if isinstance(memory, EpisodicMemory) and memory.messages:
-        excerpt = {"memory": row, "messages": encode_messages(memory.messages)}
-        insert(connection, "excerpts", excerpt, scope_id=scope_id)
+        insert(connection, "excerpts", {"memory": row, "messages": encode_messages(memory.messages)}, scope_id=scope_id)
     return scope_id, row
 
 
@@ -278,8 +264,7 @@ def update_memory(connection: Connection, memory: AnyMemory, *, returning: str) 
     """Overwrite the memory of the same scope and id, if there is one."""
     values = encode(memory)
     assignments = ", ".join(f"{column} = ?" for column in values)
-    of_id = "scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?"
-    sql = f"UPDATE memories SET {assignments} WHERE {of_id} {returning}"
+    sql = f"UPDATE memories SET {assignments} WHERE {_OF_ID} {returning}"
     return connection.execute(sql, (*values.values(), memory.scope, memory.id))
 
 
@@ -289,16 +274,14 @@ def row_of(connection: Connection, memory: AnyMemory) -> tuple[int, int]:
     Raises:
         NotFoundError: There is none.
     """
-    of_id = "scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?"
-    sql = f"SELECT scope_id, row FROM memories WHERE {of_id}"
+    sql = f"SELECT scope_id, row FROM memories WHERE {_OF_ID}"
     return _found(connection.execute(sql, (memory.scope, memory.id)).fetchone(), memory)
 
 
 def _found(place: Sequence[int] | None, memory: AnyMemory) -> tuple[int, int]:
     if place is None:
         raise NotFoundError(f"Memory not found: {memory.id}")
-    scope_id, row = place
-    return scope_id, row
+    return place[0], place[1]
 
 
 def insert_passages(
@@ -323,6 +306,15 @@ def insert_passages(
     columns = (*scoped, "passage", "text", "vector", "tokens")
     connection.executemany(insertion("passage_contents", columns), contents)
     return [
-        Passage(id=id, memory=row, scope=memory.scope, kind=memory.kind, part=new.part, text=new.text, terms=new.terms)
-        for id, (memory, (_, row), new) in zip(ids, passages, strict=True)  # noqa: A001
+        Passage(
+            id=id,
+            memory=row,
+            scope=memory.scope,
+            kind=memory.kind,
+            part=new.part,
+            text=new.text,
+            terms=new.terms,
+            scope_id=scope_id,
+        )
+        for id, (memory, (scope_id, row), new) in zip(ids, passages, strict=True)  # noqa: A001
     ]

@@ -311,14 +311,13 @@ class SQLOverview:
 
 def _condition(connection: Connection, listing: Listing, kind: Kind) -> tuple[str, dict[str, Any]]:
     dialect = connection.dialect
-    conditions = [_OF_SCOPE, "m.kind = :kind", "(m.expires_at IS NULL OR m.expires_at > :now)"]
+    conditions = [_OF_SCOPE, f"m.kind = '{kind}'", "(m.expires_at IS NULL OR m.expires_at > :now)"]
     if listing.as_of is not None:
         conditions.append(_HELD.format(beside=dialect.beside("v", "m")))
     if listing.tag is not None:
         conditions.append(f":tag IN ({dialect.items('m.tags')})")
     values = {
         "scope": listing.scope,
-        "kind": str(kind),
         "now": encode_time(listing.now),
         "as_of": encode_time(listing.as_of),
         "tag": listing.tag,

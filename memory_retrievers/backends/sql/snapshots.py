@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 ValueT = TypeVar("ValueT")
 _Key: TypeAlias = tuple[str, bool, Kind, bool]
 _Versions: TypeAlias = dict[int, int]
+_FIELDS: Final = tuple((kind, is_wide) for kind in Kind for is_wide in (False, True))
 
 LOOK_AFTER: Final = 2.0
 """Seconds between looks at what others have changed, and without a search, after which a snapshot is looked at."""
@@ -164,9 +165,11 @@ class Snapshots:
         if not self.takes_turns or database.is_writing:
             return
         places = [(scope, False), *((above, True) for above in scopes.lineage(scope))]
-        keys = [(*place, kind, is_wide) for place in places for kind in Kind for is_wide in (False, True)]
+        keys = [(*place, *fields) for place in places for fields in _FIELDS]
         with self._lock:
             entries = [entry for key in keys if (entry := self._entries.get(key)) is not None and entry.is_searched]
+        if not entries:
+            return
         with contextlib.suppress(MemoryRetrieversError), database.reading():  # the next search would say so
             for entry in entries:
                 with database.read() as connection:  # first: a search holds the only connection of a store in memory
@@ -384,8 +387,7 @@ class Snapshots:
         newest = int(snapshot.memories[-1]) if len(snapshot) else 0
         whole = rows is not None and len(rows) <= _AT_ONCE and all(row > newest for row in rows)
         fresh = self._passages.columns(selection, memories=rows, with_vectors=whole, with_texts=whole)
-        among = None if rows is None else np.array(rows, np.int64)
-        snapshot, new = snapshot.caught_up(fresh, changed=among)
+        snapshot, new = snapshot.caught_up(fresh, changed=rows)
         ids = new.columns["ids"]
         if not len(ids):
             return snapshot
@@ -417,8 +419,7 @@ class Snapshots:
             rows: Rows of the memories that may have changed; None are all.
         """
         fresh = self._passages.columns(selection, memories=rows, with_vectors=True, with_texts=True)
-        among = None if rows is None else np.array(rows, np.int64)
-        snapshot, new = snapshot.caught_up(fresh, changed=among)
+        snapshot, new = snapshot.caught_up(fresh, changed=rows)
         ids = new.columns["ids"]
         if not len(ids):
             return snapshot
@@ -503,6 +504,8 @@ class Snapshots:
 
 def _appended(connection: Connection, snapshot: ScopeSnapshot, new: Passages, fresh: Passages) -> ScopeSnapshot:
     """Append new passages, of which all was read among others."""
+    if new is fresh:
+        return snapshot.appended(new, connection.dialect.stacked(new.vectors), new.texts)
     places = np.searchsorted(fresh.columns["ids"], new.columns["ids"]).tolist()
     matrix = connection.dialect.stacked([fresh.vectors[place] for place in places])
     return snapshot.appended(new, matrix, [fresh.texts[place] for place in places])
