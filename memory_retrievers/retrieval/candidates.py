@@ -89,37 +89,6 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.layout.passages)
 
-    @cached_property
-    def starts(self) -> NDArray[np.int64]:
-        """Index of each memory's first passage, shape (m,) for m memories."""
-        memories = self.layout.memories
-        return np.flatnonzero(np.concatenate(([True], memories[1:] != memories[:-1])))
-
-    @cached_property
-    def groups(self) -> NDArray[np.int64]:
-        """Index of the memory that each passage belongs to, in the order of ``starts``, from 0; shape (n,)."""
-        sizes = np.diff(np.append(self.starts, len(self)))
-        return np.repeat(np.arange(len(self.starts)), sizes)
-
-    @cached_property
-    def is_message(self) -> NDArray[np.bool_]:
-        """Mask of the passages that are a single message, shape (n,)."""
-        is_message: NDArray[np.bool_] = self.layout.places != WHOLE
-        return is_message
-
-    @cached_property
-    def has_messages(self) -> bool:
-        """True if any passage is a single message."""
-        return bool(self.is_message.any())
-
-    @cached_property
-    def _is_next(self) -> NDArray[np.bool_]:
-        """Mask of the passages, but for the first, that were said right after the one before them; shape (n - 1,)."""
-        memories, places = self.layout.memories, self.layout.places
-        same_memory, in_row = memories[1:] == memories[:-1], places[1:] == places[:-1] + 1
-        is_next: NDArray[np.bool_] = same_memory & in_row & (places[:-1] != WHOLE)
-        return is_next
-
     def before(self, values: Floats) -> Floats:
         """The value of the message said before each passage, 0 where there is none.
 
@@ -130,7 +99,7 @@ class Candidates:
             The shape of ``values``.
         """
         moved = np.zeros_like(values)
-        moved[..., 1:] = values[..., :-1] * self._is_next
+        moved[..., 1:] = values[..., :-1] * self.layout.is_next
         return moved
 
     def after(self, values: Floats) -> Floats:
@@ -143,8 +112,17 @@ class Candidates:
             The shape of ``values``.
         """
         moved = np.zeros_like(values)
-        moved[..., :-1] = values[..., 1:] * self._is_next
+        moved[..., :-1] = values[..., 1:] * self.layout.is_next
         return moved
+
+    @cached_property
+    def windows(self) -> tuple[Floats, Floats, Floats]:
+        """Each passage and the messages around it as one text: mean cosine (n,), counts (t, n), lengths (n,)."""
+        rows = np.concatenate(([np.ones(len(self)), self.similarities, self.lengths], self.counts))
+        around, is_next = rows.copy(), self.layout.is_next
+        around[:, 1:] += rows[:, :-1] * is_next
+        around[:, :-1] += rows[:, 1:] * is_next
+        return around[1] / around[0], around[3:], around[2]
 
 
 def read_candidates(

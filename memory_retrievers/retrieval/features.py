@@ -47,11 +47,12 @@ def min_max(values: Floats, *, floor: float | None = None) -> Floats:
     >>> min_max(np.array([0.0, 2.0, 4.0]), floor=0.0).tolist()
     [0.0, 0.5, 1.0]
     """
-    highest, lowest = float(values.max()), float(values.min())
-    if floor is not None:
-        lowest = floor
-    else:
+    highest = float(np.maximum.reduce(values))
+    if floor is None:
+        lowest = float(np.minimum.reduce(values))
         lowest -= (highest - lowest) / len(values)
+    else:
+        lowest = floor
     if highest - lowest <= _EQUAL:
         return np.full(len(values), 1.0 if floor is None else 0.0)
     scaled: Floats = (values - lowest) / (highest - lowest)
@@ -65,11 +66,7 @@ def cosine(candidates: Candidates) -> Floats:
 
 def window_cosine(candidates: Candidates) -> Floats:
     """Mean cosine of each passage and the messages around it, shape (n,)."""
-    around = np.ones(len(candidates))
-    around = around + candidates.before(around) + candidates.after(around)
-    cosines = candidates.similarities
-    mean: Floats = (cosines + candidates.before(cosines) + candidates.after(cosines)) / around
-    return mean
+    return candidates.windows[0]
 
 
 def bm25(candidates: Candidates, *, k1: float, b: float) -> Floats:
@@ -102,8 +99,7 @@ def window_bm25(candidates: Candidates, *, k1: float, b: float) -> Floats:
     Returns:
         Shape (n,), 0 or more.
     """
-    counts = candidates.counts + candidates.before(candidates.counts) + candidates.after(candidates.counts)
-    lengths = candidates.lengths + candidates.before(candidates.lengths) + candidates.after(candidates.lengths)
+    _, counts, lengths = candidates.windows
     return score_bm25(counts, lengths, _weights(candidates, counts), average_length=_mean(lengths), k1=k1, b=b)
 
 
@@ -118,10 +114,9 @@ def memory_bm25(candidates: Candidates, *, k1: float, b: float) -> Floats:
     Returns:
         Shape (m,), 0 or more.
     """
-    has_messages = np.maximum.reduceat(candidates.is_message, candidates.starts)[candidates.groups]
-    is_counted = candidates.is_message | ~has_messages
-    counts = np.add.reduceat(candidates.counts * is_counted, candidates.starts, axis=1)
-    lengths = np.add.reduceat(candidates.lengths * is_counted, candidates.starts)
+    starts, is_counted = candidates.layout.starts, candidates.layout.is_counted
+    counts = np.add.reduceat(candidates.counts * is_counted, starts, axis=1)
+    lengths = np.add.reduceat(candidates.lengths * is_counted, starts)
     return score_bm25(counts, lengths, _weights(candidates, counts), average_length=_mean(lengths), k1=k1, b=b)
 
 
@@ -165,8 +160,9 @@ def weighed_sum(weights: Floats, rows: Floats) -> Floats:
     terms, columns = rows.shape
     width = max(_BLOCK // max(terms, 1) // _ALIGNED, 1) * _ALIGNED
     scores, whole = np.empty(columns), columns // width * width
-    blocks = rows[:, :whole].reshape(terms, whole // width, width).swapaxes(0, 1)
-    np.matmul(weights, blocks, out=scores[:whole].reshape(-1, width))
+    if whole:
+        blocks = rows[:, :whole].reshape(terms, whole // width, width).swapaxes(0, 1)
+        np.matmul(weights, blocks, out=scores[:whole].reshape(-1, width))
     np.dot(weights, rows[:, whole:], out=scores[whole:])
     return scores
 
@@ -184,7 +180,7 @@ def _weights(candidates: Candidates, counts: Floats) -> Floats:
 
 
 def _mean(lengths: Floats) -> float:
-    return float(lengths.mean()) if len(lengths) else 1.0
+    return float(np.add.reduce(lengths)) / len(lengths) if len(lengths) else 1.0
 
 
 _BEST_PASSAGES: Final = 3
@@ -222,11 +218,10 @@ def episode(candidates: Candidates, fused: Floats, question: Question, settings:
     Returns:
         Shape (n,), 0 to 1.
     """
-    place = np.arange(len(candidates)) - candidates.starts[candidates.groups]
-    together: Floats = np.add.reduceat(
-        np.where(place < _BEST_PASSAGES, _best_first(candidates, fused), 0.0), candidates.starts
-    )
-    return min_max(together)[candidates.groups]
+    starts, groups = candidates.layout.starts, candidates.layout.groups
+    place = np.arange(len(candidates)) - starts[groups]
+    together: Floats = np.add.reduceat(np.where(place < _BEST_PASSAGES, _best_first(groups, fused), 0.0), starts)
+    return min_max(together)[groups]
 
 
 def episode_words(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
@@ -242,7 +237,7 @@ def episode_words(candidates: Candidates, fused: Floats, question: Question, set
         Shape (n,), 0 to 1.
     """
     scores = memory_bm25(candidates, k1=settings.bm25_k1, b=settings.bm25_b)
-    return min_max(scores, floor=0.0)[candidates.groups]
+    return min_max(scores, floor=0.0)[candidates.layout.groups]
 
 
 def speaker(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
@@ -343,10 +338,11 @@ def time_expression(candidates: Candidates, fused: Floats, question: Question, s
     return candidates.layout.tells_time.astype(np.float64) if question.asks_when else np.zeros(len(candidates))
 
 
-def _best_first(candidates: Candidates, fused: Floats) -> Floats:
+def _best_first(groups: NDArray[np.int64], fused: Floats) -> Floats:
     """The values of each memory's passages, best first; scores are at most 1, so one plain sort keeps them together."""
-    keys = np.sort(candidates.groups - fused / 2)
-    best_first: Floats = (candidates.groups - keys) * 2
+    keys = groups - fused / 2
+    keys.sort()
+    best_first: Floats = (groups - keys) * 2
     return best_first
 
 

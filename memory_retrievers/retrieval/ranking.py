@@ -64,18 +64,18 @@ class Scored:
     @cached_property
     def scores(self) -> Floats:
         """Score of each memory, that of its best passage; shape (m,)."""
-        best: Floats = np.maximum.reduceat(self.passages, self.candidates.starts)
+        best: Floats = np.maximum.reduceat(self.passages, self.candidates.layout.starts)
         return best
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
         """Row of each memory in the ledger, shape (m,)."""
-        return self.candidates.layout.memories[self.candidates.starts]
+        return self.candidates.layout.memories[self.candidates.layout.starts]
 
     @cached_property
     def best_dense(self) -> Floats:
         """Cosine of each memory's nearest passage, shape (m,)."""
-        best: Floats = np.maximum.reduceat(self.candidates.similarities, self.candidates.starts)
+        best: Floats = np.maximum.reduceat(self.candidates.similarities, self.candidates.layout.starts)
         return best
 
     @cached_property
@@ -100,20 +100,20 @@ def score(
     # 1. the lists, which share a weight of 1
     bm25 = features.bm25(candidates, k1=settings.bm25_k1, b=settings.bm25_b)
     stages = dict(_lists(candidates, bm25, settings))
-    fused: Floats = np.sum(list(stages.values()), axis=0)
+    fused: Floats = np.add.reduce(list(stages.values()))
     # 2. the boosts, each with a weight of its own
     for boost in boosts:
         weight = getattr(settings, boost.setting)
         if weight and boost.concerns(question):
             stages[boost.name] = weight * boost.add(candidates, fused, question, settings)
     # 3. their sum
-    total: Floats = np.sum(list(stages.values()), axis=0)
+    total: Floats = np.add.reduce(list(stages.values()))
     return Scored(candidates, stages, total, bm25)
 
 
 def _lists(candidates: Candidates, bm25: Floats, settings: RetrievalSettings) -> Iterator[tuple[str, Floats]]:
     """The lists with their shares, by name; without messages there are no windows."""
-    dense, window = settings.dense_weight, settings.window_weight if candidates.has_messages else 0.0
+    dense, window = settings.dense_weight, settings.window_weight if candidates.layout.has_messages else 0.0
     if dense * (1 - window):
         yield "dense", dense * (1 - window) * min_max(features.cosine(candidates))
     if dense * window:
@@ -207,12 +207,12 @@ def normalise_across_kinds(rankings: Mapping[Kind, FusedRanking], *, dense_weigh
     memory has any of the words, scores are not above what nearness counts (specification §2.18).
     """
     scored = {kind: each for kind, each in rankings.items() if isinstance(each, RankingByScore)}
-    nearest = {kind: max(float(each.scored.best_dense.max()), 0.0) for kind, each in scored.items()}
+    nearest = {kind: max(float(each.scored.candidates.similarities.max()), 0.0) for kind, each in scored.items()}
     covered = {kind: each.scored.coverage for kind, each in scored.items()}
     return {
-        kind: replace(
-            each,
-            kind_weight=max(
+        kind: RankingByScore(
+            each.scored,
+            max(
                 dense_weight * _relative(nearest, kind) + (1 - dense_weight) * _relative(covered, kind),
                 _LEAST_KIND_WEIGHT,
             ),

@@ -117,7 +117,7 @@ def test_windows_never_cross_episodes(make_candidates, memories, changed, cosine
         make_candidates(laid_out(memories), ("basil", "boat")),
         make_candidates(laid_out(other), ("basil", "boat")),
     )
-    elsewhere = before.groups != changed
+    elsewhere = before.layout.groups != changed
     for tell in (
         features.window_cosine,
         lambda candidates: (
