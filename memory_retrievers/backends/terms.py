@@ -141,7 +141,8 @@ class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
         self._language: tuple[str | None] | None = None
 
     def __getitem__(self, term: str) -> NDArray[np.int32]:
-        if (entries := self.get(term)) is None:
+        entries: NDArray[np.int32] | None = self.get(term)
+        if entries is None:
             raise KeyError(term)
         return entries
 

@@ -269,7 +269,8 @@ class Layout:
     @cached_property
     def is_message(self) -> NDArray[np.bool_]:
         """Mask of the passages that are a single message, shape (n,)."""
-        return self.places != WHOLE
+        is_message: NDArray[np.bool_] = self.places != WHOLE
+        return is_message
 
     @cached_property
     def has_messages(self) -> bool:
@@ -289,7 +290,8 @@ class Layout:
     def is_next(self) -> NDArray[np.bool_]:
         """Mask of the passages, but for the first, that were said right after the one before them; shape (n - 1,)."""
         in_row = self.places[1:] == self.places[:-1] + 1
-        return ~self.is_first[1:] & in_row & self.is_message[:-1]
+        is_next: NDArray[np.bool_] = ~self.is_first[1:] & in_row & self.is_message[:-1]
+        return is_next
 
 
 @dataclass(frozen=True, slots=True)

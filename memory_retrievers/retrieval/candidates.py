@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from memory_retrievers.backends.snapshot import rounded, similarities
-from memory_retrievers.models.selection import WHOLE, Layout, Selection, TermStatistics
+from memory_retrievers.models.selection import Layout, Selection, TermStatistics
 from memory_retrievers.storage.tracing import BM25, DENSE, observer_of_stages
 
 if TYPE_CHECKING:

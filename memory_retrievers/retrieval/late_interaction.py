@@ -140,7 +140,9 @@ def token_nearness(found: Mapping[Kind, tuple[Candidates, Floats]]) -> dict[Kind
         Shape (n,), 0 or more, by kind; without the kinds that hold one memory, or one without token vectors yet.
     """
     measured = {
-        kind: _first(candidates, scores) for kind, (candidates, scores) in found.items() if len(candidates.layout.starts) > 1
+        kind: _first(candidates, scores)
+        for kind, (candidates, scores) in found.items()
+        if len(candidates.layout.starts) > 1
     }
     if not measured:
         return {}

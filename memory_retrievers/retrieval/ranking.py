@@ -154,7 +154,7 @@ class RankingByScore:
     @cached_property
     def scores(self) -> dict[int, float]:
         """Score of each, above 0 and at most 1; best first, equal ones in the order of their rows."""
-        return self._best_first(np.flatnonzero(self._scores))
+        return self._best_first(self._scores.nonzero()[0])
 
     def leading(self, limit: int, *, share: float) -> dict[int, float]:
         """Score of each memory that has at least a share of the score of the last of the best; best first.
@@ -167,7 +167,7 @@ class RankingByScore:
         if not 0 < limit < np.count_nonzero(scores):
             return self.scores
         least = _at_rank(scores, limit) * share
-        return self._best_first(np.flatnonzero((scores >= least) & (scores > 0)))
+        return self._best_first((scores >= least if least else scores > 0).nonzero()[0])
 
     @cached_property
     def _scores(self) -> Floats:
@@ -177,7 +177,7 @@ class RankingByScore:
     def _best_first(self, memories: NDArray[np.int64]) -> dict[int, float]:
         """Scores of these memories, given by their indexes, ascending: shape (k,)."""
         scores = self._scores[memories]
-        order = np.argsort(-scores, kind="stable")
+        order = (-scores).argsort(kind="stable")
         return dict(zip(self.scored.rows[memories[order]].tolist(), scores[order].tolist(), strict=True))
 
 
@@ -187,6 +187,8 @@ def _at_rank(scores: Floats, rank: int) -> float:
     Only blocks whose best is among the best of all are sorted: numpy's ``partition`` is slow where many are equal.
     """
     whole = len(scores) // _BLOCK * _BLOCK
+    if not whole:
+        return float(np.sort(scores)[-rank])
     tops = np.concatenate([scores[:whole].reshape(-1, _BLOCK).max(axis=1), scores[whole:]])
     if rank > len(tops):
         return float(np.sort(scores)[-rank])

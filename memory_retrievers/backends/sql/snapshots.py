@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 import numpy as np
 
 from memory_retrievers.backends.snapshot import NOTHING, Growing, Passages, ScopeSnapshot, is_ordered
-from memory_retrievers.backends.sql.connection import Connection, ScopeState
-from memory_retrievers.backends.sql.passages import StoredPassages, changed_since
+from memory_retrievers.backends.sql.connection import Connection
+from memory_retrievers.backends.sql.passages import StoredPassages, changed_since, state_of
 from memory_retrievers.backends.terms import EMPTY, TermBlock, block_of
 from memory_retrievers.errors import MemoryRetrieversError
 from memory_retrievers.models import Kind, scopes
 from memory_retrievers.models.selection import NO_LABELS, Selection, labels_of
-from memory_retrievers.models.storage import OpenPlace
 from memory_retrievers.settings import SNAPSHOT_BYTES
 from memory_retrievers.text import analyze
 
@@ -132,9 +131,9 @@ class Snapshots:
         """
         wide = wide or at_any_size
         database = self._passages.database
-        states, key = database.states_read(), (selection.scope, selection.include_child_scopes)
-        if states is not None and key in states and (entry := self._entry(selection)):
-            shown = self._shown(entry, states[key].versions)
+        states, key = database.states_read(), _key(selection)
+        if states is not None and (state := states.get(key[:2])) is not None:
+            shown = state.snapshots.get(key[2:])
             if shown is not None:
                 return shown if wide or not self._is_wide(len(shown)) else None
         with database.reading(), database.read() as connection:
@@ -149,11 +148,13 @@ class Snapshots:
                 entry = _Entry(selection)
             elif not wide and self._is_wide(len(entry.snapshot)):
                 return None
-            if not is_open and (shown := self._shown(entry, versions)) is not None:
-                return shown
-            self._give_up_turn()  # reading takes long, and another thread may be waited for
-            with entry.lock:
-                return self._current(selection, entry, versions, is_open=is_open)
+            if is_open or (shown := self._shown(entry, versions)) is None:
+                self._give_up_turn()  # reading takes long, and another thread may be waited for
+                with entry.lock:
+                    shown = self._current(selection, entry, versions, is_open=is_open)
+            if connection.states is not None:
+                connection.states[key[:2]].snapshots[key[2:]] = shown
+            return shown
 
     def grow(self, scope: str) -> None:
         """Let the snapshots of a scope catch up with what this thread has just written there, if that is little.
@@ -514,40 +515,6 @@ def _let_go_now_and_then(snapshots: weakref.ref[Snapshots], closing: threading.E
         with contextlib.suppress(MemoryRetrieversError):  # it is being closed, or cannot be read now
             watched.let_go_of_forgotten(idle=LOOK_AFTER)
         del watched
-
-
-def state_of(connection: Connection, scope: str, *, include_child_scopes: bool) -> ScopeState:
-    """Read the state of a scope as of one moment; asked once while a connection reads one state.
-
-    A message leaves the queue in the transaction that stores its episode: it is in one of both, and never in neither.
-
-    Args:
-        connection: The connection to read from.
-        scope: The scope.
-        include_child_scopes: Also of the scopes below.
-    """
-    states, key = connection.states, (scope, include_child_scopes)
-    if states is not None and key in states:
-        return states[key]
-    first, behind = scopes.child_range(scope) if include_child_scopes else ("", "")
-    of_scope = "scope = :scope" + (" OR (scope >= :first AND scope < :behind)" if include_child_scopes else "")
-    rows = connection.execute(
-        f"""SELECT s.id, s.version, s.scope, m.row, m.conversation, m.vector IS NOT NULL
-        FROM scopes s LEFT JOIN queued_messages m ON m.scope_id = s.id
-        WHERE {of_scope} ORDER BY scope, conversation, row""",
-        {"scope": scope, "first": first, "behind": behind},
-    ).fetchall()
-    state = ScopeState(
-        {scope_id: version for scope_id, version, *_ in rows},
-        [
-            OpenPlace(row, its_scope, conversation or None, bool(embedded))
-            for *_, its_scope, row, conversation, embedded in rows
-            if row is not None
-        ],
-    )
-    if states is not None:
-        states[key] = state
-    return state
 
 
 def _versions_of(connection: Connection, selection: Selection, *, again: bool = False) -> _Versions:
