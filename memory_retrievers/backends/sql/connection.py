@@ -24,12 +24,13 @@ class ScopeState(NamedTuple):
     Attributes:
         versions: Versions by row id of a scope.
         queued: What waits to become an episode, conversation by conversation, in the order it came.
-        snapshots: Snapshots that showed this state when they were asked for, by kind and whether all fields are in it.
+        snapshots: Snapshots that show it, by kind and whether all fields are in them; each with the number of evictions
+            until then.
     """
 
     versions: dict[int, int]
     queued: list[OpenPlace]
-    snapshots: dict[tuple[Kind, bool], ScopeSnapshot]
+    snapshots: dict[tuple[Kind, bool], tuple[int, ScopeSnapshot]]
 
 
 States: TypeAlias = dict[tuple[str, bool], ScopeState]

@@ -132,10 +132,11 @@ class Snapshots:
         wide = wide or at_any_size
         database = self._passages.database
         states, key = database.states_read(), _key(selection)
+        evictions = self._evictions  # before the snapshot: what is forgotten from here on is in it
         if states is not None and (state := states.get(key[:2])) is not None:
-            shown = state.snapshots.get(key[2:])
-            if shown is not None:
-                return shown if wide or not self._is_wide(len(shown)) else None
+            before, known = state.snapshots.get(key[2:], (-1, NOTHING))
+            if before == evictions:
+                return known if wide or not self._is_wide(len(known)) else None
         with database.reading(), database.read() as connection:
             versions = _versions_of(connection, selection)
             if not versions:
@@ -152,8 +153,8 @@ class Snapshots:
                 self._give_up_turn()  # reading takes long, and another thread may be waited for
                 with entry.lock:
                     shown = self._current(selection, entry, versions, is_open=is_open)
-            if connection.states is not None:
-                connection.states[key[:2]].snapshots[key[2:]] = shown
+            if connection.states is not None and (state := connection.states.get(key[:2])) is not None:
+                state.snapshots[key[2:]] = evictions, shown
             return shown
 
     def grow(self, scope: str) -> None:
