@@ -118,11 +118,24 @@ class Candidates:
     @cached_property
     def windows(self) -> tuple[Floats, Floats, Floats]:
         """Each passage and the messages around it as one text: mean cosine (n,), counts (t, n), lengths (n,)."""
-        rows = np.concatenate(([np.ones(len(self)), self.similarities, self.lengths], self.counts))
+        rows = np.empty((3 + len(self.counts), len(self)))
+        rows[0], rows[1], rows[2], rows[3:] = 1.0, self.similarities, self.lengths, self.counts
         around, is_next = rows.copy(), self.layout.is_next
         around[:, 1:] += rows[:, :-1] * is_next
         around[:, :-1] += rows[:, 1:] * is_next
         return around[1] / around[0], around[3:], around[2]
+
+    @cached_property
+    def frequencies(self) -> Floats:
+        """Number of indexed passages that have each term, shape (t,)."""
+        return np.array(list(self.statistics.frequencies.values()), np.float64)
+
+    @cached_property
+    def idf(self) -> Floats:
+        """Inverse document frequency of each term as in Lucene, as if half a passage had what none has; shape (t,)."""
+        frequencies, passages = np.maximum(self.frequencies, 0.5), self.statistics.passages
+        weights: Floats = np.log1p((passages - frequencies + 0.5) / (frequencies + 0.5))
+        return weights
 
 
 def read_candidates(

@@ -80,11 +80,9 @@ def bm25(candidates: Candidates, *, k1: float, b: float) -> Floats:
     Returns:
         Shape (n,), 0 or more.
     """
-    statistics = candidates.statistics
-    frequencies = np.array(list(statistics.frequencies.values()), np.float64)
-    weights = candidates.repeats * idf(frequencies, statistics.passages)
+    average_length = candidates.statistics.average_length
     return score_bm25(
-        candidates.counts, candidates.lengths, weights, average_length=statistics.average_length, k1=k1, b=b
+        candidates.counts, candidates.lengths, _weights_alone(candidates), average_length=average_length, k1=k1, b=b
     )
 
 
@@ -174,9 +172,13 @@ def _weights(candidates: Candidates, counts: Floats) -> Floats:
     take the rarest terms for common ones: the statistics of single passages stand in.
     """
     if candidates.is_whole:
-        return candidates.repeats * idf(np.count_nonzero(counts, axis=1).astype(np.float64), counts.shape[1])
-    frequencies = np.array(list(candidates.statistics.frequencies.values()), np.float64)
-    return candidates.repeats * idf(frequencies, candidates.statistics.passages)
+        return candidates.repeats * idf(np.add.reduce(counts > 0, axis=1, dtype=np.float64), counts.shape[1])
+    return _weights_alone(candidates)
+
+
+def _weights_alone(candidates: Candidates) -> Floats:
+    """Weight of each term among single passages, shape (t,)."""
+    return candidates.repeats * np.where(candidates.frequencies > 0, candidates.idf, 0.0)
 
 
 def _mean(lengths: Floats) -> float:

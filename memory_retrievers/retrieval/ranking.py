@@ -81,8 +81,7 @@ class Scored:
     @cached_property
     def coverage(self) -> float:
         """Best BM25 score divided by the largest one possible for this query. In [0, 1)."""
-        frequencies = np.maximum(np.array(list(self.candidates.statistics.frequencies.values()), np.float64), 0.5)
-        most = float(self.candidates.repeats @ features.idf(frequencies, self.candidates.statistics.passages))
+        most = float(self.candidates.repeats @ self.candidates.idf)
         return float(self.bm25.max()) / most if most else 0.0
 
 

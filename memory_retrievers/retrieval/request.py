@@ -347,7 +347,7 @@ def _known_forms(
     of_scope = (block.postings.language(len(block.ids)) for block in blocks)
     languages = {None, question.language or next(filter(None, of_scope), None)}
     forms: dict[str, set[str]] = {}
-    for term in dict.fromkeys(term for term in question.terms if len(term) >= _LEAST_LETTERS):
+    for term in dict.fromkeys([term for term in question.terms if len(term) >= _LEAST_LETTERS]):
         forms[term] = {term, *analyze(without_accents(term))[:1]} if len(blocks) < len(snapshots) else {term}
         for language, block in product(languages, blocks):
             forms[term] |= block.postings.of_form(word_form(term, language), language)

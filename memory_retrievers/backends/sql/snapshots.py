@@ -134,8 +134,11 @@ class Snapshots:
         states, key = database.states_read(), _key(selection)
         evictions = self._evictions  # before the snapshot: what is forgotten from here on is in it
         if states is not None and (state := states.get(key[:2])) is not None:
-            before, known = state.snapshots.get(key[2:], (-1, NOTHING))
-            if before == evictions:
+            before, known = state.snapshots.get(key[2:], (-1, None))
+            if before != evictions:
+                known = None if (entry := self._entry(selection)) is None else self._shown(entry, state.versions)
+            if known is not None:
+                state.snapshots[key[2:]] = evictions, known
                 return known if wide or not self._is_wide(len(known)) else None
         with database.reading(), database.read() as connection:
             versions = _versions_of(connection, selection)
