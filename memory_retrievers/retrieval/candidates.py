@@ -89,32 +89,6 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.layout.passages)
 
-    def before(self, values: Floats) -> Floats:
-        """The value of the message said before each passage, 0 where there is none.
-
-        Args:
-            values: Shape (n,), or (t, n) for a value per term.
-
-        Returns:
-            The shape of ``values``.
-        """
-        moved = np.zeros_like(values)
-        moved[..., 1:] = values[..., :-1] * self.layout.is_next
-        return moved
-
-    def after(self, values: Floats) -> Floats:
-        """The value of the message said after each passage, 0 where there is none.
-
-        Args:
-            values: Shape (n,), or (t, n) for a value per term.
-
-        Returns:
-            The shape of ``values``.
-        """
-        moved = np.zeros_like(values)
-        moved[..., :-1] = values[..., 1:] * self.layout.is_next
-        return moved
-
     @cached_property
     def windows(self) -> tuple[Floats, Floats, Floats]:
         """Each passage and the messages around it as one text: mean cosine (n,), counts (t, n), lengths (n,)."""

@@ -192,72 +192,52 @@ _NEXT_TO: Final = 0.5
 """Boost of an episode in the month after the queried one, or near a queried period: much is talked about later."""
 
 
-def neighbour(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
-    """The better score of the two messages around a passage: answers are next to their questions.
+class FusedLists(NamedTuple):
+    """What a boost looks at: n candidate passages whose lists are fused.
 
-    Args:
-        candidates: Candidates, n passages.
-        fused: Weighted sum of the lists for each passage, shape (n,).
-        question: Not used.
-        settings: Not used.
-
-    Returns:
-        Shape (n,), 0 to 1.
+    Attributes:
+        candidates: The candidates.
+        scores: Weighted sum of the lists for each passage, shape (n,).
+        question: The query: it may name speakers and dates, or ask when.
+        settings: BM25 parameters.
     """
-    better: Floats = np.maximum(candidates.before(fused), candidates.after(fused))
+
+    candidates: Candidates
+    scores: Floats
+    question: Question
+    settings: RetrievalSettings
+
+
+def neighbour(fused: FusedLists) -> Floats:
+    """The better score of the two messages around a passage, (n,): answers are next to their questions."""
+    scores, is_next = fused.scores, fused.candidates.layout.is_next
+    better = np.zeros_like(scores)
+    better[1:] = scores[:-1] * is_next
+    better[:-1] = np.maximum(better[:-1], scores[1:] * is_next)
     return better
 
 
-def episode(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
-    """Sum over the three best passages of the passage's episode, scaled over all episodes.
-
-    Args:
-        candidates: Candidates, n passages.
-        fused: Weighted sum of the lists for each passage, shape (n,).
-        question: Not used.
-        settings: Not used.
-
-    Returns:
-        Shape (n,), 0 to 1.
-    """
-    starts, groups = candidates.layout.starts, candidates.layout.groups
-    place = np.arange(len(candidates)) - starts[groups]
-    together: Floats = np.add.reduceat(np.where(place < _BEST_PASSAGES, _best_first(groups, fused), 0.0), starts)
+def episode(fused: FusedLists) -> Floats:
+    """Sum over the three best passages of the passage's episode, scaled over all episodes; shape (n,), 0 to 1."""
+    starts, groups = fused.candidates.layout.starts, fused.candidates.layout.groups
+    place = np.arange(len(groups)) - starts[groups]
+    together: Floats = np.add.reduceat(np.where(place < _BEST_PASSAGES, _best_first(groups, fused.scores), 0.0), starts)
     return min_max(together)[groups]
 
 
-def episode_words(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
-    """BM25 of the passage's whole episode, scaled over all episodes.
-
-    Args:
-        candidates: Candidates, n passages.
-        fused: Not used; shape (n,).
-        question: Not used.
-        settings: BM25 parameters.
-
-    Returns:
-        Shape (n,), 0 to 1.
-    """
-    scores = memory_bm25(candidates, k1=settings.bm25_k1, b=settings.bm25_b)
-    return min_max(scores, floor=0.0)[candidates.layout.groups]
+def episode_words(fused: FusedLists) -> Floats:
+    """BM25 of the passage's whole episode, scaled over all episodes; shape (n,), 0 to 1."""
+    scores = memory_bm25(fused.candidates, k1=fused.settings.bm25_k1, b=fused.settings.bm25_b)
+    return min_max(scores, floor=0.0)[fused.candidates.layout.groups]
 
 
-def speaker(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
-    """1 for a passage said by the one speaker whom the query names, else 0.
-
-    Args:
-        candidates: Candidates, n passages.
-        fused: Not used; shape (n,).
-        question: Query that may name a speaker; naming several gives 0 everywhere.
-        settings: Not used.
-
-    Returns:
-        Shape (n,), 0 or 1.
-    """
-    named = named_speakers(candidates.layout.names, question.text)
+def speaker(fused: FusedLists) -> Floats:
+    """1 for a passage said by the one speaker whom the query names, else 0, as where it names several; shape (n,)."""
+    layout = fused.candidates.layout
+    named = named_speakers(layout.names, fused.question.text)
     if len(named) != 1:
-        return np.zeros(len(candidates))
-    return np.where(candidates.layout.speakers == named[0], 1.0, 0.0)
+        return np.zeros(len(fused.scores))
+    return np.where(layout.speakers == named[0], 1.0, 0.0)
 
 
 def named_speakers(speakers: Sequence[str], text: str) -> list[int]:
@@ -284,40 +264,21 @@ def _is_named(speaker: str, text: str) -> bool:
     return name in text and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 
-def length(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
-    """Scaled log length of the passage: of two that match equally well, the longer one holds more of the answer.
-
-    Args:
-        candidates: Candidates, n passages.
-        fused: Not used; shape (n,).
-        question: Not used.
-        settings: Not used.
-
-    Returns:
-        Shape (n,), 0 to 1.
-    """
-    return min_max(np.log1p(candidates.lengths))
+def length(fused: FusedLists) -> Floats:
+    """Scaled log length: of two passages that match equally well, the longer one holds more; shape (n,), 0 to 1."""
+    return min_max(np.log1p(fused.candidates.lengths))
 
 
-def date(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
-    """1 for a passage whose episode began when the query says, 0.5 next to it, else 0.
+def date(fused: FusedLists) -> Floats:
+    """1 for a passage whose episode began when the query says, 0.5 next to it, else 0; shape (n,).
 
     Next to a month is the month after it, and next to a period as long a time before and after.
-
-    Args:
-        candidates: Candidates, n passages.
-        fused: Not used; shape (n,).
-        question: Query with its dates.
-        settings: Not used.
-
-    Returns:
-        Shape (n,), 0 to 1.
     """
-    months = candidates.layout.began.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64)
-    found = np.zeros(len(candidates))
+    moments, question = fused.candidates.layout.began.astype("datetime64[us]"), fused.question
+    months, began = moments.astype("datetime64[M]").astype(np.int64), moments.astype(np.int64)
+    found = np.zeros(len(began))
     for asked in question.dates:
         found = np.maximum(found, _fits(asked, months))
-    began = candidates.layout.began.astype("datetime64[us]").astype(np.int64)
     for period in question.periods:
         since, until = microseconds(period.since), microseconds(period.until)
         beside = np.maximum(since - began, began - until + 1)  # how far off; 0 or less within
@@ -325,19 +286,10 @@ def date(candidates: Candidates, fused: Floats, question: Question, settings: Re
     return found
 
 
-def time_expression(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
-    """1 for a passage that contains a time expression, if the query asks when; else 0.
-
-    Args:
-        candidates: Candidates, n passages.
-        fused: Not used; shape (n,).
-        question: Query that may ask when.
-        settings: Not used.
-
-    Returns:
-        Shape (n,), 0 or 1.
-    """
-    return candidates.layout.tells_time.astype(np.float64) if question.asks_when else np.zeros(len(candidates))
+def time_expression(fused: FusedLists) -> Floats:
+    """1 for a passage that contains a time expression, if the query asks when; else 0; shape (n,)."""
+    tells_time = fused.candidates.layout.tells_time
+    return tells_time.astype(np.float64) if fused.question.asks_when else np.zeros(len(tells_time))
 
 
 def _best_first(groups: NDArray[np.int64], fused: Floats) -> Floats:
@@ -363,7 +315,7 @@ def _fits(asked: QueryDate, months: NDArray[np.int64]) -> Floats:
     return np.where(is_month, 1.0, np.where(is_next, _NEXT_TO, 0.0))
 
 
-Boost = Callable[[Candidates, "Floats", Question, RetrievalSettings], "Floats"]
+Boost = Callable[[FusedLists], "Floats"]
 
 
 class NamedBoost(NamedTuple):

@@ -16,7 +16,7 @@ from memory_retrievers.models.fields import EPOCH, MICROSECOND
 from memory_retrievers.models.selection import ForgettingState
 from memory_retrievers.retrieval import features
 from memory_retrievers.retrieval.candidates import Candidates, RankedLists
-from memory_retrievers.retrieval.features import BOOSTS, NamedBoost, min_max
+from memory_retrievers.retrieval.features import BOOSTS, FusedLists, NamedBoost, min_max
 from memory_retrievers.retrieval.late_interaction import token_nearness
 from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.rank_fusion import Ranked, RankingByRank
@@ -99,12 +99,12 @@ def score(
     # 1. the lists, which share a weight of 1
     bm25 = features.bm25(candidates, k1=settings.bm25_k1, b=settings.bm25_b)
     stages = dict(_lists(candidates, bm25, settings))
-    fused: Floats = np.add.reduce(list(stages.values()))
+    fused = FusedLists(candidates, np.add.reduce(list(stages.values())), question, settings)
     # 2. the boosts, each with a weight of its own
     for boost in boosts:
         weight = getattr(settings, boost.setting)
         if weight and boost.concerns(question):
-            stages[boost.name] = weight * boost.add(candidates, fused, question, settings)
+            stages[boost.name] = weight * boost.add(fused)
     # 3. their sum
     total: Floats = np.add.reduce(list(stages.values()))
     return Scored(candidates, stages, total, bm25)

@@ -1,7 +1,7 @@
-"""Reads passages: those a selection lets through, their texts, vectors and postings, and the state of their scope.
+"""Reads passages: those a selection lets through, their texts, vectors and postings, and what has changed of them.
 
-What has changed since another state is in the table ``changes``, which triggers fill, whoever writes. It is bounded:
-who is further behind compares all that is there.
+The table ``changes`` is filled by triggers, whoever writes, and bounded; who is further behind compares all that is
+there.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ import numpy as np
 
 from memory_retrievers.backends.snapshot import COLUMNS, NEVER, ORIGINS, UNKNOWN, Passages, category_code
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, Database, ScopeState
+from memory_retrievers.backends.sql.connection import Connection, Database
 from memory_retrievers.backends.terms import Postings
-from memory_retrievers.models import scopes
 from memory_retrievers.models.selection import TURN, Layout, Selection
-from memory_retrievers.models.storage import OpenPlace, UnembeddedPassage
+from memory_retrievers.models.storage import UnembeddedPassage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -228,41 +227,6 @@ def in_scope(selection: Selection) -> str:
 
 def _numbers(lists: Sequence[str]) -> NDArray[np.int64]:
     return np.fromstring(",".join(lists), np.int64, sep=",") if lists else np.empty(0, np.int64)
-
-
-def state_of(connection: Connection, scope: str, *, include_child_scopes: bool) -> ScopeState:
-    """Read the state of a scope as of one moment; asked once while a connection reads one state.
-
-    A message leaves the queue in the transaction that stores its episode: it is in one of both, and never in neither.
-
-    Args:
-        connection: The connection to read from.
-        scope: The scope.
-        include_child_scopes: Also of the scopes below.
-    """
-    states, key = connection.states, (scope, include_child_scopes)
-    if states is not None and key in states:
-        return states[key]
-    first, behind = scopes.child_range(scope) if include_child_scopes else ("", "")
-    of_scope = "scope = :scope" + (" OR (scope >= :first AND scope < :behind)" if include_child_scopes else "")
-    rows = connection.execute(
-        f"""SELECT s.id, s.version, s.scope, m.row, m.conversation, m.vector IS NOT NULL
-        FROM scopes s LEFT JOIN queued_messages m ON m.scope_id = s.id
-        WHERE {of_scope} ORDER BY scope, conversation, row""",
-        {"scope": scope, "first": first, "behind": behind},
-    ).fetchall()
-    state = ScopeState(
-        {scope_id: version for scope_id, version, *_ in rows},
-        [
-            OpenPlace(row, its_scope, conversation or None, bool(embedded))
-            for *_, its_scope, row, conversation, embedded in rows
-            if row is not None
-        ],
-        {},
-    )
-    if states is not None:
-        states[key] = state
-    return state
 
 
 KEPT_CHANGES: Final = 2_000

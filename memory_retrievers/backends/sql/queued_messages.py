@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from memory_retrievers.backends.sql.connection import Database
-from memory_retrievers.backends.sql.passages import state_of
 from memory_retrievers.backends.sql.removal import forget_empty_scopes
+from memory_retrievers.backends.sql.snapshots import state_of
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.selection import Embedded

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 import numpy as np
 
 from memory_retrievers.backends.snapshot import NOTHING, Growing, Passages, ScopeSnapshot, is_ordered
-from memory_retrievers.backends.sql.connection import Connection
-from memory_retrievers.backends.sql.passages import StoredPassages, changed_since, state_of
+from memory_retrievers.backends.sql.connection import Connection, ScopeState
+from memory_retrievers.backends.sql.passages import StoredPassages, changed_since
 from memory_retrievers.backends.terms import EMPTY, TermBlock, block_of
 from memory_retrievers.errors import MemoryRetrieversError
 from memory_retrievers.models import Kind, scopes
 from memory_retrievers.models.selection import NO_LABELS, Selection, labels_of
+from memory_retrievers.models.storage import OpenPlace
 from memory_retrievers.settings import SNAPSHOT_BYTES
 from memory_retrievers.text import analyze
 
@@ -519,6 +520,41 @@ def _let_go_now_and_then(snapshots: weakref.ref[Snapshots], closing: threading.E
         with contextlib.suppress(MemoryRetrieversError):  # it is being closed, or cannot be read now
             watched.let_go_of_forgotten(idle=LOOK_AFTER)
         del watched
+
+
+def state_of(connection: Connection, scope: str, *, include_child_scopes: bool) -> ScopeState:
+    """Read the state of a scope as of one moment; asked once while a connection reads one state.
+
+    A message leaves the queue in the transaction that stores its episode: it is in one of both, and never in neither.
+
+    Args:
+        connection: The connection to read from.
+        scope: The scope.
+        include_child_scopes: Also of the scopes below.
+    """
+    states, key = connection.states, (scope, include_child_scopes)
+    if states is not None and key in states:
+        return states[key]
+    first, behind = scopes.child_range(scope) if include_child_scopes else ("", "")
+    of_scope = "scope = :scope" + (" OR (scope >= :first AND scope < :behind)" if include_child_scopes else "")
+    rows = connection.execute(
+        f"""SELECT s.id, s.version, s.scope, m.row, m.conversation, m.vector IS NOT NULL
+        FROM scopes s LEFT JOIN queued_messages m ON m.scope_id = s.id
+        WHERE {of_scope} ORDER BY scope, conversation, row""",
+        {"scope": scope, "first": first, "behind": behind},
+    ).fetchall()
+    state = ScopeState(
+        {scope_id: version for scope_id, version, *_ in rows},
+        [
+            OpenPlace(row, its_scope, conversation or None, bool(embedded))
+            for *_, its_scope, row, conversation, embedded in rows
+            if row is not None
+        ],
+        {},
+    )
+    if states is not None:
+        states[key] = state
+    return state
 
 
 def _versions_of(connection: Connection, selection: Selection, *, again: bool = False) -> _Versions:
