@@ -114,6 +114,9 @@ COLUMNS: Final = {
 }
 """The columns of a snapshot and the numbers they hold."""
 
+_LAYOUT_BYTES: Final = 22
+"""What the layout of all passages takes for each, beside the columns."""
+
 _LAID_OUT: Final = ("ids", "memories", "places", "speakers", "tells_time", "began")
 _MARKED: Final = ("began", "expires", "invalid", "categories", "valid")
 """The columns that may change while a passage stays."""
@@ -173,7 +176,7 @@ class ScopeSnapshot:
     @property
     def size(self) -> int:
         """Size in bytes."""
-        columns = sum(column.size for column in self.columns.values())
+        columns = sum(column.size for column in self.columns.values()) + _LAYOUT_BYTES * len(self)
         counted: TermBlock = self.__dict__.get("terms", self.indexed)
         terms = counted.size + sum(map(sys.getsizeof, self.unread))
         attached = sum(size for _, size in self.attached.values())
@@ -213,32 +216,27 @@ class ScopeSnapshot:
         yield happened, selection.since, selection.until
         yield created, selection.created_after, selection.created_before
 
-    def layout(self, mask: NDArray[np.bool_]) -> tuple[Layout, NDArray[np.int64]]:
+    def layout(self, mask: NDArray[np.bool_]) -> tuple[Layout, NDArray[np.int64] | slice]:
         """Group the passages of a mask by memory.
 
         Args:
             mask: Shape (n,).
 
         Returns:
-            The layout of the m passages, and their positions in this snapshot, shape (m,).
+            The layout of the m passages, and their positions in this snapshot, shape (m,); a slice if these are all.
         """
+        if self.is_ordered and mask.all():
+            return self._whole, slice(None)  # what most searches see
         positions = np.flatnonzero(mask) if self.is_ordered else self._order[mask[self._order]]
-        everything = self.is_ordered and len(positions) == len(self)
-        whole = {name: self.columns[name].array for name in _LAID_OUT}
-        columns = whole if everything else {name: column[positions] for name, column in whole.items()}
-        speakers, names = columns["speakers"], self.names
+        columns = {name: self.columns[name].array[positions] for name in _LAID_OUT}
+        names = self.names
         if len(positions) < len(self):  # only those who said something of it are known by name
-            speakers, names = _renamed(speakers, names)
-        layout = Layout(
-            passages=columns["ids"],
-            memories=columns["memories"],
-            places=columns["places"],
-            speakers=speakers,
-            tells_time=columns["tells_time"].astype(np.bool_),
-            began=columns["began"],
-            names=names,
-        )
-        return layout, positions
+            columns["speakers"], names = _renamed(columns["speakers"], names)
+        return _laid_out(columns, names), positions
+
+    @cached_property
+    def _whole(self) -> Layout:
+        return _laid_out({name: self.columns[name].array for name in _LAID_OUT}, self.names)
 
     @cached_property
     def _order(self) -> NDArray[np.int64]:
@@ -374,6 +372,19 @@ def similarities(matrix: Vectors, vector: Vector) -> NDArray[np.float32]:
 def rounded(cosines: NDArray[np.float32]) -> NDArray[np.float32]:
     """Round cosines, so that equal vectors have equal ones in any block: shape (n,) in and out."""
     return np.round(cosines, _DECIMALS)
+
+
+def _laid_out(columns: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> Layout:
+    """Layout of m passages in the order of their memories: columns of shape (m,)."""
+    return Layout(
+        passages=columns["ids"],
+        memories=columns["memories"],
+        places=columns["places"],
+        speakers=columns["speakers"],
+        tells_time=columns["tells_time"].astype(np.bool_),
+        began=columns["began"],
+        names=names,
+    )
 
 
 def _renamed(codes: NDArray[np.int64], names: tuple[str, ...]) -> tuple[NDArray[np.int64], tuple[str, ...]]:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, compress, islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -141,17 +141,24 @@ class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
         self._language: tuple[str | None] | None = None
 
     def __getitem__(self, term: str) -> NDArray[np.int32]:
+        entries: NDArray[np.int32] | None = self.get(term)
+        if entries is None:
+            raise KeyError(term)
+        return entries
+
+    def get(self, term: str, default: Any = None) -> Any:  # noqa: ANN401 - as of any mapping
+        """Positions and occurrences of a term, shape (2, number of passages with it)."""
         found = [
             layer.entries[:, layer.starts[number] : layer.starts[number + 1]]
             for layer in self.layers
             if (number := layer.numbers.get(term)) is not None
         ]
-        if not found:
-            raise KeyError(term)
-        return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
+        if len(found) == 1:
+            return found[0]
+        return np.concatenate(found, axis=1) if found else default
 
     def __contains__(self, term: object) -> bool:
-        return any(term in layer.numbers for layer in self.layers)
+        return any([term in layer.numbers for layer in self.layers])  # noqa: C419 - a list is the faster one
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys(chain.from_iterable(layer.numbers for layer in self.layers)))
@@ -167,7 +174,7 @@ class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
             language: The language whose form it is; None is any.
         """
         found = {form} if form in self and word_form(form, language) == form else set()
-        return found.union(*(layer.of_form(form, language) for layer in self.layers))
+        return found.union(*[layer.of_form(form, language) for layer in self.layers])
 
     def language(self, passages: int) -> str | None:
         """The language of most of so many passages; see ``language_of_terms``."""
@@ -307,7 +314,8 @@ class TermBlock:
 
     def statistics(self, terms: Iterable[str]) -> TermStatistics:
         """Return the document frequencies of the terms and the average length."""
-        frequencies = {term: self.postings[term].shape[1] if term in self.postings else 0 for term in terms}
+        found = {term: self.postings.get(term) for term in terms}
+        frequencies = {term: 0 if entries is None else entries.shape[1] for term, entries in found.items()}
         return TermStatistics(len(self.ids), self.average_length, frequencies)
 
     def counts(self, terms: Sequence[str], passages: NDArray[np.int64]) -> TermCounts:
@@ -324,22 +332,23 @@ class TermBlock:
         # The last entry stands for all that are not in here.
         return self.counts_at(terms, np.where(is_here, positions, len(self.ids)))
 
-    def counts_at(self, terms: Sequence[str], positions: NDArray[np.int64]) -> TermCounts:
+    def counts_at(self, terms: Sequence[str], positions: NDArray[np.int64] | slice) -> TermCounts:
         """Count the occurrences of terms in the passages at these positions; 0 at the position after the last.
 
         Args:
             terms: The t terms.
-            positions: Positions in this block, shape (m,).
+            positions: Positions in this block, shape (m,); a slice is all of it.
 
         Returns:
             Lengths of shape (m,) and counts of shape (t, m).
         """
-        counts = np.zeros((len(terms), len(positions)))
-        found = [(row, self.postings[term]) for row, term in enumerate(terms) if term in self.postings]
-        if is_whole(positions, len(self.ids)):
+        found = [(row, entries) for row, term in enumerate(terms) if (entries := self.postings.get(term)) is not None]
+        if isinstance(positions, slice):
+            counts = np.zeros((len(terms), len(self.ids)))
             for row, (places, frequencies) in found:
                 counts[row, places] = frequencies
             return TermCounts(self.lengths, counts)
+        counts = np.zeros((len(terms), len(positions)))
         standing = np.zeros(len(self.ids) + 1)
         for row, (places, frequencies) in found:
             standing[places] = frequencies
@@ -375,13 +384,6 @@ def _forms_of(terms: Iterable[str], language: str | None) -> Forms:
         if (language is not None or not term.isascii()) and (form := word_form(term, language)) != term:
             forms.setdefault(form, []).append(term)
     return forms
-
-
-def is_whole(positions: NDArray[np.int64], size: int) -> bool:
-    """True if distinct positions, of shape (m,), are all from 0 to ``size`` in order."""
-    return len(positions) == size and bool(
-        (positions[1:] > positions[:-1]).all() and (not size or positions[-1] < size)
-    )
 
 
 def positions_of(passages: NDArray[np.int64], ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -227,7 +228,7 @@ class Hits(NamedTuple):
     scores: list[float]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Layout:
     """Grouping of n passages by memory, as parallel arrays of shape (n,), ordered by memory and by place within it.
 
@@ -248,6 +249,51 @@ class Layout:
     tells_time: NDArray[np.bool_]
     began: NDArray[np.int64]
     names: tuple[str, ...]
+
+    @cached_property
+    def is_first(self) -> NDArray[np.bool_]:
+        """Mask of the first passage of each memory, shape (n,)."""
+        is_first = self.memories.astype("bool")
+        is_first[:1] = True
+        is_first[1:] = self.memories[1:] != self.memories[:-1]
+        return is_first
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """Index of each memory's first passage, shape (m,) for m memories."""
+        return self.is_first.nonzero()[0]
+
+    @cached_property
+    def groups(self) -> NDArray[np.int64]:
+        """Index of the memory that each passage belongs to, in the order of ``starts``, from 0; shape (n,)."""
+        return self.is_first.cumsum() - 1
+
+    @cached_property
+    def is_message(self) -> NDArray[np.bool_]:
+        """Mask of the passages that are a single message, shape (n,)."""
+        is_message: NDArray[np.bool_] = self.places != WHOLE
+        return is_message
+
+    @cached_property
+    def has_messages(self) -> bool:
+        """True if any passage is a single message."""
+        return bool(self.is_message.any())
+
+    @cached_property
+    def is_counted(self) -> NDArray[np.bool_]:
+        """Mask of the passages that say what their memory says: its messages, or all where it has none; shape (n,)."""
+        holding = self.groups[self.is_message]
+        has_messages = self.is_first[self.starts]
+        has_messages[:] = False
+        has_messages[holding] = True
+        return self.is_message | ~has_messages[self.groups]
+
+    @cached_property
+    def is_next(self) -> NDArray[np.bool_]:
+        """Mask of the passages, but for the first, that were said right after the one before them; shape (n - 1,)."""
+        in_row = self.places[1:] == self.places[:-1] + 1
+        is_next: NDArray[np.bool_] = ~self.is_first[1:] & in_row & self.is_message[:-1]
+        return is_next
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from memory_retrievers.backends.snapshot import rounded, similarities
-from memory_retrievers.models.selection import WHOLE, Layout, Selection, TermStatistics
+from memory_retrievers.models.selection import Layout, Selection, TermStatistics
 from memory_retrievers.storage.tracing import BM25, DENSE, observer_of_stages
 
 if TYPE_CHECKING:
@@ -90,61 +90,26 @@ class Candidates:
         return len(self.layout.passages)
 
     @cached_property
-    def starts(self) -> NDArray[np.int64]:
-        """Index of each memory's first passage, shape (m,) for m memories."""
-        memories = self.layout.memories
-        return np.flatnonzero(np.concatenate(([True], memories[1:] != memories[:-1])))
+    def windows(self) -> tuple[Floats, Floats, Floats]:
+        """Each passage and the messages around it as one text: mean cosine (n,), counts (t, n), lengths (n,)."""
+        rows = np.empty((3 + len(self.counts), len(self)))
+        rows[0], rows[1], rows[2], rows[3:] = 1.0, self.similarities, self.lengths, self.counts
+        around, is_next = rows.copy(), self.layout.is_next
+        around[:, 1:] += rows[:, :-1] * is_next
+        around[:, :-1] += rows[:, 1:] * is_next
+        return around[1] / around[0], around[3:], around[2]
 
     @cached_property
-    def groups(self) -> NDArray[np.int64]:
-        """Index of the memory that each passage belongs to, in the order of ``starts``, from 0; shape (n,)."""
-        sizes = np.diff(np.append(self.starts, len(self)))
-        return np.repeat(np.arange(len(self.starts)), sizes)
+    def frequencies(self) -> Floats:
+        """Number of indexed passages that have each term, shape (t,)."""
+        return np.array(list(self.statistics.frequencies.values()), np.float64)
 
     @cached_property
-    def is_message(self) -> NDArray[np.bool_]:
-        """Mask of the passages that are a single message, shape (n,)."""
-        is_message: NDArray[np.bool_] = self.layout.places != WHOLE
-        return is_message
-
-    @cached_property
-    def has_messages(self) -> bool:
-        """True if any passage is a single message."""
-        return bool(self.is_message.any())
-
-    @cached_property
-    def _is_next(self) -> NDArray[np.bool_]:
-        """Mask of the passages, but for the first, that were said right after the one before them; shape (n - 1,)."""
-        memories, places = self.layout.memories, self.layout.places
-        same_memory, in_row = memories[1:] == memories[:-1], places[1:] == places[:-1] + 1
-        is_next: NDArray[np.bool_] = same_memory & in_row & (places[:-1] != WHOLE)
-        return is_next
-
-    def before(self, values: Floats) -> Floats:
-        """The value of the message said before each passage, 0 where there is none.
-
-        Args:
-            values: Shape (n,), or (t, n) for a value per term.
-
-        Returns:
-            The shape of ``values``.
-        """
-        moved = np.zeros_like(values)
-        moved[..., 1:] = values[..., :-1] * self._is_next
-        return moved
-
-    def after(self, values: Floats) -> Floats:
-        """The value of the message said after each passage, 0 where there is none.
-
-        Args:
-            values: Shape (n,), or (t, n) for a value per term.
-
-        Returns:
-            The shape of ``values``.
-        """
-        moved = np.zeros_like(values)
-        moved[..., :-1] = values[..., 1:] * self._is_next
-        return moved
+    def idf(self) -> Floats:
+        """Inverse document frequency of each term as in Lucene, as if half a passage had what none has; shape (t,)."""
+        frequencies, passages = np.maximum(self.frequencies, 0.5), self.statistics.passages
+        weights: Floats = np.log1p((passages - frequencies + 0.5) / (frequencies + 0.5))
+        return weights
 
 
 def read_candidates(

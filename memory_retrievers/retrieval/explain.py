@@ -360,10 +360,10 @@ def evidence_of(candidates: Candidates, plan: RetrievalPlan, rows: Sequence[int]
     if not len(candidates):
         return {}
     terms = list(dict.fromkeys(plan.question.terms))
-    wanted = np.flatnonzero(np.isin(candidates.layout.memories[candidates.starts], rows))
-    cosines = np.maximum.reduceat(candidates.similarities, candidates.starts)[wanted].tolist()
-    shares = np.logical_or.reduceat(candidates.counts > 0, candidates.starts, axis=1).T[wanted].tolist()
-    found = candidates.layout.memories[candidates.starts][wanted].tolist()
+    wanted = np.flatnonzero(np.isin(candidates.layout.memories[candidates.layout.starts], rows))
+    cosines = np.maximum.reduceat(candidates.similarities, candidates.layout.starts)[wanted].tolist()
+    shares = np.logical_or.reduceat(candidates.counts > 0, candidates.layout.starts, axis=1).T[wanted].tolist()
+    found = candidates.layout.memories[candidates.layout.starts][wanted].tolist()
     return {
         row: Evidence(cosine, tuple(term for term, shared in zip(terms, its_shares, strict=True) if shared))
         for row, cosine, its_shares in zip(found, cosines, shares, strict=True)

@@ -47,11 +47,12 @@ def min_max(values: Floats, *, floor: float | None = None) -> Floats:
     >>> min_max(np.array([0.0, 2.0, 4.0]), floor=0.0).tolist()
     [0.0, 0.5, 1.0]
     """
-    highest, lowest = float(values.max()), float(values.min())
-    if floor is not None:
-        lowest = floor
-    else:
+    highest = float(np.maximum.reduce(values))
+    if floor is None:
+        lowest = float(np.minimum.reduce(values))
         lowest -= (highest - lowest) / len(values)
+    else:
+        lowest = floor
     if highest - lowest <= _EQUAL:
         return np.full(len(values), 1.0 if floor is None else 0.0)
     scaled: Floats = (values - lowest) / (highest - lowest)
@@ -65,11 +66,7 @@ def cosine(candidates: Candidates) -> Floats:
 
 def window_cosine(candidates: Candidates) -> Floats:
     """Mean cosine of each passage and the messages around it, shape (n,)."""
-    around = np.ones(len(candidates))
-    around = around + candidates.before(around) + candidates.after(around)
-    cosines = candidates.similarities
-    mean: Floats = (cosines + candidates.before(cosines) + candidates.after(cosines)) / around
-    return mean
+    return candidates.windows[0]
 
 
 def bm25(candidates: Candidates, *, k1: float, b: float) -> Floats:
@@ -83,11 +80,9 @@ def bm25(candidates: Candidates, *, k1: float, b: float) -> Floats:
     Returns:
         Shape (n,), 0 or more.
     """
-    statistics = candidates.statistics
-    frequencies = np.array(list(statistics.frequencies.values()), np.float64)
-    weights = candidates.repeats * idf(frequencies, statistics.passages)
+    average_length = candidates.statistics.average_length
     return score_bm25(
-        candidates.counts, candidates.lengths, weights, average_length=statistics.average_length, k1=k1, b=b
+        candidates.counts, candidates.lengths, _weights_alone(candidates), average_length=average_length, k1=k1, b=b
     )
 
 
@@ -102,8 +97,7 @@ def window_bm25(candidates: Candidates, *, k1: float, b: float) -> Floats:
     Returns:
         Shape (n,), 0 or more.
     """
-    counts = candidates.counts + candidates.before(candidates.counts) + candidates.after(candidates.counts)
-    lengths = candidates.lengths + candidates.before(candidates.lengths) + candidates.after(candidates.lengths)
+    _, counts, lengths = candidates.windows
     return score_bm25(counts, lengths, _weights(candidates, counts), average_length=_mean(lengths), k1=k1, b=b)
 
 
@@ -118,10 +112,9 @@ def memory_bm25(candidates: Candidates, *, k1: float, b: float) -> Floats:
     Returns:
         Shape (m,), 0 or more.
     """
-    has_messages = np.maximum.reduceat(candidates.is_message, candidates.starts)[candidates.groups]
-    is_counted = candidates.is_message | ~has_messages
-    counts = np.add.reduceat(candidates.counts * is_counted, candidates.starts, axis=1)
-    lengths = np.add.reduceat(candidates.lengths * is_counted, candidates.starts)
+    starts, is_counted = candidates.layout.starts, candidates.layout.is_counted
+    counts = np.add.reduceat(candidates.counts * is_counted, starts, axis=1)
+    lengths = np.add.reduceat(candidates.lengths * is_counted, starts)
     return score_bm25(counts, lengths, _weights(candidates, counts), average_length=_mean(lengths), k1=k1, b=b)
 
 
@@ -165,8 +158,9 @@ def weighed_sum(weights: Floats, rows: Floats) -> Floats:
     terms, columns = rows.shape
     width = max(_BLOCK // max(terms, 1) // _ALIGNED, 1) * _ALIGNED
     scores, whole = np.empty(columns), columns // width * width
-    blocks = rows[:, :whole].reshape(terms, whole // width, width).swapaxes(0, 1)
-    np.matmul(weights, blocks, out=scores[:whole].reshape(-1, width))
+    if whole:
+        blocks = rows[:, :whole].reshape(terms, whole // width, width).swapaxes(0, 1)
+        np.matmul(weights, blocks, out=scores[:whole].reshape(-1, width))
     np.dot(weights, rows[:, whole:], out=scores[whole:])
     return scores
 
@@ -178,13 +172,17 @@ def _weights(candidates: Candidates, counts: Floats) -> Floats:
     take the rarest terms for common ones: the statistics of single passages stand in.
     """
     if candidates.is_whole:
-        return candidates.repeats * idf(np.count_nonzero(counts, axis=1).astype(np.float64), counts.shape[1])
-    frequencies = np.array(list(candidates.statistics.frequencies.values()), np.float64)
-    return candidates.repeats * idf(frequencies, candidates.statistics.passages)
+        return candidates.repeats * idf(np.add.reduce(counts > 0, axis=1, dtype=np.float64), counts.shape[1])
+    return _weights_alone(candidates)
+
+
+def _weights_alone(candidates: Candidates) -> Floats:
+    """Weight of each term among single passages, shape (t,)."""
+    return candidates.repeats * np.where(candidates.frequencies > 0, candidates.idf, 0.0)
 
 
 def _mean(lengths: Floats) -> float:
-    return float(lengths.mean()) if len(lengths) else 1.0
+    return float(np.add.reduce(lengths)) / len(lengths) if len(lengths) else 1.0
 
 
 _BEST_PASSAGES: Final = 3
@@ -194,73 +192,52 @@ _NEXT_TO: Final = 0.5
 """Boost of an episode in the month after the queried one, or near a queried period: much is talked about later."""
 
 
-def neighbour(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
-    """The better score of the two messages around a passage: answers are next to their questions.
+class FusedLists(NamedTuple):
+    """What a boost looks at: n candidate passages whose lists are fused.
 
-    Args:
-        candidates: Candidates, n passages.
-        fused: Weighted sum of the lists for each passage, shape (n,).
-        question: Not used.
-        settings: Not used.
-
-    Returns:
-        Shape (n,), 0 to 1.
+    Attributes:
+        candidates: The candidates.
+        scores: Weighted sum of the lists for each passage, shape (n,).
+        question: The query: it may name speakers and dates, or ask when.
+        settings: BM25 parameters.
     """
-    better: Floats = np.maximum(candidates.before(fused), candidates.after(fused))
+
+    candidates: Candidates
+    scores: Floats
+    question: Question
+    settings: RetrievalSettings
+
+
+def neighbour(fused: FusedLists) -> Floats:
+    """The better score of the two messages around a passage, (n,): answers are next to their questions."""
+    scores, is_next = fused.scores, fused.candidates.layout.is_next
+    better = np.zeros_like(scores)
+    better[1:] = scores[:-1] * is_next
+    better[:-1] = np.maximum(better[:-1], scores[1:] * is_next)
     return better
 
 
-def episode(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
-    """Sum over the three best passages of the passage's episode, scaled over all episodes.
-
-    Args:
-        candidates: Candidates, n passages.
-        fused: Weighted sum of the lists for each passage, shape (n,).
-        question: Not used.
-        settings: Not used.
-
-    Returns:
-        Shape (n,), 0 to 1.
-    """
-    place = np.arange(len(candidates)) - candidates.starts[candidates.groups]
-    together: Floats = np.add.reduceat(
-        np.where(place < _BEST_PASSAGES, _best_first(candidates, fused), 0.0), candidates.starts
-    )
-    return min_max(together)[candidates.groups]
+def episode(fused: FusedLists) -> Floats:
+    """Sum over the three best passages of the passage's episode, scaled over all episodes; shape (n,), 0 to 1."""
+    starts, groups = fused.candidates.layout.starts, fused.candidates.layout.groups
+    place = np.arange(len(groups)) - starts[groups]
+    together: Floats = np.add.reduceat(np.where(place < _BEST_PASSAGES, _best_first(groups, fused.scores), 0.0), starts)
+    return min_max(together)[groups]
 
 
-def episode_words(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
-    """BM25 of the passage's whole episode, scaled over all episodes.
-
-    Args:
-        candidates: Candidates, n passages.
-        fused: Not used; shape (n,).
-        question: Not used.
-        settings: BM25 parameters.
-
-    Returns:
-        Shape (n,), 0 to 1.
-    """
-    scores = memory_bm25(candidates, k1=settings.bm25_k1, b=settings.bm25_b)
-    return min_max(scores, floor=0.0)[candidates.groups]
+def episode_words(fused: FusedLists) -> Floats:
+    """BM25 of the passage's whole episode, scaled over all episodes; shape (n,), 0 to 1."""
+    scores = memory_bm25(fused.candidates, k1=fused.settings.bm25_k1, b=fused.settings.bm25_b)
+    return min_max(scores, floor=0.0)[fused.candidates.layout.groups]
 
 
-def speaker(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
-    """1 for a passage said by the one speaker whom the query names, else 0.
-
-    Args:
-        candidates: Candidates, n passages.
-        fused: Not used; shape (n,).
-        question: Query that may name a speaker; naming several gives 0 everywhere.
-        settings: Not used.
-
-    Returns:
-        Shape (n,), 0 or 1.
-    """
-    named = named_speakers(candidates.layout.names, question.text)
+def speaker(fused: FusedLists) -> Floats:
+    """1 for a passage said by the one speaker whom the query names, else 0, as where it names several; shape (n,)."""
+    layout = fused.candidates.layout
+    named = named_speakers(layout.names, fused.question.text)
     if len(named) != 1:
-        return np.zeros(len(candidates))
-    return np.where(candidates.layout.speakers == named[0], 1.0, 0.0)
+        return np.zeros(len(fused.scores))
+    return np.where(layout.speakers == named[0], 1.0, 0.0)
 
 
 def named_speakers(speakers: Sequence[str], text: str) -> list[int]:
@@ -287,40 +264,21 @@ def _is_named(speaker: str, text: str) -> bool:
     return name in text and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 
-def length(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
-    """Scaled log length of the passage: of two that match equally well, the longer one holds more of the answer.
-
-    Args:
-        candidates: Candidates, n passages.
-        fused: Not used; shape (n,).
-        question: Not used.
-        settings: Not used.
-
-    Returns:
-        Shape (n,), 0 to 1.
-    """
-    return min_max(np.log1p(candidates.lengths))
+def length(fused: FusedLists) -> Floats:
+    """Scaled log length: of two passages that match equally well, the longer one holds more; shape (n,), 0 to 1."""
+    return min_max(np.log1p(fused.candidates.lengths))
 
 
-def date(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
-    """1 for a passage whose episode began when the query says, 0.5 next to it, else 0.
+def date(fused: FusedLists) -> Floats:
+    """1 for a passage whose episode began when the query says, 0.5 next to it, else 0; shape (n,).
 
     Next to a month is the month after it, and next to a period as long a time before and after.
-
-    Args:
-        candidates: Candidates, n passages.
-        fused: Not used; shape (n,).
-        question: Query with its dates.
-        settings: Not used.
-
-    Returns:
-        Shape (n,), 0 to 1.
     """
-    months = candidates.layout.began.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64)
-    found = np.zeros(len(candidates))
+    moments, question = fused.candidates.layout.began.astype("datetime64[us]"), fused.question
+    months, began = moments.astype("datetime64[M]").astype(np.int64), moments.astype(np.int64)
+    found = np.zeros(len(began))
     for asked in question.dates:
         found = np.maximum(found, _fits(asked, months))
-    began = candidates.layout.began.astype("datetime64[us]").astype(np.int64)
     for period in question.periods:
         since, until = microseconds(period.since), microseconds(period.until)
         beside = np.maximum(since - began, began - until + 1)  # how far off; 0 or less within
@@ -328,25 +286,17 @@ def date(candidates: Candidates, fused: Floats, question: Question, settings: Re
     return found
 
 
-def time_expression(candidates: Candidates, fused: Floats, question: Question, settings: RetrievalSettings) -> Floats:  # noqa: ARG001
-    """1 for a passage that contains a time expression, if the query asks when; else 0.
-
-    Args:
-        candidates: Candidates, n passages.
-        fused: Not used; shape (n,).
-        question: Query that may ask when.
-        settings: Not used.
-
-    Returns:
-        Shape (n,), 0 or 1.
-    """
-    return candidates.layout.tells_time.astype(np.float64) if question.asks_when else np.zeros(len(candidates))
+def time_expression(fused: FusedLists) -> Floats:
+    """1 for a passage that contains a time expression, if the query asks when; else 0; shape (n,)."""
+    tells_time = fused.candidates.layout.tells_time
+    return tells_time.astype(np.float64) if fused.question.asks_when else np.zeros(len(tells_time))
 
 
-def _best_first(candidates: Candidates, fused: Floats) -> Floats:
+def _best_first(groups: NDArray[np.int64], fused: Floats) -> Floats:
     """The values of each memory's passages, best first; scores are at most 1, so one plain sort keeps them together."""
-    keys = np.sort(candidates.groups - fused / 2)
-    best_first: Floats = (candidates.groups - keys) * 2
+    keys = groups - fused / 2
+    keys.sort()
+    best_first: Floats = (groups - keys) * 2
     return best_first
 
 
@@ -365,7 +315,7 @@ def _fits(asked: QueryDate, months: NDArray[np.int64]) -> Floats:
     return np.where(is_month, 1.0, np.where(is_next, _NEXT_TO, 0.0))
 
 
-Boost = Callable[[Candidates, "Floats", Question, RetrievalSettings], "Floats"]
+Boost = Callable[[FusedLists], "Floats"]
 
 
 class NamedBoost(NamedTuple):

@@ -140,7 +140,9 @@ def token_nearness(found: Mapping[Kind, tuple[Candidates, Floats]]) -> dict[Kind
         Shape (n,), 0 or more, by kind; without the kinds that hold one memory, or one without token vectors yet.
     """
     measured = {
-        kind: _first(candidates, scores) for kind, (candidates, scores) in found.items() if len(candidates.starts) > 1
+        kind: _first(candidates, scores)
+        for kind, (candidates, scores) in found.items()
+        if len(candidates.layout.starts) > 1
     }
     if not measured:
         return {}
@@ -162,7 +164,7 @@ def token_nearness(found: Mapping[Kind, tuple[Candidates, Floats]]) -> dict[Kind
 
 def _first(candidates: Candidates, scores: Floats) -> list[NDArray[np.int64]]:
     """The best passages of each of the first memories, by all else: their places among the candidates, best first."""
-    starts = candidates.starts
+    starts = candidates.layout.starts
     best = np.maximum.reduceat(scores, starts)
     least = np.partition(best, -MEASURED)[-MEASURED] if len(best) > MEASURED else best.min()
     leading = np.flatnonzero(best >= least)  # sorting all would cost more than measuring the first

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -101,18 +101,13 @@ def _joined(parts: list[Candidates]) -> Candidates:
     """Candidates of facts in the order of their memories; none of them is in two parts."""
     first, layouts = parts[0], [each.layout for each in parts]
     order = np.argsort(np.concatenate([each.memories for each in layouts]), kind="stable")
-    layout = Layout(
-        passages=np.concatenate([each.passages for each in layouts])[order],
-        memories=np.concatenate([each.memories for each in layouts])[order],
-        places=np.concatenate([each.places for each in layouts])[order],
-        speakers=np.concatenate([each.speakers for each in layouts])[order],
-        tells_time=np.concatenate([each.tells_time for each in layouts])[order],
-        began=np.concatenate([each.began for each in layouts])[order],
-        names=first.layout.names,
-    )
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(each, name) for each in layouts])[order]
+        for name in ("passages", "memories", "places", "speakers", "tells_time", "began")
+    }
     return replace(
         first,
-        layout=layout,
+        layout=replace(first.layout, **columns),
         similarities=np.concatenate([each.similarities for each in parts])[order],
         counts=np.concatenate([each.counts for each in parts], axis=1)[:, order],
         lengths=np.concatenate([each.lengths for each in parts])[order],

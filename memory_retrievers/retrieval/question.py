@@ -48,6 +48,7 @@ _ASKS_WHEN: Final = re.compile(
     re.IGNORECASE,
 )
 _SMALL_TALK_CHARACTERS: Final = 60
+_EDGES: Final = re.compile(r"^\W+|\W+$")
 _CONTRACTED: Final = re.compile(r"['’](?:s|d|m|ll|re|ve)$")
 
 
@@ -193,7 +194,7 @@ def _is_small_talk(text: str) -> bool:
 
 
 def _is_filler(words: list[str]) -> bool:
-    bare = [_CONTRACTED.sub("", re.sub(r"^\W+|\W+$", "", word)) for word in words]
+    bare = [_CONTRACTED.sub("", _EDGES.sub("", word)) for word in words]
     if not _QUESTION_WORDS.isdisjoint(words):
         return False
     return all(not word or word in SMALL_TALK or word in STOP_WORDS for word in bare)
@@ -210,7 +211,8 @@ def _without_local_stop_words(text: str) -> tuple[str | None, str]:
 
 
 def _bare(word: str) -> str:
-    return re.sub(r"^\W+|\W+$", "", word.casefold())
+    folded = word.casefold()
+    return folded if folded.isalnum() else _EDGES.sub("", folded)
 
 
 def _is_common(word: str, common: frozenset[str]) -> bool:
@@ -219,7 +221,7 @@ def _is_common(word: str, common: frozenset[str]) -> bool:
 
 
 def _says_something(word: str) -> bool:
-    bare = _CONTRACTED.sub("", re.sub(r"^\W+|\W+$", "", word.casefold()))
+    bare = _CONTRACTED.sub("", _bare(word))
     return bool(bare) and bare not in STOP_WORDS
 
 

@@ -16,7 +16,7 @@ from memory_retrievers.models.fields import EPOCH, MICROSECOND
 from memory_retrievers.models.selection import ForgettingState
 from memory_retrievers.retrieval import features
 from memory_retrievers.retrieval.candidates import Candidates, RankedLists
-from memory_retrievers.retrieval.features import BOOSTS, NamedBoost, min_max
+from memory_retrievers.retrieval.features import BOOSTS, FusedLists, NamedBoost, min_max
 from memory_retrievers.retrieval.late_interaction import token_nearness
 from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.rank_fusion import Ranked, RankingByRank
@@ -64,25 +64,24 @@ class Scored:
     @cached_property
     def scores(self) -> Floats:
         """Score of each memory, that of its best passage; shape (m,)."""
-        best: Floats = np.maximum.reduceat(self.passages, self.candidates.starts)
+        best: Floats = np.maximum.reduceat(self.passages, self.candidates.layout.starts)
         return best
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
         """Row of each memory in the ledger, shape (m,)."""
-        return self.candidates.layout.memories[self.candidates.starts]
+        return self.candidates.layout.memories[self.candidates.layout.starts]
 
     @cached_property
     def best_dense(self) -> Floats:
         """Cosine of each memory's nearest passage, shape (m,)."""
-        best: Floats = np.maximum.reduceat(self.candidates.similarities, self.candidates.starts)
+        best: Floats = np.maximum.reduceat(self.candidates.similarities, self.candidates.layout.starts)
         return best
 
     @cached_property
     def coverage(self) -> float:
         """Best BM25 score divided by the largest one possible for this query. In [0, 1)."""
-        frequencies = np.maximum(np.array(list(self.candidates.statistics.frequencies.values()), np.float64), 0.5)
-        most = float(self.candidates.repeats @ features.idf(frequencies, self.candidates.statistics.passages))
+        most = float(self.candidates.repeats @ self.candidates.idf)
         return float(self.bm25.max()) / most if most else 0.0
 
 
@@ -100,20 +99,20 @@ def score(
     # 1. the lists, which share a weight of 1
     bm25 = features.bm25(candidates, k1=settings.bm25_k1, b=settings.bm25_b)
     stages = dict(_lists(candidates, bm25, settings))
-    fused: Floats = np.sum(list(stages.values()), axis=0)
+    fused = FusedLists(candidates, np.add.reduce(list(stages.values())), question, settings)
     # 2. the boosts, each with a weight of its own
     for boost in boosts:
         weight = getattr(settings, boost.setting)
         if weight and boost.concerns(question):
-            stages[boost.name] = weight * boost.add(candidates, fused, question, settings)
+            stages[boost.name] = weight * boost.add(fused)
     # 3. their sum
-    total: Floats = np.sum(list(stages.values()), axis=0)
+    total: Floats = np.add.reduce(list(stages.values()))
     return Scored(candidates, stages, total, bm25)
 
 
 def _lists(candidates: Candidates, bm25: Floats, settings: RetrievalSettings) -> Iterator[tuple[str, Floats]]:
     """The lists with their shares, by name; without messages there are no windows."""
-    dense, window = settings.dense_weight, settings.window_weight if candidates.has_messages else 0.0
+    dense, window = settings.dense_weight, settings.window_weight if candidates.layout.has_messages else 0.0
     if dense * (1 - window):
         yield "dense", dense * (1 - window) * min_max(features.cosine(candidates))
     if dense * window:
@@ -154,7 +153,7 @@ class RankingByScore:
     @cached_property
     def scores(self) -> dict[int, float]:
         """Score of each, above 0 and at most 1; best first, equal ones in the order of their rows."""
-        return self._best_first(np.flatnonzero(self._scores))
+        return self._best_first(self._scores.nonzero()[0])
 
     def leading(self, limit: int, *, share: float) -> dict[int, float]:
         """Score of each memory that has at least a share of the score of the last of the best; best first.
@@ -167,7 +166,7 @@ class RankingByScore:
         if not 0 < limit < np.count_nonzero(scores):
             return self.scores
         least = _at_rank(scores, limit) * share
-        return self._best_first(np.flatnonzero((scores >= least) & (scores > 0)))
+        return self._best_first((scores >= least if least else scores > 0).nonzero()[0])
 
     @cached_property
     def _scores(self) -> Floats:
@@ -177,7 +176,7 @@ class RankingByScore:
     def _best_first(self, memories: NDArray[np.int64]) -> dict[int, float]:
         """Scores of these memories, given by their indexes, ascending: shape (k,)."""
         scores = self._scores[memories]
-        order = np.argsort(-scores, kind="stable")
+        order = (-scores).argsort(kind="stable")
         return dict(zip(self.scored.rows[memories[order]].tolist(), scores[order].tolist(), strict=True))
 
 
@@ -187,6 +186,8 @@ def _at_rank(scores: Floats, rank: int) -> float:
     Only blocks whose best is among the best of all are sorted: numpy's ``partition`` is slow where many are equal.
     """
     whole = len(scores) // _BLOCK * _BLOCK
+    if not whole:
+        return float(np.sort(scores)[-rank])
     tops = np.concatenate([scores[:whole].reshape(-1, _BLOCK).max(axis=1), scores[whole:]])
     if rank > len(tops):
         return float(np.sort(scores)[-rank])
@@ -207,12 +208,12 @@ def normalise_across_kinds(rankings: Mapping[Kind, FusedRanking], *, dense_weigh
     memory has any of the words, scores are not above what nearness counts (specification §2.18).
     """
     scored = {kind: each for kind, each in rankings.items() if isinstance(each, RankingByScore)}
-    nearest = {kind: max(float(each.scored.best_dense.max()), 0.0) for kind, each in scored.items()}
+    nearest = {kind: max(float(each.scored.candidates.similarities.max()), 0.0) for kind, each in scored.items()}
     covered = {kind: each.scored.coverage for kind, each in scored.items()}
     return {
-        kind: replace(
-            each,
-            kind_weight=max(
+        kind: RankingByScore(
+            each.scored,
+            max(
                 dense_weight * _relative(nearest, kind) + (1 - dense_weight) * _relative(covered, kind),
                 _LEAST_KIND_WEIGHT,
             ),

@@ -313,11 +313,9 @@ class RetrievalPlan(NamedTuple):
                 forms = [form for term in question.terms for form in words.get(term, (term,))]
                 question = replace(question, terms=forms)
             terms = list(dict.fromkeys(question.terms))
-            firsts = {form: forms[0] for forms in words.values() for form in forms[1:]}
-            known = {
-                kind: replace(_statistics(store, terms, selection), words=firsts)
-                for kind, selection in selections.items()
-            }
+            known = {kind: _statistics(store, terms, selection) for kind, selection in selections.items()}
+            if firsts := {form: forms[0] for forms in words.values() for form in forms[1:]}:
+                known = {kind: replace(each, words=firsts) for kind, each in known.items()}
         embedded = _without_common(question, known, settings)
         return cls(request, question, selections, limits, request.limit, known, embedded, states)
 
@@ -349,7 +347,7 @@ def _known_forms(
     of_scope = (block.postings.language(len(block.ids)) for block in blocks)
     languages = {None, question.language or next(filter(None, of_scope), None)}
     forms: dict[str, set[str]] = {}
-    for term in dict.fromkeys(term for term in question.terms if len(term) >= _LEAST_LETTERS):
+    for term in dict.fromkeys([term for term in question.terms if len(term) >= _LEAST_LETTERS]):
         forms[term] = {term, *analyze(without_accents(term))[:1]} if len(blocks) < len(snapshots) else {term}
         for language, block in product(languages, blocks):
             forms[term] |= block.postings.of_form(word_form(term, language), language)
@@ -380,10 +378,11 @@ def common_terms(statistics: Collection[TermStatistics], *, share: float) -> fro
     """The terms that more than a share of the passages, 0 to 1, have; none among few passages."""
     if share >= 1:
         return frozenset()
-    most = max(share * sum(each.passages for each in statistics), _COMMON_FROM)
-    counted = Counter[str]()
+    most = max(share * sum([each.passages for each in statistics]), _COMMON_FROM)
+    counted: dict[str, int] = {}
     for each in statistics:
-        counted.update(each.frequencies)
+        for term, frequency in each.frequencies.items():
+            counted[term] = counted.get(term, 0) + frequency
     return frozenset([term for term, frequency in counted.items() if frequency > most])
 
 

@@ -71,14 +71,14 @@ class ScoreTrace:
 
     def matches(self, row: int) -> tuple[Match, ...]:
         """Messages of a candidate by score, best first; equal ones in the order they were said."""
-        if not self._candidates.has_messages:
+        if not self._candidates.layout.has_messages:
             return ()
-        memory, starts = self._places[row], self._candidates.starts
+        memory, starts = self._places[row], self._candidates.layout.starts
         first, behind = (
             int(starts[memory]),
             int(starts[memory + 1]) if memory + 1 < len(starts) else len(self._candidates),
         )
-        messages = np.flatnonzero(self._candidates.is_message[first:behind]) + first
+        messages = np.flatnonzero(self._candidates.layout.is_message[first:behind]) + first
         places = self._candidates.layout.places[messages].tolist()
         scores = (self.ranking.unit * self.scored.passages[messages]).tolist()
         best_first = sorted(zip(places, scores, strict=True), key=lambda match: (-match[1], match[0]))
@@ -131,9 +131,9 @@ class ScoreTrace:
     @cached_property
     def _best_matches(self) -> NDArray[np.int64]:
         """Index of the passage of each memory that matches best by meaning and words together, shape (m,)."""
-        groups, matched = self._candidates.groups, match(self._candidates.similarities, self._coverages)
-        best = np.flatnonzero(matched == np.maximum.reduceat(matched, self._candidates.starts)[groups])
-        return best[np.searchsorted(groups[best], np.arange(len(self._candidates.starts)))]
+        groups, matched = self._candidates.layout.groups, match(self._candidates.similarities, self._coverages)
+        best = np.flatnonzero(matched == np.maximum.reduceat(matched, self._candidates.layout.starts)[groups])
+        return best[np.searchsorted(groups[best], np.arange(len(self._candidates.layout.starts)))]
 
     @cached_property
     def _middle(self) -> tuple[float, float]:
@@ -142,7 +142,7 @@ class ScoreTrace:
     @cached_property
     def _best_passages(self) -> NDArray[np.int64]:
         """Index of the best passage of each memory, the first of equal ones; shape (m,)."""
-        groups = self._candidates.groups
+        groups = self._candidates.layout.groups
         best = np.flatnonzero(self.scored.passages == self.scored.scores[groups])
         return best[np.searchsorted(groups[best], np.arange(len(self.scored.scores)))]
 
@@ -154,7 +154,7 @@ class ScoreTrace:
     @cached_property
     def _best_bm25(self) -> Floats:
         """BM25 of each memory's best passage by BM25, shape (m,)."""
-        best: Floats = np.maximum.reduceat(self.scored.bm25, self._candidates.starts)
+        best: Floats = np.maximum.reduceat(self.scored.bm25, self._candidates.layout.starts)
         return best
 
     @property

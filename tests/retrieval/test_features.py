@@ -1,6 +1,7 @@
 """The lists of candidates, by hand: windows are made of neighbours within one episode."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,14 +23,14 @@ def gain(count, length, average, *, k1=1.2, b=0.75):
 
 def test_neighbours_are_messages_said_one_after_the_other_in_one_episode(story):
     values = np.arange(1.0, 9.0)
-    assert story.before(values).tolist() == [0, 0, 2, 3, 0, 0, 6, 0]
-    assert story.after(values).tolist() == [0, 3, 4, 0, 0, 7, 0, 0]
+    before, after = np.array([0, 0, 2, 3, 0, 0, 6, 0]), np.array([0, 3, 4, 0, 0, 7, 0, 0])
+    assert replace(story, lengths=values).windows[2].tolist() == (values + before + after).tolist()
 
 
 def test_a_message_that_is_not_indexed_leaves_a_gap(make_candidates):
     candidates = make_candidates([[(0, "a", 0.1), (2, "b", 0.2), (3, "c", 0.3)]])
-    assert candidates.before(candidates.similarities).tolist() == [0, 0, 0.2]
-    assert candidates.after(candidates.similarities).tolist() == [0, 0.3, 0]
+    assert candidates.windows[0].tolist() == [0.1, 0.25, 0.25]
+    assert candidates.windows[2].tolist() == [1, 2, 2]
 
 
 def test_a_window_is_as_near_as_its_messages_are_on_average(story):
@@ -117,13 +118,8 @@ def test_windows_never_cross_episodes(make_candidates, memories, changed, cosine
         make_candidates(laid_out(memories), ("basil", "boat")),
         make_candidates(laid_out(other), ("basil", "boat")),
     )
-    elsewhere = before.groups != changed
-    for tell in (
-        features.window_cosine,
-        lambda candidates: (
-            candidates.counts[1] + candidates.before(candidates.counts)[1] + candidates.after(candidates.counts)[1]
-        ),
-    ):
+    elsewhere = before.layout.groups != changed
+    for tell in (features.window_cosine, lambda candidates: candidates.windows[1][1]):
         assert tell(before)[elsewhere].tolist() == tell(after)[elsewhere].tolist()
 
 

@@ -179,7 +179,7 @@ class _CheckedEmbedder:
         if vector.ndim != 1 or not vector.size:
             raise self._unusable(index, f"has the shape {vector.shape}, which is no row of numbers")
         self._check_dimension(vector.size, index)
-        length = np.linalg.norm(vector)
+        length = np.sqrt(vector @ vector)
         if not np.isfinite(length):
             raise self._unusable(index, "has NaN or infinity in it")
         if not length:

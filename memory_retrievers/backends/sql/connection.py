@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    from memory_retrievers.backends.snapshot import ScopeSnapshot
+    from memory_retrievers.models import Kind
     from memory_retrievers.models.filters import JsonScalar
     from memory_retrievers.models.selection import Vector, Vectors
     from memory_retrievers.models.storage import ItemCondition, OpenPlace
@@ -22,10 +24,13 @@ class ScopeState(NamedTuple):
     Attributes:
         versions: Versions by row id of a scope.
         queued: What waits to become an episode, conversation by conversation, in the order it came.
+        snapshots: Snapshots that show it, by kind and whether all fields are in them; each with the number of evictions
+            until then.
     """
 
     versions: dict[int, int]
     queued: list[OpenPlace]
+    snapshots: dict[tuple[Kind, bool], tuple[int, ScopeSnapshot]]
 
 
 States: TypeAlias = dict[tuple[str, bool], ScopeState]

@@ -46,7 +46,7 @@ def encode_time(value: datetime | None) -> int | None:
     return None if value is None else microseconds(value)
 
 
-_MESSAGE: Final = frozenset(Message.model_fields)
+_MESSAGE: Final = set(Message.model_fields)
 _COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
@@ -63,11 +63,11 @@ def _decode_object(text: str) -> dict[str, Any]:
     return {} if text == "{}" else json.loads(text)
 
 
-def _record(kind: type[ValueT], values: dict[str, Any], names: frozenset[str]) -> ValueT:
-    """What ``Value.trusted`` makes of all fields, whose names are known beforehand."""
+def _record(kind: type[ValueT], values: dict[str, Any], names: set[str]) -> ValueT:
+    """What ``Value.trusted`` makes of all fields, whose names are known beforehand; records share the set of these."""
     record = kind.__new__(kind)
     _assign(record, "__dict__", values)
-    _assign(record, "__pydantic_fields_set__", set(names))
+    _assign(record, "__pydantic_fields_set__", names)
     _assign(record, "__pydantic_extra__", None)
     _assign(record, "__pydantic_private__", None)
     return record
@@ -175,7 +175,7 @@ class _Plan:
     """How a row becomes the fields of a kind: which of its columns, and which of these are decoded."""
 
     def __init__(self, fields: Mapping[str, _Decode | None], *others: str) -> None:
-        self.names = frozenset((*fields, *others))
+        self.names = {*fields, *others}
         self._names = tuple(fields)
         self._columns = itemgetter(*(_POSITION[name] for name in fields))
         self._moments = tuple(name for name, decode in fields.items() if decode is moment)

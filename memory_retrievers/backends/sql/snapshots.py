@@ -133,11 +133,15 @@ class Snapshots:
         """
         wide = wide or at_any_size
         database = self._passages.database
-        states, key = database.states_read(), (selection.scope, selection.include_child_scopes)
-        if states is not None and key in states and (entry := self._entry(selection)):
-            shown = self._shown(entry, states[key].versions)
-            if shown is not None:
-                return shown if wide or not self._is_wide(len(shown)) else None
+        states, key = database.states_read(), _key(selection)
+        evictions = self._evictions  # before the snapshot: what is forgotten from here on is in it
+        if states is not None and (state := states.get(key[:2])) is not None:
+            before, known = state.snapshots.get(key[2:], (-1, None))
+            if before != evictions:
+                known = None if (entry := self._entry(selection)) is None else self._shown(entry, state.versions)
+            if known is not None:
+                state.snapshots[key[2:]] = evictions, known
+                return known if wide or not self._is_wide(len(known)) else None
         with database.reading(), database.read() as connection:
             versions = _versions_of(connection, selection)
             if not versions:
@@ -150,11 +154,13 @@ class Snapshots:
                 entry = _Entry(selection)
             elif not wide and self._is_wide(len(entry.snapshot)):
                 return None
-            if not is_open and (shown := self._shown(entry, versions)) is not None:
-                return shown
-            self._give_up_turn()  # reading takes long, and another thread may be waited for
-            with entry.lock:
-                return self._current(selection, entry, versions, is_open=is_open)
+            if is_open or (shown := self._shown(entry, versions)) is None:
+                self._give_up_turn()  # reading takes long, and another thread may be waited for
+                with entry.lock:
+                    shown = self._current(selection, entry, versions, is_open=is_open)
+            if connection.states is not None and (state := connection.states.get(key[:2])) is not None:
+                state.snapshots[key[2:]] = evictions, shown
+            return shown
 
     def grow(self, scope: str) -> None:
         """Let the snapshots of a scope catch up with what this thread has just written there, if that is little.
@@ -547,6 +553,7 @@ def state_of(connection: Connection, scope: str, *, include_child_scopes: bool) 
             for *_, its_scope, row, conversation, embedded in rows
             if row is not None
         ],
+        {},
     )
     if states is not None:
         states[key] = state
