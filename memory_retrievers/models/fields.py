@@ -21,6 +21,9 @@ _SCANNED: Final = 2**20
 MAX_ID_LENGTH: Final = 1_000
 """Characters in an id, a name or a role."""
 
+MAX_ID_BYTES: Final = 2_000
+"""Bytes of the same in UTF-8: no index of PostgreSQL takes many more."""
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
@@ -63,6 +66,15 @@ def _as_utc(value: datetime) -> datetime:
 def _not_blank(value: str) -> str:
     if not value.strip():
         raise ValueError("must not be blank")
+    return value
+
+
+def short(value: str) -> str:
+    """Refuse an id, a name or a role that no index takes, since it has too many bytes."""
+    if len(value.encode()) > MAX_ID_BYTES:
+        raise ValueError(
+            f"must have at most {MAX_ID_BYTES} bytes in UTF-8, not {len(value.encode())}: use a shorter one"
+        )
     return value
 
 
@@ -140,7 +152,11 @@ UTCDateTime = Annotated[datetime, BeforeValidator(_aware), AfterValidator(_as_ut
 Text = Annotated[str, Field(max_length=MAX_CONTENT_LENGTH), BeforeValidator(_storable_if_text)]
 NonBlankText = Annotated[Text, AfterValidator(_not_blank)]
 ShortText = Annotated[
-    str, Field(min_length=1, max_length=MAX_ID_LENGTH), BeforeValidator(_storable_if_text), AfterValidator(_not_blank)
+    str,
+    Field(min_length=1, max_length=MAX_ID_LENGTH),
+    BeforeValidator(_storable_if_text),
+    AfterValidator(_not_blank),
+    AfterValidator(short),
 ]
 DistinctTexts = Annotated[tuple[Text, ...], AfterValidator(_stripped_and_distinct)]
 UnitInterval = Annotated[float, BeforeValidator(_clamp_to_unit), Field(ge=0, le=1, allow_inf_nan=False)]

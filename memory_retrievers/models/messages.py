@@ -11,7 +11,7 @@ from typing import Annotated, Final, Protocol, Self, TypeAlias
 import pydantic
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models.fields import MAX_ID_LENGTH, NonBlankText, ShortText, UTCDateTime, Value, storable
+from memory_retrievers.models.fields import MAX_ID_LENGTH, NonBlankText, ShortText, UTCDateTime, Value, short, storable
 
 IMAGE = "[image]"
 
@@ -35,7 +35,10 @@ def parse_conversation(conversation: object) -> str | None:
         raise ValidationError(
             f"conversation has {len(conversation)} characters, at most {MAX_ID_LENGTH} are allowed: use a shorter id"
         )
-    return storable(conversation)
+    try:
+        return short(storable(conversation))
+    except ValueError as error:
+        raise ValidationError(f"conversation {error}") from None
 
 
 class LangChainMessage(Protocol):

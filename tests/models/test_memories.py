@@ -9,8 +9,9 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pytest
 from pydantic import ValidationError
 
+from memory_retrievers import errors
 from memory_retrievers.models import Category, ContentType, EpisodicMemory, Kind, Origin, SemanticMemory, Tier
-from memory_retrievers.models.messages import Message
+from memory_retrievers.models.messages import Message, parse_conversation
 from memory_retrievers.models.results import Explanation, RetrievedMemory
 
 NINE = datetime(2026, 3, 1, 9, tzinfo=UTC)
@@ -107,6 +108,14 @@ class TestTexts:
         for make in (lambda: fact_draft(id="x" * 1_001), lambda: Message(role="x" * 1_001, content="Hello")):
             with pytest.raises(ValidationError, match="at most 1000 characters"):
                 make()
+
+    def test_two_thousand_bytes_are_the_most_for_an_id_and_a_role(self):
+        assert fact_draft(id="é" * 1_000).id == "é" * 1_000
+        for make in (lambda: fact_draft(id="名" * 667), lambda: Message(role="名" * 667, content="Hello")):
+            with pytest.raises(ValidationError, match="at most 2000 bytes"):
+                make()
+        with pytest.raises(errors.ValidationError, match="conversation must have at most 2000 bytes"):
+            parse_conversation("名" * 667)
 
     def test_lone_surrogates_become_replacement_characters(self):
         broken, mended = "a\ud800b\udc00", "a\ufffdb\ufffd"
