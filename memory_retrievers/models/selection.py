@@ -160,6 +160,7 @@ class Passage:
         part: Which text of the memory it is.
         text: What is searched.
         terms: As of :class:`NewPassage`, when it was just stored.
+        scope_id: The ledger's number of the scope, when it was just stored.
     """
 
     id: int
@@ -169,6 +170,7 @@ class Passage:
     part: str
     text: str
     terms: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
+    scope_id: int | None = field(default=None, compare=False, repr=False)
 
     @property
     def field(self) -> str:

@@ -174,9 +174,11 @@ class PostingsKeywordIndex:
 
 def _scope_ids(connection: Connection, passages: Sequence[Passage]) -> dict[str, int]:
     """Row ids of the passages' scopes."""
-    dialect = connection.dialect
-    asked = {"scopes": dialect.listed(sorted({passage.scope for passage in passages}))}
-    return dict(connection.execute(f"SELECT scope, id FROM scopes WHERE {dialect.among('scope', ':scopes')}", asked))
+    ids, dialect = {each.scope: each.scope_id for each in passages if each.scope_id is not None}, connection.dialect
+    if asked := sorted({passage.scope for passage in passages}.difference(ids)):
+        sql = f"SELECT scope, id FROM scopes WHERE {dialect.among('scope', ':scopes')}"
+        ids.update(connection.execute(sql, {"scopes": dialect.listed(asked)}))
+    return ids
 
 
 def _remove(connection: Connection, passage: Passage) -> None:
