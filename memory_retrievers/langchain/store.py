@@ -24,6 +24,7 @@ from langgraph.store.base import (
     SearchOp,
     TTLConfig,
     get_text_at_path,
+    tokenize_path,
 )
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
@@ -93,6 +94,7 @@ class MemoryStoreAdapter(BaseStore):
         self._memory = memory
         self._root = scopes.parse(scope)
         self._fields = tuple(fields)
+        self._paths = [path if path == "$" else tokenize_path(path) for path in fields]  # once, not for each item
         self.ttl_config = ttl
         self._joined = JoinedBatches(self.batch)
         self._sweeper = TTLSweeper(self.sweep_ttl)
@@ -179,7 +181,7 @@ class MemoryStoreAdapter(BaseStore):
         if len(key.id.encode()) > MAX_ID_LENGTH:  # no index of PostgreSQL takes four times as many
             raise ValidationError(f"a key has at most {MAX_ID_LENGTH} bytes, not {len(key.id.encode())}")
         try:
-            texts = _indexed(value, self._fields if op.index is None else op.index)
+            texts = _indexed(value, self._paths if op.index is None else op.index)
             metadata: dict[str, Any] = {VALUE: dict(value)}
             if op.ttl is not None:
                 metadata[LIFETIME] = op.ttl
@@ -202,7 +204,7 @@ class MemoryStoreAdapter(BaseStore):
             raise ValidationError(f"the value of {op.key!r} must be JSON, and its ttl a number of minutes") from error
 
 
-def _indexed(value: Mapping[str, object], fields: Sequence[str] | Literal[False]) -> list[str]:
+def _indexed(value: Mapping[str, object], fields: Sequence[str | list[str]] | Literal[False]) -> list[str]:
     """The texts of the indexed fields that are not blank; what is beyond the most that have vectors is one text."""
     found = (text for path in fields or () for text in get_text_at_path(value, path))
     texts = [text for text in found if text.strip()]
@@ -241,11 +243,14 @@ class _Reads:
             case GetOp():
                 assert key is not None  # noqa: S101 - every get names one
                 item = self._there.get(key)
-                return None if (value := value_of(item)) is None or item is None else self._got(op, item, value)
+                if item is None or value_of(item) is None:
+                    return None
+                self.used += [item] if op.refresh_ttl else []
+                return Item(**self._fields(item))
             case SearchOp():
                 found = self._found(op)
                 self.used += [hit.item for hit in found if op.refresh_ttl]
-                return [self._item(*hit) for hit in found]
+                return [SearchItem(**self._fields(item), score=score) for item, score in found]
             case ListNamespacesOp():
                 return self._namespaces(op)
             case PutOp():
@@ -267,26 +272,10 @@ class _Reads:
         check_length(op.query, most=self._memory.query_characters)
         return self._memory.items.nearest(op.query, scope, conditions=conditions, fits=fits, **page)
 
-    def _got(self, op: GetOp, item: StoredItem, value: dict[str, Any]) -> Item:
-        if op.refresh_ttl:
-            self.used.append(item)
-        return Item(
-            value=self._own(value),
-            key=item.id,
-            namespace=namespace_of(self._root, item.scope) or (),
-            created_at=item.created_at,
-            updated_at=item.updated_at,
-        )
-
-    def _item(self, item: StoredItem, score: float | None) -> SearchItem:
-        return SearchItem(
-            namespace=namespace_of(self._root, item.scope) or (),
-            key=item.id,
-            value=self._own(value_of(item) or {}),
-            created_at=item.created_at,
-            updated_at=item.updated_at,
-            score=score,
-        )
+    def _fields(self, item: StoredItem) -> dict[str, Any]:
+        namespace, value = namespace_of(self._root, item.scope) or (), self._own(value_of(item) or {})
+        times = {"created_at": item.created_at, "updated_at": item.updated_at}
+        return {"namespace": namespace, "key": item.id, "value": value, **times}
 
     def _own(self, value: dict[str, Any]) -> dict[str, Any]:
         """The value for one who may change it."""

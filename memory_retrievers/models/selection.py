@@ -161,7 +161,7 @@ class Passage:
         part: Which text of the memory it is.
         text: What is searched.
         terms: As of :class:`NewPassage`, when it was just stored.
-        scope_id: The ledger's number of the scope, likewise; else 0.
+        scope_id: The ledger's number of the scope, when it was just stored.
     """
 
     id: int
@@ -171,7 +171,7 @@ class Passage:
     part: str
     text: str
     terms: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
-    scope_id: int = field(default=0, compare=False, repr=False)
+    scope_id: int | None = field(default=None, compare=False, repr=False)
 
     @property
     def field(self) -> str:

@@ -111,7 +111,9 @@ class ProbedEmbedder:
         """Embed texts in batches: shape (number of texts, d); errors as for :meth:`embed_query`."""
         made, done = [], 0
         for batch in _batches(texts):
-            made.append(self._embedded(batch))
+            vectors = self.embedder.embed_documents(batch)
+            _require_dimension(self.embedder, self.fingerprint.dimension, vectors.shape[1])
+            made.append(vectors)
             done += len(batch)
             advance(done, len(texts))
         if len(made) == 1:
@@ -127,7 +129,6 @@ class ProbedEmbedder:
             return [Embedded(vector) for vector in self.embed_documents(texts)]
         found: list[Embedded] = []
         for batch in _batches(texts):
-            time.sleep(0)  # as below
             found += embedder.embed_tokens(batch)
             advance(len(found), len(texts))
         for each in found:
@@ -138,13 +139,6 @@ class ProbedEmbedder:
                     f"it may give {MOST_TOKEN_BYTES:,}"
                 )
         return found
-
-    def _embedded(self, batch: Sequence[str]) -> Vectors:
-        if len(batch) > 1:
-            time.sleep(0)  # other threads may want the interpreter for a question: a batch can take as long as hundreds
-        vectors = self.embedder.embed_documents(batch)
-        _require_dimension(self.embedder, self.fingerprint.dimension, vectors.shape[1])
-        return vectors
 
 
 def _by_tokens(embedder: Embedder) -> TokenEmbedder | None:
@@ -378,9 +372,12 @@ def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     begun = size = 0
     for place, text in enumerate(texts):
         if place - begun == EMBEDDED_TEXTS or (place > begun and size + len(text) > EMBEDDED_CHARACTERS):
+            time.sleep(0)  # other threads may want the interpreter for a question: a batch can take as long as hundreds
             yield texts[begun:place]
             begun, size = place, 0
         size += len(text)
+    if len(texts) > 1:  # one alone takes no longer than a question
+        time.sleep(0)
     yield texts[begun:]
 
 

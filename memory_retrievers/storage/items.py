@@ -166,7 +166,7 @@ class StoredItems:
         def change(passages: list[list[NewPassage]]) -> None:
             there = self._ledger.there(items, removed=removed, now=now, as_made=store.has_hook)
             store.remove(there.gone, event=None)
-            if outdated := [row for key, row in there.stays.items() if key not in there.same]:
+            if outdated := [row for key, (_, row) in there.stays.items() if key not in there.same]:
                 store.remove_passages(self._ledger.passages(outdated))
             new = [() if key in there.same else each for key, each in zip(keys, passages, strict=True)]
             made = {key: {"created_at": at, "valid_at": at} for key, at in there.made.items()}
@@ -175,7 +175,7 @@ class StoredItems:
                 store.keyword.add(added)
             events = store.ledger.events
             events.note([key for key in keys if key not in there.stays], MemoryEventType.CREATED, at=now)
-            events.note([*there.stays], MemoryEventType.CORRECTED, at=now)
+            events.note([*there.stays], MemoryEventType.CORRECTED, at=now, places=there.stays.values())
             events.note(set(there.gone).difference(keys), MemoryEventType.FORGOTTEN, at=now)
 
         if not items:

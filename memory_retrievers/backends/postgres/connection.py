@@ -18,7 +18,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumperUnknown, TextBinaryLoader
 
-from memory_retrievers.backends.sql.connection import overwriting
 from memory_retrievers.errors import BackendError, ConfigurationError, DiskFullError, ValidationError
 
 if TYPE_CHECKING:
@@ -260,25 +259,17 @@ class Connection:
                 run()
             return [self.raw.execute(statement, prepare=False) for statement in last]
 
-    def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], /) -> None:
+    def insert_rows(
+        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], /, *, ending: str = ""
+    ) -> Iterable[Any]:
         """See ``sql.connection.Connection``; COPY would be refused where rows are guarded by policies."""
         if not rows:
-            return
+            return []
         if all(type(value) in {int, str} for value in rows[0]):
             lists = ", ".join(f"CAST(? AS {'text' if isinstance(value, str) else 'bigint'}[])" for value in rows[0])
-            sql = f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({lists})"
-            self.execute(sql, [list(values) for values in zip(*rows, strict=True)])
-        else:
-            self.execute(_inserting(table, columns), (_recordset(columns, rows),))
-
-    def put_rows(
-        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], /, *, returning: Sequence[str]
-    ) -> Iterable[Any]:
-        """See ``sql.connection.Connection``."""
-        if not rows:
-            return []
-        sql = f"{_inserting(table, columns)} {overwriting(columns, returning=returning)}"
-        return self.execute(sql, (_recordset(columns, rows),))
+            sql = f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({lists}) {ending}"
+            return self.execute(sql, [list(values) for values in zip(*rows, strict=True)])
+        return self.execute(f"{_inserting(table, columns)} {ending}", (_recordset(columns, rows),))
 
     def commit(self) -> None:
         """End the transaction.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import threading
@@ -98,8 +99,9 @@ class Pool:
         try:
             yield raw
         finally:
-            with contextlib.suppress(psycopg.Error):
-                raw.rollback()
+            if raw.pgconn.transaction_status != TransactionStatus.IDLE:
+                with contextlib.suppress(psycopg.Error):
+                    raw.rollback()
             if raw.closed:
                 self._lost_at = time.monotonic()
             self._pool.putconn(raw)
@@ -378,6 +380,7 @@ def _joined(connection: Connection) -> Iterator[None]:
         raise
 
 
+@functools.lru_cache(maxsize=4096)
 def _hashed(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), signed=True)
 

@@ -84,20 +84,16 @@ class Connection(Protocol):
         """Run a statement once for each of the parameter sets."""
         ...
 
-    def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], /) -> None:
-        """Insert rows, in the order of the columns and but for bytes; the fastest way for thousands."""
-        ...
-
-    def put_rows(
-        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], /, *, returning: Sequence[str]
+    def insert_rows(
+        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], /, *, ending: str = ""
     ) -> Iterable[Any]:
-        """Insert rows of a scope, as :meth:`insert_rows` does, or overwrite those of the same ``scope_id`` and ``id``.
+        """Insert rows, in the order of the columns and but for bytes; the fastest way for thousands.
 
         Args:
             table: Name of the table.
             columns: Its columns.
             rows: Their values.
-            returning: Columns that are given of each row, in any order.
+            ending: What the statement ends with, of which the results are given, in any order.
         """
         ...
 
@@ -337,9 +333,3 @@ def insert(connection: Connection, table: str, values: Mapping[str, object], *, 
 def insertion(table: str, columns: Collection[str]) -> str:
     """Write the statement that inserts one row."""
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
-
-
-def overwriting(columns: Collection[str], *, returning: Collection[str]) -> str:
-    """Write the end of an insertion that overwrites the row of the same scope and id."""
-    values = ", ".join(f"{column} = excluded.{column}" for column in columns if column not in {"scope_id", "id"})
-    return f"ON CONFLICT (scope_id, id) DO UPDATE SET {values} RETURNING {', '.join(returning)}"

@@ -43,6 +43,9 @@ _BOUND: Final = """DELETE FROM events WHERE scope_id = {scope} AND {which} AND i
     WHERE scope_id = {scope} AND {which} ORDER BY id DESC LIMIT 1 OFFSET {kept})"""
 _OF_MEMORY: Final = f"memory = (SELECT row FROM memories WHERE scope_id = {_SCOPE} AND id = :id)"
 _BOUND_OF_TYPE: Final = _BOUND.format(scope=_SCOPE, which=f"{_OF_MEMORY} AND type = :type", kept=KEPT_OF_A_TYPE)
+_NOTE_OF_ROW: Final = f"""WITH old AS (
+    {_BOUND.format(scope=":scope_id", which="memory = :row AND type = :type", kept=KEPT_OF_A_TYPE - 1)})
+    INSERT INTO events ({_COLUMNS}) SELECT CAST(:scope_id AS BIGINT), CAST(:row AS BIGINT), {_VALUES}"""
 _BOUND_FORGOTTEN: Final = _BOUND.format(scope=_SCOPE, which="memory IS NULL", kept=KEPT_FORGOTTEN)
 _READ: Final = "SELECT s.scope, m.id, e.type, e.at, e.channel, e.actor, e.fields"
 OF_SCOPES: Final = "FROM events e JOIN scopes s ON s.id = e.scope_id WHERE e.scope_id IN ({scopes})"
@@ -56,7 +59,13 @@ class SQLEvents:
         self._unlooked = _BETWEEN_LOOKS  # the first write of a process looks
 
     def note(
-        self, keys: Collection[MemoryKey], type: MemoryEventType, *, at: datetime, fields: tuple[str, ...] = ()
+        self,
+        keys: Collection[MemoryKey],
+        type: MemoryEventType,
+        *,
+        at: datetime,
+        fields: tuple[str, ...] = (),
+        places: Collection[tuple[int, int]] = (),
     ) -> None:
         """Note what happens to memories, in the transaction in which it does; those that are not there are left out.
 
@@ -65,23 +74,30 @@ class SQLEvents:
             type: What happens.
             at: When.
             fields: Names of the fields that change.
+            places: Of what may happen again, the row ids of each memory's scope and of itself, if they are known.
         """
         channel, actor = acting.get()
         is_gone = type in {MemoryEventType.FORGOTTEN, MemoryEventType.EXPIRED}
         event = partial(MemoryEvent, type=type, at=at, channel=channel, actor=actor, fields=fields)
-        self._store([event(scope=key.scope, id=None if is_gone else key.id) for key in keys])
+        self._store([event(scope=key.scope, id=None if is_gone else key.id) for key in keys], places)
 
     def restore(self, events: Sequence[MemoryEvent]) -> int:
         """Store entries as they are, in their order; returns how many, without those of memories that are not there."""
         return sum(cursor.rowcount for cursor in self._store(events))
 
-    def _store(self, events: Sequence[MemoryEvent]) -> list[Cursor]:
+    def _store(self, events: Sequence[MemoryEvent], places: Collection[tuple[int, int]] = ()) -> list[Cursor]:
         """Store entries, whose cursors know how many; none is waited for."""
         stored: list[Cursor] = []
         if not events:
             return stored
         with joining(self._database, *{event.scope for event in events}) as connection:
-            for forgotten, note, bound in ((False, _NOTE, _BOUND_OF_TYPE), (True, _NOTE_FORGOTTEN, _BOUND_FORGOTTEN)):
+            forms = [(False, _NOTE, _BOUND_OF_TYPE), (True, _NOTE_FORGOTTEN, _BOUND_FORGOTTEN)]
+            if places and connection.dialect.keyed_by_scope:  # by one statement, which looks nothing up
+                known = zip(map(_values, events), places, strict=True)
+                rows = [{**values, "scope_id": scope_id, "row": row} for values, (scope_id, row) in known]
+                stored.append(connection.executemany(_NOTE_OF_ROW, rows))
+                forms = []
+            for forgotten, note, bound in forms:
                 rows = [_values(event) for event in events if (event.id is None) is forgotten]
                 if not rows:
                     continue

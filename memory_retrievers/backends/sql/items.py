@@ -6,15 +6,14 @@ import json
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from memory_retrievers.backends.sql.connection import Database, Dialect, scope_id_of
-from memory_retrievers.backends.sql.memories import insert_passages, update_memory
+from memory_retrievers.backends.sql.memories import insert_passages, overwrite_row
 from memory_retrievers.backends.sql.removal import SCOPE_AND_CHILDREN, scope_values
 from memory_retrievers.backends.sql.rows import encode, encode_json, encode_time, readable
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import AnyMemory, Kind, MemoryKey
+from memory_retrievers.models import AnyMemory, Kind, MemoryKey, SemanticMemory
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.scopes import child_range
 from memory_retrievers.models.selection import NewPassage, Passage
@@ -27,8 +26,6 @@ _IS_ITEM: Final = """m.origin = 'store' AND m.kind = 'semantic' AND m.invalid_at
 _FIELDS: Final = """m.row, p.scope, m.id, m.origin = 'store' AND m.kind = 'semantic', m.invalid_at IS NULL,
     m.metadata, m.created_at, m.updated_at"""
 _NEWEST: Final = "m.updated_at DESC, p.scope, m.id"
-
-_TEXTS: Final = ("content", "content_type", "keywords", "metadata")
 
 _EQUALITY: Final[Mapping[str, str]] = {"=": "IS TRUE", "!=": "IS NOT TRUE"}
 _ORDER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -43,14 +40,14 @@ class ThereBefore(NamedTuple):
     """What is there before items are put.
 
     Attributes:
-        stays: Rows of the items that are overwritten in place, by key.
+        stays: Row ids of the scopes and rows of the items that are overwritten in place, by key.
         made: When items that others are put over were made, by key; none where those know it themselves.
         same: Keys of those of them whose passages stay as well.
         gone: Keys of what is removed, also since it is nothing that an item can be written over.
         scope_ids: Row ids of the scopes that are there.
     """
 
-    stays: dict[MemoryKey, int]
+    stays: dict[MemoryKey, tuple[int, int]]
     made: dict[MemoryKey, datetime]
     same: set[MemoryKey]
     gone: list[MemoryKey]
@@ -218,8 +215,8 @@ class SQLItems:
                     if item is None or has_expired or not is_plain or is_other:
                         before.gone.append(key)
                         continue
-                    before.stays[key] = int(row)
-                    if _texts(*texts) == _texts(*itemgetter(*_TEXTS)(encode(item))):
+                    before.stays[key] = int(scope_id), int(row)
+                    if _has_texts(item, *texts):
                         before.same.add(key)
         return before
 
@@ -251,25 +248,28 @@ class SQLItems:
         """
         with self._database.read() as connection:  # one for writing, and what fails is undone with all the rest
             if len(items) == 1 and items[0].key in there.same:  # which no trigger of what is new need look at
-                update_memory(connection, items[0], returning="")
+                overwrite_row(connection, items[0], place=there.stays[items[0].key])
                 return []
             scopes = dict.fromkeys(item.scope for item in items)
             known = {} if there.gone else there.scope_ids
             scope_ids = {scope: known.get(scope) or scope_id_of(connection, scope) for scope in scopes}
             names = {scope_id: scope for scope, scope_id in scope_ids.items()}
             values = [{"scope_id": scope_ids[item.scope], **encode(item)} for item in items]
-            put = connection.put_rows(
-                "memories", [*values[0]], [[*each.values()] for each in values], returning=("scope_id", "id", "row")
-            )
+            columns, ending = tuple(values[0]), "RETURNING scope_id, id, row"
+            if there.stays:  # else no trigger of what is changed need look at it
+                assigned = ", ".join(f"{column} = excluded.{column}" for column in encode(items[0]) if column != "id")
+                ending = f"ON CONFLICT (scope_id, id) DO UPDATE SET {assigned} {ending}"
+            put = connection.insert_rows("memories", columns, [[*each.values()] for each in values], ending=ending)
             if not any(passages):
                 return []
+            ids = self._database.next_passages(connection, sum(map(len, passages)))  # in one round trip with it
             rows = {MemoryKey(scope=names[scope_id], id=name): int(row) for scope_id, name, row in put}
             placed = [
                 (item, (scope_ids[item.scope], rows[item.key]), passage)
                 for item, its_passages in zip(items, passages, strict=True)
                 for passage in its_passages
             ]
-            return insert_passages(connection, placed, ids=self._database.next_passages(connection, len(placed)))
+            return insert_passages(connection, placed, ids=ids)
 
     def prolong(self, until: Mapping[MemoryKey, datetime]) -> None:
         """Let stored items live until a time; nothing else of them changes."""
@@ -293,10 +293,13 @@ def _by_scope(keys: Sequence[MemoryKey]) -> dict[str, list[str]]:
     return by_scope
 
 
-def _texts(content: str, content_type: str, keywords: str, metadata: str) -> tuple[object, ...]:
-    """What the passages of an item are made of."""
+def _has_texts(item: AnyMemory, content: str, content_type: str, keywords: str, metadata: str) -> bool:
+    """True if what the passages of an item are made of is what is stored."""
+    if not isinstance(item, SemanticMemory) or (item.fact, item.content_type) != (content, content_type):
+        return False
     with readable("the metadata of an item"):
-        return content, str(content_type), keywords, json.loads(metadata).get(ITEM_LENGTHS)
+        lengths = json.loads(metadata).get(ITEM_LENGTHS)
+    return keywords == encode_json(item.keywords) and lengths == item.metadata.get(ITEM_LENGTHS)
 
 
 def _below(scope: str) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.backends.sql import selection as where
@@ -65,9 +65,7 @@ class PostingsKeywordIndex:
     def add(self, passages: Sequence[Passage]) -> None:
         """See ``protocols.KeywordIndex``."""
         with joining(self._ledger.database, *{passage.scope for passage in passages}) as connection:
-            ids = {passage.scope: passage.scope_id for passage in passages}
-            if not all(ids.values()):
-                ids = _scope_ids(connection, ids)
+            ids = _scope_ids(connection, passages)
             postings: list[tuple[int, str, str, int, int, int, int]] = []
             lengths: dict[tuple[int, str], list[int]] = {}
             for passage in passages:
@@ -174,11 +172,13 @@ class PostingsKeywordIndex:
         self._ledger.snapshots.forget(None)
 
 
-def _scope_ids(connection: Connection, scopes: Collection[str]) -> dict[str, int]:
-    """Row ids of scopes."""
-    dialect = connection.dialect
-    asked = {"scopes": dialect.listed(sorted(scopes))}
-    return dict(connection.execute(f"SELECT scope, id FROM scopes WHERE {dialect.among('scope', ':scopes')}", asked))
+def _scope_ids(connection: Connection, passages: Sequence[Passage]) -> dict[str, int]:
+    """Row ids of the passages' scopes."""
+    ids, dialect = {each.scope: each.scope_id for each in passages if each.scope_id is not None}, connection.dialect
+    if asked := sorted({passage.scope for passage in passages}.difference(ids)):
+        sql = f"SELECT scope, id FROM scopes WHERE {dialect.among('scope', ':scopes')}"
+        ids.update(connection.execute(sql, {"scopes": dialect.listed(asked)}))
+    return ids
 
 
 def _remove(connection: Connection, passage: Passage) -> None:

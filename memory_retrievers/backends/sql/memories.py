@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final, TypeVar
 
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, Cursor, insert, insertion, one
+from memory_retrievers.backends.sql.connection import Connection, insert, insertion, one
 from memory_retrievers.backends.sql.rows import (
     StoredRows,
     encode,
@@ -236,6 +236,11 @@ def _inserting(columns: tuple[str, ...]) -> str:
     return f"{insertion('memories', columns)} ON CONFLICT (scope_id, id) DO NOTHING RETURNING row"
 
 
+@functools.cache
+def _updating(columns: tuple[str, ...]) -> str:
+    return f"UPDATE memories SET {', '.join(f'{column} = ?' for column in columns)} WHERE"
+
+
 def insert_memory(connection: Connection, memory: AnyMemory, *, scope_id: int) -> tuple[int, int]:
     """Insert a memory with its excerpt; returns the ids of its scope and its row.
 
@@ -257,15 +262,16 @@ def overwrite_memory(connection: Connection, memory: AnyMemory) -> tuple[int, in
     Raises:
         NotFoundError: There is none.
     """
-    return _found(update_memory(connection, memory, returning="RETURNING scope_id, row").fetchone(), memory)
-
-
-def update_memory(connection: Connection, memory: AnyMemory, *, returning: str) -> Cursor:
-    """Overwrite the memory of the same scope and id, if there is one."""
     values = encode(memory)
-    assignments = ", ".join(f"{column} = ?" for column in values)
-    sql = f"UPDATE memories SET {assignments} WHERE {_OF_ID} {returning}"
-    return connection.execute(sql, (*values.values(), memory.scope, memory.id))
+    of_id = "scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ? RETURNING scope_id, row"
+    found = connection.execute(f"{_updating(tuple(values))} {of_id}", (*values.values(), memory.scope, memory.id))
+    return _found(found.fetchone(), memory)
+
+
+def overwrite_row(connection: Connection, memory: AnyMemory, *, place: tuple[int, int]) -> None:
+    """Overwrite the memory that is known to be at a place, the row ids of its scope and of itself."""
+    values = encode(memory)
+    connection.execute(f"{_updating(tuple(values))} scope_id = ? AND row = ?", (*values.values(), *place))
 
 
 def row_of(connection: Connection, memory: AnyMemory) -> tuple[int, int]:
@@ -307,14 +313,7 @@ def insert_passages(
     connection.executemany(insertion("passage_contents", columns), contents)
     return [
         Passage(
-            id=id,
-            memory=row,
-            scope=memory.scope,
-            kind=memory.kind,
-            part=new.part,
-            text=new.text,
-            terms=new.terms,
-            scope_id=scope_id,
+            id=id, memory=row, scope=of.scope, scope_id=at, kind=of.kind, part=new.part, text=new.text, terms=new.terms
         )
-        for id, (memory, (scope_id, row), new) in zip(ids, passages, strict=True)  # noqa: A001
+        for id, (of, (at, row), new) in zip(ids, passages, strict=True)  # noqa: A001
     ]

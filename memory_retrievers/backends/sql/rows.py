@@ -28,7 +28,7 @@ from memory_retrievers.models import (
     SummaryBy,
     Tier,
 )
-from memory_retrievers.models.fields import EPOCH, Value, microseconds, moment
+from memory_retrievers.models.fields import EPOCH, MICROSECOND, Value, microseconds, moment
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.scenes import EventType, SceneDetails
 from memory_retrievers.models.selection import ForgettingState
@@ -156,7 +156,6 @@ _SEMANTIC: Final[dict[str, _Decode | None]] = {
     "last_confirmed_at": moment,
 }
 _ENCODERS: Final[dict[_Decode | None, Callable[[Any], Any]]] = {
-    moment: encode_time,
     _decode_texts: encode_json,
     _decode_object: encode_json,
     _decode_scene: _encode_scene,
@@ -172,15 +171,17 @@ _INLINE: Final = (moment, _decode_texts)
 
 
 class _Plan:
-    """How a row becomes the fields of a kind: which of its columns, and which of these are decoded."""
+    """How a row becomes the fields of a kind, and these a row: which columns, and which of them are decoded."""
 
     def __init__(self, fields: Mapping[str, _Decode | None], *others: str) -> None:
         self.names = {*fields, *others}
         self._names = tuple(fields)
         self._columns = itemgetter(*(_POSITION[name] for name in fields))
+        self._fields = itemgetter(*fields)
         self._moments = tuple(name for name, decode in fields.items() if decode is moment)
         self._texts = tuple(name for name, decode in fields.items() if decode is _decode_texts)
         self._decoders = tuple((name, each) for name, each in fields.items() if each and each not in _INLINE)
+        self._encoders = tuple((name, _ENCODERS[each]) for name, each in fields.items() if each in _ENCODERS)
 
     def decoded(self, row: tuple[Any, ...]) -> dict[str, Any]:
         values = dict(zip(self._names, self._columns(row), strict=True))
@@ -195,6 +196,15 @@ class _Plan:
                 values[name] = decode_field(value)
         return values
 
+    def encoded(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        values = dict(zip(self._names, self._fields(fields), strict=True))
+        for name in self._moments:
+            if (value := values[name]) is not None:
+                values[name] = (value - EPOCH) // MICROSECOND
+        for name, encode_field in self._encoders:
+            values[name] = encode_field(values[name])
+        return values
+
 
 _EPISODIC_PLAN: Final = _Plan(_EPISODIC, "scope", "summary", "messages", "is_open")
 _SEMANTIC_PLAN: Final = _Plan(_SEMANTIC, "scope", "fact", "duplicate_of", "near")
@@ -203,16 +213,9 @@ _SEMANTIC_PLAN: Final = _Plan(_SEMANTIC, "scope", "fact", "duplicate_of", "near"
 def encode(memory: AnyMemory) -> dict[str, object]:
     """Encode a memory as column values, without scope and messages."""
     if isinstance(memory, EpisodicMemory):
-        fields, content = _EPISODIC, memory.summary
-    else:
-        fields, content = _SEMANTIC, memory.fact
-    values: dict[str, object] = {"kind": str(memory.kind), "content": content}
-    for name, decode_field in fields.items():
-        value = getattr(memory, name)
-        values[name] = _ENCODERS[decode_field](value) if decode_field in _ENCODERS else value
-    if isinstance(memory, SemanticMemory):
-        values["text_hash"] = text_hash(memory.fact, memory.content_type)
-    return values
+        return {"kind": "episodic", "content": memory.summary, **_EPISODIC_PLAN.encoded(vars(memory))}
+    hashed = text_hash(memory.fact, memory.content_type)
+    return {"kind": "semantic", "content": memory.fact, **_SEMANTIC_PLAN.encoded(vars(memory)), "text_hash": hashed}
 
 
 def decode(row: tuple[Any, ...]) -> AnyMemory:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from memory_retrievers.backends.sql.connection import insertion, overwriting
+from memory_retrievers.backends.sql.connection import insertion
 from memory_retrievers.backends.sqlite import seal
 from memory_retrievers.errors import BackendError, DiskFullError, ValidationError
 
@@ -178,16 +178,12 @@ class Connection(sqlite3.Connection):
     dialect = SQLiteDialect()
     states: sql.States | None = None
 
-    def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], /) -> None:
-        """See ``sql.connection.Connection``."""
-        self.executemany(insertion(table, columns), rows)
-
-    def put_rows(
-        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], /, *, returning: Sequence[str]
+    def insert_rows(
+        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], /, *, ending: str = ""
     ) -> Iterable[Any]:
         """See ``sql.connection.Connection``."""
-        sql = f"{insertion(table, columns)} {overwriting(columns, returning=returning)}"
-        return [self.execute(sql, row).fetchone() for row in rows]
+        sql = f"{insertion(table, columns)} {ending}"
+        return [self.execute(sql, row).fetchone() for row in rows] if ending else self.executemany(sql, rows)
 
 
 def address_of(path: Path | None, *, mode: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 from contracts.samples import NOW, SCOPE, add, fact
 from memory_retrievers.backends.sql import events as log
 from memory_retrievers.backends.sql.ledger import SQLLedger
+from memory_retrievers.backends.sql.memories import row_of
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.models.management import MOST_ACTOR, Channel, MemoryEvent, MemoryEventType, acting_as
 
@@ -68,12 +69,15 @@ class EventContract:
         assert _told(ledger) == [("f1", "created")]
         assert ledger.events.events(SCOPE, id=None, now=NOW + timedelta(seconds=1), limit=10) == []
 
-    def test_many_of_a_type_take_nothing_from_the_others(self, ledger: SQLLedger) -> None:
+    @pytest.mark.parametrize("is_known", [False, True])
+    def test_many_of_a_type_take_nothing_from_the_others(self, ledger: SQLLedger, *, is_known: bool) -> None:
         add(ledger, [fact("f1"), fact("f2")])
+        with ledger.database.read() as connection:
+            places = [row_of(connection, fact("f1"))] if is_known else []
         for key in (_KEY, MemoryKey(scope=SCOPE, id="f2")):
             ledger.events.note([key], MemoryEventType.CREATED, at=NOW)
         for number in range(log.KEPT_OF_A_TYPE + 5):
-            ledger.events.note([_KEY], MemoryEventType.REVIEWED, at=NOW + timedelta(seconds=number))
+            ledger.events.note([_KEY], MemoryEventType.REVIEWED, at=NOW + timedelta(seconds=number), places=places)
         told = ledger.events.events(SCOPE, id="f1", now=NOW, limit=100)
         assert [each.type for each in told] == [MemoryEventType.REVIEWED] * log.KEPT_OF_A_TYPE + [
             MemoryEventType.CREATED
