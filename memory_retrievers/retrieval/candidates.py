@@ -95,6 +95,11 @@ class Candidates:
         memories = self.layout.memories
         return np.flatnonzero(np.concatenate(([True], memories[1:] != memories[:-1])))
 
+    def span(self, memory: int) -> tuple[int, int]:
+        """The first passage of a memory, and the one behind its last."""
+        starts = self.starts
+        return int(starts[memory]), int(starts[memory + 1]) if memory + 1 < len(starts) else len(self)
+
     @cached_property
     def groups(self) -> NDArray[np.int64]:
         """Index of the memory that each passage belongs to, in the order of ``starts``, from 0; shape (n,)."""
