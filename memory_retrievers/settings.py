@@ -74,8 +74,7 @@ class RetrievalSettings(BaseModel):
         token_rerank: The first five of each kind are ordered anew, word by word (late interaction), if the embedder
             gives vectors of tokens, as the bundled one does: a message then takes another kilobyte.
             ``relative_score`` only. What was stored without gets them in the background, after the first search that
-            finds some missing. Off: the right memory comes first more often, but of an answer in several messages
-            fewer may fit into 500 tokens (docs/evaluation.md).
+            finds some missing.
         token_weight: What that adds, as a share of the best score.
         query_characters: A longer query is refused, so that nobody can keep a search busy with words: 8,000 characters
             are four pages. Where a framework gives a user's message for the query, its beginning and end of together
@@ -108,7 +107,7 @@ class RetrievalSettings(BaseModel):
     exact_limit: Annotated[int, Field(ge=0)] = 150_000
     snapshot_bytes: Annotated[int, Field(ge=0)] = SNAPSHOT_BYTES
     open_episodes: bool = True
-    token_rerank: bool = False
+    token_rerank: bool = True
     query_characters: Annotated[int, Field(ge=1, le=1_000_000)] = QUERY_CHARACTERS
     fact_display_length: Annotated[int, Field(ge=2)] | None = 280
 
@@ -124,8 +123,8 @@ class RetrievalSettings(BaseModel):
 
     @classmethod
     def light(cls) -> Self:
-        """The default without passages for single messages: a tenth of the vectors, and lower recall."""
-        return cls(passages="summary")
+        """The default without passages for single messages or tokens: a tenth of the vectors, and lower recall."""
+        return cls(passages="summary", token_rerank=False)
 
     @classmethod
     def reference(cls) -> Self:
@@ -133,6 +132,7 @@ class RetrievalSettings(BaseModel):
         return cls(
             passages="summary",
             fusion="rrf",
+            token_rerank=False,
             common_share=1.0,
             decay_weight=1.0,
             whole_days=True,

@@ -29,7 +29,7 @@ ROWS: Final[Mapping[str, Mapping[str, object]]] = {
     "no length": {"length_weight": 0.0},
     "no dates": {"date_weight": 0.0},
     "no times": {"time_weight": 0.0},
-    "tokens": {"token_rerank": True},
+    "no tokens": {"token_rerank": False},
     "common words embedded": {"common_share": 1.0},
 }
 """Each row of the ablation by its name: in what it differs from the default."""

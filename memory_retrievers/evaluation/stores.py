@@ -216,9 +216,7 @@ class FilledStores:
         clock = MovableClock(max(conversation.asked_at for conversation in self.conversations))
         place = Path(self._directory.name) / settings.passages
         if settings.passages not in self._filled:
-            whole = RetrievalSettings(
-                passages=settings.passages, token_rerank=True
-            )  # whatever any of the settings may need
+            whole = RetrievalSettings(passages=settings.passages)  # whatever any of the settings may need
             with AgentMemory.open(place, embedder=self.embedder, retrieval=whole, clock=clock) as memory:
                 self._fill(memory, clock)
             self._filled.add(settings.passages)

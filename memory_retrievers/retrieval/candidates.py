@@ -99,6 +99,11 @@ class Candidates:
         around[:, :-1] += rows[:, 1:] * is_next
         return around[1] / around[0], around[3:], around[2]
 
+    def span(self, memory: int) -> tuple[int, int]:
+        """The first passage of a memory, and the one behind its last."""
+        starts = self.layout.starts
+        return int(starts[memory]), int(starts[memory + 1]) if memory + 1 < len(starts) else len(self)
+
     @cached_property
     def frequencies(self) -> Floats:
         """Number of indexed passages that have each term, shape (t,)."""

@@ -4,16 +4,17 @@ The best passages of a memory are measured as one text: an episode answers by wh
 name, there the thing. Each token weighs as the idf of its word. Stop words count as well, as if a tenth of the passages
 had them: their vectors hold what stands around them, and without them a question of two rare words is those two words.
 
-Only the first five are measured, and none of them falls behind the sixth: what is found stays, and what answers best
-comes first. Where the best passages of two episodes answer in the same words, both count as the first of them: else the
-least difference of wording would outweigh which of the two is newer, or has been used.
+Only the first five are measured, as forgetting leaves them, and none of them falls behind the sixth: what is found
+stays, and what answers best comes first; its messages keep the scores that they have by themselves. Where the best
+passages of two episodes answer in the same words, both count as the first of them: else the least difference of wording
+would outweigh which of the two is newer, or has been used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -26,8 +27,7 @@ from memory_retrievers.text import analyze
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memory_retrievers.models.selection import TermStatistics
-    from memory_retrievers.retrieval.request import RetrievalPlan
+    from memory_retrievers.models.selection import Embedded, TermStatistics
     from memory_retrievers.storage.store import MemoryStore
 
     Floats = NDArray[np.float64]
@@ -80,18 +80,16 @@ class KeptTokens:
 
 
 def by_tokens(
-    store: MemoryStore, found: Mapping[Kind, Candidates | RankedLists], plan: RetrievalPlan
+    store: MemoryStore, found: Mapping[Kind, Candidates | RankedLists], asked: Embedded
 ) -> dict[Kind, Candidates | RankedLists]:
-    """Let candidates be measured by the tokens of the question, if the embedder gives any.
+    """Let candidates be measured by the tokens of the question.
 
     Args:
         store: Where their tokens are.
         found: The candidates of each kind.
-        plan: The search plan, whose question has just been embedded.
+        asked: The question with its tokens, one or more.
     """
-    asked = store.embedder.question(plan.embedded)
-    if asked is None or not asked.tokens or not asked.words:
-        return dict(found)
+    assert asked.tokens  # noqa: S101 - else nothing is measured
     vectors = _unit(asked.tokens, width=len(asked.tokens) // len(asked.words))
     arrays = {kind: each for kind, each in found.items() if isinstance(each, Candidates)}
     question = QuestionTokens(vectors, asked.words, partial(_read, store, arrays))
@@ -130,51 +128,37 @@ def _heard(candidates: Candidates) -> dict[int, bytes | None]:
     return {-turn.row: turn.embedded.tokens for turn in turns if turn.embedded is not None}
 
 
-def token_nearness(found: Mapping[Kind, tuple[Candidates, Floats]]) -> dict[Kind, Floats]:
+def token_nearness(found: Mapping[Kind, tuple[Candidates, Floats, Sequence[int]]]) -> dict[Kind, Floats]:
     """How much nearer the best passages of the first memories of each kind are, together, than the farthest of these.
 
     Args:
-        found: n candidates of each kind, measured by tokens, with what all else gives each passage, shape (n,).
+        found: n candidates of each kind, at least one, measured by tokens, with what all else gives each passage, shape
+            (n,), and the indexes of k memories, best first by all else.
 
     Returns:
-        Shape (n,), 0 or more, by kind; without the kinds that hold one memory, or one without token vectors yet.
+        Shape (k,), 0 or more, by kind; without the kinds of which a passage has no token vectors yet.
     """
-    measured = {
-        kind: _first(candidates, scores)
-        for kind, (candidates, scores) in found.items()
-        if len(candidates.layout.starts) > 1
+    ids = {
+        kind: [_best(candidates, scores, each) for each in first] for kind, (candidates, scores, first) in found.items()
     }
-    if not measured:
-        return {}
-    ids = {kind: [found[kind][0].layout.passages[each].tolist() for each in first] for kind, first in measured.items()}
-    question = next(found[kind][0].tokens for kind in measured)
+    question = next(candidates.tokens for candidates, _, _ in found.values())
     assert question is not None  # noqa: S101 - all are measured by tokens
     tokens = question.read({kind: list(chain(*memories)) for kind, memories in ids.items()})
     near: dict[Kind, Floats] = {}
-    for kind, first in measured.items():
-        if any(tokens[kind].get(each) is None for each in chain(*ids[kind])):
+    for kind, memories in ids.items():
+        if any(tokens[kind].get(each) is None for each in chain(*memories)):
             continue
-        texts = [[tokens[kind][each] or b"" for each in passages] for passages in ids[kind]]
+        texts = [[tokens[kind][each] or b"" for each in passages] for passages in memories]
         sums = max_sim(question, texts, found[kind][0].statistics, fade=kind is Kind.EPISODIC)
-        near[kind] = np.zeros(len(found[kind][0]))
-        for passages, each in zip(first, (sums - sums.min()).tolist(), strict=True):
-            near[kind][passages] = each
+        near[kind] = sums - sums.min()
     return near
 
 
-def _first(candidates: Candidates, scores: Floats) -> list[NDArray[np.int64]]:
-    """The best passages of each of the first memories, by all else: their places among the candidates, best first."""
-    starts = candidates.layout.starts
-    best = np.maximum.reduceat(scores, starts)
-    least = np.partition(best, -MEASURED)[-MEASURED] if len(best) > MEASURED else best.min()
-    leading = np.flatnonzero(best >= least)  # sorting all would cost more than measuring the first
-    first = leading[np.argsort(-best[leading], kind="stable")][:MEASURED]
-    begins = starts[first].tolist()
-    ends = [int(starts[each + 1]) if each + 1 < len(starts) else len(scores) for each in first.tolist()]
-    return [
-        begin + np.argsort(-scores[begin:end], kind="stable")[:TOGETHER]
-        for begin, end in zip(begins, ends, strict=True)
-    ]
+def _best(candidates: Candidates, scores: Floats, memory: int) -> list[int]:
+    """Ids of the best passages of a memory by all else, best first."""
+    begin, end = candidates.span(memory)
+    best = (-scores[begin:end]).argsort(kind="stable")[:TOGETHER]
+    return candidates.layout.passages[begin:end][best].tolist()  # type: ignore[no-any-return]
 
 
 def max_sim(
@@ -231,15 +215,11 @@ def _first_alike(answers: NDArray[np.float32], near: Floats, weights: Floats) ->
 def _weights(words: Sequence[str], statistics: TermStatistics) -> NDArray[np.float64]:
     """Weight of the word of each token, shape (q,), 1 in all."""
     frequencies, passages = statistics.frequencies, statistics.passages
-    known = [[frequencies[term] for term in _terms(word) if term in frequencies] for word in words]
-    holding = np.array([max(each) if each else _STOP_WORD_SHARE * passages for each in known])
+    known = {word: [frequencies[term] for term in analyze(word) if term in frequencies] for word in set(words)}
+    holding = np.array([max(known[word], default=_STOP_WORD_SHARE * passages) for word in words])
     weights = np.log1p(passages / (1 + holding))
     total = float(weights.sum())
     return weights / total if total else np.full(len(words), 1 / len(words))
-
-
-_terms = lru_cache(maxsize=1_000)(analyze)
-"""Terms of a word: questions have most of theirs in common."""
 
 
 def _products(texts: NDArray[np.float32], question: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -258,6 +238,6 @@ def _products(texts: NDArray[np.float32], question: NDArray[np.float32]) -> NDAr
 def _unit(tokens: bytes, *, width: int) -> NDArray[np.float32]:
     """Token vectors as unit vectors, shape (t, width)."""
     vectors = np.frombuffer(tokens, np.int8).reshape(-1, width).astype(np.float32)
-    lengths = np.sqrt(np.einsum("td,td->t", vectors, vectors))
+    lengths = np.sqrt((vectors * vectors).sum(axis=1))
     vectors /= np.maximum(lengths, 1.0)[:, np.newaxis]
     return vectors

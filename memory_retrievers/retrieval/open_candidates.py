@@ -93,7 +93,8 @@ def read_all(
     if plan.may_find_open and settings.searches_open and isinstance(closed, Candidates):
         episodes = open_episodes(store, plan.request)
         candidates[Kind.EPISODIC] = with_open(closed, episodes, plan.question, vector=vector)
-    return by_tokens(store, candidates, plan) if settings.measures_tokens else candidates
+    asked = store.embedder.question(plan.embedded) if settings.measures_tokens else None
+    return candidates if asked is None or not asked.tokens else by_tokens(store, candidates, asked)
 
 
 def load(

@@ -17,7 +17,7 @@ from memory_retrievers.models.selection import ForgettingState
 from memory_retrievers.retrieval import features
 from memory_retrievers.retrieval.candidates import Candidates, RankedLists
 from memory_retrievers.retrieval.features import BOOSTS, FusedLists, NamedBoost, min_max
-from memory_retrievers.retrieval.late_interaction import token_nearness
+from memory_retrievers.retrieval.late_interaction import MEASURED, token_nearness
 from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.rank_fusion import Ranked, RankingByRank
 from memory_retrievers.retrieval.request import RetrievalPlan
@@ -51,15 +51,6 @@ class Scored:
     stages: dict[str, Floats]
     passages: Floats
     bm25: Floats
-
-    def with_stage(self, name: str, values: Floats) -> Scored:
-        """Add a stage.
-
-        Args:
-            name: Its name.
-            values: What it gives each passage, 0 or more, shape (n,).
-        """
-        return replace(self, stages={**self.stages, name: values}, passages=self.passages + values)
 
     @cached_property
     def scores(self) -> Floats:
@@ -134,15 +125,22 @@ class RankingByScore:
     Attributes:
         scored: Candidates, at least one, with their sums.
         kind_weight: The score of the best memory, above 0 and at most 1.
+        tokens: What late interaction gave each memory, 0 or more, shape (m,); None if none was measured.
     """
 
     scored: Scored
     kind_weight: float = 1.0
+    tokens: Floats | None = None
+
+    @cached_property
+    def sums(self) -> Floats:
+        """What lists, boosts and tokens give each memory, shape (m,)."""
+        return self.scored.scores if self.tokens is None else self.scored.scores + self.tokens
 
     @cached_property
     def unit(self) -> float:
-        """Factor that turns a sum into a score."""
-        highest = float(self.scored.scores.max())
+        """Factor that turns the sum of a memory into a score."""
+        highest = float(self.sums.max())
         return self.kind_weight / highest if highest > 0 else 0.0
 
     @cached_property
@@ -171,7 +169,7 @@ class RankingByScore:
     @cached_property
     def _scores(self) -> Floats:
         """Score of each memory, shape (m,)."""
-        return np.minimum(self.scored.scores * self.unit, self.kind_weight)  # a product may be off by a rounding
+        return np.minimum(self.sums * self.unit, self.kind_weight)  # a product may be off by a rounding
 
     def _best_first(self, memories: NDArray[np.int64]) -> dict[int, float]:
         """Scores of these memories, given by their indexes, ascending: shape (k,)."""
@@ -237,7 +235,7 @@ class Ranking:
 
     Attributes:
         fused: The candidates with their scores before forgetting, and what each stage gave them.
-        final: The candidates after forgetting, best first: as many as the limit, or all of them for an explanation.
+        final: The candidates after forgetting, best first: the limit or more of them, or all for an explanation.
         returned: Those that are returned, best first.
     """
 
@@ -269,14 +267,11 @@ def rank(
             kind: _forget(each, kind, plan, states=states, settings=settings, is_traced=is_traced)
             for kind, each in fused.items()
         }
+        for kind, each, by_tokens in _by_tokens(fused, final, settings):
+            fused[kind], final[kind] = each, by_tokens
         best = {kind: each[: plan.limits[kind]] for kind, each in final.items()}
-        kept = dict(
-            zip(
-                (Kind.SEMANTIC, Kind.EPISODIC),
-                joint_cut(best.get(Kind.SEMANTIC, []), best.get(Kind.EPISODIC, []), plan.joint_limit),
-                strict=True,
-            )
-        )
+        facts, episodes = joint_cut(best.get(Kind.SEMANTIC, []), best.get(Kind.EPISODIC, []), plan.joint_limit)
+        kept = {Kind.SEMANTIC: facts, Kind.EPISODIC: episodes}
         return {kind: Ranking(each, final[kind], kept[kind]) for kind, each in fused.items()}
 
 
@@ -285,20 +280,12 @@ def _fuse(
 ) -> dict[Kind, FusedRanking]:
     """Score the candidates of each kind, on one scale where scores are added up."""
     fused: dict[Kind, FusedRanking] = {}
-    scored: dict[Kind, Scored] = {}
     for kind, each in candidates.items():
         if isinstance(each, RankedLists):
             fused[kind] = RankingByRank(each, settings)
         elif len(each):
             boosts = BOOSTS if kind is Kind.EPISODIC else ()
-            scored[kind] = score(each, plan.question, settings, boosts=boosts)
-    by_tokens = {
-        k: (each.candidates, each.passages) for k, each in scored.items() if each.candidates.tokens is not None
-    }
-    for kind, near in token_nearness(by_tokens).items() if by_tokens else ():
-        unit = settings.token_weight * float(scored[kind].passages.max())
-        scored[kind] = scored[kind].with_stage("tokens", unit * near)
-    fused |= {kind: RankingByScore(each) for kind, each in scored.items()}
+            fused[kind] = RankingByScore(score(each, plan.question, settings, boosts=boosts))
     return {**fused, **normalise_across_kinds(fused, dense_weight=settings.dense_weight)}
 
 
@@ -312,13 +299,40 @@ def _forget(
     is_traced: bool,
 ) -> list[Ranked]:
     """Weigh the scores of episodes by their retrievability; facts do not decay."""
-    limit = len(fused.rows) if is_traced else plan.limits[kind]
+    limit = len(fused.rows) if is_traced else max(plan.limits[kind], MEASURED)
     decay_weight = settings.decay_weight if kind is Kind.EPISODIC else 0.0
     # Forgetting takes at most this share of a score: what is below that of the last of the best cannot pass it.
     scores = fused.leading(limit, share=1 - decay_weight)
     known = states(list(scores)) if kind is Kind.EPISODIC else {}
     retrievability = retrievabilities(known, now=plan.selections[kind].now, settings=settings)
     return apply_decay(scores, retrievability=retrievability, decay_weight=decay_weight, limit=limit)
+
+
+def _by_tokens(
+    fused: Mapping[Kind, FusedRanking], final: Mapping[Kind, list[Ranked]], settings: RetrievalSettings
+) -> Iterator[tuple[Kind, RankingByScore, list[Ranked]]]:
+    """Order the first memories of each kind anew by their tokens; nobody comes in, and nobody falls behind others."""
+    measured = {kind: each for kind, each in fused.items() if isinstance(each, RankingByScore)}
+    found: dict[Kind, tuple[Candidates, Floats, list[int]]] = {}
+    for kind, each in measured.items():
+        if each.scored.candidates.tokens is not None and len(final[kind]) > 1:
+            places = [int((each.scored.rows == ranked.row).argmax()) for ranked in final[kind][:MEASURED]]
+            first = sorted(places, key=lambda place: -each.sums[place])  # what is forgotten is no worse an answer
+            found[kind] = each.scored.candidates, each.scored.passages, first
+    for kind, near in token_nearness(found).items() if found else ():
+        former, first = measured[kind], found[kind][2]
+        tokens = np.zeros(len(former.sums))
+        tokens[first] = settings.token_weight * float(former.sums.max()) * near
+        anew = replace(former, tokens=tokens)
+        scores = np.minimum(anew.sums[first] * anew.unit, anew.kind_weight).tolist()
+        ordered = apply_decay(
+            dict(zip(former.scored.rows[first].tolist(), scores, strict=True)),
+            retrievability={each.row: each.retrievability for each in final[kind][:MEASURED]},
+            decay_weight=settings.decay_weight,
+            limit=MEASURED,
+        )
+        others = (each._replace(score=each.score / former.unit * anew.unit) for each in final[kind][MEASURED:])
+        yield kind, anew, [*ordered, *others]
 
 
 def retrievabilities(

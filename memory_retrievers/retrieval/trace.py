@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -52,9 +52,7 @@ class ScoreTrace:
             fused_score=self.ranking.scores[ranked.row],
             retrievability=ranked.retrievability,
             score=ranked.score,
-            stages=dict(
-                zip(self.scored.stages, (self.ranking.unit * self._best_stages[:, memory]).tolist(), strict=True)
-            ),
+            stages={name: self.ranking.unit * float(given[memory]) for name, given in self._best_stages.items()},
             evidence=self.evidence(ranked.row),
         )
 
@@ -73,14 +71,11 @@ class ScoreTrace:
         """Messages of a candidate by score, best first; equal ones in the order they were said."""
         if not self._candidates.layout.has_messages:
             return ()
-        memory, starts = self._places[row], self._candidates.layout.starts
-        first, behind = (
-            int(starts[memory]),
-            int(starts[memory + 1]) if memory + 1 < len(starts) else len(self._candidates),
-        )
+        first, behind = self._candidates.span(self._places[row])
         messages = np.flatnonzero(self._candidates.layout.is_message[first:behind]) + first
         places = self._candidates.layout.places[messages].tolist()
-        scores = (self.ranking.unit * self.scored.passages[messages]).tolist()
+        unit = replace(self.ranking, tokens=None).unit  # what a message says is no more for what others say
+        scores = (unit * self.scored.passages[messages]).tolist()
         best_first = sorted(zip(places, scores, strict=True), key=lambda match: (-match[1], match[0]))
         return tuple(Match(part=TURN, messages=(place,), score=score) for place, score in best_first)
 
@@ -93,12 +88,14 @@ class ScoreTrace:
                 rank=ranks[memory] if given[memory] > 0 else None,
                 score=self.ranking.unit * float(given[memory]),
             )
-            for name, given, ranks in zip(self.scored.stages, self._best_stages, self._stage_ranks, strict=True)
+            for name, given, ranks in (
+                (name, given, self._stage_ranks[name]) for name, given in self._best_stages.items()
+            )
         )
 
     @cached_property
-    def _stage_ranks(self) -> list[list[int]]:
-        return [_ranks(given) for given in self._best_stages]
+    def _stage_ranks(self) -> dict[str, list[int]]:
+        return {name: _ranks(given) for name, given in self._best_stages.items()}
 
     @cached_property
     def _dense_ranks(self) -> list[int]:
@@ -147,9 +144,10 @@ class ScoreTrace:
         return best[np.searchsorted(groups[best], np.arange(len(self.scored.scores)))]
 
     @cached_property
-    def _best_stages(self) -> Floats:
-        """Contribution of each stage to the best passage of each memory, shape (stages, m)."""
-        return np.stack([values[self._best_passages] for values in self.scored.stages.values()])
+    def _best_stages(self) -> dict[str, Floats]:
+        """Contribution of each stage to the best passage of each memory, and of late interaction to it: (m,) each."""
+        given = {name: values[self._best_passages] for name, values in self.scored.stages.items()}
+        return given if self.ranking.tokens is None else {**given, "tokens": self.ranking.tokens}
 
     @cached_property
     def _best_bm25(self) -> Floats:

@@ -1,6 +1,7 @@
 """Late interaction: token vectors are stored, found, moved and erased with what they are of, and rank the best anew."""
 
 import contextlib
+import itertools
 import json
 
 import numpy as np
@@ -20,7 +21,7 @@ from memory_retrievers.testing import HashEmbedder, inside
 from memory_retrievers.text import analyze
 
 WIDTH = 8
-WITH, WITHOUT = RetrievalSettings(token_rerank=True), RetrievalSettings(token_rerank=False)
+WITH, WITHOUT = RetrievalSettings(), RetrievalSettings(token_rerank=False)
 TURNS = (
     "The heron stood by the pond",
     "A kettle sang in the kitchen",
@@ -135,8 +136,8 @@ def test_what_was_said_keeps_its_tokens_on_the_way_to_an_episode(make_memory, em
     assert stages(memory)["tokens"] > 0
 
 
-@pytest.mark.parametrize("settings", [RetrievalSettings(), RetrievalSettings.light(), RetrievalSettings.reference()])
-def test_default_light_and_reference_neither_store_nor_measure_tokens(make_memory, embedder, settings):
+@pytest.mark.parametrize("settings", [WITHOUT, RetrievalSettings.light(), RetrievalSettings.reference()])
+def test_light_and_reference_neither_store_nor_measure_tokens(make_memory, embedder, settings):
     memory = make_memory(embedder=embedder, retrieval=settings)
     told_of_something_else(memory)
     told(memory, *TURNS)
@@ -308,6 +309,38 @@ def test_the_first_five_stay_the_first_five_and_all_that_is_told_of_them_agrees(
         assert min(hit.explanation.stages["tokens"] for hit in hits[:5]) == 0
 
 
+def test_messages_keep_the_score_that_they_have_without_tokens(make_memory, embedder):
+    """A memory answers by what its messages say together; what each of them says is no more for that."""
+    without, found = found_with_and_without(make_memory, embedder, "Is the oboe by the pond?")
+    before = {hit.memory.id: hit.matches for hit in without["episodic"]}
+    assert {hit.memory.id: hit.matches for hit in found["episodic"]} == before
+    assert any(hit.explanation.stages["tokens"] for hit in found["episodic"])
+
+
+def test_the_first_five_are_those_after_forgetting(make_memory, embedder, clock):
+    """Whom forgetting brings among them is measured, and nobody comes back for what its tokens say."""
+    found = []
+    for settings in (WITHOUT, WITH):
+        memory = make_memory(embedder=embedder, retrieval=settings.model_copy(update={"decay_weight": 0.9}))
+        drawn = np.random.default_rng(3)
+        for number in range(12):
+            told(memory, *(" ".join(drawn.choice(WORDS, 4)) for _ in range(5)), id=f"e{number}")
+            clock.advance(days=10)
+        questions = [f"the {one} and the {other}" for one, other in itertools.combinations(WORDS, 2)]
+        results = [memory.retrieve(each, scope="c", record=False).episodic for each in questions]
+        found.append([sorted(hit.memory.id for hit in hits) for hits in results])
+    assert found[0] == found[1]
+
+
+def test_the_best_one_is_the_first_of_five(make_memory, embedder):
+    memory = make_memory(embedder=embedder)
+    filled_with_many(memory)
+    limits = [{"semantic_limit": limit, "episodic_limit": limit} for limit in (1, 5)]
+    one, five = (memory.retrieve("Is the oboe by the pond?", scope="c", record=False, **limit) for limit in limits)
+    assert [hit.memory.id for hit in one.semantic] == [five.semantic[0].memory.id]
+    assert [hit.memory.id for hit in one.episodic] == [five.episodic[0].memory.id]
+
+
 def test_some_are_ordered_otherwise(make_memory, embedder):
     without, found = found_with_and_without(make_memory, embedder, "Is the oboe by the pond?")
     assert any([hit.memory.id for hit in found[kind]] != [hit.memory.id for hit in without[kind]] for kind in found)
@@ -435,7 +468,7 @@ def test_by_tokens_too_forgetting_brings_up_what_is_newer():
     found = {}
     with FilledStores(dataset.conversations, embedder=minilm.MiniLMEmbedder()) as stores:
         for weight in (0, WITH.decay_weight):
-            settings = RetrievalSettings(token_rerank=True, decay_weight=weight)
+            settings = RetrievalSettings(decay_weight=weight)
             scores = measure(stores, settings, tokens=None, progress=lambda done, total: None)
             found[weight] = by_category(scores)[CHANGED].means["any@1"]
     assert found[WITH.decay_weight] >= found[0] + 0.05

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from memory_retrievers import AgentMemory, Message, RetrievalSettings
+from memory_retrievers import AgentMemory, Message
 from memory_retrievers.backends.sql import snapshots
 from memory_retrievers.models.selection import Embedded
 from memory_retrievers.testing import HashEmbedder, inside
@@ -77,8 +77,7 @@ def meanwhile(embedder):
 
 @pytest.fixture
 def filled(tmp_path, embedder):
-    settings = RetrievalSettings(token_rerank=True)
-    with AgentMemory.open(tmp_path / "store", embedder=embedder, retrieval=settings) as memory:
+    with AgentMemory.open(tmp_path / "store", embedder=embedder) as memory:
         for number in range(6):
             memory.remember_fact(scope=SCOPE, fact=f"The boat {number} lands at pier {number}")
             memory.remember_episode(
