@@ -217,7 +217,7 @@ TAKEN_BACK = [
     ("Ask Marta to feed the cat.", "Pavel!", "marta"),
     ("ask marta to feed the cat", "pavel suits us better", "marta"),
     ("ask marta to feed the cat", "my brother could", "marta"),
-    ("Marta feeds the cat on Sunday.", "Marta is ill.", "marta"),
+    ("Marta feeds the cat on Sunday.", "Marta is ill.", "cat"),
     ("Marta feeds the cat on Sunday.", "Pavel took it over.", "marta"),
     ("We need six chairs.", "Eight, Ingrid brings her parents.", "six"),
     ("Let's meet at ten.", "An hour later, please.", "ten"),
