@@ -17,15 +17,20 @@ from memory_retrievers import AgentMemory, EpisodicMemory
 Line = Mapping[str, Any]
 
 WATCH: Final = """
-    CREATE TABLE fleet_reviews (id text NOT NULL, scope_id bigint NOT NULL, at bigint NOT NULL);
+    CREATE TABLE fleet_reviews (row bigserial, id text NOT NULL, scope_id bigint NOT NULL, memory bigint, at bigint);
     CREATE FUNCTION fleet_reviewed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-        INSERT INTO fleet_reviews VALUES (NEW.id, NEW.scope_id, NEW.last_reviewed_at); RETURN NULL; END $$;
+        INSERT INTO fleet_reviews (id, scope_id, memory) VALUES (NEW.id, NEW.scope_id, NEW.row); RETURN NULL; END $$;
     CREATE TRIGGER fleet_reviewed AFTER UPDATE ON memories FOR EACH ROW
         WHEN ((OLD.stability, OLD.difficulty, OLD.last_reviewed_at)
             IS DISTINCT FROM (NEW.stability, NEW.difficulty, NEW.last_reviewed_at))
         EXECUTE FUNCTION fleet_reviewed();
+    CREATE FUNCTION fleet_moment() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        UPDATE fleet_reviews SET at = NEW.at WHERE row = (SELECT max(row) FROM fleet_reviews
+            WHERE (scope_id, memory) = (NEW.scope_id, NEW.memory)); RETURN NULL; END $$;
+    CREATE TRIGGER fleet_moment AFTER INSERT ON events FOR EACH ROW WHEN (NEW.type = 'reviewed')
+        EXECUTE FUNCTION fleet_moment();
 """
-"""The server itself counts the reviews it is told of, so that one too many is seen."""
+"""The server itself counts the reviews it is told of, so that one too many is seen; their moments are from the log."""
 
 REVIEWS: Final = (
     "SELECT s.scope, r.id, r.at, count(*) FROM fleet_reviews r JOIN scopes s ON s.id = r.scope_id GROUP BY 1, 2, 3"

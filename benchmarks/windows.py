@@ -49,13 +49,19 @@ LONGEST_WAIT: Final = 60.0
 """Seconds that any call may take, whatever another process does meanwhile."""
 
 WATCH: Final = """
-    CREATE TABLE watched_reviews (id TEXT NOT NULL, scope_id INTEGER NOT NULL, at INTEGER NOT NULL);
+    CREATE TABLE watched_reviews (id TEXT NOT NULL, scope_id INTEGER NOT NULL, at INTEGER);
     CREATE TRIGGER watched_review AFTER UPDATE ON memories
         WHEN (OLD.stability, OLD.difficulty, OLD.last_reviewed_at)
             IS NOT (NEW.stability, NEW.difficulty, NEW.last_reviewed_at)
-        BEGIN INSERT INTO watched_reviews VALUES (NEW.id, NEW.scope_id, NEW.last_reviewed_at); END;
+        BEGIN INSERT INTO watched_reviews VALUES (NEW.id, NEW.scope_id, NULL); END;
+    CREATE TRIGGER watched_moment AFTER INSERT ON events WHEN NEW.type = 'reviewed'
+        BEGIN UPDATE watched_reviews SET at = NEW.at WHERE rowid = (SELECT max(rowid) FROM watched_reviews); END;
 """
-"""The file itself counts the reviews it is told of, so that one too many is seen."""
+"""The file itself counts the reviews it is told of, so that one too many is seen.
+
+The moment of a review is its own, from the log of events: one that was overtaken, since its process had to wait, leaves
+an episode the later moment of the other.
+"""
 REVIEWS: Final = (
     "SELECT s.scope, r.id, r.at, count(*) FROM watched_reviews r JOIN scopes s ON s.id = r.scope_id GROUP BY 1, 2, 3"
 )

@@ -1,11 +1,14 @@
 """Applications and MCP servers on one directory, some of which are killed, lose, double and refuse nothing."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 import windows
 from fleet_process import RATED_EPISODES
 
 from memory_retrievers import AgentMemory
-from memory_retrievers.testing import HashEmbedder
+from memory_retrievers.ingestion.reviews import review_one
+from memory_retrievers.testing import HashEmbedder, inside
 
 
 @pytest.mark.parametrize("beside", [(), ("reembed", "take in", "purge")], ids=["alone", "beside upkeep"])
@@ -31,6 +34,18 @@ def test_an_import_that_is_there_in_part_and_a_fact_that_is_there_twice_are_noti
             "'a' is there 2 times",
             "of 2 memories taken in at once, 1 are there",
         ]
+
+
+def test_a_review_that_was_overtaken_is_another_one_and_one_that_counts_twice_is_noticed(tmp_path):
+    later = datetime(2026, 3, 2, 12, tzinfo=UTC)
+    with windows.opened(tmp_path) as memory:
+        memory.remember_episode(scope="c1", summary="A visit", id="rated")
+    windows._watch_reviews(tmp_path)
+    with windows.opened(tmp_path) as memory:
+        for now, expected in zip((later, later - timedelta(seconds=1), later), ([1], [1, 1], [1, 2]), strict=True):
+            review_one(inside(memory).store, "rated", scope="c1", rating="good", now=now)
+            with inside(memory).ledger.database.read() as connection:
+                assert sorted(times for *_, times in connection.execute(windows.REVIEWS)) == expected
 
 
 def test_plain_sqlite_writes_the_rows_that_the_store_has_written(tmp_path):
