@@ -7,18 +7,16 @@ are kept.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import Final, NamedTuple
 
 from memory_retrievers.models.memories import ContentType
 from memory_retrievers.settings import IngestionSettings
-from memory_retrievers.text.analysis import STOP_WORDS, analyze
+from memory_retrievers.text.analysis import analyze
 
 COSINE_TOLERANCE: Final = 1e-6
 """The cosine of equal vectors in 32 bits may fall short of 1 by about this much."""
@@ -145,12 +143,12 @@ class _Compared(NamedTuple):
 
     def may_share(self, text: str) -> bool:
         """False if another text has certainly other words, whichever of them are its details."""
-        words = text.split()
-        possible = set(chain.from_iterable(map(_terms, words)))
+        possible = set(analyze(text))
         shared = len(self.frame & possible)
         if shared < SAME_FRAME * len(self.frame):
             return False
-        sure = possible.difference(chain.from_iterable(map(_unsure_terms, words)))
+        others = [word for word in text.split() if not _is_plain(word)]
+        sure = possible.difference(analyze(" ".join(others))) if others else possible
         return shared >= SAME_FRAME * len(self.frame | sure) > 0
 
     def differs_from(self, other: _Compared, *, is_near: bool = False) -> bool:
@@ -225,15 +223,10 @@ def _tokens(text: str) -> Iterator[str]:
             yield from piece if _CJK.match(piece) else [piece]
 
 
-_terms: Final = functools.lru_cache(maxsize=4_096)(analyze)  # words of compared texts, a kilobyte each at most
-
-
-@functools.lru_cache(maxsize=4_096)
-def _unsure_terms(word: str) -> Sequence[str]:
-    """The terms of a word that may tell texts apart, or is no term beside others: not one of plain Latin letters."""
+def _is_plain(word: str) -> bool:
+    """True if a word tells nothing apart, wherever it stands: of small Latin letters alone, and no negation."""
     bare = word.strip(_EDGES)
-    is_plain = bare.isascii() and bare.isalpha() and bare.islower() and _negation(bare) is None
-    return () if is_plain and bare not in STOP_WORDS else _terms(word)
+    return bare.isascii() and bare.isalpha() and bare.islower() and _negation(bare) is None
 
 
 def _negation(word: str) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import os
 import threading
@@ -380,7 +379,6 @@ def _joined(connection: Connection) -> Iterator[None]:
         raise
 
 
-@functools.lru_cache(maxsize=4096)
 def _hashed(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), signed=True)
 
