@@ -15,7 +15,7 @@ import numpy as np
 
 from memory_retrievers.models.selection import Hits, TermCounts, TermStatistics
 from memory_retrievers.text import STOP_WORDS
-from memory_retrievers.text.languages import COMMON_WORDS, language_of_terms, word_form
+from memory_retrievers.text.languages import COMMON_WORDS, language_of_most, languages_of_terms, word_form
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -115,10 +115,10 @@ class _Layer:
         return self.forms[language].get(form, ())
 
     @cached_property
-    def common(self) -> dict[str, int]:
-        """In how many passages the common words of a language stand."""
-        sizes = np.diff(self.starts)
-        return {word: int(sizes[self.numbers[word]]) for word in COMMON_WORDS if word in self.numbers}
+    def languages(self) -> Counter[str]:
+        """In how many passages the common words of each language stand."""
+        sizes, common = np.diff(self.starts), COMMON_WORDS.keys() & self.numbers.keys()
+        return languages_of_terms({word: int(sizes[self.numbers[word]]) for word in common}, english=STOP_WORDS)
 
 
 Forms: TypeAlias = dict[str, list[str]]
@@ -174,15 +174,13 @@ class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
             language: The language whose form it is; None is any.
         """
         found = {form} if form in self and word_form(form, language) == form else set()
-        return found.union(*[layer.of_form(form, language) for layer in self.layers])
+        return found.union(*[terms for layer in self.layers if (terms := layer.of_form(form, language))])
 
     def language(self, passages: int) -> str | None:
-        """The language of most of so many passages; see ``language_of_terms``."""
+        """The language of most of so many passages; see ``language_of_most``."""
         if self._language is None:
-            holding = Counter[str]()
-            for layer in self.layers:
-                holding.update(layer.common)
-            self._language = (language_of_terms(holding, passages=passages, english=STOP_WORDS),)
+            hits = sum([layer.languages for layer in self.layers], Counter[str]())
+            self._language = (language_of_most(hits, passages=passages),)
         return self._language[0]
 
     @property

@@ -93,20 +93,19 @@ def language_of(words: Iterable[str], *, english: frozenset[str]) -> str | None:
     return name if is_told else None
 
 
-def language_of_terms(holding: Mapping[str, int], *, passages: int, english: frozenset[str]) -> str | None:
-    """The language of most passages of a scope, recognised by its common words; None for English or an unknown one.
-
-    Args:
-        holding: In how many passages each term stands; only the common words count.
-        passages: How many passages there are.
-        english: Stop words of English.
-    """
-    hits = dict.fromkeys(LOCAL_STOP_WORDS, 0)
-    for word, passages_of_word in holding.items():
+def languages_of_terms(holding: Mapping[str, int], *, english: frozenset[str]) -> Counter[str]:
+    """By language the passages with words common in it alone, from those of each word, without words of English."""
+    hits: Counter[str] = Counter()
+    for word, passages in holding.items():
         if word not in english and len(of := COMMON_WORDS.get(word, ())) == 1:
-            hits[of[0]] += passages_of_word
-    language = max(hits, key=hits.__getitem__)
-    return language if passages and hits[language] >= passages else None
+            hits[of[0]] += passages
+    return hits
+
+
+def language_of_most(hits: Mapping[str, int], *, passages: int) -> str | None:
+    """The language of most of so many passages, by their common words; None for English or an unknown one."""
+    language = max(LOCAL_STOP_WORDS, key=lambda name: hits.get(name, 0))
+    return language if passages and hits.get(language, 0) >= passages else None
 
 
 @functools.lru_cache(maxsize=1 << 15)

@@ -111,7 +111,7 @@ _WORDS: Final = frozenset(
     for word in words
     for part in _WORD.findall(word)
 ) - {"a", "an", "the", "before", "last"} | {"dernier"}
-_BEYOND_WORDS: Final = re.compile(r"\d{4}|[\u3040-\u9fff]")
+_BEYOND_WORDS: Final = re.compile(rf"{_WRITTEN_YEAR}|[\u3040-\u9fff]")
 """Without one of these words or signs there is no period."""
 
 

@@ -311,6 +311,7 @@ def test_a_write_lets_the_snapshots_of_its_scope_grow_once_between_two_searches(
     assert shown() == [1, 2, 1]
     put("f1")
     assert len(asked) == 2  # that of another scope is left as it is
+    assert all("terms" in vars(each) for each in ledger.snapshots.kept() if len(each) > 1)  # counted with the write
     put("f2")
     put("f3")
     assert asked == []  # nobody has searched in between

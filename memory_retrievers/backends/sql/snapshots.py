@@ -185,8 +185,8 @@ class Snapshots:
                         now = _versions_of(connection, entry.selection)
                         changed = changed_since(connection, entry.versions or {}, now)
                         if changed and len(changed) <= _GROWN:
-                            self._current(entry.selection, entry, now, is_open=False)
-                            entry.is_searched = False
+                            grown = self._current(entry.selection, entry, now, is_open=False)
+                            _, entry.is_searched = grown.terms, False  # counted now: the next search need not
                     finally:
                         entry.lock.release()
 
