@@ -127,3 +127,10 @@ class Corpus:
         messages = [Message(role=role, content=self._words.sentence(20)) for role in ("user", "assistant")]
         summary = self._words.sentence(30)
         return EpisodicMemory.new(scope=scope, summary=summary, messages=messages, created_at=created_at)
+
+
+class OneScope(Corpus):
+    """Facts alone, all of them in the big scope: as many passages as records."""
+
+    def _draft(self, scope: str, number: int) -> Draft:  # noqa: ARG002
+        return super()._draft(BIG_SCOPE, 2 * number + 1)

@@ -8,6 +8,7 @@ vectors. Absolute times depend on the machine and its neighbours; the ratios are
     python benchmarks/speed.py --no-peers           # the quick form: a minute or two instead of ten
     python benchmarks/speed.py --backend postgres   # the same memory on a PostgreSQL server beside the embedded one
     python benchmarks/speed.py --filling            # instead: how fast one scope is filled as it grows (``filling.py``)
+    python benchmarks/speed.py --facts 10000        # instead: one scope of so many facts, searched and added to
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
 import filling
-from corpus import BIG_SCOPE, NOW, Corpus, Text
+from corpus import BIG_SCOPE, NOW, Corpus, OneScope, Text
 from floor import Floor
 from timings import Timings
 
@@ -107,15 +108,15 @@ class Bench:
     def run(self, rounds: int) -> Results:
         scopes = self.corpus.small_scopes(50)
         results = {
-            SMALL: self._search(scopes, rounds),
-            BIG: self._search([BIG_SCOPE], max(30, rounds // 4)),
+            SMALL: self.searched(scopes, rounds),
+            BIG: self.searched([BIG_SCOPE], max(30, rounds // 4)),
             ADD: self._add_and_find(scopes, max(30, rounds // 2)),
         }
         for ours in self.ours:
             ours.memory.close()
         return results | {OPEN: {ours.name: self._open_and_search(ours, scopes, 20) for ours in self.ours}}
 
-    def _search(self, scopes: Sequence[str], rounds: int) -> dict[str, Timings]:
+    def searched(self, scopes: Sequence[str], rounds: int) -> dict[str, Timings]:
         """Each on the same questions; what is cached per scope has been seen before."""
         for scope in scopes:
             question = self.corpus.question(scope)
@@ -210,6 +211,23 @@ def _measure_filling(sizes: Sequence[int], calls: Sequence[int]) -> None:
     print("\n".join(filling.table(results)))
 
 
+def _measure_facts(size: int, rounds: int) -> None:
+    """The floor's search stands beside both rows: what it does for an addition is to count all words anew."""
+    with tempfile.TemporaryDirectory(prefix="memory-retrievers-bench-") as folder:
+        bench = Bench(OneScope(size), Path(folder), [], server=None)
+        (ours,) = bench.ours
+        searches, added = bench.searched([BIG_SCOPE], rounds), Timings()
+        for _ in range(rounds):
+            newcomer = bench.corpus.newcomer(BIG_SCOPE)
+            added.measure(lambda: ours.add_and_find(newcomer))  # noqa: B023
+        ours.memory.close()
+    floor = searches[Floor.name]
+    print("Milliseconds, p50 / p95, and the ratio of the p50 to that of the floor's search\n")
+    print(f"| | one scope of {size:,} facts |\n|---|---|\n| floor, search | {floor} |")
+    for name, timings in (("search", searches[Ours.name]), (ADD, added)):
+        print(f"| {name} | {timings} · **{timings.p50 / floor.p50:.1f}×** the floor |")
+
+
 def _numbers(listed: str) -> list[int]:
     return [int(number) for number in listed.split(",")]
 
@@ -228,7 +246,11 @@ def main() -> None:
         help="measure how fast a scope is filled at these sizes, in passages, separated by commas",
     )
     parser.add_argument("--calls", default="1000,10000", help="passages that one call stores, with --filling")
+    parser.add_argument("--facts", type=int, metavar="FACTS", help="measure one scope of so many facts")
     arguments = parser.parse_args()
+    if arguments.facts:
+        _measure_facts(arguments.facts, max(30, arguments.rounds // 3))
+        return
     if arguments.filling:
         _measure_filling(_numbers(arguments.filling), _numbers(arguments.calls))
         return
