@@ -66,8 +66,7 @@ class RetrievalSettings(BaseModel):
         exact_limit: Up to so many passages that a search may see, all are measured exactly; beyond, an HNSW index
             names the nearest if the store has one. Exact search takes about a third of a millisecond per 1,000, so that
             Chroma's index is no faster up to 50,000, and thousands of searches at 150,000 have to save what making
-            it costs (``benchmarks/wide.py``). On PostgreSQL the index answers from 20,000 passages on, unless another
-            number is given.
+            it costs; pgvector's is slower throughout (``benchmarks/wide.py``).
         snapshot_bytes: Bytes of memory that the scopes searched last may take: their vectors and terms, about 2 kB a
             passage. A scope that does not fit is read from the database with every search.
         open_episodes: What is still queued is found as well, as turns of an open episode; ``relative_score`` only.

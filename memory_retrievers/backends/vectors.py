@@ -70,7 +70,7 @@ class ExactVectorIndex:
             selection: The scope, kind and filters that passages must match.
             limit: Maximum number of passages.
         """
-        seen = self._ledger.snapshots.seen(selection, wide=True)
+        seen = self._ledger.snapshots.seen(selection)
         if seen is None:
             return self._streamed(np.array(self._ledger.eligible(selection), np.int64), vector, limit)
         snapshot, mask = seen
@@ -99,7 +99,7 @@ class ExactVectorIndex:
             Cosines of shape (n,), in the order given; -1 for a passage that no longer exists.
         """
         found = np.full(len(passages), -1.0, np.float32)
-        snapshot = self._ledger.snapshots.of(selection, wide=True)
+        snapshot = self._ledger.snapshots.of(selection)
         if snapshot is not None:
             rows, is_here = positions_of(passages, snapshot.ids)
             if is_here.any():

@@ -222,7 +222,7 @@ class StoredItems:
 
     def _measured(self, vector: Vector, selection: Selection, rows: Sequence[int]) -> dict[int, float]:
         """The cosine of each of these items that is indexed, by row, the greatest first; ties by row."""
-        snapshot = self._store.ledger.snapshots.of(selection, wide=True)
+        snapshot = self._store.ledger.snapshots.of(selection)
         if snapshot is None:
             layout = self._store.ledger.layout(selection, memories=rows)
             memories, near = layout.memories, self._store.dense.similarities(vector, selection, layout.passages)

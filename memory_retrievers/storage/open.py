@@ -53,11 +53,6 @@ class Storage:
     adopted: SQLAdoptedRows
 
 
-COMPARED: Final = 20_000
-"""Passages of a scope on PostgreSQL whose words are counted in memory, at most, and from where on an index answers: a
-snapshot is compared with the tables whenever somebody has written."""
-
-
 def in_file(parts: ResolvedOptions, file: Path | None, *, read_only: bool = False) -> Storage:
     """Open a SQLite file with Chroma beside it.
 
@@ -112,12 +107,11 @@ def on_server(
 
     ledger = PostgresLedger(url, pool_size=pool_size, within=within, read_only=read_only)
     ledger.snapshots.most = parts.retrieval.snapshot_bytes
-    ledger.snapshots.most_passages, ledger.snapshots.takes_turns = COMPARED, False
+    ledger.snapshots.takes_turns = False
     try:
         exact = ExactVectorIndex(ledger)
         if read_only or isinstance(parts.dense, str):
-            given = "exact_limit" in parts.retrieval.model_fields_set
-            exact_limit = None if parts.dense == "exact" else parts.retrieval.exact_limit if given else COMPARED
+            exact_limit = None if parts.dense == "exact" else parts.retrieval.exact_limit
             dense: VectorIndex = HNSWVectorIndex(ledger, exact=exact, exact_limit=exact_limit)
         else:
             dense = _projected(parts, ledger, exact=exact, folder=None)

@@ -470,22 +470,6 @@ def test_a_scope_that_is_too_large_costs_no_other_its_place(ledger):
     assert set(ledger.snapshots.held()) == {"small"}
 
 
-def test_where_all_is_compared_a_wide_scope_has_a_snapshot_for_its_vectors_alone(ledger):
-    keyword, exact = PostingsKeywordIndex(ledger, k1=0.9, b=0.4), ExactVectorIndex(ledger)
-    ledger.snapshots.most_passages = 10
-    for n in range(12):
-        keyword.add(add(ledger, [fact(f"f{n}", "green tea")], np.eye(1, 2, dtype=np.float32)))
-        assert (ledger.snapshots.of(facts_in()) is None) == (n > 10)  # it is seen to be wide once it is there
-        assert len(keyword.search(["tea"], facts_in(), limit=50).passages) == n + 1
-    ledger.snapshots.forget(None)
-    assert len(keyword.search(["tea"], facts_in(), limit=50).passages) == 12
-    assert ledger.snapshots.held() == {}
-    for _ in range(2):
-        assert len(exact.search(np.array([1, 0], np.float32), facts_in(), limit=50).passages) == 12
-    assert set(ledger.snapshots.held()) == {SCOPE}
-    assert ledger.snapshots.of(facts_in()) is None
-
-
 def behind(ledger):
     """The numbers that stand in the rooms of the kept vectors, behind what the snapshots show."""
     return [each.vectors._room.array[len(each) : each.vectors._room.taken] for each in ledger.snapshots.kept()]

@@ -98,9 +98,6 @@ class Snapshots:
         most: Bytes that all snapshots may take together.
 
     Attributes:
-        most_passages: Passages of a scope at most, beyond which a snapshot is for those alone who ask for a wide one:
-            where the log of changes does not tell what others have written, it is compared with the tables as a whole,
-            and the database may be the faster one to ask. None is any number that fits.
         takes_turns: Whether the database answers at once, in this process, so that a search loses nothing while
             another one waits for its turn.
     """
@@ -108,7 +105,6 @@ class Snapshots:
     def __init__(self, passages: StoredPassages, *, most: int = SNAPSHOT_BYTES) -> None:
         self._passages = passages
         self.most = most
-        self.most_passages: int | None = None
         self.takes_turns = True
         self._turns = {False: threading.Semaphore(1), True: threading.Semaphore(_CORES)}
         self._local = threading.local()
@@ -120,18 +116,16 @@ class Snapshots:
         self._watcher: threading.Thread | None = None
         self._closing = threading.Event()
 
-    def of(self, selection: Selection, *, wide: bool = False, at_any_size: bool = False) -> ScopeSnapshot | None:
+    def of(self, selection: Selection, *, at_any_size: bool = False) -> ScopeSnapshot | None:
         """Snapshot of the passages of a selection's scope and fields, as they are now.
 
         Args:
             selection: Scope and fields.
-            wide: Also of more than ``most_passages``.
-            at_any_size: The same, and also make one that is too large to be kept.
+            at_any_size: Also make one that is too large to be kept.
 
         Returns:
             None if it is too large.
         """
-        wide = wide or at_any_size
         database = self._passages.database
         states, key = database.states_read(), _key(selection)
         evictions = self._evictions  # before the snapshot: what is forgotten from here on is in it
@@ -141,7 +135,7 @@ class Snapshots:
                 known = None if (entry := self._entry(selection)) is None else self._shown(entry, state.versions)
             if known is not None:
                 state.snapshots[key[2:]] = evictions, known
-                return known if wide or not self._is_wide(len(known)) else None
+                return known
         with database.reading(), database.read() as connection:
             versions = _versions_of(connection, selection)
             if not versions:
@@ -149,11 +143,9 @@ class Snapshots:
             entry = self._entry(selection)
             is_open = connection.in_transaction
             if entry is None:
-                if not at_any_size and self._is_too_large(selection, wide=wide):
+                if not at_any_size and self._is_too_large(selection):
                     return None
                 entry = _Entry(selection)
-            elif not wide and self._is_wide(len(entry.snapshot)):
-                return None
             if is_open or (shown := self._shown(entry, versions)) is None:
                 self._give_up_turn()  # reading takes long, and another thread may be waited for
                 with entry.lock:
@@ -227,9 +219,9 @@ class Snapshots:
             self._local.turn = None
             turns.release()
 
-    def seen(self, selection: Selection, *, wide: bool = False) -> tuple[ScopeSnapshot, NDArray[np.bool_]] | None:
+    def seen(self, selection: Selection) -> tuple[ScopeSnapshot, NDArray[np.bool_]] | None:
         """Snapshot of n passages and a mask (n,) of those that a selection lets through; None if it is too large."""
-        snapshot = self.of(selection, wide=wide)
+        snapshot = self.of(selection)
         if snapshot is None:
             return None
         matching = self._passages.matching(selection) if labels_of(selection) != NO_LABELS else None
@@ -468,14 +460,9 @@ class Snapshots:
         there = {passage: memory for passage, memory in owners.items() if passage in texts}
         return EMPTY.appended(there, [Counter(analyze(texts[passage])) for passage in there])
 
-    def _is_wide(self, passages: int) -> bool:
-        return self.most_passages is not None and passages > self.most_passages
-
-    def _is_too_large(self, selection: Selection, *, wide: bool) -> bool:
+    def _is_too_large(self, selection: Selection) -> bool:
         """True if a snapshot could not be kept, by the statistics of its scope."""
         passages, terms = self._passages.counted(selection)
-        if not wide and self._is_wide(passages):
-            return True
         if not self._vector_bytes:
             first = self._passages.columns(selection, limit=1)
             _, matrix = self._passages.vectors(first.columns["ids"].tolist())
