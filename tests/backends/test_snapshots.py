@@ -238,6 +238,13 @@ class Life(RuleBasedStateMachine):
         assert_current(self.stores[who].ledger, self.clock.now())
 
     @rule(who=who)
+    def let_go_of_what_others_forgot(self, who):
+        ledger = self.stores[who].ledger
+        ledger.snapshots.let_go_of_forgotten(idle=0)
+        for each in ledger.snapshots.kept():
+            assert ledger.texts(each.ids.tolist()).keys() == set(each.ids.tolist())
+
+    @rule(who=who)
     def look_again(self, who):  # as often as two of the others
         assert_current(self.stores[who].ledger, self.clock.now())
 
@@ -287,6 +294,25 @@ def test_only_the_changed_memories_are_read_to_catch_up(ledger, monkeypatch):
     ledger.invalidate(scope=SCOPE, id="f3", at=NOW)
     ledger.snapshots.of(facts_in())
     assert asked == [{"memories": [stored[3].memory], "with_vectors": False, "with_texts": False}]
+
+
+def test_who_searches_no_more_reads_only_the_changed_memories_to_let_go_of_what_others_forgot(tmp_path, monkeypatch):
+    with (
+        closing(SQLiteLedger(tmp_path / "memory.db")) as ledger,
+        closing(SQLiteLedger(tmp_path / "memory.db")) as other,
+    ):
+        stored = add(other, [fact(f"f{n}") for n in range(5)])
+        assert len(ledger.snapshots.of(facts_in())) == 5
+        asked, read = [], ledger.columns
+        monkeypatch.setattr(ledger, "columns", lambda *given, **more: (asked.append(more), read(*given, **more))[1])
+        for number in (1, 3):
+            other.remove(scope=SCOPE, id=f"f{number}")
+            ledger.snapshots.let_go_of_forgotten(idle=0)
+            assert asked.pop() == {"memories": [stored[number].memory]}
+        (kept,) = ledger.snapshots.kept()
+        assert kept.memories.tolist() == [stored[number].memory for number in (0, 2, 4)]
+        ledger.snapshots.let_go_of_forgotten(idle=0)
+        assert asked == []  # nobody has written
 
 
 def test_a_write_lets_the_snapshots_of_its_scope_grow_once_between_two_searches(tmp_path, monkeypatch):

@@ -290,9 +290,16 @@ class Snapshots:
                 self._let_go_of_deleted(key, entry, current)
 
     def _let_go_of_deleted(self, key: _Key, entry: _Entry, current: _Versions) -> None:
-        seen, entry.looked = entry.snapshot.ids, current
-        there = self._passages.columns(entry.selection).columns["ids"]
-        gone = np.setdiff1d(seen, there, assume_unique=True)
+        seen, before, entry.looked = entry.snapshot, entry.looked or entry.versions or {}, current
+        with self._passages.database.read() as connection:
+            is_known = -1 not in current.values()  # else a scope has gone
+            changed = changed_since(connection, before, current) if is_known else None
+        rows = None if changed is None else sorted(changed)
+        ids = seen.ids if rows is None else seen.ids[np.isin(seen.memories, np.array(rows, np.int64))]
+        if not len(ids):
+            return
+        there = self._passages.columns(entry.selection, memories=rows).columns["ids"]
+        gone = np.setdiff1d(ids, there, assume_unique=True)
         with self._lock:
             if len(gone) and self._entries.get(key) is entry:
                 entry.snapshot, entry.is_torn = entry.snapshot.without(gone), True
