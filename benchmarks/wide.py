@@ -9,6 +9,7 @@ machine does.
     python benchmarks/wide.py --sizes 10000,20000,50000,100000,200000
     python benchmarks/wide.py --sizes 50000,100000 --wait   # makes the index first: no searches beside that
     python benchmarks/wide.py --sizes 10000,20000,50000 --postgres
+    python benchmarks/wide.py --sizes 160000 --beside 90    # ends 90 s after the index has been begun, made or not
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def _is_made(memory: AgentMemory) -> bool:
     return store.dense._feeder.ready and not store.ledger.outbox.waiting(at_most=0)  # noqa: SLF001
 
 
-def _line(opened: Opening, size: int, rounds: int, *, wait: bool) -> str:
+def _line(opened: Opening, size: int, rounds: int, *, wait: bool, beside: float) -> str:
     words = Words(-size)
 
     def search(memory: AgentMemory, timings: Timings) -> None:
@@ -101,13 +102,15 @@ def _line(opened: Opening, size: int, rounds: int, *, wait: bool) -> str:
         if wait:
             dense.make(DIMENSION) if hasattr(dense, "make") else dense._feeder.catch_up()  # noqa: SLF001
         search(memory, Searches())
-        while not _is_made(memory):
+        while not (is_made := _is_made(memory)) and time.perf_counter() - began < beside:
             search(memory, meanwhile)
             time.sleep(PAUSE)
         made = time.perf_counter() - began
-        for number in range(rounds + 3):
+        for number in range(rounds + 3 if is_made else 0):
             search(memory, indexed if number >= 3 else Searches())
     between = f"{meanwhile} | {meanwhile.p95 / meanwhile.p50:.1f}" if len(meanwhile.values) > 1 else "| "
+    if not is_made:
+        return f"| {size:,} | {exact} | {between} | | | | not in {made:.0f} s |"
     ratios = f"{indexed.p50 / exact.p50:.2f} | {indexed.processor / exact.processor:.2f}"
     return f"| {size:,} | {exact} | {between} | {indexed} | {ratios} | {made:.0f} s |"
 
@@ -137,12 +140,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=60, help="questions per figure")
     parser.add_argument("--postgres", action="store_true", help="on a server of its own, with pgvector's index")
     parser.add_argument("--wait", action="store_true", help="make the index before anything is searched beside it")
+    parser.add_argument("--beside", type=float, default=float("inf"), help="seconds to wait for the index at most")
     arguments = parser.parse_args()
     print("Milliseconds, p50 / p95, of a retrieval in one scope, without embedding\n")
     print(HEAD.format(index="pgvector" if arguments.postgres else "Chroma"), flush=True)
     for size in map(int, arguments.sizes.split(",")):
         with _opening(postgres=arguments.postgres) as opened:
-            print(_line(opened, size, arguments.rounds, wait=arguments.wait), flush=True)
+            print(_line(opened, size, arguments.rounds, wait=arguments.wait, beside=arguments.beside), flush=True)
 
 
 if __name__ == "__main__":

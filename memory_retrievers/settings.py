@@ -64,9 +64,9 @@ class RetrievalSettings(BaseModel):
         bm25_k1: Saturation of term counts. Memories are short: 0.9 finds more than the textbook's 1.2.
         bm25_b: How strongly long texts are discounted; 0.4 for the same reason, instead of 0.75.
         exact_limit: Up to so many passages that a search may see, all are measured exactly; beyond, an HNSW index
-            names the nearest if the store has one. Exact search takes about a third of a millisecond per 1,000, so that
-            Chroma's index is no faster up to 50,000, and thousands of searches at 150,000 have to save what making
-            it costs; pgvector's is slower throughout (``benchmarks/wide.py``).
+            names the nearest if the store has one. Exact search takes about a fifth of a millisecond per 1,000, so that
+            no index is faster up to 50,000, and tens of thousands of searches at 150,000 have to earn what making one
+            costs (``benchmarks/wide.py``).
         snapshot_bytes: Bytes of memory that the scopes searched last may take: their vectors and terms, about 2 kB a
             passage. A scope that does not fit is read from the database with every search.
         open_episodes: What is still queued is found as well, as turns of an open episode; ``relative_score`` only.

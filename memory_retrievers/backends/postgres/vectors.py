@@ -184,6 +184,8 @@ class HNSWVectorIndex:
 
 
 _PREFIX: Final = "passage_vectors_"
+_CONFIGURATION: Final = "m = 24, ef_construction = 200"
+"""Chosen on 30,000 sentences (``benchmarks/recall.py``); an index keeps what it was made with."""
 
 
 def _name(dimension: int, partition: int) -> str:
@@ -198,7 +200,8 @@ def _making(dimension: int, partition: int) -> str:
     """SQL for an index of vectors of this length alone, so that those of another embedder can be stored beside them."""
     operators = "vector_cosine_ops" if dimension <= MOST_NUMBERS else "halfvec_cosine_ops"
     return f"""CREATE INDEX CONCURRENTLY {_name(dimension, partition)} ON passage_contents_{partition}
-        USING hnsw ((vector::{_type(dimension)}) {operators}) WHERE vector_dims(vector) = {dimension}"""
+        USING hnsw ((vector::{_type(dimension)}) {operators}) WITH ({_CONFIGURATION})
+        WHERE vector_dims(vector) = {dimension}"""
 
 
 def _is_valid(connection: Connection, name: str) -> bool:
