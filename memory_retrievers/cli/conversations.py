@@ -8,15 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from memory_retrievers.cli.app import (
-    DEFAULT_STORE,
-    AsJson,
-    Category,
-    ChildScopes,
-    Scope,
-    SemanticLimit,
-    Store,
-)
+from memory_retrievers.cli.app import DEFAULT_STORE, AsJson, Category, ChildScopes, Scope, SemanticLimit, Store
 from memory_retrievers.cli.options import BUNDLED, DEFAULTS, EmbedderOptions, ModelOptions, store_options
 from memory_retrievers.cli.output import print_json, print_memories, print_table, print_text
 from memory_retrievers.cli.stores import to_change, to_fill, to_look_into, to_search
@@ -32,10 +24,7 @@ Conversation = Annotated[
 
 
 def add_messages(
-    scope: Scope,
-    store: Store = DEFAULT_STORE,
-    conversation: Conversation = None,
-    embedder: EmbedderOptions = BUNDLED,
+    scope: Scope, store: Store = DEFAULT_STORE, conversation: Conversation = None, embedder: EmbedderOptions = BUNDLED
 ) -> None:
     """Queue messages, given as JSON on standard input: a list of {"role": …, "content": …}, or one on each line.
     \f

@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
-from memory_retrievers.cli.app import (
-    DEFAULT_STORE,
-    LeastRelevance,
-    Store,
-    command,
-)
+from memory_retrievers.cli.app import DEFAULT_STORE, LeastRelevance, Store, command
 from memory_retrievers.cli.options import PROFILE_NAMES, PROFILES, EmbedderOptions, profile_named
 from memory_retrievers.cli.output import print_json, print_table, print_text, progress_bar
 from memory_retrievers.cli.stores import note_relevance, to_compare
@@ -314,8 +309,7 @@ def beam(
 def calibrate(
     *,
     path: Annotated[
-        Path | None,
-        typer.Argument(help="Questions as for `eval own`. Without a file they are made of what is stored."),
+        Path | None, typer.Argument(help="Questions as for `eval own`. Without a file they are made of what is stored.")
     ] = None,
     store: Store = DEFAULT_STORE,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Fit and tell, and store nothing.")] = False,

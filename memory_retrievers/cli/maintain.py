@@ -21,15 +21,7 @@ from memory_retrievers.cli.output import (
     print_text,
     progress_bar,
 )
-from memory_retrievers.cli.stores import (
-    Place,
-    moved_from,
-    moved_into,
-    opened,
-    to_change,
-    to_fill,
-    to_look_into,
-)
+from memory_retrievers.cli.stores import Place, moved_from, moved_into, opened, to_change, to_fill, to_look_into
 from memory_retrievers.errors import BackendError, ValidationError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import Category

@@ -56,8 +56,7 @@ def profile_named(name: str) -> RetrievalSettings:
 
 
 RankingProfile: TypeAlias = Annotated[
-    str,
-    typer.Option("--profile", help=f"How to rank and what becomes an episode: {PROFILE_NAMES}, as specified."),
+    str, typer.Option("--profile", help=f"How to rank and what becomes an episode: {PROFILE_NAMES}, as specified.")
 ]
 SettingsFile: TypeAlias = Annotated[
     Path | None,

@@ -171,11 +171,7 @@ def to_search(store: Place, *, embedder: EmbedderOptions, retrieval: RetrievalSe
         retrieval: Retrieval settings.
     """
     store.require_store()
-    options: StoreOptions = {
-        "embedder": embedder.load(),
-        "embedder_id": embedder.embedder_id,
-        "retrieval": retrieval,
-    }
+    options: StoreOptions = {"embedder": embedder.load(), "embedder_id": embedder.embedder_id, "retrieval": retrieval}
     return _or_read_only(lambda read_only: opened(store, read_only=read_only, **options))
 
 
@@ -192,11 +188,7 @@ def to_compare(store: Place, *, embedder: AnyEmbedder, retrieval: RetrievalSetti
 
 
 def to_fill(
-    store: Place,
-    *,
-    embedder: EmbedderOptions,
-    read_only: bool = False,
-    options: StoreOptions | None = None,
+    store: Place, *, embedder: EmbedderOptions, read_only: bool = False, options: StoreOptions | None = None
 ) -> AgentMemory:
     """Open a store with an embedder, or make it.
 
@@ -206,11 +198,7 @@ def to_fill(
         read_only: Open without writing, also beside another process that writes.
         options: Further options; None is their defaults.
     """
-    chosen: StoreOptions = {
-        **(options or {}),
-        "embedder": embedder.load(),
-        "embedder_id": embedder.embedder_id,
-    }
+    chosen: StoreOptions = {**(options or {}), "embedder": embedder.load(), "embedder_id": embedder.embedder_id}
     return opened(store, read_only=read_only, **chosen)
 
 

@@ -24,11 +24,7 @@ app = typer.Typer(no_args_is_help=True, help="Show the memory tools, and call th
 
 _TOOL: Final = ("name", "writes", "arguments", "description")
 
-_OWN_IMPORTS: Final = {
-    "import_max_bytes": MAX_BYTES,
-    "import_max_values": 5_000_000,
-    "import_max_memories": 100_000,
-}
+_OWN_IMPORTS: Final = {"import_max_bytes": MAX_BYTES, "import_max_values": 5_000_000, "import_max_memories": 100_000}
 """What ``memory_sync`` takes in here: all that it writes, since the document is the user's own, and so is the memory
 that reading it takes. Servers and models keep to the defaults of ``ToolSettings``."""
 

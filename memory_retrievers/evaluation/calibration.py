@@ -16,15 +16,7 @@ from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, SemanticMemory
 from memory_retrievers.models.contents import Progress
 from memory_retrievers.models.results import Evidence
-from memory_retrievers.retrieval.relevance import (
-    KEPT,
-    Calibration,
-    Weights,
-    calibration_of,
-    falling,
-    fewness,
-    match,
-)
+from memory_retrievers.retrieval.relevance import KEPT, Calibration, Weights, calibration_of, falling, fewness, match
 from memory_retrievers.text import STOP_WORDS
 
 if TYPE_CHECKING:

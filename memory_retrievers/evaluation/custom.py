@@ -218,10 +218,7 @@ def suggest(measured: Mapping[str, Sequence[Score]], compared: Mapping[str, Retr
         for mine, default in zip(halves[best][HELD_OUT], halves[DEFAULT][HELD_OUT], strict=True)
     ]
     return Suggestion(
-        name=best,
-        settings=compared[best],
-        held_out=figures(halves[best][HELD_OUT]),
-        gain=metrics.bootstrap(gains),
+        name=best, settings=compared[best], held_out=figures(halves[best][HELD_OUT]), gain=metrics.bootstrap(gains)
     )
 
 

@@ -228,10 +228,7 @@ WEIGHTS: Final = (0.0, None, 1.0)
 
 
 def measure_forgetting(
-    dataset: ForgettingDataset,
-    *,
-    embedder: Embedder,
-    watched: Callable[[str], AbstractContextManager[Progress]],
+    dataset: ForgettingDataset, *, embedder: Embedder, watched: Callable[[str], AbstractContextManager[Progress]]
 ) -> dict[str, list[Score]]:
     """Score every decay weight, first without reviews and then with them.
 

@@ -186,12 +186,7 @@ class FilledStores:
     """
 
     def __init__(
-        self,
-        conversations: Sequence[Conversation],
-        *,
-        embedder: Embedder,
-        uses: Sequence[Use] = (),
-        live: bool = False,
+        self, conversations: Sequence[Conversation], *, embedder: Embedder, uses: Sequence[Use] = (), live: bool = False
     ) -> None:
         self.conversations = tuple(conversations)
         self.embedder = embedder

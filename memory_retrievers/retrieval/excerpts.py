@@ -70,8 +70,7 @@ def best_excerpts(
         if among_the_best or not chosen[turn.episode]:
             chosen[turn.episode].add(turn.message)
     return RenderPlan(
-        facts=frozenset(range(len(facts))),
-        episodes={place: frozenset(messages) for place, messages in chosen.items()},
+        facts=frozenset(range(len(facts))), episodes={place: frozenset(messages) for place, messages in chosen.items()}
     )
 
 

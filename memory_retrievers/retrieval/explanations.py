@@ -131,14 +131,8 @@ class ExplainedRetrieval:
 
     def to_dict(self) -> JsonObject:
         """All of it as a JSON-ready object."""
-        return {
-            "query": self.query,
-            "embedded": self.embedded,
-            "scope": self.scope,
-            "now": iso(self.now),
-            "semantic": _dicts(self.semantic),
-            "episodic": _dicts(self.episodic),
-        }
+        found = {"semantic": _dicts(self.semantic), "episodic": _dicts(self.episodic)}
+        return {"query": self.query, "embedded": self.embedded, "scope": self.scope, "now": iso(self.now)} | found
 
     def to_text(self) -> str:
         """Format the embedded text, then every memory with its stages, for people to read."""
@@ -172,16 +166,8 @@ class ExplainedAbsence:
 
     def to_dict(self) -> JsonObject:
         """All of it as a JSON-ready object."""
-        return {
-            "id": self.id,
-            "scope": self.scope,
-            "query": self.query,
-            "outcome": str(self.outcome),
-            "reason": self.reason,
-            "cosine": self.cosine,
-            "words": list(self.words),
-            "memory": None if self.memory is None else self.memory.to_dict(),
-        }
+        memory = None if self.memory is None else self.memory.to_dict()
+        return asdict(self) | {"outcome": str(self.outcome), "words": list(self.words), "memory": memory}
 
     def to_text(self) -> str:
         """Format the reason, and the stages if the memory was a candidate, for people to read."""

@@ -355,11 +355,7 @@ def retrievabilities(
 
 
 def apply_decay(
-    scores: Mapping[int, float],
-    *,
-    retrievability: Mapping[int, float],
-    decay_weight: float,
-    limit: int,
+    scores: Mapping[int, float], *, retrievability: Mapping[int, float], decay_weight: float, limit: int
 ) -> list[Ranked]:
     """Weigh scores by retrievability, and take the best ``limit`` memories, best first.
 

@@ -23,7 +23,14 @@ from memory_retrievers.models.filters import (
 )
 from memory_retrievers.models.messages import Message, messages_of, parse_conversation
 from memory_retrievers.models.selection import Selection, TermStatistics
-from memory_retrievers.retrieval.question import REMEMBERED_CHARACTERS, Question, name_of, remembered, without_common
+from memory_retrievers.retrieval.question import (
+    REMEMBERED_CHARACTERS,
+    Question,
+    name_of,
+    remembered,
+    without_common,
+    words_for,
+)
 from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
 from memory_retrievers.text import analyze
 from memory_retrievers.text.languages import without_accents, word_form
@@ -352,9 +359,9 @@ def _known_forms(
         for language, block in product(languages, blocks):
             forms[term] |= block.postings.of_form(word_form(term, language), language)
     for relative in question.relatives:
-        (term,) = analyze(relative)
-        if name := name_of(relative, _said_by_user([term], store, selections)):
-            forms.setdefault(term, {term}).update(analyze(name)[:1])
+        term, *named = (analyze(word)[-1] for word in (relative, *words_for(relative)))  # of characters the last pair
+        if name := name_of(relative, _said_by_user(list(dict.fromkeys(named)), store, selections)):
+            forms.setdefault(term, {term}).update(analyze(name)[-1:])
     if all(len(each) == 1 for each in forms.values()):  # nearly always
         return {}
     asked = list(set(chain.from_iterable(forms.values())))

@@ -88,9 +88,7 @@ class ScoreTrace:
                 rank=ranks[memory] if given[memory] > 0 else None,
                 score=self.ranking.unit * float(given[memory]),
             )
-            for name, given, ranks in (
-                (name, given, self._stage_ranks[name]) for name, given in self._best_stages.items()
-            )
+            for (name, given), ranks in zip(self._best_stages.items(), self._stage_ranks.values(), strict=True)
         )
 
     @cached_property

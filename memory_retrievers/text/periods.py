@@ -299,10 +299,7 @@ _EXPRESSIONS: Final[tuple[tuple[re.Pattern[str], _Resolve], ...]] = (
     (re.compile(rf"\b({_WRITTEN_YEAR}){_TO.replace('(', '(?:', 1)}({_WRITTEN_YEAR})\b"), _year_range),
     (re.compile(rf"({_WRITTEN_YEAR})年?(?:から|到|至)({_WRITTEN_YEAR})年?"), _year_range),
     (re.compile(rf"{_SINCE} (?:{_DATED_MONTH}|({_WRITTEN_YEAR}))\b"), _since),
-    (
-        re.compile(rf"\b{_NUMBER} {_UNIT} (?:ago|back)\b|\b(?:vor|il y a|hace) {_NUMBER} {_UNIT}\b"),
-        _ago,
-    ),
+    (re.compile(rf"\b{_NUMBER} {_UNIT} (?:ago|back)\b|\b(?:vor|il y a|hace) {_NUMBER} {_UNIT}\b"), _ago),
     (re.compile(rf"{_CJK_NUMBER}{_CJK_UNIT}(?:之|以)?前"), _ago),
     (
         re.compile(
@@ -338,9 +335,6 @@ _EXPRESSIONS: Final[tuple[tuple[re.Pattern[str], _Resolve], ...]] = (
         lambda match, today: _weekday(_CJK_WEEKDAYS[_given(match)[0]], today),
     ),
     (re.compile(_any(_CJK)), lambda match, today: _back(*_CJK[match[0]], today)),
-    (
-        re.compile(r"([春夏秋冬])[天季]"),
-        lambda match, today: _season(_CJK_SEASONS.index(match[1]) + 1, today),
-    ),
+    (re.compile(r"([春夏秋冬])[天季]"), lambda match, today: _season(_CJK_SEASONS.index(match[1]) + 1, today)),
 )
 """What names a period, the closer expressions first, and the period by the day that it is."""

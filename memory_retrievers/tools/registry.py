@@ -155,24 +155,16 @@ _RECORDS: tuple[AnyTool, ...] = (
         "tier or before a moment. Returns the ids of what was deleted.",
         writes=True,
     ),
-    _tool(
-        records.memory_list,
-        "List all memories, facts and episodes, newest first, a page at a time, with filters.",
-    ),
+    _tool(records.memory_list, "List all memories, facts and episodes, newest first, a page at a time, with filters."),
     _tool(
         batches.memory_batch_store,
         "Remember many things at once, which is much faster than one by one. Returns their ids.",
         writes=True,
     ),
     _tool(
-        batches.memory_batch_update,
-        "Change many memories at once, each by its id as memory_update does.",
-        writes=True,
+        batches.memory_batch_update, "Change many memories at once, each by its id as memory_update does.", writes=True
     ),
-    _tool(
-        update.memory_get_score,
-        "Tell how important a memory is, 0 to 1, and how often it was used.",
-    ),
+    _tool(update.memory_get_score, "Tell how important a memory is, 0 to 1, and how often it was used."),
     _tool(
         update.memory_set_score,
         "Set by hand how important a memory is, 0 to 1; use no longer changes it then.",
@@ -217,11 +209,7 @@ _CONNECTIONS: tuple[AnyTool, ...] = (
         writes=True,
         scoped=("scope",),
     ),
-    _tool(
-        scopes.scope_list,
-        "List the scopes that hold memories, with how many each holds.",
-        scoped=("parent_scope",),
-    ),
+    _tool(scopes.scope_list, "List the scopes that hold memories, with how many each holds.", scoped=("parent_scope",)),
     _tool(
         scopes.scope_suggest,
         "Suggest the scope in which a text would best be stored; it stores nothing.",

@@ -16,13 +16,7 @@ from memory_retrievers.models.filters import parse_moment
 from memory_retrievers.models.management import MemoryFilter
 from memory_retrievers.models.results import Position, parse_cursor, position_cursor
 from memory_retrievers.text.dates import iso
-from memory_retrievers.window.shapes import (
-    MOST_MESSAGES,
-    curve_shape,
-    memory_shape,
-    messages_shape,
-    version_shape,
-)
+from memory_retrievers.window.shapes import MOST_MESSAGES, curve_shape, memory_shape, messages_shape, version_shape
 from memory_retrievers.window.state import Doctor, Window
 
 if TYPE_CHECKING:
@@ -258,12 +252,7 @@ def health(window: Window, _query: NoQuery) -> JsonObject:
     """Findings, sizes, queues, reviews and processes; of a window with a root only the queues and reviews in it."""
     overview, root = window.memory.overview, window.settings.root
     queues = [
-        {
-            "scope": each.scope,
-            "conversation": each.conversation,
-            "messages": each.messages,
-            "oldest": iso(each.oldest),
-        }
+        {"scope": each.scope, "conversation": each.conversation, "messages": each.messages, "oldest": iso(each.oldest)}
         for each in overview.queues(root, limit=MOST_QUEUES)
     ]
     counts: JsonObject = {"queue": queues, "due": overview.pending_reviews(root)}

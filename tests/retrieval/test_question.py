@@ -1,3 +1,4 @@
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -277,3 +278,142 @@ def test_my_wife_is_found_by_the_name_that_was_told_in_the_scope(family):
     family.remember_fact(scope="a", id="son", fact="My son Emil sings")
     assert family.explain("Où est my son et le chat ?", scope="a").semantic  # "son" says nothing there
     assert {each.words for each in family.explain("What is my sister fond of?", scope="a").semantic} == {("fond",), ()}
+
+
+@pytest.mark.parametrize(
+    ("question", "relatives"),
+    [
+        ("Was mag meine Frau, und was meines Bruders Hund?", ("frau", "bruder")),
+        ("Wie heißt der Hund meiner Mutter?", ("mutter",)),
+        ("Was mag seine Frau?", ()),
+        ("Qu'aiment ma sœur et mon chat ?", ("sœur", "chat")),
+        ("Qu'aime sa femme, ma foi ?", ()),
+        ("¿Qué le gusta a mi mujer?", ("mujer",)),
+        ("¿Qué le gusta a su mujer?", ()),
+        ("我的妻子和我妈喜欢什么?", ("妻子", "妈")),
+        ("他的妻子喜欢什么?我马上来", ()),
+        ("私の猫と妻は何が好きですか", ("猫", "妻")),
+        ("田中さんの妻は大丈夫ですか。娘さんとお兄さんは?", ()),
+    ],
+)
+def test_relatives_of_whoever_asks_are_known_in_six_languages(question, relatives):
+    assert Question.parse(question).relatives == relatives
+
+
+@pytest.mark.parametrize(
+    ("relative", "text", "name"),
+    [
+        ("frau", "Wir zogen um. Meine Frau Anna und ich leben in Lyon", "Anna"),
+        ("ehefrau", "Ich glaube, meine Frau heißt Anna.", "Anna"),
+        ("frau", "Weißt du noch, dass meine Frau Anna heißt?", "Anna"),
+        ("frau", "Der Name meiner Frau ist Anna", "Anna"),
+        ("frau", "Die Frau der Nutzerin heißt Anna", "Anna"),
+        ("hund", "Der Name des Hundes des Nutzers lautet Rex", "Rex"),
+        ("mère", "Avec ma mère Élodie", "Élodie"),
+        ("femme", "Ma femme s’appelle Anna", "Anna"),
+        ("femme", "Le prénom de ma femme est Anna", "Anna"),
+        ("femme", "L'épouse de l'utilisateur se nomme Anna", "Anna"),
+        ("femme", "Le nom de la femme de l'utilisatrice est Anna", "Anna"),
+        ("mujer", "Vivo con mi esposa Ana", "Ana"),
+        ("mujer", "Mi mujer se llama Ana", "Ana"),
+        ("mujer", "El nombre de mi mujer es Ana", "Ana"),
+        ("mujer", "La mujer del usuario se llama Ana", "Ana"),
+        ("perro", "El nombre del perro de la usuaria es Sol", "Sol"),
+        ("妻子", "我老婆叫安娜,她唱歌", "安娜"),
+        ("妻子", "我的妻子名叫Anna。", "Anna"),
+        ("太太", "用户的妻子的名字是王小明", "王小明"),
+        ("妻", "私の妻はアンナです。", "アンナ"),
+        ("妻", "妻の名前は花子です", "花子"),
+        ("妻", "昨日、妻のアンナと二人で歩いた", "アンナ"),
+        ("妻", "ユーザーの妻はアンナという名前です", "アンナ"),
+    ],
+)
+def test_a_name_is_known_where_its_language_leaves_no_doubt(relative, text, name):
+    assert name_of(relative, [text]) == name
+
+
+@pytest.mark.parametrize(
+    ("relative", "texts"),
+    [
+        ("frau", ["Ich habe meiner Frau Anna vorgestellt", "Ich war mit meiner Frau Kaffee trinken"]),
+        ("frau", ["weil meine Frau Tee mag. z. B. meine Frau Kaffee", "Meine Frau Tee, ich Kaffee"]),
+        ("frau", ["Meine Frau heißt Paul herzlich willkommen", "Meine Frau anna singt", "Meine Frau Montag"]),
+        ("frau", ["Seine Frau heißt Anna", "Die Frau des Nutzers Paul lacht", "Meine Frau ANNA"]),
+        ("femme", ["J'ai présenté à ma femme Anna", "Pour ma femme Paris est trop loin", "Sa femme s'appelle Anna"]),
+        (
+            "femme",
+            ["ma femme appelle Paul", "ma femme, Paul et Mia", "la femme de l'utilisateur Paul", "ma femme anna"],
+        ),
+        ("mujer", ["Presenté a mi mujer Ana", "mi mujer llama Ana", "su mujer se llama Ana", "mi mujer Lunes"]),
+        ("mujer", ["La mujer del usuario Pablo", "mi mujer ana canta"]),
+        ("妻子", ["我让我妻子叫安娜", "我妻子叫安娜来吃饭", "我妻子叫外卖", "我妻子叫什么名字?", "我妻子叫他们"]),
+        ("妻子", ["他的妻子叫安娜", "我妻子是老师", "我妻子叫anna", "我妻子叫星期一"]),
+        (
+            "妻",
+            ["妻は医者です", "私の妻はピアニストです", "妻のケーキと私", "妻の名前は秘密です", "妻の名前は何ですか"],
+        ),
+        ("妻", ["トムの妻はアンナです", "妻はダメと言います", "妻はドイツ人です"]),
+    ],
+)
+def test_what_may_be_no_name_is_none(relative, texts):
+    assert [name_of(relative, [text]) for text in texts] == [None] * len(texts)
+
+
+def test_a_name_for_another_word_for_the_same_relative_counts_as_well():
+    assert name_of("frau", ["Meine Frau heißt Anna", "Meine Ehefrau Berta singt"]) is None
+    assert name_of("frau", ["Meine Frau heißt Anna", "Meine Ehefrau Anna singt"]) == "Anna"
+    assert name_of("frau", ["Meine Frau heißt Anna", "Meine Mutter Berta singt"]) == "Anna"
+
+
+@pytest.mark.parametrize(
+    ("question", "named", "unsure", "facts"),
+    [
+        (
+            "Was mag meine Frau?",
+            "Meine Frau Anna ist da",
+            "Ich stellte meiner Frau Anna vor",
+            ("Carla mag Tee", "Anna mag Tulpen"),
+        ),
+        (
+            "Qu'est-ce que ma femme aime ?",
+            "Ma femme s'appelle Anna",
+            "J'ai présenté à ma femme Anna",
+            ("Carla aime le thé", "Anna aime les tulipes"),
+        ),
+        (
+            "¿Qué le gusta a mi mujer?",
+            "Mi esposa Ana canta",
+            "Presenté a mi mujer Ana",
+            ("A Carla le gusta el té", "A Ana le gusta el mar"),
+        ),
+        ("我妻子喜欢什么?", "我太太叫安娜,她唱歌", "我请我太太叫安娜", ("卡拉喜欢茶", "安娜喜欢花")),
+        (
+            "私の妻は何が好き?",
+            "妻はアンナです",
+            "妻は医者です。アンナは娘です",
+            ("カルラは茶が好き", "アンナは花が好き"),
+        ),
+    ],
+)
+def test_my_wife_is_found_by_her_name_in_five_more_languages(question, named, unsure, facts):
+    with AgentMemory.in_memory(embedder=lambda texts: [[1.0, 0.0] for _ in texts], embedder_id="same") as memory:
+        for scope, content in {"named": named, "unsure": unsure, "silent": "…"}.items():
+            memory.remember_episode(scope=scope, summary="…", messages=[Message(role="user", content=content)])
+            for fact in facts:
+                memory.remember_fact(scope=scope, fact=fact)
+        first = {
+            scope: memory.retrieve(question, scope=scope).semantic[0].memory.fact
+            for scope in ("named", "unsure", "silent")
+        }
+    assert first == {"named": facts[1], "unsure": facts[0], "silent": facts[0]}
+
+
+@pytest.mark.parametrize("part", ["Meine Frau heißt Anna ", "\n", "妻はアン", "我妻子叫", "ma femme ", "mein hund"])
+def test_a_long_text_is_looked_through_in_a_time_that_grows_with_its_length(part):
+    taken = []
+    for length in (20_000, 200_000):
+        text, began = part * (length // len(part)), time.process_time()
+        for relative in ("frau", "妻", "妻子", "femme"):
+            name_of(relative, [text])
+        taken.append(time.process_time() - began)
+    assert taken[1] < 40 * max(taken[0], 0.001)  # ten times the length

@@ -90,11 +90,7 @@ class MemoryManager:
     def read_only(self) -> MemoryManager:
         """A manager of the same memories that refuses to write, and counts no accesses."""
         return MemoryManager(
-            self._store,
-            settings=self.settings,
-            ingestion=self.ingestion,
-            retrieval=self._retrieval,
-            read_only=True,
+            self._store, settings=self.settings, ingestion=self.ingestion, retrieval=self._retrieval, read_only=True
         )
 
     def now(self) -> datetime:
@@ -131,12 +127,7 @@ class MemoryManager:
         raise NotFoundError(f"Memory not found: {id}")
 
     def select(
-        self,
-        filter: MemoryFilter,
-        *,
-        limit: int | None = None,
-        offset: int = 0,
-        newest_first: bool = True,
+        self, filter: MemoryFilter, *, limit: int | None = None, offset: int = 0, newest_first: bool = True
     ) -> list[AnyMemory]:
         """The memories that a filter lets through, open episodes among them, by ``created_at``, then by id.
 
@@ -187,13 +178,7 @@ class MemoryManager:
         return search(self._store, request, settings=self.settings, retrieval=self._retrieval)
 
     def like(
-        self,
-        text: str,
-        filter: MemoryFilter,
-        *,
-        top_k: int,
-        min_similarity: float = 0.0,
-        vector: Vector | None = None,
+        self, text: str, filter: MemoryFilter, *, top_k: int, min_similarity: float = 0.0, vector: Vector | None = None
     ) -> list[FoundMemory]:
         """The memories nearest to a text as long as a memory may be: it is compared whole, as it would be stored.
 
