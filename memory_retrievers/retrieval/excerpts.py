@@ -10,10 +10,14 @@ from memory_retrievers.models import EpisodicMemory, SemanticMemory
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import RetrievedMemory
 from memory_retrievers.retrieval.markdown import RenderPlan, days, fact_lines, speaker, two_sections
+from memory_retrievers.retrieval.question import asks_for_list
 from memory_retrievers.text import one_line
 
 REPETITION: Final = 0.985
 """Discount of each further turn of an episode: evidence for one query is often scattered over episodes."""
+
+LIST_REPETITION: Final = 0.95
+"""The same where a list is asked for, of which each item may stand in another episode."""
 
 MOST_TURNS: Final = 30
 """Number of turns rendered without a budget: about 1,000 tokens, and most of what more would add."""
@@ -32,7 +36,7 @@ class MatchedTurn:
     Attributes:
         episode: The place of its episode in the result, from 0.
         message: Its own place in the episode, from 0.
-        value: How well its passage answers, less :data:`REPETITION` for every better turn of its episode.
+        value: How well its passage answers, less a discount for every better turn of its episode.
     """
 
     episode: int
@@ -40,12 +44,14 @@ class MatchedTurn:
     value: float
 
 
-def matched_turns(episodes: Sequence[RetrievedMemory[EpisodicMemory]]) -> list[MatchedTurn]:
+def matched_turns(episodes: Sequence[RetrievedMemory[EpisodicMemory]], *, query: str = "") -> list[MatchedTurn]:
     """The turns of all episodes in one list, best first; at equal values in the order of the result.
 
-    A turn in several passages counts by the best of them. Messages that have been erased since are passed over.
+    A turn in several passages counts by the best of them. Messages that have been erased since are passed over. If the
+    query asks for a list they are spread over more episodes.
     """
-    turns = [turn for place, episode in enumerate(episodes) for turn in _turns_of(episode, place)]
+    discount = LIST_REPETITION if asks_for_list(query) else REPETITION
+    turns = [turn for place, episode in enumerate(episodes) for turn in _turns_of(episode, place, discount=discount)]
     return sorted(turns, key=lambda turn: -turn.value)
 
 
@@ -103,14 +109,14 @@ def excerpt_line(message: Message) -> str:
     return f"- {speaker(message.role)}: {one_line(message.content)}"
 
 
-def _turns_of(episode: RetrievedMemory[EpisodicMemory], place: int) -> Iterable[MatchedTurn]:
+def _turns_of(episode: RetrievedMemory[EpisodicMemory], place: int, *, discount: float) -> Iterable[MatchedTurn]:
     scores: dict[int, float] = {}
     for match in sorted(episode.matches, key=lambda match: -match.score):
         for message in match.messages:
             if 0 <= message < len(episode.memory.messages):
                 scores.setdefault(message, match.score)
     for better, (message, score) in enumerate(scores.items()):
-        yield MatchedTurn(episode=place, message=message, value=score * REPETITION**better)
+        yield MatchedTurn(episode=place, message=message, value=score * discount**better)
 
 
 def _best_values(turns: Sequence[MatchedTurn], plan: RenderPlan) -> Mapping[int, float]:
@@ -123,10 +129,7 @@ def _best_values(turns: Sequence[MatchedTurn], plan: RenderPlan) -> Mapping[int,
 
 def _excerpts(memory: EpisodicMemory, places: frozenset[int]) -> str:
     shown = [message for place, message in enumerate(memory.messages) if place in places]
-    times = [message.timestamp for message in shown if message.timestamp is not None] or [
-        memory.start_at,
-        memory.end_at,
-    ]
+    times = [message.timestamp for message in shown if message.timestamp] or [memory.start_at, memory.end_at]
     title = one_line(memory.title)
     heading = f"### {days(times)}" + (f": {title}" if 0 < len(title) <= MOST_TITLE else "")
     lines = map(excerpt_line, shown) if shown else (f"Summary: {one_line(memory.summary)}",)

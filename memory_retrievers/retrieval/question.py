@@ -44,6 +44,17 @@ _ASKS_WHEN: Final = re.compile(
     r"|什么时候|什麼時候|何时|哪一?[天年]|几[月号]|多久以?前|いつ(?!も)|何[年月]|何日|何曜日|언제",
     re.IGNORECASE,
 )
+_VERB: Final = "(?:am|are|is|was|were|do|does|did|has|have|had|can|could|will|would|might|should|this|his|its)"
+_PLURAL: Final = rf"(?!kind |type |sort )(?:(?!{_VERB}\b)[\w'’]+ ){{0,2}}?(?!{_VERB}\b)\w+(?<![sui])s"
+_ASKS_FOR_LIST: Final = re.compile(
+    rf"^\W*(?:\w+ )?(?:what|which)(?: all)? (?:(?:are|were) |{_PLURAL} (?:{_VERB}|and|that|in|on|of|to|for|from)\b)"
+    r"|^\W*(?:how (?:many|often)|list|name|who (?:are|were)|what (?:else|all))\b"
+    r"|^\W*(?:\w+ )?(?:welchen? (?:\w+(?:n|er|s)|\w*[äöü]\w*e)|wie (?:viele|oft)|nenne?|was alles|(?:was|wer) sind)\b"
+    r"|^\W*(?:\w+ )?(?:quel(?:le)?s|lesquel(?:le)?s|combien d(?:e\b|['’])|cite[sz]?\b|énumère|qui sont\b)"
+    r"|^\W*(?:\w+ )?(?:(?:qué|que) \w+[aeo]s|cu[aá]les|cu[aá]nt[oa]s|enumera|quiénes)\b"
+    r"|哪些|哪几|哪幾|多少|几[次个本]|幾[次個本]|列出|所有|何[回度冊人個]|いくつ|すべて|全部|列挙|どれだけ",
+    re.IGNORECASE,
+)
 _SMALL_TALK_CHARACTERS: Final = 60
 _EDGES: Final = re.compile(r"^\W+|\W+$")
 _CONTRACTED: Final = re.compile(r"['’](?:s|d|m|ll|re|ve)$")
@@ -109,6 +120,15 @@ class Question:
             language=language,
             relatives=tuple(dict.fromkeys(each[each.lastindex or 0].lower() for each in relatives)),
         )
+
+
+def asks_for_list(text: str) -> bool:
+    """Whether a question asks for several things, or for a number of them.
+
+    >>> asks_for_list("What books has Ruth read?"), asks_for_list("What does James read?")
+    (True, False)
+    """
+    return _ASKS_FOR_LIST.search(text) is not None
 
 
 REMEMBERED_CHARACTERS: Final = 2_000

@@ -71,6 +71,7 @@ class RetrievalResult:
         return retrieved_block(
             self.semantic,
             self.episodic,
+            query=self.query,
             now=self.now,
             detail=parse_detail(detail),
             fact_display_length=self.fact_display_length,
@@ -149,6 +150,7 @@ def retrieved_block(
     facts: Sequence[RetrievedMemory[SemanticMemory]],
     episodes: Sequence[RetrievedMemory[EpisodicMemory]],
     *,
+    query: str = "",
     now: datetime,
     detail: DetailLevel = DetailLevel.AUTO,
     fact_display_length: int | None = None,
@@ -160,6 +162,7 @@ def retrieved_block(
     Args:
         facts: In rank order.
         episodes: In rank order.
+        query: What was asked; of a list the turns are spread over more episodes.
         now: The moment from which "2 days ago" is counted.
         detail: How deep each episode is rendered, at most where there is a budget.
         fact_display_length: Longer facts are cut to this many characters, the last being ``…``; None renders facts as
@@ -174,7 +177,7 @@ def retrieved_block(
             facts, episodes, plan, now=now, fact_display_length=fact_display_length, by_turns=by_turns
         )
     # 1. the layout
-    turns = matched_turns(episodes)
+    turns = matched_turns(episodes, query=query)
     block: Callable[[RenderPlan], str]
     if detail is DetailLevel.EXCERPTS:
         block = partial(excerpt_block, facts, episodes, turns=turns, fact_display_length=fact_display_length)

@@ -131,9 +131,7 @@ class SceneEventAnswer(Answer):
 
     summary: Annotated[str, BeforeValidator(_summary), Field(description="8-18 words, past tense, factual")] = ""
     importance: Annotated[
-        int,
-        BeforeValidator(_stars),
-        WithJsonSchema({"type": "integer", "enum": [1, 2, 3, 4, 5]}),
+        int, BeforeValidator(_stars), WithJsonSchema({"type": "integer", "enum": [1, 2, 3, 4, 5]})
     ] = USUAL_STARS
     event_type: Annotated[
         EventType,

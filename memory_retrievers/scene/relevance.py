@@ -60,11 +60,7 @@ def score(details: SceneDetails, *, chat_length: int, cosine: float | None = Non
 
 
 def scores(
-    episodes: Sequence[EpisodicMemory],
-    *,
-    chat_length: int,
-    cosines: Mapping[str, float],
-    bm25: Mapping[str, float],
+    episodes: Sequence[EpisodicMemory], *, chat_length: int, cosines: Mapping[str, float], bm25: Mapping[str, float]
 ) -> dict[str, float]:
     """Score each scene among the episodes, by its id, for ``scene.render.scene_block``.
 

@@ -55,9 +55,7 @@ def memory_consolidate(context: ToolContext, arguments: MemoryConsolidateArgumen
     ids = _checked_ids(context, arguments.memory_ids)
     check_limits(manager.settings, tags=arguments.tags, metadata=arguments.metadata)
     with manager.transaction_for(
-        lambda: [context.find_seen(each) for each in ids],
-        scope=context.scope,
-        removes=not arguments.preserve_originals,
+        lambda: [context.find_seen(each) for each in ids], scope=context.scope, removes=not arguments.preserve_originals
     ) as originals:
         draft = _merged(context, arguments, originals)
         check_limits(manager.settings, tags=draft.tags, metadata=draft.metadata)
@@ -118,10 +116,7 @@ def _merged(
 
 
 def _response(
-    context: ToolContext,
-    arguments: MemoryConsolidateArguments,
-    memory: SemanticMemory,
-    originals: Sequence[AnyMemory],
+    context: ToolContext, arguments: MemoryConsolidateArguments, memory: SemanticMemory, originals: Sequence[AnyMemory]
 ) -> ToolOutput:
     answer: JsonObject = {
         "success": True,

@@ -143,12 +143,7 @@ def respond(
 
 
 def levels(
-    minimal: JsonObject,
-    standard: JsonObject,
-    full: JsonObject,
-    *,
-    level: ResponseLevel,
-    optional: Collection[str] = (),
+    minimal: JsonObject, standard: JsonObject, full: JsonObject, *, level: ResponseLevel, optional: Collection[str] = ()
 ) -> JsonObject:
     """The answer of one level: everything up to it, a later value in place of an earlier one.
 

@@ -30,16 +30,13 @@ def _one_of(words: type[Category | DetailLevel]) -> JsonSchemaValue:
 
 
 Query = Annotated[
-    str,
-    Field(description="What to look for, as a question or a few words, in the language of the conversation."),
+    str, Field(description="What to look for, as a question or a few words, in the language of the conversation.")
 ]
 EpisodicLimit = Annotated[
-    int,
-    Field(ge=0, description="How many past episodes to return at most, up to 100; 0 leaves them out."),
+    int, Field(ge=0, description="How many past episodes to return at most, up to 100; 0 leaves them out.")
 ]
 SemanticLimit = Annotated[
-    int,
-    Field(ge=0, description="How many facts to return at most, up to 1000; 0 leaves them out."),
+    int, Field(ge=0, description="How many facts to return at most, up to 1000; 0 leaves them out.")
 ]
 CategoryFilter = Annotated[
     str | None,  # the memory knows the categories and says so
@@ -174,10 +171,7 @@ def context_pre_retrieve(context: ToolContext, arguments: ContextArguments) -> T
     At level ``minimal`` the content counts them, ``full`` gives them whole and with their ids.
     """
     result = context.memory.context(
-        arguments.query,
-        scope=context.scope,
-        semantic_limit=arguments.semantic_limit,
-        category=arguments.category,
+        arguments.query, scope=context.scope, semantic_limit=arguments.semantic_limit, category=arguments.category
     )
     level = arguments.response_level
     block = partial(_shown(result, level).to_markdown, max_tokens=arguments.max_tokens)

@@ -32,8 +32,7 @@ class SceneArguments(ManagementArguments):
     ]
     present: Annotated[_Names, Field(description="The names of the characters who are there now.")] = ()
     pov: Annotated[
-        _Names,
-        Field(description="Only what these characters know of, by their names; leave it out for everything."),
+        _Names, Field(description="Only what these characters know of, by their names; leave it out for everything.")
     ] = ()
     budget: Annotated[
         int, *whole_number("budget", 1, LARGEST_BUDGET, "How many tokens the block may have at most.")

@@ -153,10 +153,7 @@ def scope_suggest(context: ToolContext, arguments: ScopeSuggestArguments) -> Too
         context,
         arguments,
         {"success": True, "suggested_scope": best.scope},
-        {
-            "confidence": best.confidence,
-            "alternatives": [_brief(each) for each in others[:ALTERNATIVES]],
-        },
+        {"confidence": best.confidence, "alternatives": [_brief(each) for each in others[:ALTERNATIVES]]},
         lambda: {
             "suggestion_analysis": {
                 "current_scope": current,

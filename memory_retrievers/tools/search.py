@@ -158,10 +158,7 @@ class MemorySearchArguments(ManagementArguments):
     query: Annotated[
         str, AfterValidator(_not_blank), Field(description="What to look for, as a question or a few words.")
     ]
-    top_k: Annotated[
-        int,
-        *whole_number("top_k", 1, LARGEST_PAGE, "How many memories to return at most."),
-    ] = 10
+    top_k: Annotated[int, *whole_number("top_k", 1, LARGEST_PAGE, "How many memories to return at most.")] = 10
     memory_tier: TierFilter = None
     tags: TagsFilter = ()
     metadata: MetadataFilter = None

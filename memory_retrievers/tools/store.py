@@ -83,8 +83,7 @@ class StoreItem(ToolArguments):
         bool, Field(description="Whether to store it even if it is known; if not, the known memory is given.")
     ] = False
     duplicate_threshold: Annotated[
-        float | None,
-        *fraction("duplicate_threshold", "Refuse to store it if a memory is this similar, 0 to 1."),
+        float | None, *fraction("duplicate_threshold", "Refuse to store it if a memory is this similar, 0 to 1.")
     ] = None
 
     replaces: Annotated[

@@ -172,11 +172,7 @@ def memory_move(context: ToolContext, arguments: MoveArguments) -> ToolOutput:
         context,
         arguments,
         {"success": True},
-        {
-            "moved_count": len(moved),
-            "target_scope": context.shown(target),
-            "failed_items": _failed_items(failed),
-        },
+        {"moved_count": len(moved), "target_scope": context.shown(target), "failed_items": _failed_items(failed)},
         lambda: {
             "moved_items": [memory.id for memory in moved],
             "source_scope": sources[0] if len(sources) == 1 else sources,

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.models.selection import TermStatistics
 from memory_retrievers.retrieval.features import _is_named, named_speakers
-from memory_retrievers.retrieval.question import QueryDate, Question, name_of, remembered, without_common
+from memory_retrievers.retrieval.question import (
+    QueryDate,
+    Question,
+    asks_for_list,
+    name_of,
+    remembered,
+    without_common,
+)
 from memory_retrievers.retrieval.request import common_terms
 from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.text import analyze
@@ -417,3 +424,31 @@ def test_a_long_text_is_looked_through_in_a_time_that_grows_with_its_length(part
             name_of(relative, [text])
         taken.append(time.process_time() - began)
     assert taken[1] < 40 * max(taken[0], 0.001)  # ten times the length
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("What books has Ruth read?", "Which cities did we visit?", "What are all the dogs' names?", "List the books"),
+        *("How many times did he swim?", "In which old places has she lived?", "Name all of Ruth's dogs"),
+        *("Welche Bücher hat Ruth gelesen?", "In welchen Städten waren wir?", "Wie viele Hunde hat er?", "Nenne alle"),
+        *("Quels livres a-t-elle lus ?", "Dans quelles villes ?", "Combien de fois ?", "Combien d'enfants ?"),
+        *("¿Qué libros ha leído?", "¿En qué ciudades vivió?", "¿Cuántas veces?", "¿Cuáles son?"),
+        *("她读过哪些书?", "她去过几次?", "列出她的书", "彼女は何回泳ぎましたか", "本をすべて挙げて"),
+    ],
+)
+def test_a_question_for_a_list_is_known_in_six_languages(text):
+    assert asks_for_list(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("What does James do?", "What did Chris say?", "Which bus did he take?", "What is his address?"),
+        *("What kind of books does Nate like?", "What helps Joanna?", "Where has she lived?", "What was it?"),
+        *("Welche Stadt mag sie?", "Welcher Film?", "Quel livre ?", "¿Qué libro lee?", "¿Qué es eso?"),
+        *("她叫什么?", "彼の名前は何ですか", "I like what books and dogs are for, all of them", ""),
+    ],
+)
+def test_a_question_for_one_thing_asks_for_no_list(text):
+    assert not asks_for_list(text)

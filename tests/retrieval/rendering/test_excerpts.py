@@ -97,6 +97,20 @@ def test_a_turn_counts_by_its_best_passage_and_a_little_less_for_every_better_on
     ]
 
 
+def test_where_a_list_is_asked_for_more_episodes_are_told_of_in_the_same_room(make_episode, now):
+    long = "x" * 200
+    first = matching(make_episode(rank=1, messages=[("a", f"first {n} {long}") for n in range(3)]), 0.9, 0.89, 0.88)
+    second = matching(make_episode(rank=2, messages=[("a", f"second {n} {long}") for n in range(3)]), 0.85, 0.84, 0.1)
+
+    def shown(query):
+        result = RetrievalResult(query=query, scope="c1", now=now, episodic=(first, second))
+        block = result.to_markdown("excerpts", max_tokens=215)
+        return [line.split(" x")[0] for line in block.splitlines() if line.startswith("- a: ")]
+
+    assert shown("What did Ruth read?") == ["- a: first 0", "- a: first 1", "- a: first 2"]
+    assert shown("What books did Ruth read?") == ["- a: first 0", "- a: first 1", "- a: second 0"]
+
+
 def test_without_a_budget_the_best_turns_are_told_and_of_every_episode_one(make_episode, now):
     long = matching(make_episode(rank=1, messages=[("a", f"long {n}.") for n in range(60)]), *[0.9] * 60)
     weak = matching(make_episode(rank=2, messages=[("a", f"weak {n}.") for n in range(3)]), 0.1, 0.2, 0.1)
