@@ -28,7 +28,7 @@ from memory_retrievers.backends.sql.passages import KEPT_CHANGES, StoredPassages
 from memory_retrievers.backends.sql.snapshots import Snapshots
 from memory_retrievers.backends.sqlite import SQLiteLedger
 from memory_retrievers.backends.vectors import ExactVectorIndex
-from memory_retrievers.errors import NotFoundError, ValidationError
+from memory_retrievers.errors import BackendError, NotFoundError, ValidationError
 from memory_retrievers.models import Category, Kind, MemoryKey, Origin
 from memory_retrievers.models.memories import EpisodicDraft, SemanticDraft
 from memory_retrievers.models.selection import Selection
@@ -313,6 +313,22 @@ def test_who_searches_no_more_reads_only_the_changed_memories_to_let_go_of_what_
         assert kept.memories.tolist() == [stored[number].memory for number in (0, 2, 4)]
         ledger.snapshots.let_go_of_forgotten(idle=0)
         assert asked == []  # nobody has written
+
+
+def test_what_could_not_be_looked_at_is_looked_at_again(tmp_path, monkeypatch):
+    with (
+        closing(SQLiteLedger(tmp_path / "memory.db")) as ledger,
+        closing(SQLiteLedger(tmp_path / "memory.db")) as other,
+    ):
+        add(other, [fact(f"f{n}") for n in range(3)])
+        assert len(ledger.snapshots.of(facts_in())) == 3
+        other.remove(scope=SCOPE, id="f1")
+        with monkeypatch.context() as patch:
+            patch.setattr(ledger, "columns", lambda *_, **__: (_ for _ in ()).throw(BackendError("it cannot be read")))
+            with pytest.raises(BackendError, match="cannot be read"):
+                ledger.snapshots.let_go_of_forgotten(idle=0)
+        ledger.snapshots.let_go_of_forgotten(idle=0)
+        assert [len(each) for each in ledger.snapshots.kept()] == [2]
 
 
 def test_a_write_lets_the_snapshots_of_its_scope_grow_once_between_two_searches(tmp_path, monkeypatch):

@@ -177,8 +177,8 @@ class Snapshots:
                         now = _versions_of(connection, entry.selection)
                         changed = changed_since(connection, entry.versions or {}, now)
                         if changed and len(changed) <= _GROWN:
-                            grown = self._current(entry.selection, entry, now, is_open=False)
-                            _, entry.is_searched = grown.terms, False  # counted now: the next search need not
+                            _ = self._current(entry.selection, entry, now, is_open=False).terms  # for the next search
+                            entry.is_searched = False
                     finally:
                         entry.lock.release()
 
@@ -290,19 +290,19 @@ class Snapshots:
                 self._let_go_of_deleted(key, entry, current)
 
     def _let_go_of_deleted(self, key: _Key, entry: _Entry, current: _Versions) -> None:
-        seen, before, entry.looked = entry.snapshot, entry.looked or entry.versions or {}, current
+        seen, before = entry.snapshot, entry.looked or entry.versions or {}
         with self._passages.database.read() as connection:
-            is_known = -1 not in current.values()  # else a scope has gone
-            changed = changed_since(connection, before, current) if is_known else None
+            changed = None if -1 in current.values() else changed_since(connection, before, current)  # -1 has gone
         rows = None if changed is None else sorted(changed)
         ids = seen.ids if rows is None else seen.ids[np.isin(seen.memories, np.array(rows, np.int64))]
-        if not len(ids):
-            return
-        there = self._passages.columns(entry.selection, memories=rows).columns["ids"]
+        there = self._passages.columns(entry.selection, memories=rows).columns["ids"] if len(ids) else ids
         gone = np.setdiff1d(ids, there, assume_unique=True)
         with self._lock:
-            if len(gone) and self._entries.get(key) is entry:
-                entry.snapshot, entry.is_torn = entry.snapshot.without(gone), True
+            if self._entries.get(key) is not entry or entry.snapshot is not seen:
+                return  # what has changed it meanwhile may know less: it is looked at again
+            entry.looked = current
+            if len(gone):
+                entry.snapshot, entry.is_torn = seen.without(gone), True
                 if len(entry.snapshot):
                     self._measure(key, entry)
                 else:
