@@ -13,7 +13,6 @@ from memory_retrievers.errors import ConfigurationError, NotFoundError, error_ob
 from memory_retrievers.tools import (
     associate,
     batches,
-    consolidate,
     records,
     retrieve,
     scene,
@@ -171,7 +170,7 @@ _RECORDS: tuple[AnyTool, ...] = (
         writes=True,
     ),
     _tool(
-        consolidate.memory_consolidate,
+        update.memory_consolidate,
         "Merge several memories about one thing into a single one, shortened if it gets long. The originals stay "
         "unless preserve_originals is false.",
         writes=True,
