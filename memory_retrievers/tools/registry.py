@@ -15,7 +15,6 @@ from memory_retrievers.tools import (
     batches,
     records,
     retrieve,
-    scene,
     scopes,
     search,
     store,
@@ -225,7 +224,7 @@ _CONNECTIONS: tuple[AnyTool, ...] = (
 
 _STORY: tuple[AnyTool, ...] = (
     _tool(
-        scene.scene,
+        retrieve.scene,
         "Tell the story so far: what happened long ago, lately and just now, who is present, and how they feel. "
         "Use it in a role-play before you write what comes next.",
         scoped=("scope",),

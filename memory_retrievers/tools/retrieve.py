@@ -1,27 +1,51 @@
-"""The tools that read memory: search by a question, facts for the next turn, and recent episodes."""
+"""The tools that read memory: search by a question, facts for the next turn, recent episodes, the scene of a story."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, ClassVar, Final, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
 from memory_retrievers.models import Category, DetailLevel, JsonObject, ResponseLevel
 from memory_retrievers.models.filters import MinRelevance
+from memory_retrievers.models.scenes import CharacterState
 from memory_retrievers.protocols import Retrieved
+from memory_retrievers.protocols.memory import scene_memory_of
 from memory_retrievers.retrieval.markdown import NO_MEMORIES
 from memory_retrievers.retrieval.request import parse_relevance
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
-from memory_retrievers.tools.arguments import Level, MetadataFilter, Since, TagsFilter, ToolArguments, Until, Where
-from memory_retrievers.tools.responses import preview
+from memory_retrievers.settings import SCENE_BUDGET
+from memory_retrievers.text.analysis import estimate_scene_tokens
+from memory_retrievers.tools.arguments import (
+    LONGEST_ID,
+    AtMost,
+    Level,
+    ManagementArguments,
+    MetadataFilter,
+    Since,
+    TagsFilter,
+    ToolArguments,
+    Until,
+    Where,
+    whole_number,
+)
+from memory_retrievers.tools.responses import preview, respond
 from memory_retrievers.tools.tool import ToolContext, ToolOutput, compact_json
 
 ID_PREVIEW: Final = 60
 """Characters of a memory's text that stand beside its id."""
+
+MOST_MESSAGES: Final = 2**53 - 1
+LARGEST_BUDGET: Final = 1_000_000
+MOST_NAMES: Final = 1_000
+
+_Names: TypeAlias = Annotated[
+    tuple[Annotated[str, AtMost(LONGEST_ID, "A name")], ...], AtMost(MOST_NAMES, "The list of names")
+]
 
 
 def _one_of(words: type[Category | DetailLevel]) -> JsonSchemaValue:
@@ -224,3 +248,50 @@ def _shown(result: Retrieved, level: ResponseLevel) -> Retrieved:
     if level is ResponseLevel.FULL and isinstance(result, RetrievalResult):
         return replace(result, fact_display_length=None)
     return result
+
+
+class SceneArguments(ManagementArguments):
+    """Arguments of ``scene``."""
+
+    chat_length: Annotated[
+        int, *whole_number("chat_length", 0, MOST_MESSAGES, "How many messages the chat has so far.")
+    ]
+    present: Annotated[_Names, Field(description="The names of the characters who are there now.")] = ()
+    pov: Annotated[
+        _Names, Field(description="Only what these characters know of, by their names; leave it out for everything.")
+    ] = ()
+    budget: Annotated[
+        int, *whole_number("budget", 1, LARGEST_BUDGET, "How many tokens the block may have at most.")
+    ] = SCENE_BUDGET
+    query: Annotated[
+        str | None,
+        Field(description="What the events should bear on where there is no room for all; leave it out for time."),
+    ] = None
+    scope: Annotated[str | None, Field(description="Whose story; leave it out for the usual place.")] = None
+
+
+def scene(context: ToolContext, arguments: SceneArguments) -> ToolOutput:
+    """The ``<scene_memory>`` block (specification §5.4), and with it, at level ``full``, the states of the characters.
+
+    It leaves no trace, and counts no access.
+    """
+    memory, scope = scene_memory_of(context.memory), context.scope_named(arguments.scope)
+    block = memory.scene(
+        scope,
+        chat_length=arguments.chat_length,
+        present=arguments.present,
+        pov=arguments.pov,
+        budget=arguments.budget,
+        query=arguments.query,
+    )
+    return respond(
+        context,
+        arguments,
+        {"success": True, "token_count": estimate_scene_tokens(block)},
+        {"scene": block},
+        lambda: {"characters": [_character(state) for state in memory.characters(scope, pov=arguments.pov)]},
+    )
+
+
+def _character(state: CharacterState) -> JsonObject:
+    return state.model_dump(mode="json", exclude_none=True)
