@@ -43,8 +43,7 @@ from memory_retrievers.retrieval.profile import Profile
 from memory_retrievers.retrieval.request import RetrievalRequest, check_length, parse_limit
 from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
 from memory_retrievers.retrieval.retriever import HybridRetriever, PendingReviewBuffer
-from memory_retrievers.scene.events import derived_from, drafts_of, known_to, updated, witnessed_by
-from memory_retrievers.scene.relevance import relevance
+from memory_retrievers.scene.events import derived_from, drafts_of, known_to, relevance, updated, witnessed_by
 from memory_retrievers.scene.render import scene_block
 from memory_retrievers.settings import POOL_SIZE, SCENE_BUDGET, SceneSettings
 from memory_retrievers.storage import export as transfer

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_retrievers.models.scenes import SceneDetails
-from memory_retrievers.scene.relevance import score, scores
+from memory_retrievers.scene.events import score, scores
 
 
 def details(stars, position=0):
