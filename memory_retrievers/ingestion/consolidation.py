@@ -14,7 +14,7 @@ from typing import Final
 
 import uuid_utils
 
-from memory_retrievers.backends.language_models.structured import asked
+from memory_retrievers.backends.language_models.structured import asked, shown_length
 from memory_retrievers.ingestion.facts import (
     Action,
     FactChange,
@@ -35,7 +35,6 @@ from memory_retrievers.retrieval.retriever import HybridRetriever
 from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.storage.drafts import KnownFacts, as_new
 from memory_retrievers.storage.store import MemoryStore
-from memory_retrievers.text.prompts import shown_length
 
 BATCH: Final = 10
 """Number of episodes in one prompt; more would crowd the model's context."""

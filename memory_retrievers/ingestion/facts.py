@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
+from memory_retrievers.backends.language_models.structured import Answer, OneLine, bullets, cut
 from memory_retrievers.models import Category, EpisodicMemory, Kind, Origin, SemanticDraft, SemanticMemory
 from memory_retrievers.models.selection import Hits, Selection
 from memory_retrievers.settings import IngestionSettings
@@ -21,7 +22,6 @@ from memory_retrievers.storage.drafts import KnownFacts, as_new
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text import one_line
 from memory_retrievers.text.duplicates import is_duplicate
-from memory_retrievers.text.prompts import Answer, OneLine, bullets, cut
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vectors

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from memory_retrievers.backends.language_models.structured import asked
+from memory_retrievers.backends.language_models.structured import MAX_MESSAGE_LENGTH, Answer, asked, bullets, cut
 from memory_retrievers.models import Rating
 from memory_retrievers.models.messages import Message
 from memory_retrievers.protocols import LanguageModel, ReviewedMemory
 from memory_retrievers.text import analyze, one_line, quote
-from memory_retrievers.text.prompts import MAX_MESSAGE_LENGTH, Answer, bullets, cut
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vectors

@@ -9,14 +9,13 @@ from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, SkipValidation
 
-from memory_retrievers.backends.language_models.structured import asked
+from memory_retrievers.backends.language_models.structured import MAX_MESSAGE_LENGTH, Answer, OneLine, asked, cut
 from memory_retrievers.ingestion.boundaries import BoundarySettings, SurpriseSettings, find_boundaries, surprises
 from memory_retrievers.ingestion.extractive import fallback_summary, fallback_title, readable, term_counts
 from memory_retrievers.models import SummaryBy
 from memory_retrievers.models.messages import Message
 from memory_retrievers.protocols import LanguageModel, Segment, SegmentationContext
 from memory_retrievers.text import one_line, quote
-from memory_retrievers.text.prompts import MAX_MESSAGE_LENGTH, Answer, OneLine, cut
 
 SurpriseLevel: TypeAlias = Literal["low", "high", "extremely_high"]
 

@@ -8,13 +8,12 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from memory_retrievers.backends.language_models.structured import asked
+from memory_retrievers.backends.language_models.structured import Answer, asked, bullets, cut
 from memory_retrievers.errors import LanguageModelError, ValidationError
 from memory_retrievers.models.messages import Message, MessageLike, messages_of
 from memory_retrievers.models.scenes import MOST_STARS, SEQUENCE_STEP, EventType, SceneDetails, SceneEvent
 from memory_retrievers.protocols import LanguageModel
 from memory_retrievers.text import one_line, quote
-from memory_retrievers.text.prompts import Answer, bullets, cut
 
 MAX_SUMMARY_LENGTH: Final = 500
 """8 to 18 words are asked for; what is longer is cut."""

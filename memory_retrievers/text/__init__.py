@@ -1,4 +1,4 @@
-"""Text processing: search terms, passages, summaries, dates, duplicates and prompts, without any model."""
+"""Text processing: search terms, passages, summaries, dates and duplicates, without any model."""
 
 from memory_retrievers.text.analysis import MAX_PARTS as MAX_PARTS
 from memory_retrievers.text.analysis import MAX_WORD_LENGTH as MAX_WORD_LENGTH

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_retrievers import IngestionSettings, Message
+from memory_retrievers.backends.language_models.structured import MAX_MESSAGE_LENGTH
 from memory_retrievers.ingestion.facts import (
     MAX_KEYWORDS,
     Action,
@@ -18,7 +19,6 @@ from memory_retrievers.ingestion.facts import (
     user_prompt,
 )
 from memory_retrievers.models import Category, EpisodicMemory, SemanticMemory
-from memory_retrievers.text.prompts import MAX_MESSAGE_LENGTH
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
