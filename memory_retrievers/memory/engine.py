@@ -12,7 +12,7 @@ from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.retrieval.question import forget_questions
 from memory_retrievers.retrieval.retriever import HybridRetriever, PendingReviewBuffer
 from memory_retrievers.storage.embedder import LetGoEmbedder
-from memory_retrievers.storage.missing_tokens import MissingTokens
+from memory_retrievers.storage.maintenance import MissingTokens
 from memory_retrievers.storage.options import ResolvedOptions
 from memory_retrievers.storage.store import MemoryStore
 

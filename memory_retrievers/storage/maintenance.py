@@ -1,25 +1,28 @@
-"""Maintenance of a store: rebuild indexes, recreate passages, change the embedder, verify."""
+"""Maintenance of a store: rebuild indexes, recreate passages, make missing token vectors, change embedders, verify."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import logging
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
-from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
+from memory_retrievers.errors import BackendError, ConfigurationError, MemoryRetrieversError, ValidationError
 from memory_retrievers.models import EpisodicMemory
 from memory_retrievers.models.contents import Progress, VerificationReport
 from memory_retrievers.models.selection import NewPassage
 from memory_retrievers.protocols import Embedder
 from memory_retrievers.storage.embedder import EMBEDDED_TEXTS, ProbedEmbedder
 from memory_retrievers.storage.fingerprint import Fingerprint
-from memory_retrievers.storage.missing_tokens import texts_of
 from memory_retrievers.storage.store import MemoryStore
-from memory_retrievers.text.passages import PassageText, passage_texts, turn_place
+from memory_retrievers.text.passages import PassageText, passage_text, passage_texts, turn_place
+
+if TYPE_CHECKING:
+    from memory_retrievers.models.storage import UnembeddedPassage
 
 _logger = logging.getLogger("memory_retrievers")
 
@@ -30,6 +33,9 @@ LAST: Final = 32
 """So many passages may be embedded while writers are held; twice as many with every further attempt."""
 
 _ALREADY: Final = "this store is being re-embedded already: wait until that is done"
+
+TOKENS_AT_ONCE: Final = 32
+"""Passages that are embedded and written at a time: what a crash can lose, and what closing waits for."""
 
 
 def reembed(store: MemoryStore, embedder: Embedder, *, progress: Progress | None = None) -> None:
@@ -219,3 +225,72 @@ def rebuild(store: MemoryStore, what: Index) -> None:
         store.keyword.rebuild()
     if what != "sparse":
         store.dense.rebuild()
+
+
+class MissingTokens:
+    """Makes the token vectors that a store lacks, as stores of older versions do.
+
+    Nothing is done when a store is opened. Several processes may do it at once: what one has made stays.
+    """
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def make_soon(self) -> None:
+        """Let a thread make them all; one is enough."""
+        with self._lock:
+            if self._closing.is_set() or (self._thread is not None and self._thread.is_alive()):
+                return
+            self._thread = threading.Thread(target=self._make_in_background, name="missing tokens", daemon=True)
+            self._thread.start()
+
+    def make(self) -> None:
+        """Make them all, unless the embedder gives none.
+
+        Raises:
+            EmbeddingError: The embedder failed; what was done before stays.
+            BackendError: The store cannot be written; likewise.
+        """
+        ledger, last = self._store.ledger, 0
+        while not self._closing.is_set() and self._store.embedder.current().with_tokens:
+            page = ledger.without_tokens(after=last, limit=TOKENS_AT_ONCE)
+            if not page:
+                return
+            embedder = self._store.embedder.current()
+            texts, scopes = texts_of(self._store, page)
+            made = embedder.embed_passages(list(texts.values()))
+            with ledger.transaction(*scopes):
+                if self._store.embedder.admits(embedder):  # else the store has just moved to another one
+                    kept = zip(texts, made, strict=True)
+                    ledger.keep_tokens(
+                        {each: embedded.tokens for each, embedded in kept if embedded.tokens is not None}
+                    )
+            last = page[-1].id
+
+    def close(self) -> None:
+        """Stop, after the passages that are being made."""
+        self._closing.set()
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _make_in_background(self) -> None:
+        try:
+            self.make()
+        except MemoryRetrieversError as error:
+            _logger.warning("token vectors could not be made and will be later: %s", error)
+
+
+def texts_of(store: MemoryStore, page: Sequence[UnembeddedPassage]) -> tuple[dict[int, str], set[str]]:
+    """Texts to embed, by passage, without those of memories deleted meanwhile; and the scopes they are in."""
+    memories = store.ledger.load([passage.memory for passage in page])
+    texts = {
+        passage.id: passage.text if (known := passage_text(memory, passage.part)) is None else known.embedded
+        for passage in page
+        if (memory := memories.get(passage.memory)) is not None
+    }
+    return texts, {memory.scope for memory in memories.values()}
