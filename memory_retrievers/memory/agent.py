@@ -30,12 +30,11 @@ from memory_retrievers.models import (
     scopes,
 )
 from memory_retrievers.models.contents import AdoptionReport, Progress, VerificationReport
-from memory_retrievers.models.differences import MemoryDiff
 from memory_retrievers.models.filters import Filters, SearchOptions
 from memory_retrievers.models.management import Channel, MemoryEvent, acting_as, require_category
 from memory_retrievers.models.memories import NOT_GIVEN, NotGiven, draft_of
 from memory_retrievers.models.messages import Message, MessageLike, messages_of, parse_conversation
-from memory_retrievers.models.results import Page, PendingReview, Queued, Report, parse_page_size
+from memory_retrievers.models.results import MemoryDiff, Page, PendingReview, Queued, Report, parse_page_size
 from memory_retrievers.models.scenes import CharacterState, SceneEvent
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedRetrieval

@@ -8,8 +8,8 @@ from typing import Final
 from memory_retrievers.backends.sql.overview import TEXT_SHOWN
 from memory_retrievers.fsrs import curve_of, retrievability
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, SemanticMemory
-from memory_retrievers.models.differences import held
 from memory_retrievers.models.messages import Message
+from memory_retrievers.models.results import held
 from memory_retrievers.retrieval.explanations import ExplainedMemory
 from memory_retrievers.text.dates import iso
 

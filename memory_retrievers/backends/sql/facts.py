@@ -27,8 +27,8 @@ from memory_retrievers.models import (
     SemanticMemory,
 )
 from memory_retrievers.models.contents import FactVersion
-from memory_retrievers.models.differences import MemoryDiff, difference, held
 from memory_retrievers.models.fields import moment
+from memory_retrievers.models.results import MemoryDiff, difference, held
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.models.storage import UnembeddedVersion
 from memory_retrievers.text.duplicates import text_hash
