@@ -18,11 +18,11 @@ from memory_retrievers.models.selection import NewPassage
 from memory_retrievers.protocols import Embedder
 from memory_retrievers.storage.embedder import EMBEDDED_TEXTS, ProbedEmbedder
 from memory_retrievers.storage.fingerprint import Fingerprint
-from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text.passages import PassageText, passage_text, passage_texts, turn_place
 
 if TYPE_CHECKING:
     from memory_retrievers.models.storage import UnembeddedPassage
+    from memory_retrievers.storage.store import MemoryStore
 
 _logger = logging.getLogger("memory_retrievers")
 
