@@ -1,7 +1,8 @@
-"""How a process comes to the file of a store beside others, and how it goes: one at a time, through a gate.
+"""How a process comes to the file of a store beside others, and how it goes or forks.
 
-The first that comes checks the file's checksum, and the last that goes writes it. In between nobody reads the file but
-through SQLite: closing a plain handle on it would take back the locks of all connections of the same process.
+They come and go one at a time, through a gate. The first that comes checks the file's checksum, and the last that goes
+writes it. In between nobody reads the file but through SQLite: closing a plain handle on it would take back the locks
+of all connections of the same process.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import errno
 import os
 import threading
 import time
+import weakref
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from memory_retrievers.backends import processes
 from memory_retrievers.backends.files import Access, make_file, refusal
@@ -39,6 +41,11 @@ _used_by_parent: set[Path] = set()
 # SQLite fails rather than waits when two threads switch a new file to WAL at once.
 # Reentrant: a store that is garbage collected while another is being opened is closed right then.
 opening = threading.RLock()
+
+FORK_PAUSE: Final = 5.0
+"""Seconds that a fork waits for what is being read and written."""
+
+
 if hasattr(os, "register_at_fork"):  # a child must not inherit it from a thread that it does not have
     os.register_at_fork(before=opening.acquire, after_in_parent=opening.release, after_in_child=opening.release)
 
@@ -189,12 +196,6 @@ class AttachedFile:
         return self._attachment
 
 
-def forget_parent(still_used: Sequence[Path]) -> None:
-    """Begin in a child, whose parent was using some files at the fork, without any connection."""
-    _connections.clear()
-    _used_by_parent.update(still_used)
-
-
 def read_note(path: Path, name: str) -> str | None:
     """Read a metadata value of a store of any version, also while another process writes it; None if there is none.
 
@@ -232,3 +233,59 @@ def _check_seal(path: Path) -> None:
         with closing(connections.connect(connections.address_of(path, mode="ro&immutable=1"))) as connection:
             schema.refuse_newer(connection, path)
         raise
+
+
+class Parting(Protocol):
+    """A database in a file, whose connections a fork closes before, and which makes new ones after.
+
+    A child that inherited a connection could open no other one on the same file safely, since SQLite would take the
+    locks of its parent for its own; and even to close the inherited one may harm the parent.
+    """
+
+    @property
+    def place(self) -> Path:
+        """The file, without links."""
+        ...
+
+    def part_before_fork(self) -> Callable[[], None] | None:
+        """Close all connections, and keep others from making new ones until the function that is given is called.
+
+        Returns:
+            None if they are in use for longer than :data:`FORK_PAUSE`, or by this very thread.
+        """
+        ...
+
+
+_open: weakref.WeakSet[Parting] = weakref.WeakSet()
+_parted: list[Callable[[], None]] = []
+_still_used: list[Path] = []
+
+
+def ask_before_forks(database: Parting) -> None:
+    """Let a database be asked before every fork of this process."""
+    _open.add(database)
+
+
+def _before() -> None:
+    for database in list(_open):
+        if (go_on := database.part_before_fork()) is not None:
+            _parted.append(go_on)
+        else:
+            _still_used.append(database.place)
+
+
+def _after_in_parent() -> None:
+    while _parted:
+        _parted.pop()()
+    _still_used.clear()
+
+
+def _after_in_child() -> None:
+    _parted.clear()  # none of these databases is of use here
+    _connections.clear()
+    _used_by_parent.update(_still_used)
+    _open.clear()
+
+
+if hasattr(os, "register_at_fork"):  # after that of opening files, which it goes before
+    os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

@@ -16,8 +16,8 @@ from memory_retrievers.backends.sql import connection as sql
 from memory_retrievers.backends.sql.connection import one
 from memory_retrievers.backends.sql.requests import note_request
 from memory_retrievers.backends.sqlite import connection as connections
-from memory_retrievers.backends.sqlite import forks, schema, seal
-from memory_retrievers.backends.sqlite.attachment import AttachedFile, make
+from memory_retrievers.backends.sqlite import schema, seal
+from memory_retrievers.backends.sqlite.attachment import FORK_PAUSE, AttachedFile, ask_before_forks, make
 from memory_retrievers.backends.sqlite.connection import (
     SQLITE_ERRORS,
     Connection,
@@ -61,7 +61,7 @@ class Database:
         with wrapped(path), nullcontext() if self._file is None else self._file.coming():
             self._writer: Connection | None = self._connect(migrate=True)
         if path is not None:
-            forks.register(self)
+            ask_before_forks(self)
 
     @property
     def is_writing(self) -> bool:
@@ -277,10 +277,10 @@ class Database:
         return self._writer
 
     def part_before_fork(self) -> Callable[[], None] | None:
-        """See ``forks.Parting``."""
-        if not self._writing.acquire(timeout=forks.PAUSE):
+        """See ``attachment.Parting``."""
+        if not self._writing.acquire(timeout=FORK_PAUSE):
             return None
-        if not self._pool_lock.acquire(timeout=forks.PAUSE):
+        if not self._pool_lock.acquire(timeout=FORK_PAUSE):
             self._writing.release()
             return None
 
@@ -288,7 +288,7 @@ class Database:
             self._pool_lock.release()
             self._writing.release()
 
-        is_idle = self._writer_thread is None and self._pool_lock.wait_for(lambda: not self._in_use, forks.PAUSE)
+        is_idle = self._writer_thread is None and self._pool_lock.wait_for(lambda: not self._in_use, FORK_PAUSE)
         if not is_idle:
             go_on()
             return None
@@ -297,7 +297,7 @@ class Database:
 
     @property
     def place(self) -> Path:
-        """See ``forks.Parting``."""
+        """See ``attachment.Parting``."""
         assert self._file is not None  # noqa: S101 - only those on disk are asked
         return self._file.place
 
