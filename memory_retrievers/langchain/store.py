@@ -1,7 +1,8 @@
-"""``MemoryStoreAdapter``: a LangGraph store whose items are memories."""
+"""``MemoryStoreAdapter``: a LangGraph store whose items are memories, and the joining of what tasks ask into batches."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import copy
 import json
@@ -9,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, NamedTuple, Self
+from weakref import WeakKeyDictionary
 
 import pydantic
 from langgraph.store.base import (
@@ -28,7 +30,6 @@ from langgraph.store.base import (
 )
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
-from memory_retrievers.langchain.batch import JoinedBatches
 from memory_retrievers.langchain.store_filters import divided, fits, namespace_of, scope_of
 from memory_retrievers.langchain.sweeper import TTLSweeper, ended
 from memory_retrievers.memory import AgentMemory
@@ -41,6 +42,9 @@ from memory_retrievers.text.passages import ITEM_LENGTHS, MAX_ITEM_TEXTS
 
 LIFETIME: Final = "ttl_minutes"
 """The metadata key of how long an item lives after it was last used."""
+
+MOST_JOINED: Final = 1_000
+"""Operations that are joined at most, so that no write holds up others for long."""
 
 
 class MemoryStoreAdapter(BaseStore):
@@ -293,3 +297,63 @@ class _Reads:
             if namespace is not None and all(fits(namespace, condition) for condition in conditions)
         }
         return sorted(fitting)[op.offset : op.offset + op.limit]
+
+
+class _Asked(NamedTuple):
+    ops: list[Op]
+    answer: asyncio.Future[list[Result]]
+
+
+class JoinedBatches:
+    """Does the batches of the tasks of an event loop in a thread: while one is done, those that come are joined.
+
+    A batch that fails with others is done again by itself, so that nobody hears of another's mistake.
+    """
+
+    def __init__(self, batch: Callable[[Iterable[Op]], list[Result]]) -> None:
+        self._batch = batch
+        self._waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, list[_Asked]] = WeakKeyDictionary()
+        self._workers: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]] = WeakKeyDictionary()
+
+    async def do(self, ops: list[Op]) -> list[Result]:
+        """The results of a batch of this task."""
+        loop = asyncio.get_running_loop()
+        asked = _Asked(ops, loop.create_future())
+        waiting = self._waiting.setdefault(loop, [])
+        waiting.append(asked)
+        worker = self._workers.get(loop)
+        if worker is None or worker.done():
+            self._workers[loop] = loop.create_task(self._work(waiting))
+        return await asked.answer
+
+    async def _work(self, waiting: list[_Asked]) -> None:
+        while waiting:
+            joined = _taken(waiting)
+            answers = await asyncio.to_thread(self._answers, [asked.ops for asked in joined])
+            for asked, answer in zip(joined, answers, strict=True):
+                if asked.answer.done():  # nobody waits for it any more
+                    continue
+                if isinstance(answer, Exception):
+                    asked.answer.set_exception(answer)
+                else:
+                    asked.answer.set_result(answer)
+
+    def _answers(self, batches: list[list[Op]]) -> list[list[Result] | Exception]:
+        try:
+            together = iter(self._batch([op for ops in batches for op in ops]))
+        except Exception as error:  # noqa: BLE001 - whatever it is, whoever asked gets it
+            return [error] if len(batches) == 1 else [self._answers([ops])[0] for ops in batches]
+        return [[next(together) for _ in ops] for ops in batches]
+
+
+def _taken(waiting: list[_Asked]) -> list[_Asked]:
+    """Take the first batches that are no more than :data:`MOST_JOINED` operations together, at least one."""
+    number = taken = 0
+    for asked in waiting:
+        number += len(asked.ops)
+        if taken and number > MOST_JOINED:
+            break
+        taken += 1
+    joined = waiting[:taken]
+    del waiting[:taken]
+    return joined
