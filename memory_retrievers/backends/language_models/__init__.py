@@ -1,5 +1,208 @@
-"""Adapts any language model to one interface: a prompt goes in, a checked object comes out."""
+"""Adapts language models of LangChain and LlamaIndex, and objects with ``generate``, to one interface.
 
-from memory_retrievers.backends.language_models.adapt import AnyLanguageModel, adapt
+A prompt goes in, a checked object comes out.
+"""
 
-__all__ = ["AnyLanguageModel", "adapt"]
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast, runtime_checkable
+
+import pydantic
+from pydantic import BaseModel
+
+from memory_retrievers.backends.language_models.structured import (
+    Ask,
+    CheckedLanguageModel,
+    UnusableAnswerError,
+    complaint_of,
+    in_plain_words,
+)
+from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.protocols import LanguageModel
+
+if TYPE_CHECKING:
+    from memory_retrievers.models import JsonObject
+
+
+class LangChainAsks:
+    """The two ways to ask a LangChain chat model; both are an ``structured.Ask``."""
+
+    def __init__(self, model: object) -> None:
+        self._model = cast("_Runnable", model)
+
+    def structured(self, system: str, user: str, schema: type[BaseModel], /) -> object:
+        """Ask by ``with_structured_output``, or by :meth:`plain` where the model does not support it.
+
+        Args:
+            system: The system prompt.
+            user: The user prompt.
+            schema: Pydantic model that the answer must fit.
+
+        Raises:
+            UnusableAnswerError: A parser within LangChain did not understand the answer.
+        """
+        try:
+            runnable = self._model.with_structured_output(schema, include_raw=True)
+        except NotImplementedError:
+            return self.plain(system, user, schema)
+        try:
+            reply = _invoked(runnable, system, user)
+        except ValueError as error:  # that of pydantic, of json, or LangChain's own
+            raise UnusableAnswerError(f"LangChain could not read it ({type(error).__name__})") from error
+        if not (isinstance(reply, dict) and {"raw", "parsed"} <= reply.keys()):
+            return reply
+        return _said(reply["raw"]) if reply["parsed"] is None else reply["parsed"]
+
+    def plain(self, system: str, user: str, schema: type[BaseModel], /) -> object:
+        """Ask for JSON by the prompt alone.
+
+        Args:
+            system: The system prompt.
+            user: The user prompt.
+            schema: Pydantic model whose JSON schema is appended to the system prompt.
+        """
+        return _said(_invoked(self._model, in_plain_words(system, schema), user))
+
+
+class _Runnable(Protocol):
+    def with_structured_output(self, schema: type[BaseModel], *, include_raw: bool) -> _Runnable: ...
+
+    def invoke(self, input: list[tuple[str, str]], config: JsonObject) -> object: ...
+
+
+def _invoked(runnable: _Runnable, system: str, user: str) -> object:
+    # The tag keeps the answer out of the token stream of a LangGraph agent within which it is asked for.
+    return runnable.invoke([("system", system), ("human", user)], {"tags": ["nostream"]})
+
+
+def _said(message: object) -> object:
+    """Return the content of a message: the arguments of its first tool call, valid or not, or else its text."""
+    if isinstance(message, str):
+        return message
+    calls = [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]
+    return calls[0]["args"] if calls else str(getattr(message, "text", ""))
+
+
+class LlamaIndexAsks:
+    """The two ways to ask a LlamaIndex LLM; both are an ``structured.Ask``."""
+
+    def __init__(self, model: object) -> None:
+        self._model = cast("_Llm", model)
+
+    def structured(self, system: str, user: str, schema: type[BaseModel], /) -> object:
+        """Ask by ``structured_predict``: tool calls or JSON, as LlamaIndex chooses for the model.
+
+        Args:
+            system: The system prompt.
+            user: The user prompt.
+            schema: Pydantic model that the answer must fit.
+
+        Raises:
+            UnusableAnswerError: LlamaIndex did not understand the answer; it does not say what it was.
+        """
+        from llama_index.core.prompts import ChatPromptTemplate
+
+        # Texts go in as variables: a brace in a message is no placeholder.
+        prompt = ChatPromptTemplate.from_messages([("system", "{system}"), ("user", "{user}")])
+        try:
+            return self._model.structured_predict(schema, prompt, system=system, user=user)
+        except (ValueError, TypeError) as error:
+            raise UnusableAnswerError(f"LlamaIndex could not read it ({type(error).__name__})") from error
+
+    def plain(self, system: str, user: str, schema: type[BaseModel], /) -> object:
+        """Ask for JSON by the prompt alone.
+
+        Args:
+            system: The system prompt.
+            user: The user prompt.
+            schema: Pydantic model whose JSON schema is appended to the system prompt.
+        """
+        from llama_index.core.llms import ChatMessage
+
+        turns = [("system", in_plain_words(system, schema)), ("user", user)]
+        return self._model.chat([ChatMessage(role=role, content=content) for role, content in turns]).message.content
+
+
+class _Message(Protocol):
+    @property
+    def content(self) -> str | None: ...
+
+
+class _Reply(Protocol):
+    @property
+    def message(self) -> _Message: ...
+
+
+class _Llm(Protocol):
+    def structured_predict(self, output_cls: type[BaseModel], prompt: object, *, system: str, user: str) -> object: ...
+
+    def chat(self, messages: Sequence[object]) -> _Reply: ...
+
+
+@runtime_checkable
+class LangChainChatModel(Protocol):
+    """Structural type of LangChain's ``BaseChatModel``."""
+
+    @property
+    def with_structured_output(self) -> Callable[..., object]:
+        """Makes a runnable that answers with an object."""
+        ...
+
+
+@runtime_checkable
+class LlamaIndexLLM(Protocol):
+    """Structural type of LlamaIndex's ``LLM``."""
+
+    @property
+    def structured_predict(self) -> Callable[..., object]:
+        """Answers a prompt with an object."""
+        ...
+
+
+AnyLanguageModel: TypeAlias = LanguageModel | LangChainChatModel | LlamaIndexLLM
+"""A LangChain chat model, a LlamaIndex LLM, or any object with ``generate(system, user, schema)``."""
+
+
+def adapt(model: AnyLanguageModel) -> LanguageModel:
+    """The model in the package's shape: it answers with an object that fits, or raises LanguageModelError.
+
+    An answer that does not fit is asked for once more; a model of the frameworks is then asked for JSON in plain
+    words. JSON in a code fence or within prose is taken too. What has been adapted already is given back as it is.
+
+    Args:
+        model: See :data:`AnyLanguageModel`.
+
+    Raises:
+        ConfigurationError: The object is no language model of a known shape.
+    """
+    if isinstance(model, CheckedLanguageModel):
+        return model
+    return CheckedLanguageModel(*_asks(model), name=type(model).__qualname__)
+
+
+def _asks(model: object) -> tuple[Ask, Ask]:
+    """Return how to ask a model, and how to ask it again."""
+    if isinstance(model, type):
+        raise ConfigurationError(f"{model.__qualname__} is a class: give an instance of it")
+    if isinstance(model, LangChainChatModel):  # first: it has a generate method too, of another kind
+        return LangChainAsks(model).structured, LangChainAsks(model).plain
+    if isinstance(model, LlamaIndexLLM):
+        return LlamaIndexAsks(model).structured, LlamaIndexAsks(model).plain
+    if callable(generate := getattr(model, "generate", None)):
+        ask = _ask_of(generate)
+        return ask, ask
+    raise ConfigurationError(
+        f"{type(model).__qualname__} is no language model: give a LangChain chat model, a LlamaIndex LLM, or an object "
+        "with generate(system, user, schema)"
+    )
+
+
+def _ask_of(generate: Callable[[str, str, type[BaseModel]], object]) -> Ask:
+    def ask(system: str, user: str, schema: type[BaseModel], /) -> object:
+        try:
+            return generate(system, user, schema)
+        except pydantic.ValidationError as error:  # it has checked the answer itself
+            raise UnusableAnswerError(complaint_of(error)) from error
+
+    return ask
