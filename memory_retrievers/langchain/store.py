@@ -1,4 +1,4 @@
-"""``MemoryStoreAdapter``: a LangGraph store whose items are memories, and the joining of what tasks ask into batches."""
+"""``MemoryStoreAdapter``: a LangGraph store whose items are memories; what tasks ask at once is joined into batches."""
 
 from __future__ import annotations
 
