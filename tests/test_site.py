@@ -10,8 +10,7 @@ import pytest
 
 import memory_retrievers
 from memory_retrievers import AgentMemory, RetrievalSettings, protocols
-from memory_retrievers.backends import language_models
-from memory_retrievers.backends.embeddings import adapt
+from memory_retrievers.backends import embeddings, language_models
 from memory_retrievers.langchain import MemoryRetriever
 from memory_retrievers.storage import options as parts
 
@@ -60,7 +59,7 @@ def test_the_reference_promises_that_no_part_may_be_brought_but_those_that_an_ar
     page = (ROOT / "docs" / "reference" / "protocols.md").read_text("utf-8")
     brought = set(re.findall(r"protocols\.(\w+)$", page.partition("\n## What is inside\n")[0], re.MULTILINE))
     types = " ".join(str(annotation) for annotation in parts.StoreOptions.__annotations__.values())
-    for module, alias in ((adapt, "AnyEmbedder"), (language_models, "AnyLanguageModel"), (parts, "DenseEngine")):
+    for module, alias in ((embeddings, "AnyEmbedder"), (language_models, "AnyLanguageModel"), (parts, "DenseEngine")):
         types = types.replace(alias, str(getattr(module, alias)))
     taken = set(re.findall(r"\w+", types)) & set(protocols.__all__)
     assert brought == taken | {str(MemoryRetriever.model_fields["memory"].annotation.__name__)}

@@ -25,7 +25,7 @@ from memory_retrievers.settings import IngestionSettings, RetrievalSettings, Rev
 from memory_retrievers.storage.options import StoreOptions
 
 if TYPE_CHECKING:
-    from memory_retrievers.backends.embeddings.adapt import AnyEmbedder
+    from memory_retrievers.backends.embeddings import AnyEmbedder
     from memory_retrievers.backends.language_models import AnyLanguageModel
 
 KEY: Final = "MEMORY_RETRIEVERS_LANGUAGE_MODEL_KEY"

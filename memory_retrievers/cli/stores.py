@@ -32,7 +32,7 @@ from memory_retrievers.storage.options import ResolvedOptions, StoreOptions
 from memory_retrievers.storage.store import MemoryStore
 
 if TYPE_CHECKING:
-    from memory_retrievers.backends.embeddings.adapt import AnyEmbedder
+    from memory_retrievers.backends.embeddings import AnyEmbedder
     from memory_retrievers.backends.sql.ledger import SQLLedger
 
 

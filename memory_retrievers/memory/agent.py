@@ -54,7 +54,7 @@ from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.storage.tracing import observed
 
 if TYPE_CHECKING:
-    from memory_retrievers.backends.embeddings.adapt import AnyEmbedder
+    from memory_retrievers.backends.embeddings import AnyEmbedder
     from memory_retrievers.backends.sql.overview import SQLOverview
     from memory_retrievers.storage.chroma_sync import Adoption, AnyCollection, Collection, Where
     from memory_retrievers.storage.items import StoredItems

@@ -16,7 +16,7 @@ from memory_retrievers.settings import IngestionSettings, RetrievalSettings, Rev
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.chroma.collection import ChromaClient
-    from memory_retrievers.backends.embeddings.adapt import AnyEmbedder
+    from memory_retrievers.backends.embeddings import AnyEmbedder
     from memory_retrievers.backends.language_models import AnyLanguageModel
     from memory_retrievers.protocols import Clock, Embedder, Judge, LanguageModel, Segmenter
 
@@ -99,7 +99,7 @@ def chosen_embedder(embedder: AnyEmbedder | None, *, embedder_id: str | None) ->
         ConfigurationError: It embeds in no known way, or the id is blank.
     """
     # imported here, so that importing the package loads no numpy
-    from memory_retrievers.backends.embeddings.adapt import adapt
+    from memory_retrievers.backends.embeddings import adapt
     from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
 
     return adapt(MiniLMEmbedder() if embedder is None else embedder, embedder_id=embedder_id)

@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from memory_retrievers import Message
 from memory_retrievers.backends import snapshot as snapshot_module
 from memory_retrievers.backends import terms
-from memory_retrievers.backends.embeddings.adapt import adapt
+from memory_retrievers.backends.embeddings import adapt
 from memory_retrievers.backends.snapshot import Growing
 from memory_retrievers.backends.sql import snapshots
 from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex

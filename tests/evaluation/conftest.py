@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memory_retrievers.backends.embeddings.adapt import adapt
+from memory_retrievers.backends.embeddings import adapt
 from memory_retrievers.evaluation.conversations import Conversation, Question, Session, Turn
 from memory_retrievers.evaluation.measure import TokenCounter
 from memory_retrievers.evaluation.stores import RememberedVectors

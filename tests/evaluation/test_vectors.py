@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from memory_retrievers import AgentMemory
-from memory_retrievers.backends.embeddings.adapt import adapt
+from memory_retrievers.backends.embeddings import adapt
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.evaluation.stores import RememberedVectors
 from memory_retrievers.testing import HashEmbedder

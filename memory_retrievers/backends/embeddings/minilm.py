@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_retrievers.backends.embeddings.adapt import checked_texts
+from memory_retrievers.backends.embeddings import checked_texts
 from memory_retrievers.errors import EmbeddingError
 from memory_retrievers.models.selection import Embedded
 from memory_retrievers.text.analysis import STOP_WORDS

@@ -16,7 +16,7 @@ from memory_retrievers.errors import BackendError, ConfigurationError, MemoryRet
 from memory_retrievers.storage.chroma_sync.nodes import is_node
 
 if TYPE_CHECKING:
-    from memory_retrievers.backends.embeddings.adapt import AnyEmbedder, LangChainEmbeddings
+    from memory_retrievers.backends.embeddings import AnyEmbedder, LangChainEmbeddings
     from memory_retrievers.models.selection import Vector
 
 

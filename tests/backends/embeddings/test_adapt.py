@@ -9,7 +9,7 @@ from chromadb import Documents, EmbeddingFunction
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from llama_index.core.base.embeddings.base import BaseEmbedding
 
-from memory_retrievers.backends.embeddings.adapt import adapt
+from memory_retrievers.backends.embeddings import adapt
 from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
 from memory_retrievers.errors import ConfigurationError, EmbeddingError, ValidationError
 from memory_retrievers.testing import HashEmbedder
@@ -149,7 +149,7 @@ def test_a_class_in_place_of_its_instance_is_refused():
 def test_no_framework_is_imported():
     code = """
 import sys
-from memory_retrievers.backends.embeddings.adapt import adapt
+from memory_retrievers.backends.embeddings import adapt
 adapt(lambda texts: [[1.0] for text in texts]).embed_query("tea")
 print(sorted({"langchain_core", "llama_index", "chromadb", "onnxruntime"} & set(sys.modules)))
 """
