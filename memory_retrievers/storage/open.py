@@ -219,8 +219,8 @@ def _storage(ledger: SQLLedger, keyword: KeywordIndex, dense: VectorIndex) -> St
 
 
 def _projected(parts: ResolvedOptions, ledger: SQLLedger, *, exact: VectorIndex, folder: Path | None) -> VectorIndex:
+    from memory_retrievers.backends.chroma import ProjectedVectorIndex
     from memory_retrievers.backends.chroma.collection import ChromaProjection
-    from memory_retrievers.backends.chroma.index import ProjectedVectorIndex
 
     client = None if isinstance(parts.dense, str) else parts.dense
     return ProjectedVectorIndex(
