@@ -11,29 +11,333 @@ import hashlib
 import html
 import json
 import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from importlib import resources
 from string import Template
 from typing import Final
 
-import memory_retrievers
-from memory_retrievers.cli.inspect.data import (
-    DEFAULT_LIMIT,
-    MOST_CHARACTERS,
-    MOST_MESSAGES,
-    Question,
-    ScopeSurvey,
-    Survey,
-    shown,
-    survey_of,
-)
-from memory_retrievers.models import JsonObject
-from memory_retrievers.models.fields import storable
+from pydantic import JsonValue
 
-__all__ = ["DEFAULT_LIMIT", "Question", "ScopeSurvey", "Survey", "page_of", "survey_of"]
+import memory_retrievers
+from memory_retrievers.fsrs import ForgettingCurve, curve_of
+from memory_retrievers.memory import AgentMemory
+from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, ScopeStatistics, SemanticMemory, scopes
+from memory_retrievers.models.fields import storable
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.results import PendingReview, parse_page_size
+from memory_retrievers.models.scenes import CharacterState
+from memory_retrievers.retrieval.explanations import ExplainedMemory, ExplainedRetrieval
+from memory_retrievers.retrieval.markdown import relative_time
+from memory_retrievers.text.dates import iso
+
+DEFAULT_LIMIT: Final = 200
+"""Number of memories of a scope that are shown, the newest."""
+
+MOST_MEMORIES: Final = 5_000
+"""Largest number of memories in all: a browser still scrolls through them."""
+
+MOST_SCOPES: Final = 500
+"""Number of scopes that are shown, the first by name."""
+
+MOST_WAITING: Final = 50
+"""Number of queued messages and of pending reviews of a scope that are shown."""
 
 
 _SCRIPTS: Final = ("elements.js", "curves.js", "ranking.js", "page.js")
 _MARKUP: Final = re.compile("[<>&\u2028\u2029]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Query whose answer the page explains.
+
+    Attributes:
+        text: The question.
+        scope: The scope that is searched.
+        include_child_scopes: Also search every scope below it.
+        episodic_limit: At most this many episodes.
+        semantic_limit: At most this many facts.
+    """
+
+    text: str
+    scope: str
+    include_child_scopes: bool = False
+    episodic_limit: int = 5
+    semantic_limit: int = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeSurvey:
+    """Contents of one scope that are shown.
+
+    Attributes:
+        scope: Its path.
+        counts: How much it holds.
+        memories: Its newest memories, newest first.
+        more: Whether it holds others.
+        reviews: Its newest pending reviews, newest first.
+        queue: The first of its queued messages, in the order they came.
+        characters: The characters of its story, in the order in which they appeared.
+    """
+
+    scope: str
+    counts: ScopeStatistics
+    memories: tuple[AnyMemory, ...]
+    more: bool
+    reviews: tuple[PendingReview, ...]
+    queue: tuple[Message, ...]
+    characters: tuple[CharacterState, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """Contents of a memory that are shown.
+
+    Attributes:
+        now: When.
+        within: Only this scope and those below it; None is everything.
+        counts: How much there is in all, shown or not.
+        scopes: The scopes that are shown, by name.
+        hidden_scopes: How many more there are.
+        explained: Why a question is answered as it is, if one was asked.
+    """
+
+    now: datetime
+    within: str | None
+    counts: ScopeStatistics
+    scopes: tuple[ScopeSurvey, ...]
+    hidden_scopes: int
+    explained: ExplainedRetrieval | None
+
+
+def survey_of(
+    memory: AgentMemory, *, within: str | None = None, limit: int = DEFAULT_LIMIT, question: Question | None = None
+) -> Survey:
+    """Look through a memory. Nothing is filed for review, and nothing counts as a use.
+
+    Args:
+        memory: What to look through; read-only is enough.
+        within: Only this scope and those below it; None is everything.
+        limit: At most this many memories of each scope, 1 to 1000; 5,000 in all.
+        question: Also explain the answer to this.
+
+    Raises:
+        ValidationError: A scope is malformed, the question breaks a rule, or the limit is not from 1 to 1000.
+        EmbeddingError: The embedder failed.
+    """
+    inside, size = None if within is None else scopes.parse(within), parse_page_size(limit)
+    # 1. where there is anything
+    counted = dict(_counted(memory, inside))
+    shown = list(counted)[:MOST_SCOPES]
+    # 2. what is there
+    surveys, room = [], MOST_MEMORIES
+    for scope in shown:
+        surveys.append(_scope(memory, scope, counted[scope], limit=size, room=room))
+        room -= len(surveys[-1].memories)
+    # 3. why a question is answered as it is
+    return Survey(
+        now=memory.now(),
+        within=inside,
+        counts=_sum(counted.values()),
+        scopes=tuple(surveys),
+        hidden_scopes=len(counted) - len(shown),
+        explained=None if question is None else _explained(memory, question),
+    )
+
+
+def _counted(memory: AgentMemory, within: str | None) -> Iterator[tuple[str, ScopeStatistics]]:
+    """Every scope that holds something, by name, with how much. Reviews may wait where no memory is: above one."""
+    holding = {*memory.scopes(), *memory.waiting_scopes()}
+    for scope in sorted({path for each in holding for path in _with_ancestors(each)}):
+        if within is None or scopes.is_within(within, scope):
+            counts = memory.stats(scope)
+            if any(count for _, count in counts):
+                yield scope, counts
+
+
+def _with_ancestors(scope: str) -> Iterator[str]:
+    segments = scope.split("/")
+    return ("/".join(segments[:length]) for length in range(1, len(segments) + 1))
+
+
+def _scope(memory: AgentMemory, scope: str, counts: ScopeStatistics, *, limit: int, room: int) -> ScopeSurvey:
+    page = memory.list(scope, limit=min(limit, room)) if room else None
+    return ScopeSurvey(
+        scope=scope,
+        counts=counts,
+        memories=() if page is None else page.memories,
+        more=bool(counts.episodes or counts.facts) if page is None else page.cursor is not None,
+        reviews=tuple(reversed(memory.pending_reviews(scope)[-MOST_WAITING:])),
+        queue=tuple(memory.waiting(scope, limit=MOST_WAITING)),
+        characters=tuple(memory.characters(scope)),
+    )
+
+
+def _explained(memory: AgentMemory, question: Question) -> ExplainedRetrieval:
+    return memory.explain(
+        question.text,
+        scope=question.scope,
+        include_child_scopes=question.include_child_scopes,
+        episodic_limit=question.episodic_limit,
+        semantic_limit=question.semantic_limit,
+    )
+
+
+def _sum(counts: Iterable[ScopeStatistics]) -> ScopeStatistics:
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(dict(each))
+    return ScopeStatistics(**total)
+
+
+MOST_CHARACTERS: Final = 2_000
+"""Number of characters of a text that are shown; the memory itself may hold a million."""
+
+MOST_MESSAGES: Final = 40
+"""Number of messages of an episode that are shown, the first."""
+
+_SHOWN_ELSEWHERE: Final = {"scope", "fact", "title", "summary", "category", "messages", "scene"}
+_EMPTY: Final[tuple[JsonValue, ...]] = (None, "", [], {})
+_DECIMALS: Final = 4
+
+
+def shown(survey: Survey) -> JsonObject:
+    """All that the page shows, as a JSON-ready object."""
+    return {
+        "now": iso(survey.now),
+        "within": survey.within,
+        "counts": survey.counts.model_dump(),
+        "scopes": [_shown_scope(scope, survey.now) for scope in survey.scopes],
+        "hidden_scopes": survey.hidden_scopes,
+        "explained": None if survey.explained is None else _shown_explanation(survey.explained),
+    }
+
+
+def _shown_scope(scope: ScopeSurvey, now: datetime) -> JsonObject:
+    return {
+        "scope": scope.scope,
+        "counts": scope.counts.model_dump(),
+        "memories": [_memory(memory, now) for memory in scope.memories],
+        "more": scope.more,
+        "reviews": [
+            {
+                "query": _cut(review.query),
+                "at": iso(review.created_at),
+                "ago": relative_time(review.created_at, now=now),
+                "memories": [
+                    key.id if key.scope == scope.scope else f"{key.scope}: {key.id}" for key in review.memories
+                ],
+            }
+            for review in scope.reviews
+        ],
+        "queue": [_message(message) for message in scope.queue],
+        "characters": [
+            {
+                "name": state.name,
+                "emotion": state.current_emotion,
+                "intensity": state.emotion_intensity,
+                "knows": len(state.known_events),
+                "shifts": [shift.emotion for shift in state.shifts],
+            }
+            for state in scope.characters
+        ],
+    }
+
+
+def _memory(memory: AnyMemory, now: datetime) -> JsonObject:
+    return {
+        "id": memory.id,
+        "kind": str(memory.kind),
+        "at": iso(memory.created_at),
+        "ago": relative_time(memory.created_at, now=now),
+        "marks": list(_marks(memory)),
+        "fields": [[name.replace("_", " "), _cut(value)] for name, value in _fields(memory)],
+    } | (_episode(memory, now) if isinstance(memory, EpisodicMemory) else _fact(memory))
+
+
+def _episode(episode: EpisodicMemory, now: datetime) -> JsonObject:
+    return {
+        "label": "episode" if episode.scene is None else "scene",
+        "headline": _cut(episode.title or episode.summary),
+        "text": _cut(episode.summary) if episode.title else "",
+        "messages": [_message(message) for message in episode.messages[:MOST_MESSAGES]],
+        "hidden_messages": max(len(episode.messages) - MOST_MESSAGES, 0),
+        "curve": _curve(curve_of(episode, now=now)),
+        "fades": not episode.is_flashbulb,
+    }
+
+
+def _fact(fact: SemanticMemory) -> JsonObject:
+    return {"label": str(fact.category), "headline": _cut(fact.fact), "text": "", "messages": [], "hidden_messages": 0}
+
+
+def _marks(memory: AnyMemory) -> Iterator[str]:
+    if isinstance(memory, SemanticMemory):
+        if memory.invalid_at is not None:
+            yield "no longer valid"
+    else:
+        if memory.is_key_moment:
+            yield "key moment"
+        if memory.is_flashbulb:
+            yield "never fades"
+
+
+def _fields(memory: AnyMemory) -> Iterator[tuple[str, str]]:
+    """Every field that says something: that is not empty, and not what any memory has if nothing is said of it."""
+    usual = {name: field.default for name, field in type(memory).model_fields.items() if not field.is_required()}
+    for name, value in memory.model_dump(mode="json", exclude=_SHOWN_ELSEWHERE).items():
+        if value not in _EMPTY and value != usual.get(name):
+            yield name, _text(value)
+    if isinstance(memory, EpisodicMemory) and memory.scene is not None:
+        for name, value in memory.scene.model_dump(mode="json").items():
+            if value not in _EMPTY:
+                yield f"scene {name}", _text(value)
+
+
+def _text(value: JsonValue) -> str:
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return ", ".join(map(str, value))
+    if isinstance(value, float):
+        return f"{value:.{_DECIMALS}g}"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _message(message: Message) -> JsonObject:
+    at = None if message.timestamp is None else iso(message.timestamp)
+    return {"role": message.role, "content": _cut(message.content), "at": at}
+
+
+def _curve(curve: ForgettingCurve) -> JsonObject:
+    points = [[round(day, _DECIMALS), round(value, _DECIMALS)] for day, value in curve.points]
+    return asdict(curve) | {"points": points}
+
+
+def _shown_explanation(explained: ExplainedRetrieval) -> JsonObject:
+    return {
+        "query": _cut(explained.query),
+        "embedded": _cut(explained.embedded),
+        "scope": explained.scope,
+        "semantic": [_place(memory) for memory in explained.semantic],
+        "episodic": [_place(memory) for memory in explained.episodic],
+    }
+
+
+def _place(memory: ExplainedMemory) -> JsonObject:
+    """A place in the ranking; the shares of its stages add up to its score before forgetting."""
+    given = sum(stage.score for stage in memory.stages)
+    scale = memory.score_before_forgetting / given if given else 0.0
+    stages: list[Mapping[str, JsonValue]] = [
+        {"name": stage.name.replace("_", " "), "rank": stage.rank, "score": stage.score, "share": stage.score * scale}
+        for stage in memory.stages
+    ]
+    return memory.to_dict() | {"text": _cut(memory.text), "stages": stages}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}… ({len(text):,} characters in all)"
 
 
 def page_of(survey: Survey, *, title: str) -> str:

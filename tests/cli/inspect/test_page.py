@@ -6,8 +6,7 @@ from html.parser import HTMLParser
 import pytest
 
 from memory_retrievers import AgentMemory, Message
-from memory_retrievers.cli.inspect import Question, page_of, survey_of
-from memory_retrievers.cli.inspect.data import MOST_CHARACTERS, MOST_MESSAGES
+from memory_retrievers.cli.inspect import MOST_CHARACTERS, MOST_MESSAGES, Question, page_of, survey_of
 from memory_retrievers.testing import HashEmbedder
 
 

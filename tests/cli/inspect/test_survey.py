@@ -1,7 +1,8 @@
 import pytest
 
 from memory_retrievers import AgentMemory, Message, ValidationError
-from memory_retrievers.cli.inspect import Question, data, survey_of
+from memory_retrievers.cli import inspect as inspection
+from memory_retrievers.cli.inspect import Question, survey_of
 from memory_retrievers.testing import HashEmbedder
 
 
@@ -63,7 +64,7 @@ def test_only_the_newest_memories_of_a_scope_are_shown(stocked):
 
 
 def test_a_full_page_shows_no_more_memories_but_still_counts_them(stocked, monkeypatch):
-    monkeypatch.setattr(data, "MOST_MEMORIES", 2)
+    monkeypatch.setattr(inspection, "MOST_MEMORIES", 2)
     story, new, ruth, tom = survey_of(stocked).scopes
 
     assert (len(story.memories), len(ruth.memories), len(tom.memories)) == (1, 1, 0)
@@ -72,7 +73,7 @@ def test_a_full_page_shows_no_more_memories_but_still_counts_them(stocked, monke
 
 
 def test_scopes_beyond_the_first_are_counted(stocked, monkeypatch):
-    monkeypatch.setattr(data, "MOST_SCOPES", 1)
+    monkeypatch.setattr(inspection, "MOST_SCOPES", 1)
     found = survey_of(stocked)
 
     assert (scopes_of(found), found.hidden_scopes) == (["story"], 3)
