@@ -22,8 +22,8 @@ _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(
     [
         *("crash.writer", "chromadb.api.rust", "fsrs", "rank_bm25"),
-        *(f"memory_retrievers.backends.{name}" for name in ("chroma", "exact", "sqlite", "sqlite_bm25")),
-        *(f"memory_retrievers.{name}" for name in ("embeddings.adapt", "projection", "retrieval.ranking")),
+        *(f"memory_retrievers.backends.{name}" for name in ("chroma", "snapshot", "sqlite", "terms")),
+        *(f"memory_retrievers.{name}" for name in ("memory.agent", "retrieval.ranking")),
     ]
 )
 

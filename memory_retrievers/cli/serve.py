@@ -108,9 +108,6 @@ def _tokens(file: Path | None) -> tuple[AccessToken, ...]:
     return found
 
 
-_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-
-
 def mcp(
     *,
     scope: Scope,
@@ -128,7 +125,7 @@ def mcp(
         False
     ),
     host: Annotated[str, typer.Option(help="Where to listen with --http.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Where to listen with --http.")] = 8766,
+    port: Annotated[int, typer.Option(help="Where to listen with --http.", min=0, max=65_535)] = 8766,
     token: Annotated[
         str | None,
         typer.Option(envvar="MEMORY_RETRIEVERS_MCP_TOKEN", help="The bearer token that --http asks of clients."),
@@ -158,12 +155,13 @@ def mcp(
         model: Names the language model, the profile and the settings.
         embedder: Names the embedder.
     """  # noqa: D301
-    if http and not token and host not in _LOOPBACK:
-        raise ConfigurationError(f"whoever reaches {host} could read the memory: give --token, or a loopback host")
     from memory_retrievers.server.mcp import McpOffer
     from memory_retrievers.server.mcp_sdk import serve_http, serve_stdio
+    from memory_retrievers.server.settings import is_loopback
     from memory_retrievers.tools.registry import offered_tools, parse_tool_choice
 
+    if http and not token and not is_loopback(host):
+        raise ConfigurationError(f"whoever reaches {host} could read the memory: give --token, or a loopback host")
     rules = ToolPolicy(root=root, allow_scopes=allow_scopes, sync_directory=sync_directory)
     choice = parse_tool_choice(tools)
     offered_tools(choice, allow_scopes=allow_scopes)  # before a store is made

@@ -33,8 +33,6 @@ _RESOURCE_NOT_FOUND: Final = -32002
 _SHUTDOWN_SECONDS: Final = 5
 """Seconds that clients that stay may keep the server from ending; what is being written is finished in any case."""
 
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
-
 _Answer: TypeAlias = Callable[[McpOffer, Any], JsonObject]
 _ANSWERS: Final[tuple[tuple[str, str, _Answer], ...]] = (
     ("tools/list", "ListTools", lambda offer, _: offer.tools()),
@@ -104,6 +102,7 @@ def http_app(
         settings: How many sessions and how much in each request; None is the defaults.
 
     Raises:
+        ConfigurationError: The token is shorter than 16 characters, or not printable ASCII.
         MissingExtraError: The SDK is not installed.
     """
     server = _server(offer)
@@ -114,12 +113,13 @@ def http_app(
     from starlette.routing import Route
 
     from memory_retrievers.server.mcp_sessions import McpEndpoint, Sessions
+    from memory_retrievers.server.settings import is_loopback
 
-    local = host in {"127.0.0.1", "localhost", "::1"}
+    names = {"127.0.0.1", "localhost", "[::1]", f"[{host}]" if ":" in host else host}
     security = TransportSecuritySettings(
-        enable_dns_rebinding_protection=local,
-        allowed_hosts=[f"{name}:*" for name in _LOOPBACK],
-        allowed_origins=[f"http://{name}:*" for name in _LOOPBACK],
+        enable_dns_rebinding_protection=is_loopback(host),
+        allowed_hosts=[f"{name}:*" for name in names],
+        allowed_origins=[f"http://{name}:*" for name in names],
     )
     manager = StreamableHTTPSessionManager(app=server, security_settings=security, **_bounds(chosen))
     kept = manager._server_instances  # noqa: SLF001 - nothing else forgets what has ended, in the first version

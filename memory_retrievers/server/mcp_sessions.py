@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from memory_retrievers.server.access import AccessToken
 from memory_retrievers.server.intake import BodyLimiter
 from memory_retrievers.server.responses import HTTPError
 from memory_retrievers.server.settings import McpSettings
@@ -32,7 +33,7 @@ class McpEndpoint:
     def __init__(self, app: ASGIApp, *, settings: McpSettings, token: str | None) -> None:
         self._app = app
         self._bodies = BodyLimiter(settings)
-        self._expected = None if token is None else f"Bearer {token}".encode()
+        self._expected = None if token is None else f"Bearer {AccessToken(secret=token).secret}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""

@@ -90,13 +90,14 @@ class ServerSettings(TrafficSettings):
         Raises:
             ConfigurationError: The address is not this machine's own, and there are no tokens.
         """
-        if not self.tokens and not _is_loopback(self.host):
+        if not self.tokens and not is_loopback(self.host):
             raise ConfigurationError(
                 f"{self.host} can be reached from other machines: give tokens, or listen at 127.0.0.1"
             )
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

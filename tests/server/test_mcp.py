@@ -274,10 +274,10 @@ async def test_a_token_and_a_local_name_are_asked_over_http(store):
     import httpx
 
     body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-    async with listening(store[0], "--token", "s3cret") as url, httpx.AsyncClient() as client:
+    async with listening(store[0], "--token", "s3cret-for-mcp-clients") as url, httpx.AsyncClient() as client:
         without = await client.post(url, json=body)
         wrong = await client.post(url, json=body, headers={"Authorization": "Bearer other"})
-        right = {"Authorization": "Bearer s3cret"}
+        right = {"Authorization": "Bearer s3cret-for-mcp-clients"}
         elsewhere = await client.post(url, json=body, headers=right | {"Host": "evil.example"})
         inside = await client.post(url, json=body, headers=right)
 
@@ -315,6 +315,16 @@ def test_a_port_that_is_taken_is_said_in_one_sentence(store):
 
     assert (done.returncode, done.stdout) == (2, "")
     assert f"port {port} cannot be listened at" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_none_is_said_in_one_sentence(store):
+    done = subprocess.run(
+        [COMMAND, *serving(store[0], "--http", "--port", "70000")], capture_output=True, text=True, timeout=PATIENCE
+    )
+
+    assert done.returncode == 2
+    assert "65535" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -11,6 +11,7 @@ import pytest
 import uvicorn
 from patience import A_LONG_TIME, PATIENCE, until
 
+from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.server.connections import configuration, listening
 from memory_retrievers.server.mcp import McpOffer
 from memory_retrievers.server.settings import McpSettings
@@ -25,7 +26,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Unclosed <MemoryObjectReceiveStream:ResourceWarning"),
 ]
 
-TOKEN = "s3cret-for-mcp"  # noqa: S105
+TOKEN = "s3cret-for-mcp-clients"  # noqa: S105
 LIMITS = dict.fromkeys(("header_seconds", "body_seconds", "keep_alive_seconds"), A_LONG_TIME)
 """Those that a test does not name: what ends a connection can only be the limit that it names."""
 
@@ -37,16 +38,16 @@ def _nothing_is_left_to_other_tests():
 
 
 @contextlib.contextmanager
-def served(memory, *, token=None, **settings):
+def served(memory, *, host="127.0.0.1", token=None, **settings):
     """The address of an MCP server in a thread, as ``serve_http`` runs it."""
     chosen = McpSettings(**LIMITS | settings)
-    app = mcp_sdk.http_app(McpOffer(memory, scope="user/alice"), token=token, settings=chosen)
+    app = mcp_sdk.http_app(McpOffer(memory, scope="user/alice"), host=host, token=token, settings=chosen)
     server = uvicorn.Server(configuration(app, chosen, shutdown_seconds=1))
-    with listening("127.0.0.1", 0) as listener:
+    with listening(host, 0) as listener:
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+            yield f"http://{host}:{listener.getsockname()[1]}/mcp"
         finally:
             server.should_exit = True
             thread.join(PATIENCE)
@@ -153,6 +154,21 @@ def test_bodies_are_bounded(memory, content, status):
 def test_nothing_of_a_body_is_read_without_the_token(memory):
     with served(memory, token=TOKEN) as url, client() as sender:
         assert sender.post(url, content=b"[" * 7_000_000).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "token", ["", "short", "fifteen letters", "a blank between them", "s\u00e9cret-for-mcp-clients"]
+)
+def test_a_token_that_can_be_guessed_or_never_be_sent_is_refused(memory, token):
+    with pytest.raises(ConfigurationError, match="at least 16 printable ASCII characters"):
+        mcp_sdk.http_app(McpOffer(memory, scope="user/alice"), token=token)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2"])
+def test_on_every_loopback_address_a_web_page_cannot_ask_under_a_name_of_its_own(memory, host):
+    with served(memory, host=host) as url, client() as sender, client(Host="attacker.example:80") as page:
+        assert begin(sender, url).status_code == 200
+        assert begin(page, url).status_code == 421
 
 
 def test_headers_and_bodies_have_the_same_deadlines_as_with_http(memory):
