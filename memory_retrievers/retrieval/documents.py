@@ -50,6 +50,7 @@ def documents(
     facts: Sequence[RetrievedMemory[SemanticMemory]],
     episodes: Sequence[RetrievedMemory[EpisodicMemory]],
     *,
+    query: str = "",
     detail: DetailLevel = DetailLevel.AUTO,
     with_scores: bool = False,
 ) -> list[MemoryDocument]:
@@ -61,12 +62,13 @@ def documents(
     Args:
         facts: In rank order.
         episodes: In rank order.
+        query: What was asked; of a list the ``excerpts`` are spread over more episodes.
         detail: Which episodes bring their messages along. ``auto``: key moments, and episodes whose summary was made by
             rules, in place of it; ``low`` and ``high`` as in specification §2.6; ``excerpts``: each those that match.
         with_scores: Add :data:`SCORE_KEYS` to the metadata.
     """
     if detail is DetailLevel.EXCERPTS:
-        plan = best_excerpts(facts, episodes, turns=matched_turns(episodes))
+        plan = best_excerpts(facts, episodes, turns=matched_turns(episodes, query=query))
         lines = [
             _Lines([excerpt_line(message) for message in _at(episode, plan.episodes[place])])
             for place, episode in enumerate(episodes)
@@ -144,14 +146,8 @@ def _address(memory: AnyMemory) -> str:
 
 
 def _scores(hit: RetrievedMemory[SemanticMemory] | RetrievedMemory[EpisodicMemory]) -> JsonObject:
-    explanation = hit.explanation
-    values = (
-        hit.relevance,
-        explanation.fused_score,
-        explanation.retrievability,
-        explanation.dense_rank,
-        explanation.bm25_rank,
-    )
+    why = hit.explanation
+    values = (hit.relevance, why.fused_score, why.retrievability, why.dense_rank, why.bm25_rank)
     return {key: value for key, value in zip(SCORE_KEYS, values, strict=True) if value is not None}
 
 
@@ -189,7 +185,7 @@ def find_documents(
         raise ValidationError(f"k must be at least 1, not {k}")
     given = SearchOptions(**{name: value for name, value in options.items() if value not in (None, (), False)})  # type: ignore[typeddict-item]
     result = memory.retrieve(query, scope=scope, episodic_limit=k, semantic_limit=k, limit=k, **given)
-    found = documents(result.semantic, result.episodic, detail=detail, with_scores=with_scores)
+    found = documents(result.semantic, result.episodic, query=query, detail=detail, with_scores=with_scores)
     return found if room is None else within(found, room, token_counter=token_counter)
 
 

@@ -130,6 +130,18 @@ def test_documents_of_excerpts_bring_the_turns_that_match(move, party):
     assert found[1].text.endswith("The user moved.\n- Bo: Midnight soon!")
 
 
+def test_documents_of_excerpts_tell_of_more_episodes_where_a_list_is_asked_for(make_episode):
+    long = matching(make_episode(rank=1, messages=[("a", f"long {n}.") for n in range(60)]), *[0.9] * 60)
+    other = matching(make_episode(rank=2, messages=[("a", f"other {n}.") for n in range(3)]), 0.5, 0.49, 0.48)
+
+    def told(query):
+        found = documents([], [long, other], query=query, detail=DetailLevel.EXCERPTS)
+        return [document.text.count("- a: ") for document in found]
+
+    assert told("What did Ruth read?") == [MOST_TURNS, 1]
+    assert told("What books did Ruth read?") == [14, 2]
+
+
 def test_a_result_gives_excerpts_and_refuses_a_budget_that_is_none(move, now):
     result = RetrievalResult(query="where?", scope="c1", now=now, episodic=(move,))
     assert result.to_markdown(" Excerpts ") == excerpts([], [move], now)
