@@ -1,13 +1,13 @@
-"""Work whose transactions wait for no embedder and no hook, since all others wait for a transaction to end.
+"""Work whose transactions wait for no embedder, hook or snapshot, since all others wait for a transaction to end.
 
 Work of several steps may only know inside its transaction which texts it needs. So it is attempted: where something is
-needed that has not been prepared, the transaction is undone, the embedder or hook is asked outside, and the work begins
-again.
+needed that has not been prepared, the transaction is undone, the embedder or hook is asked outside, or the snapshot
+loaded, and the work begins again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,17 @@ class Attempt:
         self._questions: dict[str, Vector] = {}
         self._admitted: dict[str, Any] = {}
         self._failures: dict[tuple[str, ...], Exception] = {}
+        self._loaded: set[Hashable] = set()
+
+    def require_loaded(self, key: Hashable, load: Callable[[], object]) -> None:
+        """Have a part of the store loaded outside the transaction, where it is kept; once, if it cannot be.
+
+        Raises:
+            NotPrepared: It has not been loaded for this work.
+        """
+        if key not in self._loaded:
+            self._loaded.add(key)
+            raise NotPrepared(load)
 
     def documents(self, embedder: ProbedEmbedder, texts: Sequence[str]) -> list[Embedded]:
         """What an embedder makes of texts, in their order.
@@ -58,10 +69,10 @@ class Attempt:
         return [self._documents[text] for text in texts]
 
     def prepare_documents(self, embedder: ProbedEmbedder, texts: Sequence[str]) -> None:
-        """Embed texts, outside a transaction."""
+        """Embed texts that are not yet, outside a transaction."""
         self._begin_with(embedder)
-        wanted = list(dict.fromkeys(texts))
-        self._documents.update(zip(wanted, embedder.embed_passages(wanted), strict=True))
+        if wanted := [text for text in dict.fromkeys(texts) if text not in self._documents]:
+            self._documents.update(zip(wanted, embedder.embed_passages(wanted), strict=True))
 
     def question(self, embedder: ProbedEmbedder, text: str) -> Vector:
         """Vector of a question, shape (d,); raises as :meth:`documents` does."""

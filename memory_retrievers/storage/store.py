@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import replace
@@ -136,6 +136,7 @@ class MemoryStore:
         self.open_episodes = OpenEpisodes(ledger, self.embedder, read_only=read_only)
         self.on_missing_tokens: Callable[[], None] = lambda: None
         self._transaction = _Transaction()
+        ledger.snapshots.before_load = self._require_loaded
 
     def now(self) -> datetime:
         """Return the current time in UTC; in all of an attempt, that of its beginning."""
@@ -270,6 +271,10 @@ class MemoryStore:
         """What is prepared for the open transaction of this thread; None if all may be asked for."""
         attempt = self._transaction.attempt
         return attempt if attempt is not None and self._transaction.is_open and not attempt.has_written else None
+
+    def _require_loaded(self, key: Hashable, load: Callable[[], object]) -> None:
+        if (prepared := self._prepared) is not None:
+            prepared.require_loaded(key, load)
 
     def _latest_embedder(self) -> ProbedEmbedder:
         """The embedder as it was last seen, which is probed outside a transaction that is to be short."""

@@ -1,4 +1,7 @@
-from memory_retrievers import AgentMemory
+import pytest
+
+from memory_retrievers import AgentMemory, SemanticMemory
+from memory_retrievers.backends.sql import snapshots
 from memory_retrievers.langchain import MemoryRetriever as LangChainRetriever
 from memory_retrievers.llama_index import MemoryRetriever as LlamaIndexRetriever
 from memory_retrievers.settings import ToolSettings
@@ -70,3 +73,51 @@ def test_a_store_that_is_only_looked_into_refuses_to_store(tmp_path, clock):
     with AgentMemory.open(tmp_path, embedder=HashEmbedder(), clock=clock, read_only=True) as memory:
         answer = LocalToolbox(ToolContext(memory=memory, root="c1")).call("memory_store", {"content": "x"}).artifact
         assert answer["error_type"] == "ConfigurationError"
+
+
+@pytest.fixture
+def loads(monkeypatch):
+    """Whether each snapshot of a scope was loaded inside a transaction; every one counts as large."""
+    loads, load = [], snapshots.Snapshots._load
+
+    def noting(self, connection, selection):
+        loads.append(connection.in_transaction and self._passages.database.is_writing)
+        return load(self, connection, selection)
+
+    monkeypatch.setattr(snapshots, "_SMALL", -1)
+    monkeypatch.setattr(snapshots.Snapshots, "_load", noting)
+    return loads
+
+
+ONE = {"content": "The mill grinds rye", "duplicate_threshold": 0.99}
+MANY = {"items": [ONE | {"content": f"The mill grinds {grain}"} for grain in ("rye", "oats", "spelt")]}
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("memory_store", ONE), ("memory_batch_store", MANY)])
+def test_nobody_waits_while_what_is_compared_with_is_loaded(tmp_path, clock, loads, name, arguments):
+    with AgentMemory.open(tmp_path, embedder=HashEmbedder(), clock=clock) as memory:
+        memory.remember_many(
+            [SemanticMemory.new(scope="c1", fact=f"Field {number} lies fallow") for number in range(5)]
+        )
+    with AgentMemory.open(tmp_path, embedder=HashEmbedder(), clock=clock) as memory:
+        loads.clear()
+        toolbox = LocalToolbox(ToolContext(memory=memory, root="c1"))
+        assert toolbox.call(name, arguments).artifact["success"]
+        assert loads
+        assert not any(loads)
+        first = len(loads)
+        assert not toolbox.call("memory_store", {"content": "The barn is full of hay"}).is_error
+        assert len(loads) == first
+
+
+def test_what_finds_no_room_in_memory_is_loaded_where_it_is_needed(tmp_path, clock, loads, monkeypatch):
+    monkeypatch.setattr(snapshots.Snapshots, "_keep", lambda self, key, entry: None)
+    with AgentMemory.open(tmp_path, embedder=HashEmbedder(), clock=clock) as memory:
+        memory.remember_many(
+            [SemanticMemory.new(scope="c1", fact=f"Field {number} lies fallow") for number in range(5)]
+        )
+        loads.clear()
+        toolbox = LocalToolbox(ToolContext(memory=memory, root="c1"))
+        assert toolbox.call("memory_store", ONE).artifact["success"]
+        assert loads.count(True) >= 1
+        assert len(memory.list("c1").memories) == 6

@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import numpy as np
@@ -57,6 +57,9 @@ _PASSAGE_BYTES: Final = 130
 _TERM_BYTES: Final = 16
 """What a passage and a term in it take at most, beside the vector; for the size of what is not loaded yet."""
 
+_SMALL: Final = 500_000
+"""Expected bytes up to which a snapshot is loaded inside a transaction as well, which takes a few milliseconds."""
+
 _WIDE: Final = 5_000
 """Passages from which on numpy's own part of a search, without the interpreter's lock, is the larger one."""
 
@@ -98,6 +101,8 @@ class Snapshots:
         most: Bytes that all snapshots may take together.
 
     Attributes:
+        before_load: Called with what names a snapshot, and what loads it, before one that is not small is loaded inside
+            a transaction, where it is not kept; it may raise, to have it loaded outside.
         takes_turns: Whether the database answers at once, in this process, so that a search loses nothing while
             another one waits for its turn.
     """
@@ -105,6 +110,7 @@ class Snapshots:
     def __init__(self, passages: StoredPassages, *, most: int = SNAPSHOT_BYTES) -> None:
         self._passages = passages
         self.most = most
+        self.before_load: Callable[[Hashable, Callable[[], object]], None] = lambda _key, _load: None
         self.takes_turns = True
         self._turns = {False: threading.Semaphore(1), True: threading.Semaphore(_CORES)}
         self._local = threading.local()
@@ -143,8 +149,11 @@ class Snapshots:
             entry = self._entry(selection)
             is_open = connection.in_transaction
             if entry is None:
-                if not at_any_size and self._is_too_large(selection):
+                size = self._expected_size(selection)
+                if size > self.most and not at_any_size:
                     return None
+                if is_open and size > _SMALL:
+                    self.before_load(key, lambda: self.of(selection, at_any_size=at_any_size))
                 entry = _Entry(selection)
             if is_open or (shown := self._shown(entry, versions)) is None:
                 self._give_up_turn()  # reading takes long, and another thread may be waited for
@@ -467,14 +476,14 @@ class Snapshots:
         there = {passage: memory for passage, memory in owners.items() if passage in texts}
         return EMPTY.appended(there, [Counter(analyze(texts[passage])) for passage in there])
 
-    def _is_too_large(self, selection: Selection) -> bool:
-        """True if a snapshot could not be kept, by the statistics of its scope."""
+    def _expected_size(self, selection: Selection) -> int:
+        """Bytes that a snapshot will take at most, by the statistics of its scope."""
         passages, terms = self._passages.counted(selection)
         if not self._vector_bytes:
             first = self._passages.columns(selection, limit=1)
             _, matrix = self._passages.vectors(first.columns["ids"].tolist())
             self._vector_bytes = matrix[0].nbytes if len(matrix) else 0
-        return passages * (self._vector_bytes + _PASSAGE_BYTES) + terms * _TERM_BYTES > self.most
+        return passages * (self._vector_bytes + _PASSAGE_BYTES) + terms * _TERM_BYTES
 
     def _keep(self, key: _Key, entry: _Entry) -> None:
         if self._entries.get(key, entry) is not entry:
