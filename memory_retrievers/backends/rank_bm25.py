@@ -81,17 +81,7 @@ class RankBM25KeywordIndex:
             self._postings.remove(passages)
 
     def search(self, terms: Sequence[str], selection: Selection, *, limit: int) -> Hits:
-        """Find the passages with the highest BM25 scores, best first, ties by lower id.
-
-        Args:
-            terms: Terms of the query, as :func:`~memory_retrievers.text.analyze` gives them; repeats count. No terms,
-                no hits.
-            selection: The scope, kind and filters that passages must match.
-            limit: Maximum number of passages.
-
-        Returns:
-            At most ``limit`` passages that contain at least one term.
-        """
+        """See ``protocols.KeywordIndex``."""
         if not terms:
             return Hits([], [], [])
         snapshot = self._snapshot(selection)
@@ -109,16 +99,7 @@ class RankBM25KeywordIndex:
         return self._snapshot(selection).terms.statistics(terms)
 
     def counts(self, terms: Sequence[str], selection: Selection, passages: NDArray[np.int64]) -> TermCounts:
-        """Term frequencies in passages that match the selection.
-
-        Args:
-            terms: Distinct terms.
-            selection: The scope, kind and filters that the passages match.
-            passages: Passage ids, shape (n,).
-
-        Returns:
-            Lengths of shape (n,) and counts of shape (number of terms, n), in the order given.
-        """
+        """See ``protocols.KeywordIndex``."""
         return self._snapshot(selection).terms.counts(terms, passages)
 
     def verify(self) -> VerificationReport:

@@ -87,17 +87,7 @@ class PostingsKeywordIndex:
                 _remove(connection, passage)
 
     def search(self, terms: Sequence[str], selection: Selection, *, limit: int) -> Hits:
-        """Find the passages with the highest BM25 scores, best first, ties by lower id.
-
-        Args:
-            terms: Terms of the query, as :func:`~memory_retrievers.text.analyze` gives them; repeats count. No terms,
-                no hits.
-            selection: The scope, kind and filters that passages must match.
-            limit: Maximum number of passages.
-
-        Returns:
-            At most ``limit`` passages that contain at least one term.
-        """
+        """See ``protocols.KeywordIndex``."""
         if not terms:
             return _NOTHING
         seen = self._ledger.snapshots.seen(selection)
@@ -130,16 +120,7 @@ class PostingsKeywordIndex:
         )
 
     def counts(self, terms: Sequence[str], selection: Selection, passages: NDArray[np.int64]) -> TermCounts:
-        """Term frequencies in passages that match the selection.
-
-        Args:
-            terms: Distinct terms.
-            selection: The scope, kind and filters that the passages match.
-            passages: Passage ids, shape (n,).
-
-        Returns:
-            Lengths of shape (n,) and counts of shape (number of terms, n), in the order given.
-        """
+        """See ``protocols.KeywordIndex``."""
         snapshot = self._ledger.snapshots.of(selection)
         if snapshot is not None:
             return snapshot.terms.counts(terms, passages)
