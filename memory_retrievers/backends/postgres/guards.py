@@ -1,4 +1,6 @@
-"""The trigger functions since schema version 2, which never run code that another role has created.
+"""Triggers on inserts, updates and deletes of memories and passages, which run no code that another role has created.
+
+They do what the row triggers of the SQLite file do: one function each, called once per statement.
 
 A role that is confined to a scope may run any SQL of its own, and make temporary tables, views, functions and triggers.
 So each function names every table with its schema, has only ``pg_catalog`` on its search path (``pg_temp`` is named
@@ -24,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from memory_retrievers.backends.postgres.triggers import CHANGED_SCOPES, seen
 from memory_retrievers.backends.sql.connection import Connection
 
 _PATH: Final = "pg_catalog, pg_temp"
@@ -37,6 +38,13 @@ _RAISED: Final = """
     UPDATE <store>.scopes SET version = version + 1, raised_in = pg_current_xact_id()
     WHERE id IN ({scopes}) AND raised_in IS DISTINCT FROM pg_current_xact_id();
 """
+"""A version that has been raised in this transaction is good enough for all of it."""
+_CHANGED_SCOPES: Final = """
+    SELECT unnest(ARRAY[was.scope_id, is_now.scope_id]) FROM was JOIN is_now USING (row)
+    WHERE (was.invalid_at, was.expires_at, was.category, was.scope_id)
+    IS DISTINCT FROM (is_now.invalid_at, is_now.expires_at, is_now.category, is_now.scope_id)
+"""
+_SEEN: Final = "scope_id, category, created_at, expires_at, invalid_at, tier, origin"
 _REFUSED: Final = "RAISE insufficient_privilege USING MESSAGE = 'the store gives rows their numbers'"
 
 # Rows of other tables, and of other scopes, are found by these numbers. That the owner's are right is for the owner to
@@ -54,6 +62,11 @@ _IDENTIFIED: Final = {
 }
 
 
+def _seen(table: str) -> str:
+    """The columns of a memory that a vector index outside the database filters by."""
+    return ", ".join(f"{table}.{column}" for column in _SEEN.split(", "))
+
+
 def _numbers(table: str) -> str:
     column, sequence = _NUMBERED[table]
     return f"""
@@ -69,7 +82,7 @@ _GONE: Final = "(SELECT count(*) FROM <store>.memories WHERE memories.row = remo
 _BODIES: Final = {
     "memories_added": _RAISED.format(scopes="SELECT scope_id FROM added"),
     "memories_changed": f"""
-        {_RAISED.format(scopes=CHANGED_SCOPES)}
+        {_RAISED.format(scopes=_CHANGED_SCOPES)}
         UPDATE <store>.queues SET previous_summary = NULL FROM was JOIN is_now USING (row)
         WHERE queues.scope_id = was.scope_id AND was.kind = 'episodic' AND previous_summary = was.content
         AND (was.content, was.scope_id) IS DISTINCT FROM (is_now.content, is_now.scope_id);
@@ -77,7 +90,7 @@ _BODIES: Final = {
             INSERT INTO <store>.outbox (passage)
             SELECT p.id FROM was JOIN is_now USING (row) JOIN <store>.passages p ON p.memory = row
             WHERE p.id <= (SELECT claimed FROM <store>.projection)
-            AND ({seen("was")}) IS DISTINCT FROM ({seen("is_now")});
+            AND ({_seen("was")}) IS DISTINCT FROM ({_seen("is_now")});
         END IF;
         IF {_WRITES_THROUGH} THEN
             INSERT INTO <store>.unwritten (memory) SELECT row FROM was JOIN is_now USING (row)
@@ -217,6 +230,23 @@ NOTING: Final[tuple[str, ...]] = tuple(
     _function(name, also=_noting(changed), as_owner=True) for name, changed in _NOTED.items()
 )
 """The trigger functions that also fill the table ``changes``."""
+
+_CALLED: Final = {
+    "memories_added": "INSERT ON memories REFERENCING NEW TABLE AS added",
+    "memories_changed": "UPDATE ON memories REFERENCING OLD TABLE AS was NEW TABLE AS is_now",
+    "memories_removed": "DELETE ON memories REFERENCING OLD TABLE AS removed",
+    "passages_added": "INSERT ON passages REFERENCING NEW TABLE AS added",
+    "passages_removed": "DELETE ON passages REFERENCING OLD TABLE AS removed",
+}
+TRIGGERS: Final[tuple[str, ...]] = tuple(
+    statement
+    for name, when in _CALLED.items()
+    for statement in (
+        _function(name),
+        f"CREATE TRIGGER {name} AFTER {when} FOR EACH STATEMENT EXECUTE FUNCTION {name}()",
+    )
+)
+"""Triggers of schema version 1; a database that was made with other functions gets these by ``GUARDS``."""
 
 GUARDS: Final[tuple[str, ...]] = (
     *(_function(name) for name in FUNCTIONS),

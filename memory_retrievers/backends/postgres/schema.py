@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from memory_retrievers.backends.postgres.guards import GUARDS, NOTING, numbered_by_the_store
+from memory_retrievers.backends.postgres.guards import GUARDS, NOTING, TRIGGERS, numbered_by_the_store
 from memory_retrievers.backends.postgres.samples import (
     ITEM_VALUE,
     UNSAMPLE,
@@ -18,7 +18,6 @@ from memory_retrievers.backends.postgres.samples import (
     UNSAMPLE_ITEMS,
     UNSAMPLE_TOKENS,
 )
-from memory_retrievers.backends.postgres.triggers import TRIGGERS
 
 PARTITIONS: Final = 8
 """Of every table that holds what scopes hold. A query that knows no scope looks into each of them."""
