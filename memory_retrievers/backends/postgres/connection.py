@@ -82,28 +82,19 @@ class PostgresDialect:
     bytes_type = "bytea"
     schema_version = "SELECT version FROM schema_version"
 
-    def beside(self, table: str, other: str) -> str:
-        """See ``sql.connection.Dialect``."""
-        return f"AND {table}.scope_id = {other}.scope_id"
+    beside = staticmethod("AND {}.scope_id = {}.scope_id".format)
+    among = staticmethod("{} = ANY({})".format)
+    each = staticmethod("unnest(CAST({} AS bigint[])) AS each (value)".format)
+    counted = staticmethod(
+        "(SELECT key, CAST(value AS bigint) AS value FROM json_each_text(CAST({} AS json))) AS {}".format
+    )
+    summed = staticmethod("sum({} ORDER BY {})".format)  # rows come in any order, and floats are not associative
+    gathered = staticmethod("string_agg(CAST({} AS text), ',' ORDER BY passage)".format)
+    indexed_by = staticmethod("".format)  # PostgreSQL chooses by itself
 
     def listed(self, values: Sequence[int] | Sequence[str]) -> object:
         """See ``sql.connection.Dialect``."""
         return list(values)
-
-    def among(self, column: str, parameter: str) -> str:
-        """See ``sql.connection.Dialect``."""
-        return f"{column} = ANY({parameter})"
-
-    def each(self, parameter: str) -> str:
-        """See ``sql.connection.Dialect``."""
-        return f"unnest(CAST({parameter} AS bigint[])) AS each (value)"
-
-    def counted(self, parameter: str, table: str) -> str:
-        """See ``sql.connection.Dialect``."""
-        return (
-            "(SELECT pair.key, CAST(pair.value AS bigint) AS value "
-            f"FROM json_each_text(CAST({parameter} AS json)) AS pair) AS {table}"
-        )
 
     def items(self, column: str) -> str:
         """See ``sql.connection.Dialect``."""
@@ -143,18 +134,6 @@ class PostgresDialect:
         return f"""scopes p CROSS JOIN LATERAL (
             SELECT * FROM memories m WHERE m.scope_id = p.id AND {wanted}
             ORDER BY m.updated_at DESC, m.id LIMIT :most) m"""
-
-    def summed(self, expression: str, order: str) -> str:
-        """See ``sql.connection.Dialect``; rows come in any order, and floats are not associative."""
-        return f"sum({expression} ORDER BY {order})"
-
-    def gathered(self, column: str) -> str:
-        """See ``sql.connection.Dialect``."""
-        return f"string_agg(CAST({column} AS text), ',' ORDER BY passage)"
-
-    def indexed_by(self, index: str) -> str:  # noqa: ARG002 - PostgreSQL chooses by itself
-        """See ``sql.connection.Dialect``."""
-        return ""
 
     def vector(self, vector: Vector) -> object:
         """Convert a vector of shape (d,) to a parameter, with every digit of single precision."""

@@ -121,7 +121,7 @@ class Dialect(Protocol):
     bytes_type: str
     schema_version: str
 
-    def beside(self, table: str, other: str) -> str:
+    def beside(self, table: str, other: str, /) -> str:
         """Extra condition of a join by number, so that only one partition is read."""
         ...
 
@@ -173,15 +173,15 @@ class Dialect(Protocol):
         """Items ``m`` with their scopes ``p``: the last changed ``:most`` of each scope, by the index of items."""
         ...
 
-    def summed(self, expression: str, order: str) -> str:
+    def summed(self, expression: str, order: str, /) -> str:
         """Sum over a group in a fixed order, so that equal numbers have equal sums."""
         ...
 
-    def gathered(self, column: str) -> str:
+    def gathered(self, column: str, /) -> str:
         """The numbers of a group as comma-separated text."""
         ...
 
-    def indexed_by(self, index: str) -> str:
+    def indexed_by(self, index: str, /) -> str:
         """Hint, written after a table, that it is best read by this index."""
         ...
 

@@ -36,15 +36,15 @@ class SQLiteDialect:
     bytes_type = "BLOB"
     schema_version = "PRAGMA user_version"
 
-    def beside(self, table: str, other: str) -> str:  # noqa: ARG002 - a number is enough here
-        """See ``sql.connection.Dialect``."""
-        return ""
-
+    beside = staticmethod("".format)  # a number is enough here
     listed = staticmethod(json.JSONEncoder(default=list).encode)
     among = staticmethod("{} IN (SELECT value FROM json_each({}))".format)
     each = staticmethod("json_each({}) AS each".format)
     counted = staticmethod("json_each({}) AS {}".format)
     items = staticmethod("SELECT value FROM json_each({})".format)
+    summed = staticmethod("sum({})".format)  # rows come in the order of the loop
+    gathered = staticmethod("group_concat({})".format)
+    indexed_by = staticmethod("INDEXED BY {}".format)  # without it SQLite may read the memories themselves
 
     def member(self, column: str, name: str, value: JsonScalar, sign: str = "=") -> str:
         """See ``sql.connection.Dialect``."""
@@ -82,18 +82,6 @@ class SQLiteDialect:
         return f"""scopes p CROSS JOIN memories m ON m.row IN (
             SELECT m.row FROM memories m INDEXED BY items_by_time WHERE m.scope_id = p.id AND {wanted}
             ORDER BY m.updated_at DESC, m.id LIMIT :most)"""
-
-    def summed(self, expression: str, order: str) -> str:  # noqa: ARG002 - rows come in the order of the loop
-        """See ``sql.connection.Dialect``."""
-        return f"sum({expression})"
-
-    def gathered(self, column: str) -> str:
-        """See ``sql.connection.Dialect``."""
-        return f"group_concat({column})"
-
-    def indexed_by(self, index: str) -> str:
-        """See ``sql.connection.Dialect``; without it SQLite may read the memories themselves."""
-        return f"INDEXED BY {index}"
 
     def vector(self, vector: Vector) -> object:
         """Convert a vector of shape (d,) to a blob in single precision."""
