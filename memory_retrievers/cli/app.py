@@ -8,7 +8,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, Final, TypeAlias, get_type_hints
 
 import pydantic
@@ -16,12 +16,13 @@ import typer
 from typer.core import TyperGroup
 
 from memory_retrievers import __version__
-from memory_retrievers.cli.options import PROFILE_NAMES, OptionGroup
+from memory_retrievers.cli.options import PROFILE_NAMES, EmbedderOptions, OptionGroup, profile_named
 from memory_retrievers.cli.output import print_line
 from memory_retrievers.cli.stores import Place
 from memory_retrievers.errors import MemoryRetrieversError, ValidationError
 from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.retrieval.request import parse_relevance
+from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.text import for_terminals
 
 BAD_INPUT: Final = 2  # the exit code
@@ -80,16 +81,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         if (group := groups.get(each.name)) is None:
             parameters.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[each.name]))
         else:
-            options = get_type_hints(group, include_extras=True)
-            parameters += [
-                each.replace(
-                    name=option.name,
-                    kind=inspect.Parameter.KEYWORD_ONLY,
-                    default=option.default,
-                    annotation=options[option.name],
-                )
-                for option in fields(group)
-            ]
+            options, taken = get_type_hints(group, include_extras=True), inspect.signature(group).parameters
+            parameters += [option.replace(annotation=options[name]) for name, option in taken.items()]
 
     @functools.wraps(function)
     def run(**given: Any) -> None:  # noqa: ANN401 - as the command has them
@@ -134,11 +127,43 @@ Store: TypeAlias = Annotated[
         help="Where the memories are kept: a directory, or the address of a PostgreSQL database.",
     ),
 ]
-Scope: TypeAlias = Annotated[str, typer.Option("--scope", help="Whose memories, for example user/alice.")]
-EpisodicLimit: TypeAlias = Annotated[int, typer.Option("--episodic-limit", help="At most this many episodes.")]
 SemanticLimit: TypeAlias = Annotated[int, typer.Option("--semantic-limit", help="At most this many facts.")]
 Category: TypeAlias = Annotated[str | None, typer.Option("--category", help="Only facts of this category.")]
 ChildScopes: TypeAlias = Annotated[bool, typer.Option("--include-child-scopes", help="Also search every scope below.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfScope(OptionGroup):
+    """Options that say whose memories a command works on, and where they are."""
+
+    scope: Annotated[str, typer.Option("--scope", help="Whose memories, for example user/alice.")]
+    store: Store = DEFAULT_STORE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits(OptionGroup):
+    """Options that say how much a search finds, and whether below its scope as well."""
+
+    episodic_limit: Annotated[int, typer.Option("--episodic-limit", help="At most this many episodes.")] = 5
+    semantic_limit: SemanticLimit = 20
+    include_child_scopes: ChildScopes = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking(EmbedderOptions):
+    """Options that say how a search ranks, and by which embedder."""
+
+    profile: Annotated[str, typer.Option("--profile", help=f"How to rank: {PROFILE_NAMES}, the specified formula.")] = (
+        "default"
+    )
+
+    def settings(self) -> RetrievalSettings:
+        """Retrieval settings of the profile.
+
+        Raises:
+            ValidationError: There is no such profile.
+        """
+        return profile_named(self.profile)
 
 
 def _least_relevance(written: str) -> MinRelevance:
@@ -156,9 +181,6 @@ LeastRelevance: TypeAlias = Annotated[
         parser=_least_relevance,
         help="Leave out what is less relevant, 0 to 1; auto is what is fitted for the embedder. Guidelines stay.",
     ),
-]
-Profile: TypeAlias = Annotated[
-    str, typer.Option("--profile", help=f"How to rank: {PROFILE_NAMES}, the specified formula.")
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the raw records as JSON.")]
 Yes: TypeAlias = Annotated[bool, typer.Option("--yes", help="Do it; without this nothing is changed.")]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from memory_retrievers.cli.app import DEFAULT_STORE, AsJson, Category, ChildScopes, Scope, SemanticLimit, Store
+from memory_retrievers.cli.app import DEFAULT_STORE, AsJson, Category, ChildScopes, OfScope, SemanticLimit, Store
 from memory_retrievers.cli.options import BUNDLED, DEFAULTS, EmbedderOptions, ModelOptions, store_options
 from memory_retrievers.cli.output import print_json, print_memories, print_table, print_text
 from memory_retrievers.cli.stores import to_change, to_fill, to_look_into, to_search
@@ -23,21 +23,18 @@ Conversation = Annotated[
 ]
 
 
-def add_messages(
-    scope: Scope, store: Store = DEFAULT_STORE, conversation: Conversation = None, embedder: EmbedderOptions = BUNDLED
-) -> None:
+def add_messages(at: OfScope, conversation: Conversation = None, embedder: EmbedderOptions = BUNDLED) -> None:
     """Queue messages, given as JSON on standard input: a list of {"role": …, "content": …}, or one on each line.
     \f
 
     Args:
-        scope: Scope of the conversation.
-        store: Place of the store.
+        at: Scope and store of the conversation.
         conversation: Name of the conversation; None is the one without a name.
         embedder: Names the embedder.
     """  # noqa: D205, D301, D415
     messages = _messages_from_standard_input()
-    with to_fill(store, embedder=embedder) as memory:
-        queued = memory.add_messages(scope, messages, conversation=conversation)
+    with to_fill(at.store, embedder=embedder) as memory:
+        queued = memory.add_messages(at.scope, messages, conversation=conversation)
     print_text(f"{queued.accepted} accepted, {queued.queued} wait{', some of them due' if queued.due else ''}")
 
 
@@ -47,7 +44,6 @@ def process(
     store: Store = DEFAULT_STORE,
     include_child_scopes: ChildScopes = False,
     model: ModelOptions = DEFAULTS,
-    embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Turn what is due of the queued messages into episodes and facts, and print these.
     \f
@@ -56,38 +52,33 @@ def process(
         scope: Scope of the messages; None is every scope.
         store: Place of the store.
         include_child_scopes: Also every scope below.
-        model: Names the language model, the profile and the settings.
-        embedder: Names the embedder.
+        model: Names the models, the profile and the settings.
     """  # noqa: D205, D301, D415
     store.require_store()
     options = store_options(model)
-    with to_fill(store, embedder=embedder, options=options) as memory:
+    with to_fill(store, embedder=model, options=options) as memory:
         report = memory.process_due(scope, include_child_scopes=include_child_scopes)
     _print_made(report)
 
 
 def flush(
     *,
-    scope: Scope,
-    store: Store = DEFAULT_STORE,
+    at: OfScope,
     conversation: Conversation = None,
     model: ModelOptions = DEFAULTS,
-    embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Make episodes of everything that is queued in a scope, as at the end of a session, and print them.
     \f
 
     Args:
-        scope: Scope of the messages.
-        store: Place of the store.
+        at: Scope and store of the messages.
         conversation: Only this conversation; None is all of the scope.
-        model: Names the language model, the profile and the settings.
-        embedder: Names the embedder.
+        model: Names the models, the profile and the settings.
     """  # noqa: D205, D301, D415
-    store.require_store()
+    at.store.require_store()
     options = store_options(model)
-    with to_fill(store, embedder=embedder, options=options) as memory:
-        report = memory.flush(scope, conversation)
+    with to_fill(at.store, embedder=model, options=options) as memory:
+        report = memory.flush(at.scope, conversation)
     _print_made(report)
 
 
@@ -128,8 +119,7 @@ def waiting(
 def context(
     *,
     query: Annotated[str, typer.Argument(help="What a turn is about.")],
-    scope: Scope,
-    store: Store = DEFAULT_STORE,
+    at: OfScope,
     semantic_limit: SemanticLimit = 20,
     category: Category = None,
     include_child_scopes: ChildScopes = False,
@@ -144,8 +134,7 @@ def context(
 
     Args:
         query: What the turn is about.
-        scope: Scope of the memories.
-        store: Place of the store.
+        at: Scope and store of the memories.
         semantic_limit: Largest number of facts, 0 or more.
         category: Only facts of this category; None is any.
         include_child_scopes: Also search every scope below.
@@ -153,10 +142,10 @@ def context(
         as_json: Print JSON.
         embedder: Names the embedder.
     """  # noqa: D205, D301, D415
-    with to_search(store, embedder=embedder, retrieval=RetrievalSettings()) as memory:
+    with to_search(at.store, embedder=embedder, retrieval=RetrievalSettings()) as memory:
         result = memory.context(
             query,
-            scope=scope,
+            scope=at.scope,
             semantic_limit=semantic_limit,
             category=category,
             include_child_scopes=include_child_scopes,
@@ -170,8 +159,7 @@ def context(
 def review(
     id: Annotated[str, typer.Argument(help="The id of the episode.")],
     rating: Annotated[str, typer.Argument(help="How it served: again, hard, good or easy.")],
-    scope: Scope,
-    store: Store = DEFAULT_STORE,
+    at: OfScope,
 ) -> None:
     """Say how an episode served, so that it fades slower or faster from now on.
     \f
@@ -179,11 +167,10 @@ def review(
     Args:
         id: Id of the episode.
         rating: How it served.
-        scope: Scope of the memories.
-        store: Place of the store.
+        at: Scope and store of the memories.
     """  # noqa: D205, D301, D415
-    with to_change(store) as memory:
-        memory.review(id, scope=scope, rating=rating)
+    with to_change(at.store) as memory:
+        memory.review(id, scope=at.scope, rating=rating)
 
 
 def _print_made(report: Report) -> None:

@@ -109,8 +109,8 @@ class EmbedderOptions(OptionGroup):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelOptions(OptionGroup):
-    """Options that say how messages become memories, and memories are ranked; a file of settings goes first."""
+class ModelOptions(EmbedderOptions):
+    """Options that say how messages become memories and are found again; a file of settings goes first."""
 
     language_model: Annotated[
         str | None,

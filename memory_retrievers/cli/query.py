@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -17,14 +17,13 @@ from memory_retrievers.cli.app import (
     AsJson,
     Category,
     ChildScopes,
-    EpisodicLimit,
     LeastRelevance,
-    Profile,
-    Scope,
-    SemanticLimit,
+    Limits,
+    OfScope,
+    Ranking,
     Store,
 )
-from memory_retrievers.cli.options import BUNDLED, EmbedderOptions, OptionGroup, json_object, profile_named
+from memory_retrievers.cli.options import OptionGroup, json_object
 from memory_retrievers.cli.output import (
     print_diff,
     print_events,
@@ -90,6 +89,8 @@ class FilterGroup(OptionGroup):
 
 
 NO_FILTERS: Final = FilterGroup()
+LIMITS: Final = Limits()
+RANKING: Final = Ranking()
 
 
 def _pairs(given: Sequence[str] | None) -> JsonObject:
@@ -109,19 +110,15 @@ def _pairs(given: Sequence[str] | None) -> JsonObject:
 def retrieve(
     *,
     query: Annotated[str, typer.Argument(help="What to look for, in plain words.")],
-    scope: Scope,
-    store: Store = DEFAULT_STORE,
-    episodic_limit: EpisodicLimit = 5,
-    semantic_limit: SemanticLimit = 20,
+    at: OfScope,
+    limits: Limits = LIMITS,
     category: Category = None,
-    include_child_scopes: ChildScopes = False,
     filters: FilterGroup = NO_FILTERS,
     min_relevance: LeastRelevance = "0",
     as_of: Annotated[str | None, typer.Option("--as-of", help="Answer with what held then, as ISO 8601.")] = None,
     exclude_conversation: Annotated[
         str | None, typer.Option("--exclude-conversation", help="No episode of this conversation.")
     ] = None,
-    profile: Profile = "default",
     detail: Annotated[
         str,
         typer.Option(help="Which episodes show their messages: auto, none, low or high; excerpts shows what matches."),
@@ -133,50 +130,43 @@ def retrieve(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show why each memory stands where it stands; with --json in full.")
     ] = False,
-    embedder: EmbedderOptions = BUNDLED,
+    ranking: Ranking = RANKING,
 ) -> None:
     """Print the memories that answer a question.
     \f
 
     Args:
         query: Text to search for.
-        scope: Scope of the memories.
-        store: Place of the store.
-        episodic_limit: Largest number of episodes, 0 or more.
-        semantic_limit: Largest number of facts, 0 or more.
+        at: Scope and store of the memories.
+        limits: Largest numbers of episodes and facts, 0 or more, and whether to search below.
         category: Only facts of this category; None is any.
-        include_child_scopes: Also search every scope below.
         filters: Only memories that these let through.
         min_relevance: Least relevance of what is printed, 0 to 1, or ``auto``.
         as_of: Moment whose memories are searched; None is now.
         exclude_conversation: Conversation whose episodes are left out.
-        profile: Name of a ranking profile.
         detail: Level of detail of episodes.
         max_tokens: Largest number of tokens to print, of four characters each; None is no limit.
         as_json: Print JSON.
         explain: Print the explanation of the ranking instead.
-        embedder: Names the embedder.
+        ranking: Names the ranking profile and the embedder.
     """  # noqa: D205, D301, D415
-    level, settings = parse_detail(detail), profile_named(profile)
+    level = parse_detail(detail)
     options = SearchOptions(
-        episodic_limit=episodic_limit,
-        semantic_limit=semantic_limit,
         category=category,
-        include_child_scopes=include_child_scopes,
         min_relevance=min_relevance,
         as_of=as_of,
         exclude_conversation=exclude_conversation,
     )
-    options |= filters.parsed()  # type: ignore[typeddict-item]  # which has no further keys
-    with to_search(store, embedder=embedder, retrieval=settings) as memory:
+    options |= asdict(limits) | filters.parsed()  # type: ignore[typeddict-item]  # which has no further keys
+    with to_search(at.store, embedder=ranking, retrieval=ranking.settings()) as memory:
         if explain:
-            explained = memory.explain(query, scope=scope, **options)
+            explained = memory.explain(query, scope=at.scope, **options)
             if as_json:
                 print_json(explained.to_dict())
             else:
                 print_explained(explained)
             return
-        result = memory.retrieve(query, scope=scope, **options, record=False)
+        result = memory.retrieve(query, scope=at.scope, **options, record=False)
     if as_json:
         print_json(result.to_dict())
     else:
@@ -187,15 +177,11 @@ def explain_missing(
     *,
     id: Annotated[str, typer.Argument(help="The id of the memory.")],
     query: Annotated[str, typer.Argument(help="What it should answer.")],
-    scope: Scope,
-    store: Store = DEFAULT_STORE,
-    episodic_limit: EpisodicLimit = 5,
-    semantic_limit: SemanticLimit = 20,
+    at: OfScope,
+    limits: Limits = LIMITS,
     category: Category = None,
-    include_child_scopes: ChildScopes = False,
-    profile: Profile = "default",
     as_json: AsJson = False,
-    embedder: EmbedderOptions = BUNDLED,
+    ranking: Ranking = RANKING,
 ) -> None:
     """Tell which stage of a retrieval drops a memory, or that none does.
     \f
@@ -203,27 +189,14 @@ def explain_missing(
     Args:
         id: Id of the memory.
         query: Query that the memory should answer.
-        scope: Scope of the memories.
-        store: Place of the store.
-        episodic_limit: Largest number of episodes, 0 or more.
-        semantic_limit: Largest number of facts, 0 or more.
+        at: Scope and store of the memories.
+        limits: Largest numbers of episodes and facts, 0 or more, and whether to search below.
         category: Only facts of this category; None is any.
-        include_child_scopes: Also search every scope below.
-        profile: Name of a ranking profile.
         as_json: Print JSON.
-        embedder: Names the embedder.
+        ranking: Names the ranking profile and the embedder.
     """  # noqa: D205, D301, D415
-    settings = profile_named(profile)
-    with to_search(store, embedder=embedder, retrieval=settings) as memory:
-        explained = memory.explain_missing(
-            id,
-            query=query,
-            scope=scope,
-            episodic_limit=episodic_limit,
-            semantic_limit=semantic_limit,
-            category=category,
-            include_child_scopes=include_child_scopes,
-        )
+    with to_search(at.store, embedder=ranking, retrieval=ranking.settings()) as memory:
+        explained = memory.explain_missing(id, query=query, scope=at.scope, category=category, **asdict(limits))
     if as_json:
         print_json(explained.to_dict())
     else:
@@ -232,8 +205,7 @@ def explain_missing(
 
 def recent(
     *,
-    scope: Scope,
-    store: Store = DEFAULT_STORE,
+    at: OfScope,
     limit: Annotated[int, typer.Option(help="At most this many of either kind, 1 to 100.")] = 10,
     days: Annotated[float | None, typer.Option(help="Only memories of the last so many days.")] = None,
     facts: Annotated[bool, typer.Option("--facts", help="Also print the newest facts.")] = False,
@@ -243,15 +215,14 @@ def recent(
     \f
 
     Args:
-        scope: Scope of the memories.
-        store: Place of the store.
+        at: Scope and store of the memories.
         limit: Largest number of either kind, 1 to 100.
         days: Only memories stored in the last so many days; None is any age.
         facts: Also print facts.
         as_json: Print JSON.
     """  # noqa: D205, D301, D415
-    with to_look_into(store) as memory:
-        result = memory.recent(scope, limit=limit, days_limit=days, facts=facts)
+    with to_look_into(at.store) as memory:
+        result = memory.recent(at.scope, limit=limit, days_limit=days, facts=facts)
     if as_json:
         print_json(result.to_dict())
     else:
@@ -259,8 +230,7 @@ def recent(
 
 
 def profile(
-    scope: Scope,
-    store: Store = DEFAULT_STORE,
+    at: OfScope,
     max_tokens: Annotated[int, typer.Option(help="At most this many tokens of markdown.", min=0)] = PROFILE_TOKENS,
     as_json: AsJson = False,
 ) -> None:
@@ -268,13 +238,12 @@ def profile(
     \f
 
     Args:
-        scope: Scope of the memories.
-        store: Place of the store.
+        at: Scope and store of the memories.
         max_tokens: Largest length of the markdown in tokens, 0 or more.
         as_json: Print JSON, with every such fact.
     """  # noqa: D205, D301, D415
-    with to_look_into(store) as memory:
-        result = memory.profile(scope)
+    with to_look_into(at.store) as memory:
+        result = memory.profile(at.scope)
     if as_json:
         print_json(result.to_dict())
     else:
@@ -282,8 +251,7 @@ def profile(
 
 
 def list_memories(
-    scope: Scope,
-    store: Store = DEFAULT_STORE,
+    at: OfScope,
     kind: Annotated[str | None, typer.Option(help="Only episodic, or only semantic memories.")] = None,
     limit: Annotated[int, typer.Option(help="At most this many, 1 to 1000.")] = 50,
     cursor: Annotated[str | None, typer.Option(help="Where the page before ended, as it said.")] = None,
@@ -294,56 +262,36 @@ def list_memories(
     \f
 
     Args:
-        scope: Scope of the memories.
-        store: Place of the store.
+        at: Scope and store of the memories.
         kind: ``episodic`` or ``semantic``; None lists both.
         limit: Largest number of memories, 1 to 1000.
         cursor: Cursor of the page before; None is the first page.
         filters: Only memories that these let through.
     """  # noqa: D205, D301, D415
-    with to_look_into(store) as memory:
-        page = memory.list(scope, kind=kind, cursor=cursor, limit=limit, **filters.parsed())
+    with to_look_into(at.store) as memory:
+        page = memory.list(at.scope, kind=kind, cursor=cursor, limit=limit, **filters.parsed())
     print_memories(page.memories)
     if page.cursor is not None:
         print_text(f"--cursor {page.cursor}", err=True)
 
 
-def get(
-    id: Annotated[str, typer.Argument(help="The id of the memory.")], scope: Scope, store: Store = DEFAULT_STORE
-) -> None:
-    """Print all of one memory as JSON.
-    \f
-
-    Args:
-        id: Id of the memory.
-        scope: Scope of the memories.
-        store: Place of the store.
-    """  # noqa: D205, D301, D415
-    with to_look_into(store) as memory:
-        found = memory.get(id, scope=scope)
+def get(id: Annotated[str, typer.Argument(help="The id of the memory.")], at: OfScope) -> None:
+    """Print all of one memory as JSON."""
+    with to_look_into(at.store) as memory:
+        found = memory.get(id, scope=at.scope)
     print_memory(found)
 
 
-def history(
-    id: Annotated[str, typer.Argument(help="The id of the fact.")], scope: Scope, store: Store = DEFAULT_STORE
-) -> None:
-    """List what a fact has said, and what it replaced or was replaced by, in the order of validity.
-    \f
-
-    Args:
-        id: Id of the fact.
-        scope: Scope of the memories.
-        store: Place of the store.
-    """  # noqa: D205, D301, D415
-    with to_look_into(store) as memory:
-        versions = memory.history(id, scope=scope)
+def history(id: Annotated[str, typer.Argument(help="The id of the fact.")], at: OfScope) -> None:
+    """List what a fact has said, and what it replaced or was replaced by, in the order of validity."""
+    with to_look_into(at.store) as memory:
+        versions = memory.history(id, scope=at.scope)
     print_versions(versions)
 
 
 def events(
-    scope: Scope,
+    at: OfScope,
     id: Annotated[str | None, typer.Argument(help="The id of a memory; all of the scope if left out.")] = None,
-    store: Store = DEFAULT_STORE,
     *,
     limit: Annotated[int, typer.Option(help="At most this many, 1 to 1000.")] = 100,
 ) -> None:
@@ -351,20 +299,18 @@ def events(
     \f
 
     Args:
-        scope: Scope of the memories.
+        at: Scope and store of the memories.
         id: Id of the memory; None is all.
-        store: Place of the store.
         limit: Largest number of entries.
     """  # noqa: D205, D301, D415
-    with to_look_into(store) as memory:
-        found = memory.events(scope, id=id, limit=limit)
+    with to_look_into(at.store) as memory:
+        found = memory.events(at.scope, id=id, limit=limit)
     print_events(found)
 
 
 def diff(
-    scope: Scope,
+    at: OfScope,
     since: Annotated[str, typer.Option(help="The earlier moment, as ISO 8601; UTC where it names no zone.")],
-    store: Store = DEFAULT_STORE,
     *,
     until: Annotated[str | None, typer.Option(help="The later moment; now if left out.")] = None,
     include_child_scopes: ChildScopes = False,
@@ -375,16 +321,15 @@ def diff(
     \f
 
     Args:
-        scope: Scope of the memories.
+        at: Scope and store of the memories.
         since: The earlier moment.
-        store: Place of the store.
         until: The later moment; None is now.
         include_child_scopes: The scopes below as well.
         limit: Largest number of memories.
         as_json: Print JSON, with all of each memory.
     """  # noqa: D205, D301, D415
-    with to_look_into(store) as memory:
-        found = memory.diff(scope, since=since, until=until, include_child_scopes=include_child_scopes, limit=limit)
+    with to_look_into(at.store) as memory:
+        found = memory.diff(at.scope, since=since, until=until, include_child_scopes=include_child_scopes, limit=limit)
     if as_json:
         print_json(found.to_dict())
     else:
@@ -420,14 +365,11 @@ def inspect(
     query: Annotated[
         str | None, typer.Option("--query", help="Also show why this question is answered as it is, in --scope.")
     ] = None,
-    episodic_limit: EpisodicLimit = 5,
-    semantic_limit: SemanticLimit = 20,
-    include_child_scopes: ChildScopes = False,
+    limits: Limits = LIMITS,
     limit: Annotated[
         int, typer.Option(help="Show at most this many memories of each scope, the newest; 1 to 1000.")
     ] = inspection.DEFAULT_LIMIT,
-    profile: Profile = "default",
-    embedder: EmbedderOptions = BUNDLED,
+    ranking: Ranking = RANKING,
 ) -> None:
     """Write one HTML file to look at: memories with search, forgetting curves, what waits, and why an answer.
     \f
@@ -437,27 +379,18 @@ def inspect(
         store: Place of the store.
         scope: Only this scope and those below it; None shows all.
         query: Query to explain in ``scope``; None explains none.
-        episodic_limit: Largest number of episodes, 0 or more.
-        semantic_limit: Largest number of facts, 0 or more.
-        include_child_scopes: Also search every scope below.
+        limits: Largest numbers of episodes and facts in the answer, 0 or more, and whether to search below.
         limit: Largest number of memories shown of each scope, 1 to 1000.
-        profile: Name of a ranking profile.
-        embedder: Names the embedder.
+        ranking: Names the ranking profile and the embedder.
     """  # noqa: D205, D301, D415
-    settings, question = profile_named(profile), None
+    settings, question = ranking.settings(), None
     if query is not None:
         if scope is None:
             raise ValidationError("--query needs --scope: a question is asked of one scope, for example user/alice")
-        question = inspection.Question(
-            text=query,
-            scope=scope,
-            include_child_scopes=include_child_scopes,
-            episodic_limit=episodic_limit,
-            semantic_limit=semantic_limit,
-        )
+        question = inspection.Question(text=query, scope=scope, **asdict(limits))
     with (
         new_file(out) as file,
-        to_look_into(store) if question is None else to_search(store, embedder=embedder, retrieval=settings) as memory,
+        to_look_into(store) if question is None else to_search(store, embedder=ranking, retrieval=settings) as memory,
     ):
         survey = inspection.survey_of(memory, within=scope, limit=limit, question=question)
         file.write(inspection.page_of(survey, title=store.name).encode())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from memory_retrievers.cli.app import DEFAULT_STORE, Scope, Store
+from memory_retrievers.cli.app import DEFAULT_STORE, OfScope, Store
 from memory_retrievers.cli.options import (
     BUNDLED,
     DEFAULTS,
@@ -53,7 +53,6 @@ def serve(
     requests_per_minute: Annotated[float, typer.Option(help="Of each token, or each address.", min=1)] = 6_000,
     allow_scopes: Annotated[bool, typer.Option("--allow-scopes", help="Offer the tools' scope arguments.")] = False,
     model: ModelOptions = DEFAULTS,
-    embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Serve a store over HTTP until Ctrl-C: what is under way is finished, then the store is closed.
     \f
@@ -68,8 +67,7 @@ def serve(
         max_body_bytes: Largest size of a request in bytes, 1 or more.
         requests_per_minute: Largest rate of each token, or each address.
         allow_scopes: Offer the tools' scope arguments.
-        model: Names the language model, the profile and the settings.
-        embedder: Names the embedder.
+        model: Names the models, the profile and the settings.
     """  # noqa: D205, D301, D415
     from memory_retrievers import server
 
@@ -85,7 +83,7 @@ def serve(
     )
     rules.require_safe_address()  # before a store is made
     options = store_options(model)
-    memory = to_fill(store, embedder=embedder, options=options)
+    memory = to_fill(store, embedder=model, options=options)
     server.serve(memory, settings=rules, announce=lambda address: print_text(f"serving {store} at {address}"))
 
 
@@ -110,7 +108,7 @@ def _tokens(file: Path | None) -> tuple[AccessToken, ...]:
 
 def mcp(
     *,
-    scope: Scope,
+    at: OfScope,
     root: Annotated[str | None, typer.Option(help="The scope no client can leave; --scope if left out.")] = None,
     allow_scopes: Annotated[
         bool, typer.Option("--allow-scopes", help="Offer the arguments and tools that name scopes within the root.")
@@ -131,9 +129,7 @@ def mcp(
         typer.Option(envvar="MEMORY_RETRIEVERS_MCP_TOKEN", help="The bearer token that --http asks of clients."),
     ] = None,
     sync_directory: Annotated[Path | None, typer.Option(help="Where memory_sync keeps its files.")] = None,
-    store: Store = DEFAULT_STORE,
     model: ModelOptions = DEFAULTS,
-    embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Serve a memory to MCP clients: its tools, its newest memories, and a prompt on how to use them.
 
@@ -141,8 +137,8 @@ def mcp(
     \f
 
     Args:
-        scope: Scope of the memories.
-        root: Scope that no client can leave; None is ``scope``.
+        at: Scope and store of the memories.
+        root: Scope that no client can leave; None is that of the memories.
         allow_scopes: Offer the tools' scope arguments.
         tools: ``essential``, ``all``, ``read``, or names with commas between them.
         read_only: Offer no tool that writes.
@@ -151,9 +147,7 @@ def mcp(
         port: Port to listen on with ``http``.
         token: Bearer token that HTTP clients must send; None needs none, on loopback only.
         sync_directory: Directory of ``memory_sync``; None lets no tool touch a file.
-        store: Place of the store.
-        model: Names the language model, the profile and the settings.
-        embedder: Names the embedder.
+        model: Names the models, the profile and the settings.
     """  # noqa: D301
     from memory_retrievers.server.mcp import McpOffer
     from memory_retrievers.server.mcp_sdk import serve_http, serve_stdio
@@ -166,10 +160,10 @@ def mcp(
     choice = parse_tool_choice(tools)
     offered_tools(choice, allow_scopes=allow_scopes)  # before a store is made
     options = store_options(model)
-    with to_fill(store, embedder=embedder, read_only=read_only, options=options) as memory:
+    with to_fill(at.store, embedder=model, read_only=read_only, options=options) as memory:
         if not read_only:
             memory.start_worker()
-        offer = McpOffer(memory, scope=scope, tools=choice, rules=rules, read_only=read_only)
+        offer = McpOffer(memory, scope=at.scope, tools=choice, rules=rules, read_only=read_only)
         if http:
             serve_http(offer, host=host, port=port, token=token)
         else:

@@ -8,7 +8,7 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
-from memory_retrievers.cli.app import BAD_INPUT, DEFAULT_STORE, Scope, Store, command
+from memory_retrievers.cli.app import BAD_INPUT, OfScope, command
 from memory_retrievers.cli.options import BUNDLED, EmbedderOptions
 from memory_retrievers.cli.output import print_json, print_table
 from memory_retrievers.cli.stores import Place, to_fill, to_search
@@ -62,12 +62,11 @@ def list_tools(
 def call(
     *,
     name: Annotated[str, typer.Argument(help="The name of the tool.")],
-    scope: Scope,
+    at: OfScope,
     arguments: Annotated[str, typer.Option("--json", help="The arguments, as a JSON object.")] = "{}",
     root: Annotated[str | None, typer.Option(help="The scope no argument can leave; --scope if left out.")] = None,
     allow_scopes: AllowScopes = False,
     sync_directory: Annotated[Path | None, typer.Option(help="Where memory_sync keeps its files.")] = None,
-    store: Store = DEFAULT_STORE,
     embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Call a tool and print its result as JSON; where the tool fails, that is the error object, and exit code 2.
@@ -77,19 +76,18 @@ def call(
 
     Args:
         name: Name of the tool.
-        scope: Scope of the memories.
+        at: Scope and store of the memories.
         arguments: Arguments of the tool, as a JSON object.
-        root: Scope that no client can leave; None is ``scope``.
+        root: Scope that no client can leave; None is that of the memories.
         allow_scopes: Offer the tools' scope arguments.
         sync_directory: Directory of ``memory_sync``; None lets no tool touch a file.
-        store: Place of the store.
         embedder: Names the embedder.
     """  # noqa: D301
     given = _object(arguments)
     rules = ToolPolicy(root=root, allow_scopes=allow_scopes, sync_directory=sync_directory)
     writes = find_tool(name).writes
-    with _open(store, writes=writes, embedder=embedder) as memory:
-        output = LocalToolbox(rules.context(memory, scope=scope)).call(name, given)
+    with _open(at.store, writes=writes, embedder=embedder) as memory:
+        output = LocalToolbox(rules.context(memory, scope=at.scope)).call(name, given)
     print_json(output.artifact)
     if output.is_error:
         raise typer.Exit(BAD_INPUT)

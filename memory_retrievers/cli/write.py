@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from memory_retrievers.cli.app import DEFAULT_STORE, PLACE, Scope, Store, Yes
+from memory_retrievers.cli.app import DEFAULT_STORE, PLACE, OfScope, Store, Yes
 from memory_retrievers.cli.options import BUNDLED, EmbedderOptions, json_object
 from memory_retrievers.cli.output import print_line, print_text
 from memory_retrievers.cli.stores import Place, to_change, to_fill
@@ -24,8 +24,7 @@ from memory_retrievers.retrieval.markdown import NO_MEMORIES
 
 def remember(
     *,
-    scope: Scope,
-    store: Store = DEFAULT_STORE,
+    at: OfScope,
     fact: Annotated[str | None, typer.Option(help="One sentence to remember as a fact.")] = None,
     category: Annotated[str | None, typer.Option(help="What the fact is about; note if left out.")] = None,
     keyword: Annotated[list[str] | None, typer.Option(help="Helps to find the fact; may be repeated.")] = None,
@@ -47,8 +46,7 @@ def remember(
     \f
 
     Args:
-        scope: Scope of the memories.
-        store: Place of the store.
+        at: Scope and store of the memories.
         fact: Sentence to store as a fact; None reads an episode from standard input.
         category: Category of the fact; None is ``note``.
         keyword: Keywords of the fact.
@@ -58,11 +56,11 @@ def remember(
         allow_duplicates: Store it even if it is known.
         embedder: Names the embedder.
     """  # noqa: D301
-    scope_paths.parse(scope)
+    scope_paths.parse(at.scope)
     draft: Draft
     if fact is not None:
         draft = SemanticMemory.new(
-            scope=scope,
+            scope=at.scope,
             fact=fact,
             category=category or Category.NOTE,
             keywords=keyword or (),
@@ -75,8 +73,8 @@ def remember(
             "as well"
         )
     else:
-        draft = _episode_from_standard_input(scope)
-    with to_fill(store, embedder=embedder) as memory:
+        draft = _episode_from_standard_input(at.scope)
+    with to_fill(at.store, embedder=embedder) as memory:
         (stored,) = memory.remember_many([draft], allow_duplicates=allow_duplicates, replacing=[replaces])
     print_text(stored.id)
     for near in stored.near if isinstance(stored, SemanticMemory) else ():
@@ -86,7 +84,7 @@ def remember(
 def update(
     id: Annotated[str, typer.Argument(help="The id of the memory.")],
     *,
-    scope: Scope,
+    at: OfScope,
     fact: Annotated[str | None, typer.Option(help="What a fact says from now on.")] = None,
     correct: Annotated[
         bool, typer.Option("--correct", help="Mend a slip: what it said until now is not kept.")
@@ -98,7 +96,6 @@ def update(
     tag: Annotated[list[str] | None, typer.Option(help="A label; may be repeated.")] = None,
     importance: Annotated[float | None, typer.Option(help="0 to 1.")] = None,
     metadata: Annotated[str | None, typer.Option(metavar="JSON", help="An object.")] = None,
-    store: Store = DEFAULT_STORE,
     embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Change fields of a memory, each as a whole; what a fact said until now stays in its history.
@@ -106,7 +103,7 @@ def update(
 
     Args:
         id: Id of the memory.
-        scope: Scope of the memories.
+        at: Scope and store of the memories.
         fact: New text of a fact.
         correct: Mend it in place.
         summary: New summary of an episode.
@@ -116,10 +113,9 @@ def update(
         tag: New tags, all of them.
         importance: New importance.
         metadata: New metadata as a JSON object.
-        store: Place of the store.
         embedder: Names the embedder.
     """  # noqa: D205, D301, D415
-    store.require_store()
+    at.store.require_store()
     given = {
         "fact": fact,
         "summary": summary,
@@ -133,38 +129,20 @@ def update(
     fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if not fields:
         raise ValidationError("nothing to change: give --fact, --summary, --title, --tag or another field")
-    with to_fill(store, embedder=embedder) as memory:
-        memory.update(id, scope=scope, correct=correct, **fields)
+    with to_fill(at.store, embedder=embedder) as memory:
+        memory.update(id, scope=at.scope, correct=correct, **fields)
 
 
-def invalidate(
-    id: Annotated[str, typer.Argument(help="The id of the fact.")], scope: Scope, store: Store = DEFAULT_STORE
-) -> None:
-    """Mark a fact as no longer true: it is kept, and no longer found.
-    \f
-
-    Args:
-        id: Id of the fact.
-        scope: Scope of the memories.
-        store: Place of the store.
-    """  # noqa: D205, D301, D415
-    with to_change(store) as memory:
-        memory.invalidate(id, scope=scope)
+def invalidate(id: Annotated[str, typer.Argument(help="The id of the fact.")], at: OfScope) -> None:
+    """Mark a fact as no longer true: it is kept, and no longer found."""
+    with to_change(at.store) as memory:
+        memory.invalidate(id, scope=at.scope)
 
 
-def forget(
-    id: Annotated[str, typer.Argument(help="The id of the memory.")], scope: Scope, store: Store = DEFAULT_STORE
-) -> None:
-    """Remove a memory for good, with every trace of it.
-    \f
-
-    Args:
-        id: Id of the memory.
-        scope: Scope of the memories.
-        store: Place of the store.
-    """  # noqa: D205, D301, D415
-    with to_change(store) as memory:
-        memory.forget(id, scope=scope)
+def forget(id: Annotated[str, typer.Argument(help="The id of the memory.")], at: OfScope) -> None:
+    """Remove a memory for good, with every trace of it."""
+    with to_change(at.store) as memory:
+        memory.forget(id, scope=at.scope)
 
 
 def forget_scope(
