@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Final, TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Final, Self, TypeAlias
 
 import pydantic
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -15,6 +15,7 @@ from memory_retrievers.models import (
     AnyMemory,
     Category,
     ContentType,
+    Draft,
     EpisodicDraft,
     JsonObject,
     MemoryKey,
@@ -61,6 +62,9 @@ class _Line(BaseModel):
 class _StoredLine(_Line):
     """What a fact and an episode have in common; ``content`` is what a search finds: the fact, or the summary."""
 
+    draft_type: ClassVar[type[Draft]]
+    text_field: ClassVar[str]
+
     memory_id: ShortText | None = None
     content: NonBlankText
     scope: str | None = None
@@ -83,25 +87,8 @@ class _StoredLine(_Line):
         """Its id; without one, one that the same content always gets, so that reading twice stores once."""
         return self.memory_id or str(uuid.uuid5(uuid.NAMESPACE_OID, f"{scope}\n{self.content}"))
 
-    def _given(self, same: Sequence[str], *, scope: str, id: str, origin: Origin) -> dict[str, object]:
-        """The fields of a draft, with every time the line came with."""
-        fields: dict[str, object] = {name: getattr(self, name) for name in same}
-        fields |= {"scope": scope, "id": id, "origin": origin}
-        return fields | {"tier": self.memory_tier, "importance": self.importance_score}
-
-
-class MemoryLine(_StoredLine):
-    """One fact. The keys in ``_FORMAT`` are the format; the others keep what is left of a memory."""
-
-    category: Category = Category.NOTE
-    keywords: DistinctTexts = ()
-    source_episodic_ids: DistinctTexts = ()
-    valid_at: UTCDateTime | None = None
-    invalid_at: UTCDateTime | None = None
-    replaced_by: ShortText | None = None
-
-    def draft(self, *, scope: str, id: str, origin: Origin = Origin.TOOL) -> SemanticDraft:
-        """The memory to be stored.
+    def draft(self, *, scope: str, id: str, origin: Origin = Origin.TOOL) -> Draft:
+        """The memory to be stored, with every time the line came with.
 
         Args:
             scope: The scope to store it in, as the store knows it.
@@ -111,12 +98,46 @@ class MemoryLine(_StoredLine):
         Raises:
             pydantic.ValidationError: A field breaks a rule of drafts.
         """
-        fields = self._given(_SAME_OF_FACTS, scope=scope, id=id, origin=origin)
-        return SemanticDraft.model_validate(fields | {"fact": self.content})
+        fields: dict[str, object] = {name: getattr(self, name) for name in self.same_names()}
+        fields |= {"scope": scope, "id": id, "origin": origin, self.text_field: self.content}
+        fields |= {"tier": self.memory_tier, "importance": self.importance_score}
+        return self.draft_type.model_validate(fields)
+
+    @classmethod
+    def parse(cls, line: object) -> Self:
+        """One line of the document.
+
+        Raises:
+            ValidationError: It breaks a rule.
+        """
+        with in_our_words():
+            return cls.model_validate(line)
+
+    @classmethod
+    def same_names(cls) -> list[str]:
+        """Fields that have the same name in a memory."""
+        return [name for name in cls.model_fields if name in cls.draft_type.model_fields and name != "scope"]
+
+
+class MemoryLine(_StoredLine):
+    """One fact. The keys in ``_FORMAT`` are the format; the others keep what is left of a memory."""
+
+    draft_type: ClassVar[type[Draft]] = SemanticDraft
+    text_field: ClassVar[str] = "fact"
+
+    category: Category = Category.NOTE
+    keywords: DistinctTexts = ()
+    source_episodic_ids: DistinctTexts = ()
+    valid_at: UTCDateTime | None = None
+    invalid_at: UTCDateTime | None = None
+    replaced_by: ShortText | None = None
 
 
 class EpisodeLine(_StoredLine):
     """One episode; ``content`` is its summary, and its messages stand in order, as they were said."""
+
+    draft_type: ClassVar[type[Draft]] = EpisodicDraft
+    text_field: ClassVar[str] = "summary"
 
     title: Text = ""
     messages: tuple[Annotated[Message, BeforeValidator(plain_message)], ...] = ()
@@ -132,44 +153,9 @@ class EpisodeLine(_StoredLine):
     conversation_id: ShortText | None = None
     summary_by: SummaryBy = SummaryBy.CALLER
 
-    def draft(self, *, scope: str, id: str, origin: Origin = Origin.TOOL) -> EpisodicDraft:
-        """The episode to be stored; see :meth:`MemoryLine.draft`.
-
-        Args:
-            scope: The scope to store it in, as the store knows it.
-            id: The id to store it under.
-            origin: The origin to record.
-
-        Raises:
-            pydantic.ValidationError: A field breaks a rule of drafts.
-        """
-        fields = self._given(_SAME_OF_EPISODES, scope=scope, id=id, origin=origin)
-        return EpisodicDraft.model_validate(fields | {"summary": self.content})
-
 
 AnyLine: TypeAlias = MemoryLine | EpisodeLine
 
-_SAME_NAME: Final = (
-    "metadata",
-    "tags",
-    "created_at",
-    "updated_at",
-    "content_type",
-    "agent_id",
-    "expires_at",
-    "importance_pinned",
-    "access_count",
-    "last_accessed_at",
-    "consolidated_from",
-)
-_SAME_OF_FACTS: Final = (
-    *_SAME_NAME,
-    *(name for name in MemoryLine.model_fields if name not in _StoredLine.model_fields),
-)
-_SAME_OF_EPISODES: Final = (
-    *_SAME_NAME,
-    *(name for name in EpisodeLine.model_fields if name not in _StoredLine.model_fields),
-)
 _WRITTEN = "memory_id content scope metadata tags category created_at updated_at associations"
 _FORMAT: Final = frozenset(_WRITTEN.split())
 """Keys that are written also where they are the default."""
@@ -196,11 +182,9 @@ def memory_line(memory: AnyMemory, *, scope: str, associated: list[str]) -> Json
         scope: Its scope relative to the root.
         associated: The ids of the memories that it is associated with.
     """
-    model, same = (
-        (MemoryLine, _SAME_OF_FACTS) if isinstance(memory, SemanticMemory) else (EpisodeLine, _SAME_OF_EPISODES)
-    )
-    content = memory.fact if isinstance(memory, SemanticMemory) else memory.summary
-    fields: dict[str, object] = {name: getattr(memory, name) for name in same}
+    model: type[AnyLine] = MemoryLine if isinstance(memory, SemanticMemory) else EpisodeLine
+    content = getattr(memory, model.text_field)
+    fields: dict[str, object] = {name: getattr(memory, name) for name in model.same_names()}
     fields |= {"content": content, "memory_tier": memory.tier, "importance_score": memory.importance}
     line: AnyLine = model.model_validate(fields)
     written = {name: value for name, value in line.model_dump(exclude_defaults=True).items() if name not in _FORMAT}
@@ -297,26 +281,6 @@ def _beyond(found: str, most: int, setting: str) -> ValidationError:
         f"Invalid import data: {found}, at most {most} are allowed: import it in parts, or let the host raise "
         f"{setting} of ToolSettings"
     )
-
-
-def parse_memory(line: object) -> MemoryLine:
-    """One fact of the document.
-
-    Raises:
-        ValidationError: It breaks a rule.
-    """
-    with in_our_words():
-        return MemoryLine.model_validate(line)
-
-
-def parse_episode(line: object) -> EpisodeLine:
-    """One episode of the document.
-
-    Raises:
-        ValidationError: It breaks a rule.
-    """
-    with in_our_words():
-        return EpisodeLine.model_validate(line)
 
 
 def parse_association(line: object) -> AssociationLine | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -20,8 +20,6 @@ from memory_retrievers.tools.sync_document import (
     EpisodeLine,
     MemoryLine,
     parse_association,
-    parse_episode,
-    parse_memory,
     under,
 )
 from memory_retrievers.tools.tool import ToolContext
@@ -125,13 +123,13 @@ def _readable(
     context: ToolContext, document: JsonObject, *, prefix: str | None, report: ImportReport
 ) -> dict[MemoryKey, tuple[int, AnyLine]]:
     """The memories that keep all rules, by where they belong, each with its place in its list of the document."""
-    readers: list[tuple[str, Callable[[object], AnyLine]]] = [("memories", parse_memory), ("episodes", parse_episode)]
+    kinds: list[tuple[str, type[AnyLine]]] = [("memories", MemoryLine), ("episodes", EpisodeLine)]
     lines: dict[MemoryKey, tuple[int, AnyLine]] = {}
-    for name, read in readers:
+    for name, kind in kinds:
         for index, each in enumerate(document.get(name, [])):
             episode = name == "episodes"
             try:
-                line = read(each)
+                line = kind.parse(each)
                 check_limits(context.manager.settings, content=line.content, tags=line.tags, metadata=line.metadata)
                 if isinstance(line, EpisodeLine):
                     _check_messages(context, line)

@@ -14,7 +14,7 @@ from memory_retrievers.models.management import Association, AssociationType, Me
 from memory_retrievers.models.scenes import SceneDetails
 from memory_retrievers.settings import ToolSettings
 from memory_retrievers.testing import HashEmbedder
-from memory_retrievers.tools.sync_document import memory_line, parse_episode
+from memory_retrievers.tools.sync_document import EpisodeLine, memory_line
 from memory_retrievers.tools.tool import ToolContext
 
 from .conftest import imported, sync
@@ -203,6 +203,6 @@ def test_any_text_comes_back_as_it_was(small, texts, role):
         messages=[Message(role=role, content=text) for text in texts],
     )
     line = json.loads(json.dumps(memory_line(episode, scope=".", associated=[])))
-    back = parse_episode(line).draft(scope=episode.scope, id=episode.id)
+    back = EpisodeLine.parse(line).draft(scope=episode.scope, id=episode.id)
     told = {name: getattr(episode, name) for name in type(back).model_fields if name != "origin"}
     assert {name: getattr(back, name) for name in told} == told
