@@ -39,8 +39,8 @@ AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print every fig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VectorOptions(EmbedderOptions):
-    """Options that name the embedder to measure with, and a file of its vectors, as arrays of shape (texts, d)."""
+class RunOptions(EmbedderOptions):
+    """Options of a measurement: its embedder, a file of its vectors, arrays of shape (texts, d), and its form."""
 
     vectors: Annotated[
         Path | None,
@@ -48,6 +48,7 @@ class VectorOptions(EmbedderOptions):
             "--vectors", metavar="FILE.npz", help="Keep vectors here, so that a further run embeds nothing anew."
         ),
     ] = None
+    as_json: AsJson = False
 
     def remembered(self) -> RememberedVectors:
         """Load the embedder, with the vectors that are kept.
@@ -60,7 +61,7 @@ class VectorOptions(EmbedderOptions):
         return RememberedVectors(chosen_embedder(self.load(), embedder_id=self.embedder_id), file=self.vectors)
 
 
-BUNDLED: Final = VectorOptions()
+DEFAULTS: Final = RunOptions()
 
 
 @app.command("locomo")
@@ -80,8 +81,7 @@ def locomo(
     paired: Annotated[
         bool, typer.Option("--paired", help="Also show by how many points each is above the first, with 95 %.")
     ] = False,
-    as_json: AsJson = False,
-    embedder: VectorOptions = BUNDLED,
+    run: RunOptions = DEFAULTS,
 ) -> None:
     """Measure on the conversations of LoCoMo: one session is one episode.
     \f
@@ -93,8 +93,7 @@ def locomo(
         conversation: Numbers of the conversations to measure, from 1; None measures all.
         live: Also measure what is found before any flush, under each setting that searches what is queued.
         paired: Also print the paired differences from the first profile.
-        as_json: Print JSON.
-        embedder: Names the embedder, and a file of vectors.
+        run: Names the embedder and a file of vectors, and asks for JSON.
     """  # noqa: D205, D301, D415
     from memory_retrievers.evaluation import locomo as reading
     from memory_retrievers.evaluation import report
@@ -103,13 +102,13 @@ def locomo(
     tokens = token_counter()
     compared = _settings(profile, ablation=ablation)
     conversations = _chosen(reading.load(path), conversation or [])
-    remembered = embedder.remembered()
+    remembered = run.remembered()
     measured = _measured(conversations, compared, remembered, tokens)
     if live:
         queued = {name: each for name, each in compared.items() if each.searches_open}
         found = _measured(conversations, queued, remembered, tokens, live=True)
         measured |= {f"{name}, live": scores for name, scores in found.items()}
-    if as_json:
+    if run.as_json:
         print_json({"tokens": tokens.name, "profiles": report.as_json(measured)})
         return
     print_table(report.headings(measured), report.rows(measured))
@@ -136,8 +135,7 @@ def own(
     ] = None,
     min_relevance: LeastRelevance = "0",
     seed: Annotated[int, typer.Option(help="Splits the questions into those to choose by and those to test on.")] = 1,
-    as_json: AsJson = False,
-    embedder: VectorOptions = BUNDLED,
+    run: RunOptions = DEFAULTS,
 ) -> None:
     """Measure on your own questions to a store, and suggest a setting.
     \f
@@ -148,8 +146,7 @@ def own(
         profile: Names of the profiles to measure; None measures all, and other weights.
         min_relevance: Least relevance of what counts as found, 0 to 1, or ``auto``.
         seed: Splits the questions into those to choose by and those to test on.
-        as_json: Print JSON.
-        embedder: Names the embedder, and a file of vectors.
+        run: Names the embedder and a file of vectors, and asks for JSON.
     """  # noqa: D205, D301, D415
     from memory_retrievers.evaluation import custom, report
     from memory_retrievers.evaluation.custom import DEFAULT, measure_own, measure_silence, suggest
@@ -157,7 +154,7 @@ def own(
     compared = _settings(profile, ablation=False) | ({} if profile else report.grid())
     asked = custom.load(path)
     store.require_store()
-    remembered = embedder.remembered()
+    remembered = run.remembered()
     with progress_bar("comparing") as progress:
         measured = measure_own(
             asked,
@@ -173,7 +170,7 @@ def own(
     remembered.save()
     has_choice = DEFAULT in compared and len(compared) > 1
     suggestion = suggest(measured, compared) if has_choice else None
-    if as_json:
+    if run.as_json:
         suggested = None if suggestion is None else report.suggestion_as_json(suggestion)
         silent = {name: None if value != value else value for name, value in asdict(figures).items()}  # noqa: PLR0124
         print_json({"profiles": report.as_json(measured), "suggestion": suggested, "silence": silent})
@@ -194,8 +191,7 @@ def synthetic(
     *,
     seed: Annotated[int, typer.Option(help="Which set is made; the same for the same number.")] = 1,
     profile: Profiles = None,
-    as_json: AsJson = False,
-    embedder: VectorOptions = BUNDLED,
+    run: RunOptions = DEFAULTS,
 ) -> None:
     """Measure on a small set made for this package: conversations, then what forgetting and review bring.
     \f
@@ -203,8 +199,7 @@ def synthetic(
     Args:
         seed: Seed of the conversations.
         profile: Names of the profiles to measure; None measures all.
-        as_json: Print JSON.
-        embedder: Names the embedder, and a file of vectors.
+        run: Names the embedder and a file of vectors, and asks for JSON.
     """  # noqa: D205, D301, D415
     from memory_retrievers.evaluation import report
     from memory_retrievers.evaluation import synthetic as making
@@ -212,12 +207,12 @@ def synthetic(
     from memory_retrievers.evaluation.measure import token_counter
 
     tokens = token_counter()
-    remembered = embedder.remembered()
+    remembered = run.remembered()
     conversations = making.conversations(seed=seed)
     chats = _measured(conversations, _settings(profile, ablation=False), remembered, tokens)
     lives = measure_forgetting(forgetting_dataset(seed=seed), embedder=remembered, watched=progress_bar)
     remembered.save()
-    if as_json:
+    if run.as_json:
         parts = {"conversations": report.as_json(chats), "forgetting": report.as_json(lives)}
         print_json({"tokens": tokens.name} | parts)
         return
@@ -233,8 +228,7 @@ def silence(
     *,
     path: Annotated[Path, typer.Argument(envvar="LOCOMO_PATH", help=_LOCOMO, show_default=False)],
     profile: Annotated[str, typer.Option(help=f"The profile to measure: {PROFILE_NAMES}.")] = "default",
-    as_json: AsJson = False,
-    embedder: VectorOptions = BUNDLED,
+    run: RunOptions = DEFAULTS,
 ) -> None:
     """Measure whether relevance tells questions from those of another conversation, asked with the names exchanged.
     \f
@@ -242,8 +236,7 @@ def silence(
     Args:
         path: LoCoMo's file.
         profile: Name of the profile to measure.
-        as_json: Print JSON.
-        embedder: Names the embedder, and a file of vectors.
+        run: Names the embedder and a file of vectors, and asks for JSON.
     """  # noqa: D205, D301, D415
     from memory_retrievers.evaluation import locomo as reading
     from memory_retrievers.evaluation.silence import ask, measured
@@ -252,11 +245,11 @@ def silence(
     conversations = _chosen(reading.load(path), [])
     if len(conversations) < 2:  # noqa: PLR2004
         raise ValidationError("silence is measured between conversations: the file has one alone")
-    remembered = embedder.remembered()
+    remembered = run.remembered()
     with FilledStores(conversations, embedder=remembered) as stores, progress_bar("silence") as progress:
         figures = measured(ask(stores, profile_named(profile), progress=progress))
     remembered.save()
-    if as_json:
+    if run.as_json:
         print_json(asdict(figures))
         return
     _print_silence(figures)
@@ -273,8 +266,7 @@ def beam(
         list[str] | None,
         typer.Option("--profile", help=f"A profile to measure: {PROFILE_NAMES}; may be repeated. The default."),
     ] = None,
-    as_json: AsJson = False,
-    embedder: VectorOptions = BUNDLED,
+    run: RunOptions = DEFAULTS,
 ) -> None:
     """Measure on BEAM's update questions whether both statements are found, and the newer one first.
     \f
@@ -282,8 +274,7 @@ def beam(
     Args:
         path: Directory of BEAM's chats.
         profile: Names of the profiles to measure; None measures the default.
-        as_json: Print JSON.
-        embedder: Names the embedder, and a file of vectors.
+        run: Names the embedder and a file of vectors, and asks for JSON.
     """  # noqa: D205, D301, D415
     from memory_retrievers.evaluation import beam as reading
     from memory_retrievers.evaluation import report
@@ -291,14 +282,14 @@ def beam(
 
     compared = _settings(profile or ["default"], ablation=False)
     chats = reading.load(path)
-    remembered = embedder.remembered()
+    remembered = run.remembered()
     measured = {}
     with FilledStores([chat.conversation for chat in chats], embedder=remembered) as stores:
         for name, settings in compared.items():
             with progress_bar(name) as progress:
                 measured[name] = reading.measure(chats, stores, settings, progress=progress)
     remembered.save()
-    if as_json:
+    if run.as_json:
         print_json({"profiles": report.as_json(measured)})
         return
     print_table(report.headings(measured), report.rows(measured))
@@ -314,7 +305,7 @@ def calibrate(
     store: Store = DEFAULT_STORE,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Fit and tell, and store nothing.")] = False,
     as_json: AsJson = False,
-    embedder: EmbedderOptions = BUNDLED,
+    embedder: EmbedderOptions = DEFAULTS,
 ) -> None:
     """Fit relevance and its floor for the embedder of a store, and keep them there.
     \f
