@@ -383,15 +383,14 @@ def inspect(
         limit: Largest number of memories shown of each scope, 1 to 1000.
         ranking: Names the ranking profile and the embedder.
     """  # noqa: D205, D301, D415
-    settings, question = ranking.settings(), None
-    if query is not None:
-        if scope is None:
-            raise ValidationError("--query needs --scope: a question is asked of one scope, for example user/alice")
-        question = inspection.Question(text=query, scope=scope, **asdict(limits))
+    settings = ranking.settings()
+    if query is not None and scope is None:
+        raise ValidationError("--query needs --scope: a question is asked of one scope, for example user/alice")
     with (
         new_file(out) as file,
-        to_look_into(store) if question is None else to_search(store, embedder=ranking, retrieval=settings) as memory,
+        to_look_into(store) if query is None else to_search(store, embedder=ranking, retrieval=settings) as memory,
     ):
-        survey = inspection.survey_of(memory, within=scope, limit=limit, question=question)
+        explained = None if query is None or scope is None else memory.explain(query, scope=scope, **asdict(limits))
+        survey = inspection.survey_of(memory, within=scope, limit=limit, explained=explained)
         file.write(inspection.page_of(survey, title=store.name).encode())
     print_text(out)

@@ -18,10 +18,9 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory_retrievers.backends.sql.requests import SQLRequests
 from memory_retrievers.errors import NotFoundError
 from memory_retrievers.models import AnyMemory, SemanticMemory
-from memory_retrievers.models.requests import DoneRequest, RequestUnderWay, under_way
+from memory_retrievers.models.requests import KEEP_SECONDS, RequestUnderWay, under_way
 from memory_retrievers.server.access import Access, access_in
 from memory_retrievers.server.intake import replaying
 from memory_retrievers.server.responses import HTTPError
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
 HEADER: Final = "idempotency-key"
 MAX_KEY_LENGTH: Final = 255
-KEEP_SECONDS: Final = 24 * 3600
 KEEP_BYTES: Final = 8_000_000
 """Of all answers together; the oldest go first."""
 

@@ -51,25 +51,6 @@ _MARKUP: Final = re.compile("[<>&\u2028\u2029]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """Query whose answer the page explains.
-
-    Attributes:
-        text: The question.
-        scope: The scope that is searched.
-        include_child_scopes: Also search every scope below it.
-        episodic_limit: At most this many episodes.
-        semantic_limit: At most this many facts.
-    """
-
-    text: str
-    scope: str
-    include_child_scopes: bool = False
-    episodic_limit: int = 5
-    semantic_limit: int = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeSurvey:
     """Contents of one scope that are shown.
 
@@ -114,7 +95,11 @@ class Survey:
 
 
 def survey_of(
-    memory: AgentMemory, *, within: str | None = None, limit: int = DEFAULT_LIMIT, question: Question | None = None
+    memory: AgentMemory,
+    *,
+    within: str | None = None,
+    limit: int = DEFAULT_LIMIT,
+    explained: ExplainedRetrieval | None = None,
 ) -> Survey:
     """Look through a memory. Nothing is filed for review, and nothing counts as a use.
 
@@ -122,11 +107,10 @@ def survey_of(
         memory: What to look through; read-only is enough.
         within: Only this scope and those below it; None is everything.
         limit: At most this many memories of each scope, 1 to 1000; 5,000 in all.
-        question: Also explain the answer to this.
+        explained: Why a question is answered as it is; None shows no answer.
 
     Raises:
-        ValidationError: A scope is malformed, the question breaks a rule, or the limit is not from 1 to 1000.
-        EmbeddingError: The embedder failed.
+        ValidationError: The scope is malformed, or the limit is not from 1 to 1000.
     """
     inside, size = None if within is None else scopes.parse(within), parse_page_size(limit)
     # 1. where there is anything
@@ -137,14 +121,13 @@ def survey_of(
     for scope in shown:
         surveys.append(_scope(memory, scope, counted[scope], limit=size, room=room))
         room -= len(surveys[-1].memories)
-    # 3. why a question is answered as it is
     return Survey(
         now=memory.now(),
         within=inside,
         counts=_sum(counted.values()),
         scopes=tuple(surveys),
         hidden_scopes=len(counted) - len(shown),
-        explained=None if question is None else _explained(memory, question),
+        explained=explained,
     )
 
 
@@ -173,16 +156,6 @@ def _scope(memory: AgentMemory, scope: str, counts: ScopeStatistics, *, limit: i
         reviews=tuple(reversed(memory.pending_reviews(scope)[-MOST_WAITING:])),
         queue=tuple(memory.waiting(scope, limit=MOST_WAITING)),
         characters=tuple(memory.characters(scope)),
-    )
-
-
-def _explained(memory: AgentMemory, question: Question) -> ExplainedRetrieval:
-    return memory.explain(
-        question.text,
-        scope=question.scope,
-        include_child_scopes=question.include_child_scopes,
-        episodic_limit=question.episodic_limit,
-        semantic_limit=question.semantic_limit,
     )
 
 

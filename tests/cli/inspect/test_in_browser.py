@@ -3,7 +3,7 @@
 import pytest
 
 from memory_retrievers import AgentMemory
-from memory_retrievers.cli.inspect import Question, page_of, survey_of
+from memory_retrievers.cli.inspect import page_of, survey_of
 from memory_retrievers.testing import HashEmbedder
 
 COUNT_SHOWN = "document.querySelectorAll('.memory:not([hidden])').length"
@@ -38,7 +38,7 @@ def type_in(browser):
 
 
 def test_the_page_is_drawn_without_a_complaint_and_without_a_request(show, stocked):
-    browser = show(stocked, question=Question(text="Where does Ruth live?", scope="user/ruth"))
+    browser = show(stocked, explained=stocked.explain("Where does Ruth live?", scope="user/ruth"))
 
     assert browser.complaints == []
     assert browser.run("document.getElementById('title').textContent") == "store"
@@ -106,7 +106,7 @@ def test_an_episode_opens_with_its_curve_and_its_messages(show, stocked):
 
 
 def test_hostile_texts_are_shown_and_nothing_of_them_runs(show, hostile, hostile_text, hostile_scope):
-    browser = show(hostile, question=Question(text=hostile_text, scope=hostile_scope))
+    browser = show(hostile, explained=hostile.explain(hostile_text, scope=hostile_scope))
     browser.run("""new Promise(resolve => {
         for (const each of document.querySelectorAll('details')) each.open = true;
         setTimeout(resolve, 200);

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import pytest
 
 from memory_retrievers import AgentMemory, Message
-from memory_retrievers.cli.inspect import MOST_CHARACTERS, MOST_MESSAGES, Question, page_of, survey_of
+from memory_retrievers.cli.inspect import MOST_CHARACTERS, MOST_MESSAGES, page_of, survey_of
 from memory_retrievers.testing import HashEmbedder
 
 
@@ -46,8 +46,8 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def page(stocked):
-    question = Question(text="Where does Ruth live?", scope="user/ruth")
-    return Page(page_of(survey_of(stocked, question=question), title="ruth's store"))
+    explained = stocked.explain("Where does Ruth live?", scope="user/ruth")
+    return Page(page_of(survey_of(stocked, explained=explained), title="ruth's store"))
 
 
 def test_a_page_has_the_parts_that_it_promises(page):
@@ -144,8 +144,8 @@ def test_a_page_refers_to_nothing_outside_itself(page):
 
 
 def test_hostile_texts_stay_texts(hostile, stocked, hostile_text, hostile_scope):
-    question = Question(text=hostile_text, scope=hostile_scope)
-    page = Page(page_of(survey_of(hostile, question=question), title=hostile_text))
+    explained = hostile.explain(hostile_text, scope=hostile_scope)
+    page = Page(page_of(survey_of(hostile, explained=explained), title=hostile_text))
     harmless = Page(page_of(survey_of(stocked), title="store"))
 
     assert page.tags == harmless.tags

@@ -2,7 +2,7 @@ import pytest
 
 from memory_retrievers import AgentMemory, Message, ValidationError
 from memory_retrievers.cli import inspect as inspection
-from memory_retrievers.cli.inspect import Question, survey_of
+from memory_retrievers.cli.inspect import survey_of
 from memory_retrievers.testing import HashEmbedder
 
 
@@ -25,7 +25,7 @@ def test_a_survey_shows_every_scope_that_holds_something(stocked):
 
 
 def test_a_survey_within_a_scope_holds_nothing_of_others(stocked):
-    found = survey_of(stocked, within="user/ruth", question=Question(text="Who keeps goats?", scope="user/ruth"))
+    found = survey_of(stocked, within="user/ruth", explained=stocked.explain("Who keeps goats?", scope="user/ruth"))
 
     assert scopes_of(found) == ["user/ruth"]
     assert found.counts == stocked.stats("user/ruth")
@@ -42,17 +42,10 @@ def test_a_review_is_shown_that_waits_in_a_scope_above_all_memories(stocked):
 
 def test_looking_leaves_no_trace(stocked):
     before = stocked.stats()
-    survey_of(stocked, question=Question(text="hives", scope="user/ruth"))
+    survey_of(stocked, explained=stocked.explain("hives", scope="user/ruth"))
 
     assert stocked.stats() == before
     assert stocked.get("bees", scope="user/ruth").access_count == 0
-
-
-def test_the_explained_answer_is_that_of_explain(stocked):
-    question = Question(text="hives", scope="user", include_child_scopes=True, episodic_limit=1, semantic_limit=2)
-
-    expected = stocked.explain("hives", scope="user", include_child_scopes=True, episodic_limit=1, semantic_limit=2)
-    assert survey_of(stocked, question=question).explained == expected
 
 
 def test_only_the_newest_memories_of_a_scope_are_shown(stocked):
