@@ -11,23 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack
 from urllib.parse import unquote, urlsplit
 
-from memory_retrievers.backends.files import make_directories
 from memory_retrievers.cli.options import EmbedderOptions
 from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError, StoreLockedError, ValidationError
 from memory_retrievers.memory import AgentMemory
-from memory_retrievers.memory.engine import Engine
+from memory_retrievers.memory.engine import Engine, open_engine
 from memory_retrievers.settings import RetrievalSettings
-from memory_retrievers.storage.open import (
-    STORE_FILE,
-    in_file,
-    is_made,
-    is_server,
-    kept_closed,
-    noted_embedder,
-    on_server,
-    require_local,
-    share,
-)
+from memory_retrievers.storage.open import is_made, is_server, kept_closed, noted_embedder
 from memory_retrievers.storage.options import ResolvedOptions, StoreOptions
 from memory_retrievers.storage.store import MemoryStore
 
@@ -237,9 +226,6 @@ def moved_into(place: Place, *, source: Place) -> Iterator[MemoryStore]:
     if _real(place) == _real(source):
         raise ValidationError("--from and --to are the same place")
     embedder_id = place.noted_embedder() or source.noted_embedder()
-    if isinstance(place.address, Path):
-        require_local(place.address)
-        make_directories(place.address)
     with _opened(place, embedder_id=embedder_id, read_only=False) as engine:
         yield engine.store
 
@@ -262,17 +248,7 @@ def _real(place: Place) -> Path | str:
 def _opened(place: Place, *, embedder_id: str | None, read_only: bool) -> Iterator[Engine]:
     parts = ResolvedOptions.chosen({"dense": "exact", "embedder_id": embedder_id}, keyword="sqlite_bm25")
     with place.without_its_secret():
-        if isinstance(place.address, str):
-            storage = on_server(parts, place.address, read_only=read_only)
-            engine = Engine(parts, storage, read_only=read_only)
-            release = engine.close
-        elif read_only:
-            engine = Engine(parts, in_file(parts, place.address / STORE_FILE, read_only=True), read_only=True)
-            release = engine.close
-        else:
-            file = place.address / STORE_FILE
-            build = lambda: Engine(parts, in_file(parts, file))  # noqa: E731
-            engine, release = share(place.address, settings=parts.settings, build=build)
+        engine, release = open_engine(parts, place.address, read_only=read_only)
     try:
         yield engine
     finally:

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
 from urllib.parse import urlsplit
 
-from memory_retrievers.backends.files import make_directories, refusal
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.memory.base import BaseMemory, awaited, check_replacing
-from memory_retrievers.memory.engine import Engine
+from memory_retrievers.memory.engine import Engine, open_engine
 from memory_retrievers.models import (
     AnyMemory,
     Category,
@@ -48,7 +47,7 @@ from memory_retrievers.settings import POOL_SIZE, SCENE_BUDGET, SceneSettings
 from memory_retrievers.storage import export as transfer
 from memory_retrievers.storage import maintenance
 from memory_retrievers.storage.maintenance import Index
-from memory_retrievers.storage.open import STORE_FILE, in_file, is_server, on_server, require_local, share
+from memory_retrievers.storage.open import STORE_FILE, in_file, is_server, require_local
 from memory_retrievers.storage.options import KeywordEngine, ResolvedOptions, StoreOptions, chosen_embedder
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.storage.tracing import observed
@@ -68,7 +67,7 @@ class AgentMemory(BaseMemory):
     All methods may be called from several threads at once.
     """
 
-    def __init__(self, engine: Engine, *, release: Callable[[], None]) -> None:
+    def __init__(self, engine: Engine, release: Callable[[], None]) -> None:
         self._shared_engine = engine
         self._adoption_report: AdoptionReport | None = None
         # also when the handle is dropped without being closed, and when the program ends
@@ -134,15 +133,8 @@ class AgentMemory(BaseMemory):
         if isinstance(path, str) and is_server(path):
             raise ConfigurationError("this is the address of a database: AgentMemory.connect(url) uses it")
         parts = ResolvedOptions.chosen(options, keyword=keyword, shared_group=shared_group)
-        if read_only:
-            file = Path(path) / STORE_FILE
-            if not file.is_file():
-                raise ConfigurationError(f"there is no memory store at {path} to look into")
-            storage = in_file(parts, file, read_only=True)
-            memory = cls(engine := Engine(parts, storage, read_only=True), release=engine.close)
-        else:
-            memory = cls._of(parts, Path(path))
-        memory._opened_by = functools.partial(  # noqa: SLF001 - a handle of our own
+        memory = cls(*open_engine(parts, Path(path), read_only=read_only))
+        memory._opened_by = functools.partial(
             cls.open, Path(path).absolute(), keyword=keyword, read_only=read_only, shared_group=shared_group, **options
         )
         return memory
@@ -154,7 +146,7 @@ class AgentMemory(BaseMemory):
         Raises:
             ConfigurationError: The arguments do not fit together.
         """
-        return cls._of(ResolvedOptions.chosen(options, keyword=keyword), None)
+        return cls(*open_engine(ResolvedOptions.chosen(options, keyword=keyword), None))
 
     @classmethod
     def connect(
@@ -201,8 +193,7 @@ class AgentMemory(BaseMemory):
             raise ConfigurationError("a memory that is confined by within= cannot feed Chroma, which holds all scopes")
         parts = ResolvedOptions.chosen(options, keyword="sqlite_bm25")
         confined = None if within is None else scopes.parse(within)
-        storage = on_server(parts, url, pool_size=pool_size, within=confined, read_only=read_only)
-        memory = cls(engine := Engine(parts, storage, read_only=read_only), release=engine.close)
+        memory = cls(*open_engine(parts, url, read_only=read_only, pool_size=pool_size, within=confined))
         if "password" not in url and urlsplit(url).password is None:  # a secret does not belong into a pickle
             memory._opened_by = functools.partial(
                 cls.connect, url, pool_size=pool_size, within=within, read_only=read_only, **options
@@ -247,7 +238,7 @@ class AgentMemory(BaseMemory):
             progress=progress,
             access=parts.access,
         )
-        return cls._of(parts, Path(into))
+        return cls(*open_engine(parts, Path(into)))
 
     @classmethod
     def from_chroma(
@@ -321,10 +312,10 @@ class AgentMemory(BaseMemory):
         require_category(adopted.category, parts.ingestion.categories)
         adoption.check_embedder(found, adopted, parts.embedder.embed_documents)
         # 2. open the store
-        memory = cls._of(parts, path)
+        memory = cls(*open_engine(parts, path))
         # 3. fill it
         try:
-            memory._take_in(found, adopted, progress)  # noqa: SLF001 - a new one of this class
+            memory._take_in(found, adopted, progress)
         except BaseException:
             memory.close()
             raise
@@ -1153,29 +1144,6 @@ class AgentMemory(BaseMemory):
     aflush = awaited(flush)
 
     # --- what the methods share
-
-    @classmethod
-    def _of(cls, parts: ResolvedOptions, place: str | Path | None) -> Self:
-        """The store of a directory, made if it is missing, of a PostgreSQL database, or one in memory."""
-        if parts.shared_group and (place is None or (isinstance(place, str) and is_server(place))):
-            raise ConfigurationError("shared_group is for a store in a directory: this one makes no files")
-        if place is None:
-            return cls(engine := Engine(parts, in_file(parts, None)), release=engine.close)
-        if isinstance(place, str) and is_server(place):
-            storage = on_server(parts, place)
-            return cls(engine := Engine(parts, storage), release=engine.close)
-        directory = Path(place)
-        require_local(directory)
-        try:
-            make_directories(directory, parts.access)
-        except OSError as error:
-            raise refusal(directory, error) from error
-        engine, release = share(
-            directory,
-            settings=parts.settings,
-            build=lambda: Engine(parts, in_file(parts, directory / STORE_FILE)),
-        )
-        return cls(engine, release=release)
 
     def _request(self, query: str, scope: str, options: SearchOptions) -> RetrievalRequest:
         request = RetrievalRequest.parse(

@@ -1,4 +1,4 @@
-"""The engine: the parts of a memory, wired together."""
+"""The engine: the parts of a memory, wired together, over a store in a directory, on a server or in memory."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import functools
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memory_retrievers.backends.files import make_directories, refusal
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.retrieval.question import forget_questions
 from memory_retrievers.retrieval.retriever import HybridRetriever, PendingReviewBuffer
+from memory_retrievers.settings import POOL_SIZE
 from memory_retrievers.storage.embedder import LetGoEmbedder
 from memory_retrievers.storage.maintenance import MissingTokens
+from memory_retrievers.storage.open import STORE_FILE, in_file, is_server, on_server, require_local, share
 from memory_retrievers.storage.options import ResolvedOptions
 from memory_retrievers.storage.store import MemoryStore
 
@@ -153,3 +157,54 @@ class Engine:
             self.missing_tokens.close()
             self.store.close()
             self._parts = replace(self._parts, embedder=LetGoEmbedder(self.store.embedder.id))
+
+
+def open_engine(
+    parts: ResolvedOptions,
+    place: str | Path | None,
+    *,
+    read_only: bool = False,
+    pool_size: int = POOL_SIZE,
+    within: str | None = None,
+) -> tuple[Engine, Callable[[], None]]:
+    """Open a store, made if it is missing; returns its engine, and what lets go of it.
+
+    Args:
+        parts: What the engine is made of.
+        place: The directory, whose engine all its holders in this process share; the address of a PostgreSQL database;
+            None keeps the store in memory.
+        read_only: Only look: nothing is made or written.
+        pool_size: How many connections to a database are kept at most.
+        within: Confine these to this scope and those below it.
+
+    Raises:
+        ConfigurationError: The store cannot be opened in this way, or there is none to look into.
+        StoreLockedError: Nothing can be written there, or a process of an older version has it open.
+        EmbeddingMismatchError: The store was filled with another embedder.
+        BackendError: The store cannot be read or written.
+    """
+    on_a_server = isinstance(place, str) and is_server(place)
+    if parts.shared_group and (place is None or on_a_server):
+        raise ConfigurationError("shared_group is for a store in a directory: this one makes no files")
+    if place is None:
+        storage = in_file(parts, None)
+    elif on_a_server:
+        storage = on_server(parts, str(place), pool_size=pool_size, within=within, read_only=read_only)
+    elif not read_only:
+        return _shared_engine(parts, Path(place))
+    elif (file := Path(place) / STORE_FILE).is_file():
+        storage = in_file(parts, file, read_only=True)
+    else:
+        raise ConfigurationError(f"there is no memory store at {place} to look into")
+    engine = Engine(parts, storage, read_only=read_only)
+    return engine, engine.close
+
+
+def _shared_engine(parts: ResolvedOptions, directory: Path) -> tuple[Engine, Callable[[], None]]:
+    require_local(directory)
+    try:
+        make_directories(directory, parts.access)
+    except OSError as error:
+        raise refusal(directory, error) from error
+    file = directory / STORE_FILE
+    return share(directory, settings=parts.settings, build=lambda: Engine(parts, in_file(parts, file)))
