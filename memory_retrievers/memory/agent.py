@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from memory_retrievers.backends.sql.overview import SQLOverview
     from memory_retrievers.storage.chroma_sync import Adoption, AnyCollection, Collection, Where
     from memory_retrievers.storage.items import StoredItems
-    from memory_retrievers.tools.manager.manager import MemoryManager
+    from memory_retrievers.tools.manager import MemoryManager
 
 
 class AgentMemory(BaseMemory):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memory_retrievers.ingestion.worker import Worker
     from memory_retrievers.storage.items import StoredItems
     from memory_retrievers.storage.open import Storage
-    from memory_retrievers.tools.manager.manager import MemoryManager
+    from memory_retrievers.tools.manager import MemoryManager
 
 
 class Engine:
@@ -96,7 +96,7 @@ class Engine:
     @functools.cached_property
     def manager(self) -> MemoryManager:
         """What the memory tools use; made at its first use."""
-        from memory_retrievers.tools.manager.manager import MemoryManager
+        from memory_retrievers.tools.manager import MemoryManager
 
         return MemoryManager(
             self.store,

@@ -33,7 +33,7 @@ from memory_retrievers.tools.arguments import (
 
 if TYPE_CHECKING:
     from memory_retrievers.protocols import Memory
-    from memory_retrievers.tools.manager.manager import MemoryManager
+    from memory_retrievers.tools.manager import MemoryManager
 
 
 ROOT: Final = "."

@@ -1,21 +1,40 @@
-"""Imports an existing Chroma collection, follows its changes, and optionally writes changes back.
+"""Imports an existing Chroma collection, page by page, follows its changes, and optionally writes changes back.
 
 Collections are recognised by their methods alone; nothing here imports chromadb.
 """
 
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from memory_retrievers.errors import ConfigurationError, ValidationError
+from memory_retrievers.models import AnyMemory, EpisodicMemory
+from memory_retrievers.models.contents import AdoptionReport, Progress, SkippedRows, StoredMemory
+from memory_retrievers.models.management import MemoryEventType, changes_of
+from memory_retrievers.models.memories import changed
+from memory_retrievers.models.storage import AdoptedRow
+from memory_retrievers.storage.chroma_sync import collection as source
 from memory_retrievers.storage.chroma_sync.collection import (
+    PAGE,
     AnyCollection,
     Collection,
+    SourceRow,
     Where,
     check_collection,
     check_where,
     collection_in,
     embedder_in,
 )
-from memory_retrievers.storage.chroma_sync.importer import adopt, sync
-from memory_retrievers.storage.chroma_sync.rows import check_embedder
+from memory_retrievers.storage.chroma_sync.nodes import without_own_fields
+from memory_retrievers.storage.chroma_sync.rows import Skip, check_embedder, memory_of, passage_of
 from memory_retrievers.storage.chroma_sync.settings import Adoption
 from memory_retrievers.storage.chroma_sync.write_through import WriteThrough
+from memory_retrievers.storage.store import MemoryStore
+
+if TYPE_CHECKING:
+    from memory_retrievers.backends.sql.sync import SQLAdoptedRows
 
 __all__ = [
     "Adoption",
@@ -31,3 +50,258 @@ __all__ = [
     "embedder_in",
     "sync",
 ]
+
+_EXAMPLES: Final = 5
+
+
+def adopt(
+    store: MemoryStore, rows: SQLAdoptedRows, collection: Collection, adoption: Adoption, *, progress: Progress | None
+) -> AdoptionReport:
+    """Import new and changed rows of a collection; nothing is deleted.
+
+    Args:
+        store: The store to import into.
+        rows: The rows already imported.
+        collection: The collection to read.
+        adoption: How rows become memories, and which rows do.
+        progress: Called after every page; None is not called.
+
+    Raises:
+        BackendError: The collection could not be read; what is in stays, and a further call goes on.
+    """
+    intake = Intake(store, rows, adoption)
+    for page in _reported_pages(collection, adoption.where, progress):
+        intake.take_in(page)
+    return intake.report()
+
+
+def sync(
+    store: MemoryStore,
+    rows: SQLAdoptedRows,
+    collection: Collection,
+    adoption: Adoption,
+    *,
+    where: Where | None,
+    confirm: bool,
+    progress: Progress | None,
+) -> AdoptionReport:
+    """Import new rows, follow changed ones, and delete the memories of deleted ones.
+
+    Everything is read before anything is written.
+
+    Args:
+        store: The store to import into.
+        rows: The rows already imported.
+        collection: The collection to follow.
+        adoption: How rows become memories, and which rows do.
+        where: Further filter of this call; rows that do not match are left as they are.
+        confirm: Allow more than half of the memories to be deleted.
+        progress: Called after every page; None is not called.
+
+    Raises:
+        ValidationError: More than half would be forgotten, and that was not confirmed.
+        EmbeddingMismatchError: The collection's vectors are not from the store's embedder.
+        BackendError: The collection could not be read.
+    """
+    check_embedder(collection, adoption, store.embedder.current().embed_documents)
+    intake = Intake(store, rows, adoption)
+    to_read: list[str] = []
+    gone = _gone(rows, collection, adoption.where)
+    selected = source.both(adoption.where, where)
+    for page in _reported_pages(collection, selected, progress):
+        new_or_changed, useless = intake.look_at(page)
+        to_read += new_or_changed
+        gone += useless
+    if not confirm and len(gone) * 2 > (count := rows.count()):
+        raise ValidationError(
+            f"{len(gone)} of the {count} adopted memories are gone from the collection {collection.name!r}, or of no "
+            "use any more: if that is right, call sync_chroma(collection, confirm=True); nothing was changed"
+        )
+    adoption.of(collection).note(store.ledger)
+    for ids in _in_pages(to_read):
+        intake.take_in(source.read(collection, ids=ids, where=selected))
+    for ids in _in_pages(gone):
+        intake.forget(ids)
+    return intake.report()
+
+
+class Intake:
+    """Turns rows into memories and counts the outcomes.
+
+    Args:
+        store: Where the memories go.
+        rows: Which rows it has.
+        adoption: How rows become memories.
+    """
+
+    def __init__(self, store: MemoryStore, rows: SQLAdoptedRows, adoption: Adoption) -> None:
+        self._store = store
+        self._rows = rows
+        self._adoption = adoption
+        self._counts: Counter[str] = Counter()
+        self._skipped: Counter[Skip] = Counter()
+        self._examples: dict[Skip, list[str]] = {}
+
+    def report(self) -> AdoptionReport:
+        """Report the outcomes so far."""
+        return AdoptionReport(
+            **self._counts,
+            skipped=tuple(
+                SkippedRows(reason=str(reason), rows=self._skipped[reason], examples=tuple(self._examples[reason]))
+                for reason in Skip
+                if reason in self._skipped
+            ),
+        )
+
+    def look_at(self, page: Sequence[SourceRow]) -> tuple[list[str], list[str]]:
+        """Return the ids of rows to import, and of imported ones that are no longer usable; writes nothing."""
+        known = self._rows.known([row.id for row in page])
+        to_take_in, useless = [], []
+        for row in page:
+            held = known.get(row.id)
+            if held is not None and held.digest == row.digest:
+                self._counts["unchanged"] += 1
+            elif held is not None and held.digest == row.unread_digest:
+                to_take_in.append(row.id)
+            elif isinstance(reason := memory_of(row, self._adoption, self._store), Skip):
+                self._skip(row, reason)
+                useless += [row.id] if held else []
+            else:
+                to_take_in.append(row.id)
+        return to_take_in, useless
+
+    def take_in(self, page: Sequence[SourceRow]) -> None:
+        """Store the new and changed rows of a page in one transaction."""
+        before = self._counts.copy()
+
+        def work() -> None:
+            self._counts = before.copy()
+            self._take_in(page)
+
+        self._store.attempt(work)
+
+    def _take_in(self, page: Sequence[SourceRow]) -> None:
+        embedder = self._store.embedder.current()
+        with self._store.transaction(), self._rows.quiet_transaction():
+            if not self._store.embedder.admits(embedder):
+                raise ConfigurationError("the store has just moved to another embedder: its vectors no longer fit")
+            known = self._rows.known([row.id for row in page])
+            new: dict[str, tuple[SourceRow, StoredMemory]] = {}
+            for row in page:
+                held = known.get(row.id)
+                if held is not None and held.digest == row.digest:
+                    self._counts["unchanged"] += 1
+                elif held is not None and held.digest == row.unread_digest:
+                    self._clean(row, held)
+                    self._counts["updated"] += 1
+                elif isinstance(stored := memory_of(row, self._adoption, self._store), Skip):
+                    self._skip(row, stored)
+                elif held is not None and (before := self._in_place(held, stored)) is not None:
+                    self._overwrite(row, before, stored)
+                    self._counts["updated"] += 1
+                else:
+                    self._remove(held)  # it has moved to another scope
+                    if self._store.ledger.get(scope=stored.memory.scope, id=stored.memory.id) is None:
+                        new[row.id] = (row, stored)
+                        self._counts["adopted" if held is None else "updated"] += 1
+                    else:
+                        self._skip(row, Skip.ID_TAKEN)
+                        self._counts["forgotten"] += held is not None
+            self._add(new)
+
+    def forget(self, ids: Sequence[str]) -> None:
+        """Delete the memories of these collection ids in one transaction."""
+        with self._store.transaction(), self._rows.quiet_transaction():
+            for held in self._rows.known(ids).values():
+                self._remove(held)
+                self._counts["forgotten"] += 1
+
+    def _in_place(self, held: AdoptedRow, stored: StoredMemory) -> AnyMemory | None:
+        """Return the memory of a row, unless the row has moved to another scope."""
+        before = self._memory(held)
+        return before if before.scope == stored.memory.scope else None
+
+    def _overwrite(self, row: SourceRow, before: AnyMemory, stored: StoredMemory) -> None:
+        text = "summary" if isinstance(before, EpisodicMemory) else "fact"
+        fields = {text: stored.passages[0].text, "metadata": stored.memory.metadata}
+        after = changed(before, fields, now=self._store.now())
+        passage = passage_of(after, stored.passages[0].vector)
+        (overwritten,) = self._store.overwrite(after, [passage], outdated={after.kind})
+        names = changes_of(before, after)
+        self._store.ledger.events.note([after.key], MemoryEventType.UPDATED, at=self._store.now(), fields=names)
+        self._rows.note({row.id: AdoptedRow(memory=overwritten.memory, digest=row.digest)})
+
+    def _clean(self, row: SourceRow, held: AdoptedRow) -> None:
+        """Remove LlamaIndex's own fields from a memory that an older version imported from an unchanged row."""
+        before = self._memory(held)
+        own = row.metadata.keys() - without_own_fields(row.metadata).keys()
+        metadata = {key: value for key, value in before.metadata.items() if key not in own}
+        after = changed(before, {"metadata": metadata}, now=self._store.now())
+        if after is not before:
+            self._store.ledger.replace(after, [])
+        self._rows.note({row.id: AdoptedRow(memory=held.memory, digest=row.digest)})
+
+    def _add(self, new: dict[str, tuple[SourceRow, StoredMemory]]) -> None:
+        stored = [stored for _, stored in new.values()]
+        passages = self._store.add([each.memory for each in stored], [each.passages for each in stored])
+        self._rows.note(
+            {
+                row.id: AdoptedRow(memory=passage.memory, digest=row.digest)
+                for (row, _), passage in zip(new.values(), passages, strict=True)
+            }
+        )
+
+    def _remove(self, held: AdoptedRow | None) -> None:
+        if held is not None:
+            memory = self._memory(held)
+            self._store.forget(memory.id, scope=memory.scope)
+
+    def _memory(self, held: AdoptedRow) -> AnyMemory:
+        return self._store.ledger.load([held.memory])[held.memory]
+
+    def _skip(self, row: SourceRow, reason: Skip) -> None:
+        self._skipped[reason] += 1
+        examples = self._examples.setdefault(reason, [])
+        if len(examples) < _EXAMPLES:
+            examples.append(row.id)
+
+
+def _gone(rows: SQLAdoptedRows, collection: Collection, where: Where | None) -> list[str]:
+    """Imported ids that the collection no longer has; asked by id, since pages may shift while they are read.
+
+    A row that the filter of the adoption no longer selects is gone too, unless it is as we left it: what was made or
+    changed here may never have been selected.
+    """
+    gone: list[str] = []
+    after = ""
+    while ids := rows.page(after=after, limit=PAGE):
+        left = source.missing(collection, ids, where)
+        if left and where is not None:
+            known = rows.known(left)
+            outside = source.read(collection, ids=left)
+            as_we_left_it = {
+                row.id for row in outside if row.id in known and known[row.id].digest in {row.digest, row.unread_digest}
+            }
+            left = [row for row in left if row not in as_we_left_it]
+        gone += left
+        after = ids[-1]
+    return gone
+
+
+def _in_pages(ids: list[str]) -> Iterator[list[str]]:
+    return (ids[start : start + PAGE] for start in range(0, len(ids), PAGE))
+
+
+def _reported_pages(
+    collection: Collection, where: Where | None, progress: Progress | None
+) -> Iterator[list[SourceRow]]:
+    """Yield the pages that match a filter, reporting progress after each."""
+    if progress is None:
+        yield from source.pages(collection, where)
+        return
+    total = source.count(collection, where)
+    done = 0
+    for page in source.pages(collection, where):
+        yield page
+        done += len(page)
+        progress(done, max(done, total))
