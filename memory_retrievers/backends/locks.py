@@ -10,7 +10,6 @@ import threading
 import time
 import weakref
 from itertools import takewhile
-from types import TracebackType
 from typing import Final, Self
 
 from memory_retrievers.backends.files import PRIVATE, Access, Folder
@@ -173,9 +172,7 @@ class FileLock:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
-from types import TracebackType
 from typing import Any, Concatenate, Final, Self, Unpack
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
@@ -357,7 +356,5 @@ class RemoteToolbox:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
