@@ -22,7 +22,6 @@ from sentences import statements
 from memory_retrievers import AgentMemory
 from memory_retrievers.backends.postgres import PostgresLedger
 from memory_retrievers.backends.postgres.vectors import HNSWVectorIndex
-from memory_retrievers.backends.vectors import ExactVectorIndex
 from memory_retrievers.models import SemanticMemory
 
 TOGETHER: Final = 500
@@ -82,7 +81,7 @@ def _fill(server: PostgresServer, name: str, memories: int) -> int:
 def _index(url: str) -> None:
     ledger = PostgresLedger(url)
     try:
-        HNSWVectorIndex(ledger, exact=ExactVectorIndex(ledger), exact_limit=0).make(DIMENSION)
+        HNSWVectorIndex(ledger, exact_limit=0).make(DIMENSION)
     finally:
         ledger.close()
 

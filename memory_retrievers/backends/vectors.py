@@ -57,7 +57,13 @@ _EMPTY: Final = _Block(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0
 
 
 class ExactVectorIndex:
-    """A ``protocols.VectorIndex`` that compares with every vector in scope."""
+    """A ``protocols.VectorIndex`` that compares with every vector in scope.
+
+    One that asks an approximate index in wide scopes is made of it: in small ones, and where that index cannot answer,
+    it is exact.
+    """
+
+    exact_limit: int | None = None
 
     def __init__(self, ledger: SQLLedger) -> None:
         self._ledger = ledger
@@ -81,11 +87,10 @@ class ExactVectorIndex:
             rows = rows[_near(snapshot.similarities(vector)[rows], limit)]
         return _ranked(_Block(snapshot.ids, snapshot.memories, snapshot.matrix), rows, vector, limit)
 
-    exact_limit: int | None = None
-
-    def is_approximate(self, selection: Selection) -> bool:  # noqa: ARG002
+    def is_approximate(self, selection: Selection) -> bool:
         """See ``protocols.VectorIndex``."""
-        return False
+        limit = self.exact_limit
+        return limit is not None and self._ledger.size(selection, at_most=limit) > limit
 
     def similarities(self, vector: Vector, selection: Selection, passages: NDArray[np.int64]) -> NDArray[np.float32]:
         """Compute cosines, rounded so that equal vectors have equal cosines in any block.
@@ -122,6 +127,12 @@ class ExactVectorIndex:
             best, rows = block, _near(similarities(block.matrix, vector), limit)
         return _ranked(best, rows, vector, limit) if len(rows) else Hits([], [], [])
 
+    def _best(self, passages: Sequence[int], vector: Vector, limit: int) -> Hits:
+        """Score those passages that an approximate index has found and that are still there."""
+        block = self._read(passages)
+        rows = np.flatnonzero(block.memories)
+        return _ranked(block, rows, vector, limit) if len(rows) else Hits([], [], [])
+
     def verify(self) -> VerificationReport:
         """See ``protocols.VectorIndex``; the vectors are the ledger's own."""
         return VerificationReport()
@@ -131,7 +142,7 @@ class ExactVectorIndex:
 
     def close(self) -> None:
         """See ``protocols.VectorIndex``; only snapshots are let go of."""
-        self.rebuild()
+        self._ledger.snapshots.forget(None)
 
     def rebuild(self) -> None:
         """See ``protocols.VectorIndex``; the vectors are the ledger's own, so only snapshots are made anew."""

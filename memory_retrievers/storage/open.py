@@ -72,9 +72,8 @@ def in_file(parts: ResolvedOptions, file: Path | None, *, read_only: bool = Fals
     ledger = SQLiteLedger(file, read_only=read_only, access=parts.access)
     ledger.snapshots.most = parts.retrieval.snapshot_bytes
     try:
-        exact = ExactVectorIndex(ledger)
         folder = None if file is None else file.parent / CHROMA_DIRECTORY
-        dense = exact if read_only else _projected(parts, ledger, exact=exact, folder=folder)
+        dense = ExactVectorIndex(ledger) if read_only else _projected(parts, ledger, folder=folder)
         return _storage(ledger, _keyword(parts, ledger), dense)
     except BaseException:
         ledger.close()
@@ -99,8 +98,6 @@ def on_server(
         StoreLockedError: The server takes no writes.
         BackendError: The database cannot be reached.
     """
-    from memory_retrievers.backends.vectors import ExactVectorIndex
-
     with required(PSYCOPG, POOL):
         from memory_retrievers.backends.postgres import PostgresLedger
         from memory_retrievers.backends.postgres.vectors import HNSWVectorIndex
@@ -109,12 +106,11 @@ def on_server(
     ledger.snapshots.most = parts.retrieval.snapshot_bytes
     ledger.snapshots.takes_turns = False
     try:
-        exact = ExactVectorIndex(ledger)
         if read_only or isinstance(parts.dense, str):
             exact_limit = None if parts.dense == "exact" else parts.retrieval.exact_limit
-            dense: VectorIndex = HNSWVectorIndex(ledger, exact=exact, exact_limit=exact_limit)
+            dense: VectorIndex = HNSWVectorIndex(ledger, exact_limit=exact_limit)
         else:
-            dense = _projected(parts, ledger, exact=exact, folder=None)
+            dense = _projected(parts, ledger, folder=None)
         return _storage(ledger, _keyword(parts, ledger), dense)
     except BaseException:
         ledger.close()
@@ -218,14 +214,13 @@ def _storage(ledger: SQLLedger, keyword: KeywordIndex, dense: VectorIndex) -> St
     return Storage(ledger=ledger, keyword=keyword, dense=dense, adopted=adopted)
 
 
-def _projected(parts: ResolvedOptions, ledger: SQLLedger, *, exact: VectorIndex, folder: Path | None) -> VectorIndex:
+def _projected(parts: ResolvedOptions, ledger: SQLLedger, *, folder: Path | None) -> VectorIndex:
     from memory_retrievers.backends.chroma import ProjectedVectorIndex
     from memory_retrievers.backends.chroma.collection import ChromaProjection
 
     client = None if isinstance(parts.dense, str) else parts.dense
     return ProjectedVectorIndex(
         ledger,
-        exact=exact,
         projection=ChromaProjection(None if client else folder, client=client, access=parts.access),
         exact_limit={"chroma": 0, "exact": None}.get(str(parts.dense), parts.retrieval.exact_limit),
         at_once=parts.dense == "chroma",

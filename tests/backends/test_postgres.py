@@ -113,7 +113,7 @@ class TestHNSWVectors(VectorIndexContract):
 
     @pytest.fixture
     def index(self, ledger, monkeypatch):
-        index = HNSWVectorIndex(ledger, exact=ExactVectorIndex(ledger), exact_limit=0)
+        index = HNSWVectorIndex(ledger, exact_limit=0)
         for dimension in (2, 3, 4, 8, 16):
             index.make(dimension)
         yield index
@@ -128,7 +128,7 @@ def _wide(ledger, number=3_000, dimension=32):
     categories = [Category.GOAL if each % 8 == 0 else Category.NOTE for each in range(number)]
     ledger.write_notes({"dimension": str(dimension)})
     add(ledger, [fact(f"f{each}", category=category) for each, category in enumerate(categories)], vectors[:number])
-    return HNSWVectorIndex(ledger, exact=ExactVectorIndex(ledger), exact_limit=10), vectors[number:]
+    return HNSWVectorIndex(ledger, exact_limit=10), vectors[number:]
 
 
 def _indexes(ledger):

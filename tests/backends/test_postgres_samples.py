@@ -6,7 +6,6 @@ from memory_retrievers import AgentMemory
 from memory_retrievers.backends.postgres.samples import UNSAMPLED
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
 from memory_retrievers.backends.postgres.vectors import HNSWVectorIndex
-from memory_retrievers.backends.vectors import ExactVectorIndex
 from memory_retrievers.testing import HashEmbedder, inside
 
 from .postgres_first_schema import first_schema
@@ -65,7 +64,7 @@ def test_no_values_of_texts_ids_and_vectors_are_kept(server, name):
     with connected(server, name) as memory:
         filled(memory)
         ledger = inside(memory).ledger
-        index = HNSWVectorIndex(ledger, exact=ExactVectorIndex(ledger), exact_limit=0)
+        index = HNSWVectorIndex(ledger, exact_limit=0)
         index.make(8)
         index.close()
     server.run("ANALYZE", database=name)

@@ -15,8 +15,9 @@ from memory_retrievers import (
     RetrievalSettings,
     StoreLockedError,
 )
+from memory_retrievers.backends.vectors import ExactVectorIndex
 from memory_retrievers.cli import app
-from memory_retrievers.testing import FixedClock, HashEmbedder, inside
+from memory_retrievers.testing import FixedClock, HashEmbedder
 
 HASHED = "memory_retrievers.testing:HashEmbedder"
 FOLLOWS = "--write-recovery-conf"
@@ -168,8 +169,7 @@ class TestStandby:
             made = "SELECT count(*) FROM pg_indexes WHERE starts_with(indexname, 'passage_vectors_')"
             wait_until(lambda: standby.run(made, database=stored) == [(8,)])
         with looking(standby.url(stored), retrieval=wide) as look:
-            exact = type(inside(look).dense._exact)
-            monkeypatch.setattr(exact, "search", lambda *_, **__: pytest.fail("the search was exact"))
+            monkeypatch.setattr(ExactVectorIndex, "search", lambda *_, **__: pytest.fail("the search was exact"))
             assert look.retrieve("tea 7", scope="c1").semantic[0].memory.id == "f7"
 
     def test_commands_look_into_it(self, primary, standby, stored):

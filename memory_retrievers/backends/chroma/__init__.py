@@ -6,17 +6,13 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from memory_retrievers.backends.chroma.feeder import BATCH, Feeder
+from memory_retrievers.backends.vectors import ExactVectorIndex
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models.contents import Problems, VerificationReport
 from memory_retrievers.models.selection import Hits, Selection
-from memory_retrievers.protocols import VectorIndex
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from memory_retrievers.backends.chroma.collection import ChromaProjection
     from memory_retrievers.backends.sql.ledger import SQLLedger
     from memory_retrievers.models.selection import Vector
@@ -36,16 +32,15 @@ MOST_OVERSHOT: Final = 5_000
 _logger = logging.getLogger("memory_retrievers")
 
 
-class ProjectedVectorIndex:
+class ProjectedVectorIndex(ExactVectorIndex):
     """A ``protocols.VectorIndex`` that is exact up to a number of passages in scope, and uses a projection beyond.
 
     The projection is opened at the first search that is wide enough. Until it is in step, and whenever something is
-    wrong with it, the exact index answers. Passages it has not received yet are scored exactly beside it, and the
+    wrong with it, the search is exact. Passages it has not received yet are scored exactly beside it, and the
     ledger decides which passages are visible.
 
     Args:
         ledger: Where the passages are.
-        exact: Answers in small scopes, and when the projection cannot.
         projection: Answers in wide scopes.
         exact_limit: Up to so many memories in scope the search is exact; None never asks the projection.
         at_once: Feed the projection before every search, in the caller's thread, so that it always answers.
@@ -55,13 +50,11 @@ class ProjectedVectorIndex:
         self,
         ledger: SQLLedger,
         *,
-        exact: VectorIndex,
         projection: ChromaProjection,
         exact_limit: int | None,
         at_once: bool,
     ) -> None:
-        self._ledger = ledger
-        self._exact = exact
+        super().__init__(ledger)
         self._projection = projection
         self.exact_limit = exact_limit
         self._at_once = at_once
@@ -79,25 +72,11 @@ class ProjectedVectorIndex:
         """
         is_wide = not self._ledger.database.is_writing and self.is_approximate(selection) and self._prepared()
         hits = self._wide(vector, selection, limit) if is_wide else None
-        return self._exact.search(vector, selection, limit=limit) if hits is None else hits
+        return super().search(vector, selection, limit=limit) if hits is None else hits
 
     def is_approximate(self, selection: Selection) -> bool:
-        """See ``protocols.VectorIndex``."""
-        limit = None if selection.is_narrow else self.exact_limit  # what the projection does not know
-        return limit is not None and self._ledger.size(selection, at_most=limit) > limit
-
-    def similarities(self, vector: Vector, selection: Selection, passages: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Compute exact cosines from the stored vectors, never from the projection.
-
-        Args:
-            vector: Unit vector of the query, shape (d,).
-            selection: The scope, kind and filters that the passages match.
-            passages: Passage ids, shape (n,).
-
-        Returns:
-            Cosines of shape (n,), in the order given; -1 for a passage that no longer exists.
-        """
-        return self._exact.similarities(vector, selection, passages)
+        """See ``protocols.VectorIndex``; what makes a selection narrow the projection does not know."""
+        return not selection.is_narrow and super().is_approximate(selection)
 
     def verify(self) -> VerificationReport:
         """See ``protocols.VectorIndex``. Waiting changes may differ, and a missing projection is no problem."""
@@ -127,19 +106,18 @@ class ProjectedVectorIndex:
 
     def rebuild(self) -> None:
         """See ``protocols.VectorIndex``; a projection that was never used is not created."""
-        self._exact.rebuild()
+        super().rebuild()
         if self._at_once or self._feeder.ready or self._ledger.outbox.state().generation is not None:
             self._feeder.make_anew()
 
     def purge(self) -> None:
         """See ``protocols.VectorIndex``; the next wide search recreates the projection."""
-        self._exact.purge()
         self._feeder.discard()
 
     def close(self) -> None:
         """See ``protocols.VectorIndex``."""
         self._feeder.close()
-        self._exact.close()
+        super().close()
 
     def _prepared(self) -> bool:
         """Return True if the projection can be searched now; otherwise start preparing it."""
@@ -172,11 +150,7 @@ class ProjectedVectorIndex:
             return None
         if len(seen) < limit and len(seen) < self._ledger.size(selection, at_most=limit):
             return None  # it has found less than there is
-        cosines = self._scored(vector, self._ledger.eligible(selection, among=[*seen, *waiting]))
-        best = sorted(cosines, key=lambda passage: (-cosines[passage], passage))[:limit]
-        owners = self._ledger.owners(best)
-        best = [passage for passage in best if passage in owners]
-        return Hits(best, [owners[passage] for passage in best], [cosines[passage] for passage in best])
+        return self._best(self._ledger.eligible(selection, among=[*seen, *waiting]), vector, limit)
 
     def _nearest(self, vector: Vector, selection: Selection, limit: int, *, waiting: Sequence[int]) -> list[int]:
         """Search the projection for visible passages.
@@ -190,8 +164,3 @@ class ProjectedVectorIndex:
             if len(seen) >= limit:
                 break
         return seen
-
-    def _scored(self, vector: Vector, passages: Sequence[int]) -> dict[int, float]:
-        """Compute exact cosines; the projection finds passages but does not score them."""
-        ids, matrix = self._ledger.vectors(passages)
-        return dict(zip(ids, np.einsum("ij,j->i", matrix, vector).tolist(), strict=True)) if ids else {}

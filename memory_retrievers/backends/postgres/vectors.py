@@ -6,20 +6,15 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from memory_retrievers.backends.postgres import PostgresLedger
 from memory_retrievers.backends.postgres.schema import PARTITIONS
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Connection, one
+from memory_retrievers.backends.vectors import ExactVectorIndex
 from memory_retrievers.errors import BackendError, ConfigurationError
-from memory_retrievers.models.contents import VerificationReport
 from memory_retrievers.models.selection import Hits, Selection
-from memory_retrievers.protocols import VectorIndex
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from memory_retrievers.models.selection import Vector
 
 MOST_NUMBERS: Final = 2_000
@@ -33,7 +28,7 @@ _BY_INDEX: Final = """
 _logger = logging.getLogger("memory_retrievers")
 
 
-class HNSWVectorIndex:
+class HNSWVectorIndex(ExactVectorIndex):
     """A ``protocols.VectorIndex`` that is exact up to a number of passages in scope, and uses pgvector's HNSW beyond.
 
     The index is made at the first search that is wide enough, in a thread of its own, partition by partition, while the
@@ -41,13 +36,12 @@ class HNSWVectorIndex:
 
     Args:
         ledger: Where the vectors are.
-        exact: Answers in small scopes, and when the index cannot.
         exact_limit: Up to so many passages in scope the search is exact; None makes all searches exact.
     """
 
-    def __init__(self, ledger: PostgresLedger, *, exact: VectorIndex, exact_limit: int | None) -> None:
-        self._ledger = ledger
-        self._exact = exact
+    def __init__(self, ledger: PostgresLedger, *, exact_limit: int | None) -> None:
+        super().__init__(ledger)
+        self._postgres = ledger.postgres
         self.exact_limit = exact_limit
         self._ready: set[int] = set()
         self._starting = threading.Lock()
@@ -65,35 +59,13 @@ class HNSWVectorIndex:
         hits = None
         if self.is_approximate(selection) and self._is_ready(len(vector)):
             hits = self._nearest(vector, selection, limit)
-        return self._exact.search(vector, selection, limit=limit) if hits is None else hits
-
-    def is_approximate(self, selection: Selection) -> bool:
-        """See ``protocols.VectorIndex``."""
-        limit = self.exact_limit
-        return limit is not None and self._ledger.size(selection, at_most=limit) > limit
-
-    def similarities(self, vector: Vector, selection: Selection, passages: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Compute exact cosines from the stored vectors.
-
-        Args:
-            vector: Unit vector of the query, shape (d,).
-            selection: The scope, kind and filters that the passages match.
-            passages: Passage ids, shape (n,).
-
-        Returns:
-            Cosines of shape (n,), in the order given; -1 for a passage that no longer exists.
-        """
-        return self._exact.similarities(vector, selection, passages)
-
-    def verify(self) -> VerificationReport:
-        """See ``protocols.VectorIndex``; the vectors are the ledger's own."""
-        return self._exact.verify()
+        return super().search(vector, selection, limit=limit) if hits is None else hits
 
     def rebuild(self) -> None:
         """See ``protocols.VectorIndex``: the next wide search has the index made anew, and none is left till then."""
-        self._ledger.postgres.require_writable()
-        self._exact.rebuild()
-        with self._ledger.postgres.session() as connection:
+        self._postgres.require_writable()
+        super().rebuild()
+        with self._postgres.session() as connection:
             for (name,) in connection.execute(
                 "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema AND starts_with(indexname, ?)",
                 (_PREFIX,),
@@ -101,16 +73,12 @@ class HNSWVectorIndex:
                 connection.run(f'DROP INDEX CONCURRENTLY IF EXISTS "{name}"')
         self._ready.clear()
 
-    def purge(self) -> None:
-        """See ``protocols.VectorIndex``; the tables are written anew with their indexes."""
-        self._exact.purge()
-
     def close(self) -> None:
         """See ``protocols.VectorIndex``; the partition whose index is being made is finished first."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
-        self._exact.close()
+        super().close()
 
     def make(self, dimension: int) -> None:
         """Create the missing parts of the index for vectors of this length, unless another process is doing it.
@@ -121,7 +89,7 @@ class HNSWVectorIndex:
             ConfigurationError: The role does not own the tables, or only looks.
             BackendError: It could not be made.
         """
-        with self._ledger.postgres.alone("indexing") as connection:
+        with self._postgres.alone("indexing") as connection:
             for partition in range(PARTITIONS):
                 if connection is None or self._stop.is_set():
                     return
@@ -162,7 +130,7 @@ class HNSWVectorIndex:
 
     def _nearest(self, vector: Vector, selection: Selection, limit: int) -> Hits | None:
         """Search the index and score its results exactly; None if it found fewer than exist."""
-        with self._ledger.postgres.session() as connection:
+        with self._postgres.session() as connection:
             connection.run(_BY_INDEX)
             dialect = connection.dialect
             column = f"c.vector::{_type(len(vector))}"
@@ -176,11 +144,7 @@ class HNSWVectorIndex:
             found = [int(passage) for (passage,) in connection.execute(sql, values)]
         if len(found) < limit and len(found) < self._ledger.size(selection, at_most=limit):
             return None
-        ids, matrix = self._ledger.vectors(found)
-        owners = self._ledger.owners(ids)
-        cosines = dict(zip(ids, np.einsum("ij,j->i", matrix, vector).tolist(), strict=True))
-        best = sorted((passage for passage in ids if passage in owners), key=lambda each: (-cosines[each], each))
-        return Hits(best, [owners[passage] for passage in best], [cosines[passage] for passage in best])
+        return self._best(found, vector, limit)
 
 
 _PREFIX: Final = "passage_vectors_"

@@ -79,8 +79,7 @@ def both(tmp_path):
 
 
 def made(ledger, projection, *, exact_limit=10, at_once=False):
-    exact = ExactVectorIndex(ledger)
-    return ProjectedVectorIndex(ledger, exact=exact, projection=projection, exact_limit=exact_limit, at_once=at_once)
+    return ProjectedVectorIndex(ledger, projection=projection, exact_limit=exact_limit, at_once=at_once)
 
 
 @pytest.fixture
