@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import rank_bm25
 
-from memory_retrievers.models.contents import VerificationReport
-from memory_retrievers.models.selection import Hits, Passage, Selection, TermCounts, TermStatistics
-from memory_retrievers.protocols import KeywordIndex
+from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
+from memory_retrievers.models.selection import Hits, Selection
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memory_retrievers.backends.snapshot import ScopeSnapshot
-    from memory_retrievers.backends.sql.ledger import SQLLedger
     from memory_retrievers.backends.terms import TermBlock
 
 
@@ -53,32 +51,16 @@ class _Model:
         return self.block.best(scores, candidates, limit=limit)
 
 
-class RankBM25KeywordIndex:
-    """A ``protocols.KeywordIndex`` on rank_bm25: for small stores, and as the reference for other engines.
+class RankBM25KeywordIndex(PostingsKeywordIndex):
+    """A ``protocols.KeywordIndex`` that searches by rank_bm25: for small stores, and as the reference for the others.
+
+    The postings are kept up all the same, so that the store, or a copy of it, can be opened with either engine.
 
     Args:
         ledger: Where the passages are.
         k1: Saturation of term counts.
         b: How strongly long passages are discounted.
-        postings: An engine whose postings are stored with the records; it is kept up, so that the store can be opened
-            with it later and nothing forgotten stays in them. None where there are no such postings.
     """
-
-    def __init__(self, ledger: SQLLedger, *, k1: float, b: float, postings: KeywordIndex | None = None) -> None:
-        self._ledger = ledger
-        self._postings = postings
-        self._k1 = k1
-        self._b = b
-
-    def add(self, passages: Sequence[Passage]) -> None:
-        """Update the stored postings; the next search reads the passages from the ledger."""
-        if self._postings is not None:
-            self._postings.add(passages)
-
-    def remove(self, passages: Sequence[Passage]) -> None:
-        """Update the stored postings; the next search reads the passages from the ledger."""
-        if self._postings is not None:
-            self._postings.remove(passages)
 
     def search(self, terms: Sequence[str], selection: Selection, *, limit: int) -> Hits:
         """See ``protocols.KeywordIndex``."""
@@ -93,24 +75,6 @@ class RankBM25KeywordIndex:
             lambda model: model.size,
         )
         return model.best(terms, snapshot.visible(selection, matching=matching), limit=limit)
-
-    def statistics(self, terms: Sequence[str], selection: Selection) -> TermStatistics:
-        """See ``protocols.KeywordIndex``."""
-        return self._snapshot(selection).terms.statistics(terms)
-
-    def counts(self, terms: Sequence[str], selection: Selection, passages: NDArray[np.int64]) -> TermCounts:
-        """See ``protocols.KeywordIndex``."""
-        return self._snapshot(selection).terms.counts(terms, passages)
-
-    def verify(self) -> VerificationReport:
-        """See ``protocols.KeywordIndex``; this engine stores only the postings it was given."""
-        return VerificationReport() if self._postings is None else self._postings.verify()
-
-    def rebuild(self) -> None:
-        """See ``protocols.KeywordIndex``; what this engine has made of the passages is made anew."""
-        if self._postings is not None:
-            self._postings.rebuild()
-        self._ledger.snapshots.forget(None)
 
     def _snapshot(self, selection: Selection) -> ScopeSnapshot:
         """The snapshot of a scope of any size: this engine has no other way to answer."""

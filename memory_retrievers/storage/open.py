@@ -231,12 +231,8 @@ def _keyword(parts: ResolvedOptions, ledger: SQLLedger) -> KeywordIndex:
     from memory_retrievers.backends.rank_bm25 import RankBM25KeywordIndex
     from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
 
-    k1, b = parts.retrieval.bm25_k1, parts.retrieval.bm25_b
-    postings = PostingsKeywordIndex(ledger, k1=k1, b=b)
-    if parts.keyword == "sqlite_bm25":
-        return postings
-    # The postings are kept up all the same, so that the store, or a copy of it, can be opened with either engine.
-    return RankBM25KeywordIndex(ledger, k1=k1, b=b, postings=postings)
+    engine = PostingsKeywordIndex if parts.keyword == "sqlite_bm25" else RankBM25KeywordIndex
+    return engine(ledger, k1=parts.retrieval.bm25_k1, b=parts.retrieval.bm25_b)
 
 
 LOCK_FILE: Final = "LOCK"

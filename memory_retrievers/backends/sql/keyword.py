@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from memory_retrievers.backends.snapshot import ScopeSnapshot
+
 _POSTING: Final = ("scope_id", "kind", "term", "passage", "memory", "frequency", "length")
 _ADD_STATISTICS: Final = """
     INSERT INTO keyword_statistics (scope_id, kind, passages, terms) VALUES (?, ?, ?, ?)
@@ -105,7 +107,7 @@ class PostingsKeywordIndex:
 
     def statistics(self, terms: Sequence[str], selection: Selection) -> TermStatistics:
         """See ``protocols.KeywordIndex``."""
-        snapshot = self._ledger.snapshots.of(selection)
+        snapshot = self._snapshot(selection)
         if snapshot is not None:
             return snapshot.terms.statistics(terms)
         with self._ledger.database.read() as connection:
@@ -121,7 +123,7 @@ class PostingsKeywordIndex:
 
     def counts(self, terms: Sequence[str], selection: Selection, passages: NDArray[np.int64]) -> TermCounts:
         """See ``protocols.KeywordIndex``."""
-        snapshot = self._ledger.snapshots.of(selection)
+        snapshot = self._snapshot(selection)
         if snapshot is not None:
             return snapshot.terms.counts(terms, passages)
         with self._ledger.database.read() as connection:
@@ -151,6 +153,9 @@ class PostingsKeywordIndex:
             for page in verification.read_passages(connection):
                 self.add(page)
         self._ledger.snapshots.forget(None)
+
+    def _snapshot(self, selection: Selection) -> ScopeSnapshot | None:
+        return self._ledger.snapshots.of(selection)
 
 
 def _scope_ids(connection: Connection, passages: Sequence[Passage]) -> dict[str, int]:
