@@ -91,13 +91,13 @@ class MemoryRetriever(BaseRetriever):
         self._options = SearchOptions(
             category=category,
             include_child_scopes=include_child_scopes,
-            tags=tuple(tags),
+            tags=tags,
             metadata=metadata,
             since=since,
             until=until,
             where=where,
         )
-        Filters.parse(self._options)
+        self._options["tags"] = Filters.parse(self._options).tags  # an iterator is read once
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         found = find_documents(

@@ -53,7 +53,7 @@ class ScenePrompt(Generic[MessageT]):
         return self.memory.scene(
             scope,
             chat_length=self.chat_length(messages),
-            present=() if self.present is None else tuple(self.present(messages)),
+            present=() if self.present is None else self.present(messages),
             pov=self.pov,
             budget=self.budget if budget is None else budget,
             query=asked_by(self.memory, query),

@@ -100,6 +100,13 @@ def test_who_is_present_is_told_by_the_messages(story, saying):
     assert "Present: Elder, Goblin\n" in scene_of(model.heard[1])
 
 
+def test_one_name_in_place_of_a_list_is_not_told_letter_by_letter(story, saying, caplog):
+    model = saying("Welcome!")
+    agent_of(model, story, present=lambda _: "Elder").invoke(asking("Hello"), THREAD)
+    assert "Present: E" not in model.heard[0][-1].text
+    assert caplog.messages == ["nothing was recalled, since the memory failed (ValidationError)"]
+
+
 def test_a_character_is_told_only_what_it_knows(story, saying):
     model = saying("Welcome!")
     agent_of(model, story, pov=["Marcus"], present=lambda _: ["Marcus", "Hero"]).invoke(asking("Hello"), THREAD)

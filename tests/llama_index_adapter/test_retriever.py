@@ -157,6 +157,14 @@ def test_tags_metadata_and_times_filter_the_nodes(memory):
         MemoryRetriever(memory, scope="user/alice", since="2020-01-02", until="2020-01-01")
 
 
+def test_one_tag_in_place_of_a_list_is_refused_and_an_iterator_of_them_is_read_once(memory):
+    memory.remember_fact(scope="user/alice", fact="Alice moved to Lyon", tags=["city"])
+    with pytest.raises(ValidationError, match=r"write tags=\['work'\]"):
+        MemoryRetriever(memory, scope="user/alice", tags="city")
+    one = MemoryRetriever(memory, scope="user/alice", tags=iter(["city"]))
+    assert [[node.text for node in one.retrieve("Lyon")] for _ in "ab"] == [["Alice moved to Lyon"]] * 2
+
+
 def test_a_filter_with_operators_filters_the_nodes(memory):
     for number in range(4):
         memory.remember_fact(scope="user/alice", fact=f"Lyon has {number} bridges", metadata={"bridges": number})

@@ -228,3 +228,14 @@ def test_an_unknown_keyword_engine_is_refused(tmp_path):
 def test_an_object_that_embeds_nothing_is_refused():
     with pytest.raises(ConfigurationError):
         AgentMemory.in_memory(embedder=object())
+
+
+@pytest.mark.parametrize("field", ["tags", "keywords", "source_episodic_ids"])
+def test_one_text_in_place_of_a_list_is_refused_and_not_taken_for_its_letters(untouched, field):
+    with pytest.raises(ValidationError, match=field):
+        untouched.remember_fact(scope="c1", fact="The printer is out of toner", **{field: "work"})
+
+
+def test_one_tag_in_place_of_a_list_is_refused_for_an_episode_as_well(untouched):
+    with pytest.raises(ValidationError, match="tags"):
+        untouched.remember_episode(scope="c1", summary="The printer was out of toner", tags="work")
