@@ -866,13 +866,13 @@ class AgentMemory(BaseMemory):
 
         Args:
             scope: Whose story.
-            events: Made by hand, or by ``memory_retrievers.scene.extraction``.
+            events: Made by hand, also as mappings of their fields, or by ``memory_retrievers.scene.extraction``.
 
         Returns:
             The stored episodes, in the order given.
 
         Raises:
-            ValidationError: The scope is malformed, an id is taken, or a name is too long; nothing was stored.
+            ValidationError: The scope or an event is malformed, or an id is taken; nothing was stored.
             EmbeddingError: The embedder failed; nothing was stored.
         """
         parsed = scopes.parse(scope)

@@ -8,6 +8,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+import pydantic
+
+from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import EpisodicDraft, EpisodicMemory, Kind, MemoryKey
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.messages import Message
@@ -42,6 +45,8 @@ LIKENESS_WEIGHT: Final = 15.0
 
 KEYWORD_WEIGHT: Final = 3.0
 """Score added for each point of BM25."""
+
+_EVENTS: Final = pydantic.TypeAdapter(tuple[SceneEvent, ...])
 
 
 def known_to(
@@ -163,8 +168,15 @@ def drafts_of(scope: str, events: Sequence[SceneEvent]) -> list[EpisodicDraft]:
     >>> (draft,) = drafts_of("story", [SceneEvent(summary="Elder warned of goblins.", message_ids=(5, 6))])
     >>> draft.surprise, draft.scene.sequence
     (0.5, 5000)
+
+    Raises:
+        ValidationError: They are no list, or one is no event nor a mapping that makes one.
     """
-    return [_draft_of(scope, event, place) for place, event in enumerate(events)]
+    try:
+        checked = _EVENTS.validate_python(events)
+    except pydantic.ValidationError as error:
+        raise ValidationError.from_pydantic(error, within="events") from error
+    return [_draft_of(scope, event, place) for place, event in enumerate(checked)]
 
 
 def _draft_of(scope: str, event: SceneEvent, place: int) -> EpisodicDraft:

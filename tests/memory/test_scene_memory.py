@@ -425,6 +425,19 @@ def test_an_argument_that_breaks_a_rule_is_named(told, given, problem):
         told.characters("")
 
 
+def test_an_event_may_be_a_mapping_and_what_is_none_is_named(memory):
+    (wolf,) = memory.add_scene_events("story", [{"summary": "Wolf howled.", "message_ids": [4], "importance": 5}])
+    assert (wolf.summary, wolf.surprise, wolf.scene.message_ids) == ("Wolf howled.", 1, (4,))
+    for events, problem in (
+        ([{"summary": " "}], r"events\.0\.summary"),
+        (["Wolf howled."], r"events\.0"),
+        ("W", "events"),
+    ):
+        with pytest.raises(ValidationError, match=problem):
+            memory.add_scene_events("story", events)
+    assert memory.stats("story").episodes == 1
+
+
 LOOKALIKES = ["user/10", "user/1/work", "User/1", "user", "user/%", "user/_", "user/1 0"]
 
 
