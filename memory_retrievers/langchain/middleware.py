@@ -129,8 +129,8 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
             message, where it changes with every turn and no prompt cache holds.
         record: Whether to queue what is said.
         process: ``background`` has the memory's worker, which is started for it, turn the queue into memories, so that
-            no answer waits for it; ``due`` does it at the end of a run that makes it due, which holds up the end of
-            the run; ``never`` leaves it to others.
+            no answer waits for it; ``due`` does what is due at the end of a run, which holds up the end of the run;
+            ``never`` leaves it to others.
         include_tools: Also record which tools were called, and what they answered.
         format: What is recalled. ``block``: what answers the user, as above. ``scene``: the story
             so far, for role-play; it takes the events that were stored with ``memory.add_scene_events``, and where not

@@ -32,7 +32,7 @@ Recall: TypeAlias = Literal["full", "facts", "none"]
 
 Process: TypeAlias = Literal["background", "due", "never"]
 """Time when queued messages become memories: in the memory's worker thread, which is started for it; at the end of a
-turn that makes them due; or when other code asks."""
+turn, if they are due then; or when other code asks."""
 
 TAG = "memory"
 PROFILE_TAG = "profile"
@@ -174,10 +174,10 @@ class TurnMemory(ScopedByConfig):
         """
         if not messages:
             return
-        queued = self.memory.add_messages(scope, messages, conversation=conversation)
+        self.memory.add_messages(scope, messages, conversation=conversation)
         if self.process == "background":
             self.memory.start_worker()
-        elif queued.due and self.process == "due":
+        elif self.process == "due":  # also what another conversation has left behind
             try:
                 self.memory.process_due(scope)
             except Exception as error:  # noqa: BLE001 - raised, it would have them queued once more

@@ -230,8 +230,9 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
     def _stored(self, messages: list[ChatMessage]) -> None:
         scope = scope_getter(self.scope)()
         for session, said in groupby(messages, key=lambda message: message.additional_kwargs.get("session_id")):
-            queued = queue_messages(self.memory, scope, [*said], conversation=None if session is None else str(session))
-            process_queue(self.memory, scope, queued, process=self.process)
+            conversation = None if session is None else str(session)
+            if queue_messages(self.memory, scope, [*said], conversation=conversation):
+                process_queue(self.memory, scope, process=self.process)
 
     def _truncated(self, content: str, room: int) -> str | None:
         kept = self._shorter.get((scope_getter(self.scope)(), content))  # two scopes may hold the same text

@@ -224,7 +224,8 @@ class ConversationMemory(BaseMemory):
         with self._lock:
             queued = queue_messages(memory, self.scope, messages, conversation=self.session_id)
             self.messages = [*self.messages, *_copies(messages)]
-        process_queue(memory, self.scope, queued, process=self.process)
+        if queued:
+            process_queue(memory, self.scope, process=self.process)
 
     def set(self, messages: Sequence[ChatMessage]) -> None:
         """Replace the chat, but not the long-term memory: a caller that keeps the chat sets it again and again."""

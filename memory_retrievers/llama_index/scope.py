@@ -17,14 +17,13 @@ from memory_retrievers.llama_index.turns import INSTRUCTIONS
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import scopes
 from memory_retrievers.models.messages import Message
-from memory_retrievers.models.results import Queued
 from memory_retrievers.protocols import Memory
 from memory_retrievers.storage.open import STORE_FILE, noted_embedder
 from memory_retrievers.storage.options import chosen_embedder
 
 Process: TypeAlias = Literal["background", "due", "never"]
-"""Time when queued messages become memories: in the memory's worker thread, which is started for it; as soon as a
-message makes them due, which holds up the chat; or when other code asks for it."""
+"""Time when queued messages become memories: in the memory's worker thread, which is started for it; if they are due
+when a message comes, which holds up the chat; or when other code asks for it."""
 
 _logger = logging.getLogger("memory_retrievers")
 
@@ -35,40 +34,26 @@ def spoken(messages: Sequence[ChatMessage]) -> list[Message]:
     return [message for message in converted if message is not None]
 
 
-def queue_messages(
-    memory: Memory, scope: str, messages: Sequence[ChatMessage], *, conversation: str | None
-) -> Queued | None:
-    """Queue what was said, without tool messages, instructions and what is empty.
+def queue_messages(memory: Memory, scope: str, messages: Sequence[ChatMessage], *, conversation: str | None) -> bool:
+    """Queue what was said, without tool messages, instructions and what is empty; True if anything was.
 
     Args:
         memory: The memory.
         scope: The scope of the conversation.
         messages: Its new messages, oldest first.
         conversation: Which of the scope's conversations it is.
-
-    Returns:
-        What the queue holds now; None if there was nothing to queue.
     """
     said = spoken(messages)
-    return memory.add_messages(scope, said, conversation=conversation) if said else None
+    return bool(said and memory.add_messages(scope, said, conversation=conversation))
 
 
-def process_queue(memory: Memory, scope: str, queued: Queued | None, *, process: Process) -> None:
-    """See to it that a queue becomes memories when it is due; where that fails, the next message brings another try.
-
-    Args:
-        memory: The memory.
-        scope: The scope of the queue.
-        queued: What it holds; None if nothing was queued.
-        process: When and where it becomes memories.
-    """
-    if queued is None or process == "never" or (process == "due" and not queued.due):
-        return
+def process_queue(memory: Memory, scope: str, *, process: Process) -> None:
+    """See to it that what is due in a scope becomes memories; where that fails, the next message brings another try."""
     try:
         if process == "background":
             memory.start_worker()
-            return
-        memory.process_due(scope)
+        elif process == "due":  # also what another session has left behind
+            memory.process_due(scope)
     except Exception as error:  # noqa: BLE001 - raised, it would have the chat hand them over once more
         _warn("messages stay queued", error)
 

@@ -577,6 +577,16 @@ def test_messages_that_cannot_be_processed_now_are_queued_once(memory, saying, c
     assert set(caplog.messages) == {"messages stay queued, since the memory failed (LanguageModelError)"}
 
 
+def test_a_thread_that_fell_silent_becomes_memories_at_the_end_of_a_run_in_another(saying, clock):
+    with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock) as memory:
+        agent = agent_of(saying("One.", "Two."), memory, process="due")
+        agent.invoke(asking("First?"), {"configurable": {"user_id": "user/alice", "thread_id": "monday"}})
+        clock.advance(days=7)
+        agent.invoke(asking("Second?"), {"configurable": {"user_id": "user/alice", "thread_id": "sunday"}})
+        (episode,) = memory.list("user/alice", kind="episodic").memories
+        assert episode.conversation_id == "monday"
+
+
 def test_a_memory_that_is_closed_is_a_mistake_of_the_host(saying):
     memory = AgentMemory.in_memory(embedder=HashEmbedder())
     memory.close()

@@ -258,6 +258,15 @@ async def test_enough_messages_become_memories_unless_somebody_else_makes_them(m
         assert (memory.stats(scope).queued_messages == 45) is (process == "never")
 
 
+async def test_a_session_that_fell_silent_becomes_memories_when_another_goes_on(memory, clock):
+    block = LongTermMemoryBlock(memory=memory, scope="user/eve", process="due")
+    for session in ("monday", "sunday"):
+        clock.advance(days=7)
+        said = ChatMessage(role="user", content="The garden is wet", additional_kwargs={"session_id": session})
+        await block.aput([said])
+    assert [episode.conversation_id for episode in memory.list("user/eve", kind="episodic").memories] == ["monday"]
+
+
 async def test_a_model_that_fails_ends_no_chat_and_loses_no_message(memory, stored, monkeypatch, caplog):
     block = LongTermMemoryBlock(memory=memory, scope="user/alice", process="due")
 

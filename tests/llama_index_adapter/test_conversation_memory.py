@@ -244,6 +244,14 @@ def test_enough_messages_become_memories_unless_somebody_else_makes_them(memory)
         assert (memory.stats(scope).queued_messages == 45) is (process == "never")
 
 
+def test_a_chat_that_fell_silent_becomes_memories_when_another_goes_on(memory, clock):
+    for session in ("monday", "sunday"):
+        clock.advance(days=7)
+        chat = ConversationMemory.from_defaults(memory, scope="user/eve", session_id=session, process="due")
+        chat.put(user("The garden is wet"))
+    assert [episode.conversation_id for episode in memory.list("user/eve", kind="episodic").memories] == ["monday"]
+
+
 def test_a_model_that_fails_ends_no_chat_and_loses_no_message(memory, stored, monkeypatch, caplog):
     chat = ConversationMemory.from_defaults(memory, scope="user/alice", process="due")
 
