@@ -128,9 +128,7 @@ def plan_of_level(
 
 def detailed_messages(episode: RetrievedMemory[EpisodicMemory], *, detail: DetailLevel) -> frozenset[int]:
     """Positions of the messages that a level renders of an episode: all or none, and of an open one its excerpts."""
-    if episode.memory.is_open:
-        return matching_messages(episode)
-    if shows_turns(episode, detail=detail):
+    if episode.memory.is_open or shows_turns(episode, detail=detail):
         return matching_messages(episode)
     detailed = tells_details(detail, rank=episode.rank, key_moment=episode.memory.is_key_moment)
     return frozenset(range(len(episode.memory.messages))) if detailed else frozenset()
@@ -259,14 +257,16 @@ def recent_block(
     return "\n\n".join(sections) or NO_RECENT_MEMORIES
 
 
-def profile_block(facts: Sequence[SemanticMemory], *, display_length: int | None = None) -> str:
+def profile_lines(facts: Sequence[SemanticMemory], *, display_length: int | None = None) -> list[str]:
     """Render the facts of a profile in the order given, without anything that changes while they do not.
 
-    Args:
-        facts: The facts.
-        display_length: Longer facts are cut to so many characters; None renders them whole.
+    Those that may contradict each other are dated. Longer ones than ``display_length`` are cut; None cuts none.
     """
-    return "\n".join(f"- [{fact.category}] {_shortened(one_line(fact.fact), display_length)}" for fact in facts)
+    dated = {place for group in contradictory([fact.fact for fact in facts]) for place in group}
+    return [
+        f"- [{fact.category}{_since(fact, place in dated)}] {_shortened(one_line(fact.fact), display_length)}"
+        for place, fact in enumerate(facts)
+    ]
 
 
 def fact_lines(
@@ -302,8 +302,12 @@ class ArrangedFacts(tuple[RetrievedMemory[SemanticMemory], ...]):  # noqa: SLOT0
 
 def _fact_line(memory: SemanticMemory, display_length: int | None, *, is_dated: bool = False) -> str:
     text = _shortened(without_remark(one_line(memory.fact), "sources:"), display_length)
-    since = f", since {memory.valid_at:%Y-%m-%d}" if is_dated else ""
-    return f"- [{memory.category}{since}] {text}{_sources(memory, as_specified=display_length is None)}"
+    sources = _sources(memory, as_specified=display_length is None)
+    return f"- [{memory.category}{_since(memory, is_dated)}] {text}{sources}"
+
+
+def _since(memory: SemanticMemory, is_dated: bool) -> str:
+    return f", since {memory.valid_at:%Y-%m-%d}" if is_dated else ""
 
 
 def _recent_fact(memory: SemanticMemory, display_length: int | None, *, now: datetime) -> str:

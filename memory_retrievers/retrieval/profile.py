@@ -8,7 +8,7 @@ from typing import Final
 
 from memory_retrievers.models import Category, JsonObject, SemanticMemory
 from memory_retrievers.retrieval.budget import parse_budget
-from memory_retrievers.retrieval.markdown import profile_block
+from memory_retrievers.retrieval.markdown import profile_lines
 from memory_retrievers.text.analysis import estimate_tokens
 from memory_retrievers.text.dates import iso
 
@@ -49,7 +49,8 @@ class Profile:
         Raises:
             ValidationError: ``max_tokens`` is not a whole number from 0 on.
         """
-        return self._block(self.fitting(max_tokens=max_tokens, token_counter=token_counter).facts)
+        fitting = self.fitting(max_tokens=max_tokens, token_counter=token_counter)
+        return "\n".join(profile_lines(fitting.facts, display_length=self.fact_display_length))
 
     def fitting(
         self, *, max_tokens: int | None = PROFILE_TOKENS, token_counter: Callable[[str], int] = estimate_tokens
@@ -64,26 +65,25 @@ class Profile:
             ValidationError: ``max_tokens`` is not a whole number from 0 on.
         """
         room = parse_budget(max_tokens)
-        if room is None or token_counter(self._block(self.facts)) <= room:
+        lines = profile_lines(self.facts, display_length=self.fact_display_length)
+        if room is None or token_counter("\n".join(lines)) <= room:
             return self
-        return replace(self, facts=self._kept(room, token_counter))
+        kept = replace(self, facts=self._kept(lines, room, token_counter))
+        return kept.fitting(max_tokens=room, token_counter=token_counter)  # without its rivals a fact may be dated anew
 
     def to_dict(self) -> JsonObject:
         """The facts, in order, complete, as JSON."""
         facts = [fact.model_dump(mode="json") for fact in self.facts]
         return {"facts": facts, "fact_display_length": self.fact_display_length}
 
-    def _block(self, facts: Sequence[SemanticMemory]) -> str:
-        return profile_block(facts, display_length=self.fact_display_length)
-
-    def _kept(self, room: int, token_counter: Callable[[str], int]) -> tuple[SemanticMemory, ...]:
+    def _kept(self, lines: Sequence[str], room: int, counter: Callable[[str], int]) -> tuple[SemanticMemory, ...]:
         """The facts that fit, those that matter most first; one that is too long leaves its place to the next."""
-        kept, newest_first = set[str](), self.facts[::-1]
-        for fact in sorted(newest_first, key=_urgency):
-            chosen = tuple(each for each in self.facts if each.id in kept or each.id == fact.id)
-            if token_counter(self._block(chosen)) <= room:
-                kept.add(fact.id)
-        return tuple(fact for fact in self.facts if fact.id in kept)
+        kept: list[int] = []
+        for *_, place in sorted((not fact.is_pinned, _place(fact), -at) for at, fact in enumerate(self.facts)):
+            chosen = sorted([*kept, -place])
+            if counter("\n".join(lines[each] for each in chosen)) <= room:
+                kept = chosen
+        return tuple(self.facts[place] for place in kept)
 
 
 def profile_of(scope: str, facts: Sequence[SemanticMemory], *, fact_display_length: int | None) -> Profile:
@@ -100,7 +100,3 @@ def profile_of(scope: str, facts: Sequence[SemanticMemory], *, fact_display_leng
 
 def _place(fact: SemanticMemory) -> int:
     return _ORDER.index(fact.category) if fact.category in _ORDER else len(_ORDER)
-
-
-def _urgency(fact: SemanticMemory) -> tuple[bool, int]:
-    return not fact.is_pinned, _place(fact)

@@ -51,6 +51,23 @@ def test_a_profile_holds_guidelines_identity_preferences_and_what_was_pinned(mem
     assert memory.profile("user/nobody").to_markdown() == ""
 
 
+def test_facts_that_may_contradict_each_other_are_dated_and_the_older_one_leaves_first(memory, clock):
+    remember(memory, "Alice lives in Lyon", "identity")
+    clock.advance(days=31)
+    remember(memory, "Alice lives in Nantes", "identity")
+    remember(memory, "Alice drinks tea", "identity")
+    lines = [
+        "- [identity, since 2026-03-01] Alice lives in Lyon",
+        "- [identity, since 2026-04-01] Alice lives in Nantes",
+        "- [identity] Alice drinks tea",
+    ]
+    assert memory.profile(ALICE).to_markdown() == "\n".join(lines)
+    room = estimate_tokens("\n".join(lines)) - 1
+    assert memory.profile(ALICE).to_markdown(max_tokens=room) == (
+        "- [identity] Alice lives in Nantes\n- [identity] Alice drinks tea"
+    )
+
+
 @pytest.mark.embedded("counts the steps of SQLite")
 def test_a_profile_is_read_from_indexes_of_its_own(memory):
     """However many other facts, and former ones, a scope holds."""
