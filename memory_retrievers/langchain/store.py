@@ -36,7 +36,7 @@ from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import ContentType, MemoryKey, Origin, SemanticDraft, SemanticMemory, scopes
 from memory_retrievers.models.fields import MAX_ID_LENGTH, storable
 from memory_retrievers.models.storage import StoredItem
-from memory_retrievers.retrieval.request import check_length
+from memory_retrievers.retrieval.request import check_length, parse_limit
 from memory_retrievers.storage.items import VALUE, FoundItem, value_of
 from memory_retrievers.text.passages import ITEM_LENGTHS, MAX_ITEM_TEXTS
 
@@ -270,7 +270,8 @@ class _Reads:
 
     def _searched(self, op: SearchOp) -> list[FoundItem]:
         conditions, fits = divided(op.filter or {})
-        scope, page = scope_of(self._root, op.namespace_prefix), {"offset": op.offset, "limit": op.limit}
+        scope = scope_of(self._root, op.namespace_prefix)
+        page = {"offset": parse_limit("offset", op.offset), "limit": parse_limit("limit", op.limit)}
         if op.query is None or not op.query.strip():
             return self._memory.items.newest(scope, conditions=conditions, fits=fits, **page)
         check_length(op.query, most=self._memory.query_characters)
@@ -289,14 +290,14 @@ class _Reads:
         return value
 
     def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
-        conditions = op.match_conditions or ()
+        start, most = parse_limit("offset", op.offset), parse_limit("limit", op.limit)
         namespaces = (namespace_of(self._root, scope) for scope in self._memory.items.scopes(self._root))
         fitting = {
             namespace[: op.max_depth]
             for namespace in namespaces
-            if namespace is not None and all(fits(namespace, condition) for condition in conditions)
+            if namespace is not None and all(fits(namespace, each) for each in op.match_conditions or ())
         }
-        return sorted(fitting)[op.offset : op.offset + op.limit]
+        return sorted(fitting)[start : start + most]
 
 
 class _Asked(NamedTuple):

@@ -312,6 +312,19 @@ def test_an_unknown_operator_is_refused(store):
         store.search((), filter={"content": {"$in": ["x"]}})
 
 
+@pytest.mark.parametrize("page", [{"offset": -1}, {"limit": -1}, {"limit": 2.5}, {"offset": "3"}])
+def test_a_page_that_there_cannot_be_is_refused_however_it_is_looked_for(store, page):
+    store.put(ALICE, "m1", LYON)
+    (name,) = page
+    for look in (
+        lambda: store.search(ALICE, **page),
+        lambda: store.search(ALICE, query="Lyon", **page),
+        lambda: store.list_namespaces(**page),
+    ):
+        with pytest.raises(ValidationError, match=name):
+            look()
+
+
 # --- namespaces
 
 
