@@ -331,18 +331,16 @@ def _story(episode: RetrievedMemory[EpisodicMemory], *, now: datetime, messages:
     memory, rank = episode.memory, episode.rank
     title = one_line(memory.title) or f"Memory {rank}"
     key_moment = ", key moment" if memory.is_key_moment else ""
+    shown = [memory.messages[place] for place in sorted(messages)]
     if memory.is_open:
         heading = f"### {title} [rank: {rank}, {_standing(episode)}]"
-        said = (message_line(memory.messages[place]) for place in sorted(messages))
-        return "\n".join([heading, _when(memory, now=now), *said])
+        return "\n".join([heading, _when(memory, now=now), *map(message_line, shown)])
     heading = f"### {title} [rank: {rank}, {_standing(episode)}{key_moment}]"
-    if by_turns and messages:
-        shown = [memory.messages[place] for place in sorted(messages)]
+    if by_turns and shown:
         times = [each.timestamp for each in shown if each.timestamp is not None] or [memory.start_at, memory.end_at]
         when = f"**When:** {relative_time(memory.end_at, now=now)} ({days(times)})"
         return "\n".join([heading, when, *map(message_line, shown)])
-    lines = [heading, *_gist(memory, now=now)]
-    return "\n".join(lines + _details([memory.messages[place] for place in sorted(messages)]))
+    return "\n".join([heading, *_gist(memory, now=now), *_details(shown)])
 
 
 def _standing(episode: RetrievedMemory[EpisodicMemory]) -> str:

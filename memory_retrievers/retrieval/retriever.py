@@ -185,9 +185,10 @@ class HybridRetriever:
         stored = ledger.recent(scope=parsed, limit=most, now=now, since=since)
         still_open = self._store.open_episodes.episodes(parsed) if self._settings.searches_open else []
         new = [each for each in still_open if since is None or each.created_at >= since]
+        newest = sorted([*new, *stored], key=lambda each: (each.created_at, each.end_at), reverse=True)
         return RecentResult(
             now=now,
-            episodic=tuple(sorted([*new, *stored], key=lambda each: each.created_at, reverse=True)[:most]),
+            episodic=tuple(newest[:most]),
             semantic=tuple(ledger.recent_facts(scope=parsed, limit=most, now=now, since=since)) if facts else None,
             fact_display_length=self._settings.fact_display_length,
         )

@@ -185,6 +185,17 @@ def test_recent_gives_the_newest_episodes_by_creation(memory, clock):
     assert [raw["title"] for raw in memory.recent("c1", limit=2).to_dict()["episodic"]] == ["Day 11", "Day 10"]
 
 
+def test_recent_tells_what_was_flushed_together_by_when_it_ended(memory, clock):
+    days = range(12)
+    for day in days:
+        memory.add_messages("c1", [Message(role="user", content=f"Box {day} is full")], conversation=f"day {day}")
+        clock.advance(days=1)
+    memory.flush("c1")
+    for most in (12, 5, 1):
+        told = [episode.conversation_id for episode in memory.recent("c1", limit=most).episodic]
+        assert told == [f"day {day}" for day in reversed(days)][:most]
+
+
 def test_scopes_and_stats_tell_what_is_there(memory):
     memory.remember_fact(scope="user/b", fact="one", id="f1")
     memory.remember_fact(scope="user/b", fact="two")

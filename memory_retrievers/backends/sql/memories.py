@@ -63,7 +63,7 @@ class StoredRecords(StoredRows):
         return [memory for memory in map(memory_of, rows) if isinstance(memory, kind)]
 
     def recent(self, *, scope: str, limit: int, now: datetime, since: datetime | None) -> list[EpisodicMemory]:
-        """List the scope's newest episodes by ``created_at``, newest first.
+        """List the scope's newest episodes by ``created_at``, newest first; of those made at once, by their end.
 
         Args:
             scope: The scope.
@@ -73,7 +73,8 @@ class StoredRecords(StoredRows):
         """
         return self._read(
             EpisodicMemory,
-            f"{_OF_SCOPE} AND m.kind = 'episodic' AND {where.NOT_EXPIRED} AND {_SINCE} {_NEWEST}",
+            f"""{_OF_SCOPE} AND m.kind = 'episodic' AND {where.NOT_EXPIRED} AND {_SINCE}
+                ORDER BY m.created_at DESC, m.end_at DESC, m.id LIMIT :limit""",
             {"scope": scope, "now": encode_time(now), "since": encode_time(since), "limit": limit},
         )
 
