@@ -45,6 +45,17 @@ SHARED_GROUP: Final = Access(0o660, 0o2770)
 """For the group of the directory too, which what is made in it inherits."""
 
 
+def written(path: str | Path) -> Path:
+    """A path as somebody writes it: ``~`` is the home directory, also where no shell has read it.
+
+    Raises:
+        ConfigurationError: It is blank, which would be the directory that the process happens to be in.
+    """
+    if not str(path).strip():
+        raise ConfigurationError("the path is empty: name a directory or a file, such as './agent-memory'")
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - the other one raises where there is no such user
+
+
 class Folder:
     """An open directory handle. All operations stay inside the directory, even if it is renamed, and follow no link.
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack
 from urllib.parse import unquote, urlsplit
 
+from memory_retrievers.backends.files import written
 from memory_retrievers.cli.options import EmbedderOptions
 from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError, StoreLockedError, ValidationError
 from memory_retrievers.memory import AgentMemory
@@ -46,7 +47,7 @@ class Place:
         """Parse an argument of the command line; a default that is a place already stays as it is."""
         if isinstance(text, Place):
             return text
-        return cls(text if is_server(text) else Path(text))
+        return cls(text if is_server(text) else written(text))
 
     @property
     def name(self) -> str:

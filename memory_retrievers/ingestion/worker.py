@@ -1,4 +1,4 @@
-"""Background thread that processes scopes when messages arrive and when they have waited long enough."""
+"""When queued messages become memories: at once where they are due, or in a background thread when they have waited."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from memory_retrievers.ingestion.pipeline import IngestionPipeline
-from memory_retrievers.protocols import Clock
+from memory_retrievers.protocols import Clock, Memory
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.conversations import SQLConversations
@@ -22,7 +22,27 @@ FIRST_PAUSE: Final = 5.0
 LONGEST_PAUSE: Final = 600.0
 """Seconds after a failure before the next attempt; the pause doubles with every failure in a row."""
 
+Process: TypeAlias = Literal["background", "due", "never"]
+"""Time when queued messages become memories: in the memory's worker thread, which is started for it; if they are due
+when a message comes, which holds up the chat; or when other code asks for it."""
+
 _logger = logging.getLogger("memory_retrievers")
+
+
+def process_queue(memory: Memory, scope: str, *, process: Process) -> None:
+    """See to it that what is due in a scope becomes memories; where that fails, the next message brings another try."""
+    try:
+        if process == "background":
+            memory.start_worker()
+        elif process == "due":  # also what another conversation has left behind
+            memory.process_due(scope)
+    except Exception as error:  # noqa: BLE001 - raised, it would have the chat hand them over once more
+        log_failure("messages stay queued", error)
+
+
+def log_failure(outcome: str, error: Exception) -> None:
+    """Say, without any text of it, what a chat goes on without."""
+    _logger.warning("%s, since the memory failed (%s)", outcome, type(error).__name__)
 
 
 class Worker:

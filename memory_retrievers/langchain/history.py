@@ -8,7 +8,8 @@ from typing import Final
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage
 
-from memory_retrievers.langchain.turns import Process, TurnMemory
+from memory_retrievers.ingestion.worker import Process
+from memory_retrievers.langchain.turns import TurnMemory
 from memory_retrievers.models import scopes
 from memory_retrievers.models.messages import Message, parse_conversation
 from memory_retrievers.models.results import parse_page_size

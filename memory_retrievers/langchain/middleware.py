@@ -17,8 +17,9 @@ from langgraph.runtime import Runtime
 from langgraph.typing import ContextT
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
+from memory_retrievers.ingestion.worker import Process
 from memory_retrievers.langchain.scope import ScopeSource, conversation_of
-from memory_retrievers.langchain.turns import Process, Recall, TurnMemory, going_on
+from memory_retrievers.langchain.turns import Recall, TurnMemory, going_on
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.protocols import Memory

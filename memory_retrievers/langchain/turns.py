@@ -16,6 +16,7 @@ from langchain_core.runnables.config import get_callback_manager_for_config
 from pydantic import BeforeValidator, ConfigDict, Field, SkipValidation
 
 from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError
+from memory_retrievers.ingestion.worker import Process, log_failure, process_queue
 from memory_retrievers.langchain.scope import ScopedByConfig
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.filters import MinRelevance
@@ -29,10 +30,6 @@ from memory_retrievers.text.analysis import estimate_tokens
 
 Recall: TypeAlias = Literal["full", "facts", "none"]
 """Extent of recall: episodes and facts, facts alone and without any side effect, or nothing."""
-
-Process: TypeAlias = Literal["background", "due", "never"]
-"""Time when queued messages become memories: in the memory's worker thread, which is started for it; at the end of a
-turn, if they are due then; or when other code asks."""
 
 TAG = "memory"
 PROFILE_TAG = "profile"
@@ -175,13 +172,7 @@ class TurnMemory(ScopedByConfig):
         if not messages:
             return
         self.memory.add_messages(scope, messages, conversation=conversation)
-        if self.process == "background":
-            self.memory.start_worker()
-        elif self.process == "due":  # also what another conversation has left behind
-            try:
-                self.memory.process_due(scope)
-            except Exception as error:  # noqa: BLE001 - raised, it would have them queued once more
-                _warn("messages stay queued", error)
+        process_queue(self.memory, scope, process=self.process)
 
     def said(self, messages: Sequence[BaseMessage]) -> list[Message]:
         """The messages of a conversation to keep: what was said, but no instructions, and no summary in its place."""
@@ -212,11 +203,7 @@ def going_on(outcome: str) -> Iterator[None]:
     except ConfigurationError:
         raise
     except MemoryRetrieversError as error:
-        _warn(outcome, error)
-
-
-def _warn(outcome: str, error: Exception) -> None:
-    _logger.warning("%s, since the memory failed (%s)", outcome, type(error).__name__)
+        log_failure(outcome, error)
 
 
 def _is_summary(message: BaseMessage) -> bool:

@@ -18,15 +18,8 @@ from llama_index.core.storage.chat_store.base_db import MessageStatus
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SkipValidation, model_validator
 
 from memory_retrievers.errors import ConfigurationError
-from memory_retrievers.llama_index.scope import (
-    Process,
-    Scope,
-    going_on,
-    process_queue,
-    queue_messages,
-    scope_getter,
-    spoken,
-)
+from memory_retrievers.ingestion.worker import Process, process_queue
+from memory_retrievers.llama_index.scope import Scope, going_on, queue_messages, scope_getter, spoken
 from memory_retrievers.llama_index.turns import Latest, TurnRecall, last_turn, size_of
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.filters import MinRelevance

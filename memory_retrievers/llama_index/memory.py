@@ -14,7 +14,8 @@ from llama_index.core.memory import BaseMemory
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SkipValidation, field_serializer
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
-from memory_retrievers.llama_index.scope import Process, going_on, process_queue, queue_messages, reopened, spoken
+from memory_retrievers.ingestion.worker import Process, process_queue
+from memory_retrievers.llama_index.scope import going_on, queue_messages, reopened, spoken
 from memory_retrievers.llama_index.turns import Turn, TurnRecall, last_turn, recent_turns, size_of
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import DetailLevel, JsonObject, scopes

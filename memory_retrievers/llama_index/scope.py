@@ -6,13 +6,14 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import pydantic
 from llama_index.core.base.llms.types import ChatMessage
 
+from memory_retrievers.backends.files import written
 from memory_retrievers.errors import BackendError, ConfigurationError
+from memory_retrievers.ingestion.worker import log_failure
 from memory_retrievers.llama_index.turns import INSTRUCTIONS
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import scopes
@@ -20,10 +21,6 @@ from memory_retrievers.models.messages import Message
 from memory_retrievers.protocols import Memory
 from memory_retrievers.storage.open import STORE_FILE, noted_embedder
 from memory_retrievers.storage.options import chosen_embedder
-
-Process: TypeAlias = Literal["background", "due", "never"]
-"""Time when queued messages become memories: in the memory's worker thread, which is started for it; if they are due
-when a message comes, which holds up the chat; or when other code asks for it."""
 
 _logger = logging.getLogger("memory_retrievers")
 
@@ -47,28 +44,13 @@ def queue_messages(memory: Memory, scope: str, messages: Sequence[ChatMessage], 
     return bool(said and memory.add_messages(scope, said, conversation=conversation))
 
 
-def process_queue(memory: Memory, scope: str, *, process: Process) -> None:
-    """See to it that what is due in a scope becomes memories; where that fails, the next message brings another try."""
-    try:
-        if process == "background":
-            memory.start_worker()
-        elif process == "due":  # also what another session has left behind
-            memory.process_due(scope)
-    except Exception as error:  # noqa: BLE001 - raised, it would have the chat hand them over once more
-        _warn("messages stay queued", error)
-
-
 @contextmanager
 def going_on(outcome: str) -> Iterator[None]:
     """Log, without any text, what fails in the block: a chat goes on where a model or a store fails underneath."""
     try:
         yield
     except BackendError as error:
-        _warn(outcome, error)
-
-
-def _warn(outcome: str, error: Exception) -> None:
-    _logger.warning("%s, since the memory failed (%s)", outcome, type(error).__name__)
+        log_failure(outcome, error)
 
 
 def _message_of(message: ChatMessage) -> Message | None:
@@ -94,7 +76,7 @@ def reopened(path: str | None) -> AgentMemory:
             "this ConversationMemory has no long-term memory and no path to open one from: set its `memory`, or make "
             "it with path="
         )
-    store = Path(path) / STORE_FILE
+    store = written(path) / STORE_FILE
     filled_with = noted_embedder(store.parent) if store.is_file() else None
     if filled_with not in {None, chosen_embedder(None, embedder_id=None).id}:
         raise ConfigurationError(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
 from urllib.parse import urlsplit
 
+from memory_retrievers.backends.files import written
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.memory.base import BaseMemory, awaited, check_replacing
 from memory_retrievers.memory.engine import Engine, open_engine
@@ -133,9 +134,10 @@ class AgentMemory(BaseMemory):
         if isinstance(path, str) and is_server(path):
             raise ConfigurationError("this is the address of a database: AgentMemory.connect(url) uses it")
         parts = ResolvedOptions.chosen(options, keyword=keyword, shared_group=shared_group)
-        memory = cls(*open_engine(parts, Path(path), read_only=read_only))
+        directory = written(path)
+        memory = cls(*open_engine(parts, directory, read_only=read_only))
         memory._opened_by = functools.partial(
-            cls.open, Path(path).absolute(), keyword=keyword, read_only=read_only, shared_group=shared_group, **options
+            cls.open, directory.absolute(), keyword=keyword, read_only=read_only, shared_group=shared_group, **options
         )
         return memory
 
@@ -230,15 +232,15 @@ class AgentMemory(BaseMemory):
             EmbeddingMismatchError: The vectors are from another embedder.
         """
         parts = ResolvedOptions.chosen(options, keyword=keyword, shared_group=shared_group)
-        require_local(Path(into))
+        require_local(target := written(into))
         transfer.import_(
-            Path(path),
-            into=Path(into),
+            written(path),
+            into=target,
             build=lambda directory: Engine(parts, in_file(parts, directory / STORE_FILE)).store,
             progress=progress,
             access=parts.access,
         )
-        return cls(*open_engine(parts, Path(into)))
+        return cls(*open_engine(parts, target))
 
     @classmethod
     def from_chroma(
@@ -1047,7 +1049,7 @@ class AgentMemory(BaseMemory):
             BackendError: The copy failed, and nothing was left of it.
         """
         self._pending.flush()
-        self._store.ledger.backup(Path(path) / STORE_FILE)
+        self._store.ledger.backup(written(path) / STORE_FILE)
 
     def export(self, path: str | Path, *, scope: str | None = None, progress: Progress | None = None) -> int:
         """Write memories of every kind, their vectors, queued messages and reviews into a new file, losing nothing.
@@ -1072,7 +1074,7 @@ class AgentMemory(BaseMemory):
         if not self._engine.read_only:
             self._pending.flush()
         return transfer.export(
-            self._store.ledger, Path(path), scope=asked, progress=progress, access=self._engine.access
+            self._store.ledger, written(path), scope=asked, progress=progress, access=self._engine.access
         )
 
     # --- a Chroma collection of the user's

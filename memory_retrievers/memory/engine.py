@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_retrievers.backends.files import make_directories, refusal
+from memory_retrievers.backends.files import make_directories, refusal, written
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.retrieval.question import forget_questions
 from memory_retrievers.retrieval.retriever import HybridRetriever, PendingReviewBuffer
@@ -191,8 +191,8 @@ def open_engine(
     elif on_a_server:
         storage = on_server(parts, str(place), pool_size=pool_size, within=within, read_only=read_only)
     elif not read_only:
-        return _shared_engine(parts, Path(place))
-    elif (file := Path(place) / STORE_FILE).is_file():
+        return _shared_engine(parts, written(place))
+    elif (file := written(place) / STORE_FILE).is_file():
         storage = in_file(parts, file, read_only=True)
     else:
         raise ConfigurationError(f"there is no memory store at {place} to look into")

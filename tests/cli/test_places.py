@@ -131,3 +131,10 @@ def test_a_directory_may_have_any_name(run, tmp_path, monkeypatch):
     assert (tmp_path / "a:b@c" / "memory.db").is_file()
     assert Place.named("a:b@c").name == "a:b@c"
     shutil.rmtree(tmp_path / "a:b@c")
+
+
+def test_a_tilde_is_the_home_directory_though_no_shell_has_read_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert Place.named("~/notes").address == tmp_path / "notes"
+    assert Place.named("postgresql://ana@db.example/~agents").address == "postgresql://ana@db.example/~agents"

@@ -239,3 +239,30 @@ def test_one_text_in_place_of_a_list_is_refused_and_not_taken_for_its_letters(un
 def test_one_tag_in_place_of_a_list_is_refused_for_an_episode_as_well(untouched):
     with pytest.raises(ValidationError, match="tags"):
         untouched.remember_episode(scope="c1", summary="The printer was out of toner", tags="work")
+
+
+def test_a_tilde_is_the_home_directory_wherever_a_place_is_named(tmp_path, monkeypatch):
+    home, here = tmp_path / "home", tmp_path / "here"
+    home.mkdir()
+    here.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("USERPROFILE", str(home))
+    monkeypatch.chdir(here)
+    embedder = HashEmbedder()
+    with AgentMemory.open("~/notes", embedder=embedder) as memory:
+        memory.remember_fact(scope="c1", fact="The printer is out of toner")
+        memory.backup("~/copy")
+        memory.export("~/all.jsonl")
+    AgentMemory.import_("~/all.jsonl", into="~/moved", embedder=embedder).close()
+    for place in ("~/notes", home / "copy", "~/moved"):
+        with AgentMemory.open(place, embedder=embedder, read_only=True) as memory:
+            assert memory.stats().facts == 1
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["", " "])
+def test_a_blank_path_is_no_place_of_a_store(tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match="the path is empty"):
+        AgentMemory.open(place, embedder=HashEmbedder())
+    assert list(tmp_path.iterdir()) == []
