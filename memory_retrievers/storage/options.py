@@ -152,8 +152,12 @@ class ResolvedOptions:
             raise ConfigurationError(f"unknown keyword engine {keyword!r}; one of: sqlite_bm25, rank_bm25")
         if isinstance(dense, str) and dense not in {"auto", "exact", "chroma"}:
             raise ConfigurationError(f"unknown dense engine {dense!r}; one of: auto, exact, chroma, or a Chroma client")
-        _check_method("segmenter", options.get("segmenter"), method="segment")
-        _check_method("judge", options.get("judge"), method="rate")
+        for option, method in (("segmenter", "segment"), ("judge", "rate"), ("clock", "now")):
+            _check_method(option, options.get(option), method=method)
+        kinds = (RetrievalSettings, IngestionSettings, ReviewSettings, ToolSettings)
+        for name, kind in zip(("retrieval", "ingestion", "review", "tools"), kinds, strict=True):
+            if not isinstance(given := options.get(name), kind | None):
+                raise ConfigurationError(f"{name}= takes {kind.__name__}(...), not {type(given).__name__}")
         clock, language_model, tools = options.get("clock"), options.get("language_model"), options.get("tools")
         return cls(
             embedder=chosen_embedder(options.get("embedder"), embedder_id=options.get("embedder_id")),

@@ -12,6 +12,7 @@ from memory_retrievers import (
     EpisodicMemory,
     Message,
     Rating,
+    RetrievalSettings,
     SemanticMemory,
     ValidationError,
 )
@@ -153,10 +154,23 @@ def test_segments_that_do_not_take_all_messages_are_refused_and_the_messages_sti
 
 
 @WAYS
-@pytest.mark.parametrize("option", ["segmenter", "judge"])
+@pytest.mark.parametrize("option", ["segmenter", "judge", "clock"])
 @pytest.mark.parametrize("given", [print, EveryTwo, Rates, object()], ids=["function", "class", "class too", "object"])
 def test_what_has_not_the_method_is_refused_before_anything_is_made(tmp_path, way, option, given):
-    with pytest.raises(ConfigurationError, match=rf"{option}= takes an object with the method (segment|rate), as"):
+    with pytest.raises(ConfigurationError, match=rf"{option}= takes an object with the method (segment|rate|now), as"):
+        ways_to_open(tmp_path)[way](**{option: given})
+    assert list(tmp_path.iterdir()) == []
+
+
+@WAYS
+@pytest.mark.parametrize("option", ["retrieval", "ingestion", "review", "tools"])
+@pytest.mark.parametrize(
+    "given", [{"decay_weight": 1}, {}, RetrievalSettings.light], ids=["mapping", "empty", "method"]
+)
+def test_settings_of_another_type_are_refused_by_name(tmp_path, way, option, given):
+    with pytest.raises(
+        ConfigurationError, match=rf"{option}= takes {option.rstrip('s').capitalize()}Settings\(\.\.\.\), not"
+    ):
         ways_to_open(tmp_path)[way](**{option: given})
     assert list(tmp_path.iterdir()) == []
 
