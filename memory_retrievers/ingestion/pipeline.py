@@ -91,15 +91,7 @@ class IngestionPipeline:
             scope: Scope of the conversation.
             messages: What was said, in order.
             conversation: Name of the conversation; None is the one without a name.
-
-        Raises:
-            ValidationError: One of them is no ``Message``; nothing was queued.
         """
-        if strangers := [type(each).__name__ for each in messages if not isinstance(each, Message)]:
-            raise ValidationError(
-                f"messages are Message(role=..., content=...) objects, not {strangers[0]}: "
-                "Message.from_langchain and Message.from_llama_index make them of a framework's"
-            )
         kept = [admitted for each in messages if (admitted := self._store.admitted(each)) is not None]
         return self.queue.push(scope, kept, conversation=self.queue.named(conversation))
 

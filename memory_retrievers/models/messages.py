@@ -230,11 +230,18 @@ def messages_of(given: Iterable[MessageLike], *, name: str = "messages") -> tupl
     Raises:
         ValidationError: One is neither a message nor a mapping with role and content, or a field breaks a rule.
     """
-    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+    if isinstance(given, str | bytes | Mapping | Message) or not isinstance(given, Iterable):
         raise ValidationError(
             f'{name} must be a list of messages or of {{"role": ..., "content": ...}}, not {type(given).__name__}'
         )
+    listed = tuple(given)
+    for place, each in enumerate(listed):
+        if not isinstance(each, Message | Mapping):
+            raise ValidationError(
+                f'{name}.{place}: Input should be a Message or {{"role": ..., "content": ...}}, not '
+                f"{type(each).__name__}: Message.from_langchain and Message.from_llama_index make them of a framework's"
+            )
     try:
-        return _MESSAGES.validate_python(tuple(given))
+        return _MESSAGES.validate_python(listed)
     except pydantic.ValidationError as error:
         raise ValidationError.from_pydantic(error, within=name) from error

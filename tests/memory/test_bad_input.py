@@ -4,6 +4,7 @@ import sqlite3
 
 import numpy as np
 import pytest
+from langchain_core.messages import HumanMessage
 
 from memory_retrievers import (
     AgentMemory,
@@ -11,6 +12,7 @@ from memory_retrievers import (
     EmbeddingError,
     EmbeddingMismatchError,
     MemoryRetrieversError,
+    Message,
     ValidationError,
 )
 from memory_retrievers.testing import HashEmbedder
@@ -266,3 +268,14 @@ def test_a_blank_path_is_no_place_of_a_store(tmp_path, monkeypatch, place):
     with pytest.raises(ConfigurationError, match="the path is empty"):
         AgentMemory.open(place, embedder=HashEmbedder())
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "said", [HumanMessage("I moved to Nantes."), "I moved to Nantes.", None], ids=["other", "text", "none"]
+)
+def test_a_message_of_a_framework_is_refused_with_what_makes_one_of_it(untouched, said):
+    for given in ([said], (each for each in [{"role": "user", "content": "Hello."}, said])):
+        with pytest.raises(ValidationError, match=rf"not {type(said).__name__}: Message\.from_langchain and"):
+            untouched.add_messages("c1", given)
+    with pytest.raises(ValidationError, match="messages must be a list of messages"):
+        untouched.add_messages("c1", Message(role="user", content="I moved to Nantes."))
