@@ -463,6 +463,7 @@ class AgentMemory(BaseMemory):
             NotFoundError: There is no such memory in this scope.
             ValidationError: The scope is malformed.
         """
+        self._pending.flush()  # or what was asked a moment ago would be filed behind it
         with self._written() as store:
             store.forget(id, scope=scope)
 
@@ -473,6 +474,7 @@ class AgentMemory(BaseMemory):
         Raises:
             ValidationError: The scope is malformed.
         """
+        self._pending.flush()
         with self._written() as store:
             return store.forget_scope(scope, include_child_scopes=include_child_scopes)
 
@@ -480,7 +482,8 @@ class AgentMemory(BaseMemory):
     def forget_conversation(self, scope: str, conversation: str | None = None) -> int:
         """Remove what was said in a conversation, queued or in episodes, and give the number of episodes.
 
-        What was made of it stays, as for :meth:`forget`.
+        What was made of it stays, as for :meth:`forget`. What waits for review in the scope goes, since it tells what
+        was asked in the conversation.
 
         Args:
             scope: Whose conversation.
@@ -490,6 +493,7 @@ class AgentMemory(BaseMemory):
             ValidationError: The scope or the conversation is malformed.
         """
         named = self._engine.pipeline.queue.named(parse_conversation(conversation))
+        self._pending.flush()
         with self._written() as store:
             return store.forget_conversation(scopes.parse(scope), named)
 

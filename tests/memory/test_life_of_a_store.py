@@ -5,7 +5,15 @@ from datetime import timedelta
 
 import pytest
 
-from memory_retrievers import AgentMemory, ConfigurationError, EmbeddingError, Message, NotFoundError, ValidationError
+from memory_retrievers import (
+    AgentMemory,
+    ConfigurationError,
+    EmbeddingError,
+    LanguageModelError,
+    Message,
+    NotFoundError,
+    ValidationError,
+)
 from memory_retrievers.testing import HashEmbedder, inside
 
 MARK = "xyzzy-marker"
@@ -363,3 +371,33 @@ def test_a_backup_never_overwrites(on_disk, tmp_path):
             on_disk.backup(target)
     assert (tmp_path / "file").read_text() == "mine"
     assert [file.name for file in (tmp_path / "directory").iterdir()] == ["notes"]
+
+
+class Unreachable:
+    def rate(self, conversation, memories, *, embed):
+        raise LanguageModelError("the judge cannot be reached")
+
+
+@pytest.mark.embedded("it looks into the files of a directory")
+@pytest.mark.parametrize("finished", [False, True], ids=["queued", "waiting for its judge"])
+@pytest.mark.parametrize("how", ["conversation", "id"])
+def test_what_was_asked_in_a_forgotten_conversation_waits_for_no_review(tmp_path, clock, finished, how):
+    asked = Message(role="user", content="Where is the xylophone?")
+    with AgentMemory.open(tmp_path, embedder=HashEmbedder(), clock=clock, judge=Unreachable()) as memory:
+        memory.remember_episode(scope="c", summary="A piano was tuned", id="e1")
+        clock.advance(days=3)
+        memory.add_messages("c", [asked], conversation="monday")
+        memory.retrieve(asked.content, scope="c")
+        if finished:
+            with pytest.raises(LanguageModelError):
+                memory.flush("c")
+        assert "xylophone" in str(memory.pending_reviews("c")) or finished
+        (said,) = [each.id for each in memory.recent("c").episodic if each.id != "e1"]
+        if how == "id":
+            memory.forget(said, scope="c")
+        else:
+            memory.forget_conversation("c", "monday")
+        memory.purge()
+        assert files_with(tmp_path, "xylophone") == []
+        assert memory.get("e1", scope="c").summary == "A piano was tuned"
+        assert memory.process_due("c").reviews == ()

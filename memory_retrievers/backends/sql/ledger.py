@@ -179,7 +179,7 @@ class SQLLedger(StoredRecords, StoredPassages):
         scope without scenes.
         """
         with self.database.write(*scopes.lineage(scope)) as connection:
-            return removal.remove(connection, scope=scope, id=id)
+            return bool(removal.remove_all(connection, scope=scope, ids=[id]))
 
     def remove_scope(self, scope: str, *, include_child_scopes: bool) -> int:
         """Delete everything in a scope, its queue and its name; returns the number of memories."""

@@ -13,7 +13,7 @@ from memory_retrievers.models.messages import Message
 from memory_retrievers.models.selection import Embedded
 from memory_retrievers.models.storage import OpenMessage, OpenPlace
 
-_OF_QUEUE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND conversation = :conversation"
+_OF_SCOPE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
 
 
 class SQLOpenEpisodes:
@@ -75,9 +75,11 @@ class SQLOpenEpisodes:
             connection.execute("UPDATE queued_messages SET vector = NULL, tokens = NULL WHERE vector IS NOT NULL")
 
     def forget(self, scope: str, conversation: str | None) -> None:
-        """Delete the queued messages of a conversation, and the lease of whoever works on them."""
+        """Delete the queued messages of a conversation, the lease of whoever works on them, and the scope's reviews."""
         key = {"scope": scope, "conversation": conversation or ""}
         with self._database.write(scope) as connection:
             for table in ("queued_messages", "queues"):
-                connection.execute(f"DELETE FROM {table} WHERE {_OF_QUEUE}", key)
+                connection.execute(f"DELETE FROM {table} WHERE {_OF_SCOPE} AND conversation = :conversation", key)
+            for table in ("pending_reviews", "review_jobs"):  # which tell what was said
+                connection.execute(f"DELETE FROM {table} WHERE {_OF_SCOPE}", key)
             forget_empty_scopes(connection, scope)
