@@ -131,6 +131,14 @@ def test_a_body_that_is_no_json_object_is_refused(client, content):
     assert status in {400, 422}
 
 
+def test_a_body_that_is_no_json_is_told_as_that_with_the_place(client):
+    as_json = {"content-type": "application/json"}
+    for content, place in ((b'{"query": }', 10), (b"query=x", 0)):
+        answer = client.post("/api/v0/retrieve_memory", content=content, headers=as_json)
+        assert error_of(answer) == (422, "ValidationError")
+        assert answer.json()["message"] == f"the body is no JSON, at character {place}: Expecting value"
+
+
 def test_unknown_addresses_and_methods_are_answered_in_the_same_shape(client):
     assert error_of(client.get("/api/v1/retrieve_memory")) == (404, "NotFoundError")
     assert error_of(client.get("/api/v0/retrieve_memory")) == (405, "MethodNotAllowed")
