@@ -152,7 +152,7 @@ def copied(tmp_path):
 
 def test_eight_threads_load_it_once_and_get_what_one_would_get(embedder, golden, monkeypatch, copied):
     texts, _ = golden
-    loads = []
+    serial, loads = embedder.embed_documents(texts), []  # by a model that is loaded before loads are counted
 
     class CountedModel(minilm._Model):
         def __init__(self, directory):
@@ -169,7 +169,6 @@ def test_eight_threads_load_it_once_and_get_what_one_would_get(embedder, golden,
     with ThreadPoolExecutor(8) as threads:
         answers = list(threads.map(embed, range(8)))
 
-    serial = embedder.embed_documents(texts)
     assert len(loads) == 1
     for shift, vectors in enumerate(answers):
         assert cosines(vectors, np.roll(serial, -shift, axis=0)).min() >= LOWEST_COSINE
