@@ -140,7 +140,8 @@ def remove_all(connection: Connection, *, scope: str, ids: Sequence[str]) -> int
     scope_id, dialect = one(connection, "SELECT id FROM scopes WHERE scope = ?", (scope,)), connection.dialect
     # what waits for its judge holds the words of these episodes; jobs without reviews go below
     connection.execute(
-        f"""DELETE FROM pending_reviews WHERE job IN (SELECT id FROM review_jobs WHERE scope_id = :scope) AND EXISTS
+        f"""DELETE FROM pending_reviews
+        WHERE job IN (SELECT id FROM review_jobs WHERE scope_id = :scope AND conversation <> '[]') AND EXISTS
         (SELECT 1 FROM memories WHERE scope_id = :scope AND kind = 'episodic' AND {dialect.among("id", ":ids")})""",
         {"scope": scope_id, "ids": dialect.listed(ids)},
     )
