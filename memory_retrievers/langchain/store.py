@@ -95,6 +95,8 @@ class MemoryStoreAdapter(BaseStore):
     ) -> None:
         if not isinstance(memory, AgentMemory):
             raise ConfigurationError(f"a store needs an AgentMemory, not a {type(memory).__name__}")
+        if isinstance(fields, str):
+            raise ConfigurationError(f"fields must be a list of paths: write fields=[{fields!r}]")
         self._memory = memory
         self._root = scopes.parse(scope)
         self._fields = tuple(fields)
@@ -263,8 +265,7 @@ class _Reads:
                 raise ValidationError(f"a store cannot do a {type(op).__name__}")
 
     def _found(self, op: SearchOp) -> list[FoundItem]:
-        asked = repr(op)
-        if asked not in self._known:
+        if (asked := repr(op)) not in self._known:
             self._known[asked] = self._searched(op)
         return self._known[asked]
 

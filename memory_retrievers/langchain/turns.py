@@ -24,7 +24,7 @@ from memory_retrievers.models.messages import Message
 from memory_retrievers.protocols import Memory, Retrieved
 from memory_retrievers.retrieval.documents import documents
 from memory_retrievers.retrieval.markdown import notes
-from memory_retrievers.retrieval.request import asked_by
+from memory_retrievers.retrieval.request import asked_by, parse_relevance
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
 from memory_retrievers.text.analysis import estimate_tokens
 
@@ -67,7 +67,7 @@ class TurnMemory(ScopedByConfig):
     episodic_limit: int = Field(default=5, ge=0)
     semantic_limit: int = Field(default=20, ge=0)
     detail: Annotated[DetailLevel, BeforeValidator(parse_detail)] = DetailLevel.AUTO
-    min_relevance: MinRelevance = "auto"
+    min_relevance: Annotated[MinRelevance, BeforeValidator(parse_relevance)] = "auto"
     max_tokens: int | None = Field(default=None, ge=0)
     token_counter: Callable[[str], int] = Field(default=estimate_tokens, exclude=True, repr=False)
     process: Process = "background"

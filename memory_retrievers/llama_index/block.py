@@ -27,7 +27,7 @@ from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Report
 from memory_retrievers.protocols import Memory, Retrieved
 from memory_retrievers.retrieval.markdown import notes
-from memory_retrievers.retrieval.request import asked_by
+from memory_retrievers.retrieval.request import asked_by, parse_relevance
 from memory_retrievers.retrieval.results import parse_detail
 from memory_retrievers.scene.prompt import PromptFormat, ScenePrompt, scene_prompt
 from memory_retrievers.settings import SCENE_BUDGET, SceneSettings
@@ -111,7 +111,7 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
     episodic_limit: Annotated[int, Field(ge=0)] = 5
     semantic_limit: Annotated[int, Field(ge=0)] = 20
     detail: Annotated[DetailLevel, BeforeValidator(parse_detail)] = DetailLevel.AUTO
-    min_relevance: MinRelevance = "auto"
+    min_relevance: Annotated[MinRelevance, BeforeValidator(parse_relevance)] = "auto"
     process: Process = "background"
     format: PromptFormat = "block"
     scene: SceneSettings | None = None

@@ -25,7 +25,7 @@ from memory_retrievers.models.messages import Message, parse_conversation, read_
 from memory_retrievers.models.results import Report
 from memory_retrievers.protocols import Memory, Retrieved
 from memory_retrievers.retrieval.markdown import notes
-from memory_retrievers.retrieval.request import asked_by
+from memory_retrievers.retrieval.request import asked_by, parse_relevance
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
 from memory_retrievers.text.analysis import estimate_tokens
 
@@ -84,7 +84,7 @@ class ConversationMemory(BaseMemory):
     episodic_limit: Annotated[int, Field(ge=0)] = 5
     semantic_limit: Annotated[int, Field(ge=0)] = 20
     detail: Annotated[DetailLevel, BeforeValidator(parse_detail)] = DetailLevel.AUTO
-    min_relevance: MinRelevance = "auto"
+    min_relevance: Annotated[MinRelevance, BeforeValidator(parse_relevance)] = "auto"
     token_limit: Annotated[int, Field(ge=1)] = DEFAULT_TOKEN_LIMIT
     message_limit: Annotated[int, Field(ge=1)] | None = None
     process: Process = "background"

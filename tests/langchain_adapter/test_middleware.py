@@ -537,6 +537,7 @@ def test_a_malformed_scope_fails_as_loudly(memory, saying):
         ({"max_tokens": -1}, "max_tokens"),
         ({"detail": "loud"}, "unknown detail"),
         ({"placement": "middle"}, "placement must be 'tail' or 'system', not 'middle'"),
+        ({"min_relevance": 2}, "min_relevance must be a number from 0 to 1, or 'auto', not '2'"),
     ],
 )
 def test_arguments_are_checked_when_the_middleware_is_made(memory, options, complaint):

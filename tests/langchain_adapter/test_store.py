@@ -312,6 +312,11 @@ def test_an_unknown_operator_is_refused(store):
         store.search((), filter={"content": {"$in": ["x"]}})
 
 
+def test_one_path_in_place_of_a_list_is_refused_and_not_taken_for_its_letters(memory):
+    with pytest.raises(ConfigurationError, match=r"write fields=\['content'\]"):
+        MemoryStoreAdapter(memory, scope="app", fields="content")
+
+
 @pytest.mark.parametrize("page", [{"offset": -1}, {"limit": -1}, {"limit": 2.5}, {"offset": "3"}])
 def test_a_page_that_there_cannot_be_is_refused_however_it_is_looked_for(store, page):
     store.put(ALICE, "m1", LYON)

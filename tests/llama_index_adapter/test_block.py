@@ -587,3 +587,9 @@ async def test_the_sessions_of_a_scope_are_conversations(memory, block):
         "tuesday": "It is tuesday.",
         None: "It is any day.",
     }
+
+
+@pytest.mark.parametrize("relevance", [2, -0.1, True, "much"])
+def test_a_relevance_that_there_cannot_be_is_refused_at_once(memory, relevance):
+    with pytest.raises(ValueError, match="min_relevance must be a number from 0 to 1, or 'auto'"):
+        LongTermMemoryBlock(memory=memory, scope="user/alice", min_relevance=relevance)

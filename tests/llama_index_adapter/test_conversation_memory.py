@@ -568,3 +568,9 @@ def test_without_a_path_a_restored_chat_asks_for_a_memory(chat):
     with pytest.raises(ConfigurationError, match="set its `memory`"):
         restored.get("Lyon?")
     assert restored.get() == []
+
+
+@pytest.mark.parametrize("relevance", [2, -0.1, True, "much"])
+def test_a_relevance_that_there_cannot_be_is_refused_at_once(memory, relevance):
+    with pytest.raises(ValueError, match="min_relevance must be a number from 0 to 1, or 'auto'"):
+        ConversationMemory.from_defaults(memory, scope="user/alice", min_relevance=relevance)
