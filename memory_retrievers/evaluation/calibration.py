@@ -16,7 +16,8 @@ from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, SemanticMemory
 from memory_retrievers.models.contents import Progress
 from memory_retrievers.models.results import Evidence
-from memory_retrievers.retrieval.relevance import KEPT, Calibration, Weights, calibration_of, falling, fewness, match
+from memory_retrievers.retrieval import relevance
+from memory_retrievers.retrieval.relevance import KEPT, Calibration, Weights, calibration_of, falling
 from memory_retrievers.text import STOP_WORDS
 
 if TYPE_CHECKING:
@@ -129,18 +130,19 @@ def fitted(chosen: Sequence[Example], *, fewer: float = 0.0) -> Weights:
     import numpy as np
 
     every = [evidence for example in chosen for evidence in example.evidence]
-    rows = np.array([(1.0, match(each.cosine, each.coverage), each.deviations) for each in every])
-    few = np.array([fewness(each.passages) for each in every])
+    measured = float(any(each.tokens is not None for each in every))  # else that is the match once more
+    matched = ((relevance.match(each.cosine, each.coverage), measured * relevance.nearness(each)) for each in every)
+    rows = np.array([(1.0, *pair, each.deviations, each.dated) for pair, each in zip(matched, every, strict=True)])
+    few = np.array([relevance.fewness(each.passages) for each in every])
     right = np.array([gold for example in chosen for gold in example.is_gold], np.float64)
-    used = [0, 1, 2]
+    used = list(range(rows.shape[1]))
     while True:
         weights = _regression(rows[:, used], right, given=fewer * few)
         wrong = [column for column, weight in zip(used, weights, strict=True) if weight < 0 and column]
         if not wrong:
-            whole = np.zeros(3)
-            whole[used] = weights
-            bias, matched, deviations = whole.tolist()
-            return Weights(bias, matched, deviations, fewer)
+            whole = dict(zip(used, weights.tolist(), strict=True))
+            bias, match, tokens, deviations, dated = (whole.get(column, 0.0) for column in range(rows.shape[1]))
+            return Weights(bias, match, deviations, fewer, dated, tokens)
         used.remove(wrong[0])
 
 
@@ -195,10 +197,8 @@ def left_out(chosen: Sequence[Example]) -> dict[str, list[Asked]]:
 def calibrated(every: Sequence[Example], *, are_made: bool) -> dict[Kind, Calibration]:
     """Fit weights and floor of each kind; a kind with too few examples keeps the bundled weights, without a floor.
 
-    Args:
-        every: Examples.
-        are_made: The questions were made of memories, and are easier than what people ask: the floor is a share of
-            that at which no answer at all is lost.
+    Where the questions were made of memories, they are easier than what people ask: the floor is a share of that at
+    which no answer at all is lost.
 
     Raises:
         ValidationError: No kind has enough.

@@ -204,9 +204,7 @@ def _asked(pair: Pair, scope: str, memory: AgentMemory) -> Asked:
 def suggest(measured: Mapping[str, Sequence[Score]], compared: Mapping[str, RetrievalSettings]) -> Suggestion:
     """The setting with the best nDCG@10 on the one half, the first of several, and its figures on the other.
 
-    Args:
-        measured: What :func:`measure_own` gave.
-        compared: The settings, the default among them under the name ``default``.
+    It takes what :func:`measure_own` gave, and the settings, the default among them under the name ``default``.
     """
     halves = {
         name: {half: [score for score in scores if score.category == half] for half in (TUNE, HELD_OUT)}

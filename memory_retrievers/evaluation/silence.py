@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -117,7 +117,9 @@ def measured(answers: Sequence[Asked]) -> Silence:
         auc=auc([answer.best for answer in own], foreign) if foreign else math.nan,
         silenced=sum(best < floor for best in foreign) / len(foreign) if foreign else math.nan,
         floor=floor,
-        calibration_error=calibration_error(list(_hits(answers))),
+        calibration_error=calibration_error(
+            [hit for each in answers for hit in zip(each.relevances, each.is_gold, strict=True)]
+        ),
     )
 
 
@@ -154,8 +156,3 @@ def _answer(memory: AgentMemory, scope: str, text: str, *, gold: frozenset[str],
         relevances=tuple(hit.relevance for hit in result.episodic),
         is_gold=tuple(hit.memory.id in gold for hit in result.episodic),
     )
-
-
-def _hits(answers: Sequence[Asked]) -> Iterator[tuple[float, bool]]:
-    for answer in answers:
-        yield from zip(answer.relevances, answer.is_gold, strict=True)

@@ -35,12 +35,17 @@ class Evidence:
         deviations: How far the memory's nearest passage stands out from the scope: its cosine above the median of all
             passages, in median absolute deviations; 15 at most.
         passages: Number of passages of its kind in the scope.
+        dated: Whether it is an episode of a time that the query names.
+        tokens: How near the words of the query are to the best passages of the memory, each by its nearest token, as a
+            mean weighed by rarity (MaxSim); None where late interaction did not measure it.
     """
 
     cosine: float
     coverage: float
     deviations: float
     passages: int
+    dated: bool = False
+    tokens: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

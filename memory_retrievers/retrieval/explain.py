@@ -285,9 +285,7 @@ class Explainer:
     def _trace(self, plan: RetrievalPlan, *, about: tuple[Kind, int] | None = None) -> Trace:
         """Search as a retrieval does, and keep what every stage gave.
 
-        Args:
-            plan: The search plan.
-            about: A kind and a row: also gather the evidence of this memory, whether it is returned or not.
+        Also the evidence of the memory ``about``, a kind and a row, whether it is returned or not.
         """
         store, settings = self._store, self._settings
 

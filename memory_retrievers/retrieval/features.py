@@ -33,14 +33,8 @@ def min_max(values: Floats, *, floor: float | None = None) -> Floats:
     """Scale values so that the best is 1 and the worst nearly 0: by the share of one of them above it.
 
     Among many values that is the usual scaling by minimum and maximum; among few, the worst keeps something, since
-    being second of two says little. Values that are all equal are all 1, or 0 if they are at the floor.
-
-    Args:
-        values: Shape (n,), n at least 1.
-        floor: Value that is scaled to 0 in place of the smallest one; None takes the smallest as described.
-
-    Returns:
-        Shape (n,), 0 to 1.
+    being second of two says little. Values that are all equal are all 1, or 0 if they are at the floor, which is scaled
+    to 0 in place of the smallest if there is one. Shape (n,), n at least 1, in and out.
 
     >>> min_max(np.array([0.2, 0.6])).tolist()
     [0.3333333333333333, 1.0]
@@ -119,15 +113,7 @@ def memory_bm25(candidates: Candidates, *, k1: float, b: float) -> Floats:
 
 
 def idf(frequencies: Floats, total: int) -> Floats:
-    """Inverse document frequency of terms as in Lucene; 0 for a term that is in no text.
-
-    Args:
-        frequencies: Number of texts that contain each term, shape (t,).
-        total: Number of texts.
-
-    Returns:
-        Shape (t,), 0 or more.
-    """
+    """Inverse document frequency of terms as in Lucene; 0 for a term that is in no text; shape (t,) in and out."""
     weights: Floats = np.log1p((total - frequencies + 0.5) / (frequencies + 0.5))
     return np.where(frequencies > 0, weights, 0.0)
 
@@ -269,13 +255,12 @@ def length(fused: FusedLists) -> Floats:
     return min_max(np.log1p(fused.candidates.lengths))
 
 
-def date(fused: FusedLists) -> Floats:
-    """1 for a passage whose episode began when the query says, 0.5 next to it, else 0; shape (n,).
+def dated(began: NDArray[np.int64], question: Question) -> Floats:
+    """1 for an episode that began when the query says, 0.5 next to it, else 0; shape (n,), as that of the beginnings.
 
     Next to a month is the month after it, and next to a period as long a time before and after.
     """
-    moments, question = fused.candidates.layout.began.astype("datetime64[us]"), fused.question
-    months, began = moments.astype("datetime64[M]").astype(np.int64), moments.astype(np.int64)
+    months = began.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64)
     found = np.zeros(len(began))
     for asked in question.dates:
         found = np.maximum(found, _fits(asked, months))
@@ -333,6 +318,11 @@ BOOSTS: Final = (
     NamedBoost("episode_words", "episode_words_weight", episode_words),
     NamedBoost("speaker", "speaker_weight", speaker),
     NamedBoost("length", "length_weight", length),
-    NamedBoost("date", "date_weight", date, lambda question: bool(question.dates or question.periods)),
+    NamedBoost(
+        "date",
+        "date_weight",
+        lambda fused: dated(fused.candidates.layout.began, fused.question),
+        lambda question: bool(question.dates or question.periods),
+    ),
     NamedBoost("time", "time_weight", time_expression, lambda question: question.asks_when),
 )

@@ -128,7 +128,7 @@ def _heard(candidates: Candidates) -> dict[int, bytes | None]:
     return {-turn.row: turn.embedded.tokens for turn in turns if turn.embedded is not None}
 
 
-def token_nearness(found: Mapping[Kind, tuple[Candidates, Floats, Sequence[int]]]) -> dict[Kind, Floats]:
+def token_nearness(found: Mapping[Kind, tuple[Candidates, Floats, Sequence[int]]]) -> dict[Kind, tuple[Floats, Floats]]:
     """How much nearer the best passages of the first memories of each kind are, together, than the farthest of these.
 
     Args:
@@ -136,7 +136,8 @@ def token_nearness(found: Mapping[Kind, tuple[Candidates, Floats, Sequence[int]]
             (n,), and the indexes of k memories, best first by all else.
 
     Returns:
-        Shape (k,), 0 or more, by kind; without the kinds of which a passage has no token vectors yet.
+        Shape (k,), 0 or more, and how near its search terms alone are, or (0,), by kind; without the kinds of which a
+        passage has no token vectors yet.
     """
     ids = {
         kind: [_best(candidates, scores, each) for each in first] for kind, (candidates, scores, first) in found.items()
@@ -144,13 +145,13 @@ def token_nearness(found: Mapping[Kind, tuple[Candidates, Floats, Sequence[int]]
     question = next(candidates.tokens for candidates, _, _ in found.values())
     assert question is not None  # noqa: S101 - all are measured by tokens
     tokens = question.read({kind: list(chain(*memories)) for kind, memories in ids.items()})
-    near: dict[Kind, Floats] = {}
+    near: dict[Kind, tuple[Floats, Floats]] = {}
     for kind, memories in ids.items():
         if any(tokens[kind].get(each) is None for each in chain(*memories)):
             continue
         texts = [[tokens[kind][each] or b"" for each in passages] for passages in memories]
-        sums = max_sim(question, texts, found[kind][0].statistics, fade=kind is Kind.EPISODIC)
-        near[kind] = sums - sums.min()
+        sums, of_terms = max_sim(question, texts, found[kind][0].statistics, fade=kind is Kind.EPISODIC)
+        near[kind] = sums - sums.min(), of_terms
     return near
 
 
@@ -163,8 +164,10 @@ def _best(candidates: Candidates, scores: Floats, memory: int) -> list[int]:
 
 def max_sim(
     question: QuestionTokens, texts: Sequence[Sequence[bytes]], statistics: TermStatistics, *, fade: bool
-) -> Floats:
+) -> tuple[Floats, Floats]:
     """MaxSim of n texts, weighed by idf: shape (n,), 0 to 1; 0 for a text without tokens.
+
+    Beside it stands that of the question's search terms alone, of each text by itself; (0,) if it has none.
 
     Args:
         question: The question by its tokens.
@@ -178,19 +181,21 @@ def max_sim(
     sizes = np.array([len(part) // width for part in parts])
     starts, has_any = np.cumsum(sizes) - sizes, np.flatnonzero(sizes)
     if not len(has_any):
-        return np.zeros(len(texts))
+        return np.zeros(len(texts)), np.zeros(0)
     vectors = _unit(b"".join(parts), width=width)
     near = _products(vectors, question.vectors)
     nearest = np.full((len(parts), len(question.words)), -1.0)
     nearest[has_any] = np.maximum.reduceat(near, starts[has_any])
-    weights = _weights(question.words, statistics)
+    weights, are_terms = _weights(question.words, statistics)
     best, others = nearest[::2], nearest[1::2]
+    alone = weights * are_terms
+    of_terms = np.maximum(np.maximum(best, others) @ alone / alone.sum(), 0.0) if are_terms.any() else np.zeros(0)
     if fade and sizes[::2].all():
         spans = zip(starts[::2].tolist(), sizes[::2].tolist(), strict=True)
         answers = [vectors[start + near[start : start + size].argmax(axis=0)] for start, size in spans]
         best = best[_first_alike(np.stack(answers), best @ weights, weights)]
     found: Floats = np.maximum(np.maximum(best, others) @ weights, 0.0)
-    return found
+    return found, of_terms
 
 
 def _first_alike(answers: NDArray[np.float32], near: Floats, weights: Floats) -> list[int]:
@@ -212,14 +217,15 @@ def _first_alike(answers: NDArray[np.float32], near: Floats, weights: Floats) ->
     return firsts
 
 
-def _weights(words: Sequence[str], statistics: TermStatistics) -> NDArray[np.float64]:
-    """Weight of the word of each token, shape (q,), 1 in all."""
+def _weights(words: Sequence[str], statistics: TermStatistics) -> tuple[Floats, NDArray[np.bool_]]:
+    """Weight of the word of each token, 1 in all, and which of them are search terms; shape (q,) each."""
     frequencies, passages = statistics.frequencies, statistics.passages
     known = {word: [frequencies[term] for term in analyze(word) if term in frequencies] for word in set(words)}
     holding = np.array([max(known[word], default=_STOP_WORD_SHARE * passages) for word in words])
     weights = np.log1p(passages / (1 + holding))
     total = float(weights.sum())
-    return weights / total if total else np.full(len(words), 1 / len(words))
+    are_terms = np.array([bool(known[word]) for word in words])
+    return weights / total if total else np.full(len(words), 1 / len(words)), are_terms
 
 
 def _products(texts: NDArray[np.float32], question: NDArray[np.float32]) -> NDArray[np.float32]:

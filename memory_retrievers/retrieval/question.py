@@ -91,6 +91,13 @@ class Question:
     language: str | None = None
     relatives: tuple[str, ...] = ()
 
+    @property
+    def date_terms(self) -> frozenset[str]:
+        """The search terms of the dates that it names."""
+        forms = (_WRITTEN_DATE, _NAMED_MONTH, _MONTH_BY_NUMBER, _BARE_YEAR) if self.dates else ()
+        named = (each[0] for form in forms for each in form.finditer(plain(self.text)))
+        return frozenset(term for words in named for term in analyze(words))
+
     @classmethod
     def parse(cls, text: str, *, now: datetime | None = None, as_specified: bool = False) -> Question:
         """Parse a query.

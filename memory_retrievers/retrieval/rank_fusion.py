@@ -63,12 +63,7 @@ class RankingByRank:
         return {row: self._fused[row] / most for row in self.rows}
 
     def leading(self, limit: int, *, share: float) -> dict[int, float]:
-        """Score of each memory that has at least a share of the score of the last of the best; best first.
-
-        Args:
-            limit: Number of the best, 0 or more.
-            share: 0 to 1.
-        """
+        """Score of each memory with at least a share, 0 to 1, of that of the last of the best ``limit``; best first."""
         if not 0 < limit < len(self.rows):
             return self.scores
         least = self.scores[self.rows[limit - 1]] * share

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -45,12 +45,14 @@ class Scored:
         stages: What each list and each boost gave each passage, by name.
         passages: The sum of these for each passage, 0 or more.
         bm25: BM25 of each passage alone, shape (n,).
+        question: The query that they were scored for.
     """
 
     candidates: Candidates
     stages: dict[str, Floats]
     passages: Floats
     bm25: Floats
+    question: Question
 
     @cached_property
     def scores(self) -> Floats:
@@ -98,7 +100,7 @@ def score(
             stages[boost.name] = weight * boost.add(fused)
     # 3. their sum
     total: Floats = np.add.reduce(list(stages.values()))
-    return Scored(candidates, stages, total, bm25)
+    return Scored(candidates, stages, total, bm25, question)
 
 
 def _lists(candidates: Candidates, bm25: Floats, settings: RetrievalSettings) -> Iterator[tuple[str, Floats]]:
@@ -126,11 +128,13 @@ class RankingByScore:
         scored: Candidates, at least one, with their sums.
         kind_weight: The score of the best memory, above 0 and at most 1.
         tokens: What late interaction gave each memory, 0 or more, shape (m,); None if none was measured.
+        nearness: How near the words of the query are to each that it measured, by row.
     """
 
     scored: Scored
     kind_weight: float = 1.0
     tokens: Floats | None = None
+    nearness: Mapping[int, float] = field(default_factory=dict)
 
     @cached_property
     def sums(self) -> Floats:
@@ -154,12 +158,7 @@ class RankingByScore:
         return self._best_first(self._scores.nonzero()[0])
 
     def leading(self, limit: int, *, share: float) -> dict[int, float]:
-        """Score of each memory that has at least a share of the score of the last of the best; best first.
-
-        Args:
-            limit: Number of the best, 0 or more.
-            share: 0 to 1.
-        """
+        """Score of each memory with at least a share, 0 to 1, of that of the last of the best ``limit``; best first."""
         scores = self._scores
         if not 0 < limit < np.count_nonzero(scores):
             return self.scores
@@ -319,11 +318,12 @@ def _by_tokens(
             places = [int((each.scored.rows == ranked.row).argmax()) for ranked in final[kind][:MEASURED]]
             first = sorted(places, key=lambda place: -each.sums[place])  # what is forgotten is no worse an answer
             found[kind] = each.scored.candidates, each.scored.passages, first
-    for kind, near in token_nearness(found).items() if found else ():
+    for kind, (near, of_terms) in token_nearness(found).items() if found else ():
         former, first = measured[kind], found[kind][2]
         tokens = np.zeros(len(former.sums))
         tokens[first] = settings.token_weight * float(former.sums.max()) * near
-        anew = replace(former, tokens=tokens)
+        nearness = dict(zip(former.scored.rows[first].tolist(), of_terms.tolist(), strict=False))
+        anew = replace(former, tokens=tokens, nearness=nearness)
         scores = np.minimum(anew.sums[first] * anew.unit, anew.kind_weight).tolist()
         ordered = apply_decay(
             dict(zip(former.scored.rows[first].tolist(), scores, strict=True)),

@@ -23,17 +23,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memory_retrievers.retrieval.candidates import Candidates
+    from memory_retrievers.retrieval.question import Question
 
 ScoresT = TypeVar("ScoresT", float, "NDArray[np.float64]")
 
 FEW_PASSAGES: Final = 20
 """Below so many passages the cosines of a scope say little, and a fixed middle and spread stand for theirs."""
 
-FEWEST_PASSAGES: Final = 5
-"""From here down a scope is not taken to be smaller."""
-
-MANY_PASSAGES: Final = 100
-"""From here up it tells nothing for a memory that its scope has no more."""
+FEWEST_PASSAGES, MANY_PASSAGES = 5, 100
+"""A scope is not taken to be smaller; and from here up it tells nothing for a memory that its scope has no more."""
 
 FURTHER: Final = 10.0
 """Weight that every query is taken to have beside its terms; a rare word weighs 5 to 7."""
@@ -42,20 +40,21 @@ KNOWN_PASSAGES: Final = 400
 """Passages of the smallest scopes that the weights are fitted on. A smaller one is taken to have as many where words
 are counted: among five passages every word would be a common one."""
 
-BACKGROUND: Final = 0.1
-"""Middle cosine of a query and unrelated passages, by the bundled embedder."""
-
-SPREAD: Final = 0.05
-"""Median deviation of such cosines from their middle."""
+BACKGROUND: Final = 0.1, 0.05
+"""Middle cosine of a query and unrelated passages, by the bundled embedder, and median deviation of such from it."""
 
 LEAST_SPREAD: Final = 0.02
-"""A smaller one is not believed: where all passages say the same, none stands out."""
+"""A smaller deviation is not believed: where all passages say the same, none stands out."""
 
 MOST_DEVIATIONS: Final = 15.0
 """What stands out further tells no more."""
 
 COVERAGE: Final = 2.0
 """What the coverage of a passage counts beside its cosine."""
+
+NEARNESS: Final = (0.25, 0.4)
+"""How near the words of a query are to the tokens of a memory that does not match at all, and how much nearer to one
+whose match is 1: what is expected where nobody has measured it."""
 
 KEPT: Final = 0.6
 """Share of the floor that a memory needs behind one that reaches it: silence is decided by the best of its kind."""
@@ -70,22 +69,29 @@ class Weights(NamedTuple):
         deviations: Weight of the deviations; 0 or more.
         fewer: How much it tells for a memory that its scope has few: 1 if some memory had to answer, 0 if none need.
             Chosen, not fitted: the scopes of the data are all large.
+        dated: Weight of being of a time that the query names; 0 or more.
+        tokens: Weight of the nearness of its tokens; 0 or more.
     """
 
     bias: float
     match: float
     deviations: float
     fewer: float = 0.0
+    dated: float = 0.0
+    tokens: float = 0.0
 
     def relevance(self, evidence: Evidence) -> float:
         """Probability that the memory bears on the query, 0 to 1; it never falls with more evidence."""
-        total = (
-            self.bias
-            + self.fewer * fewness(evidence.passages)
-            + self.match * match(evidence.cosine, evidence.coverage)
-            + self.deviations * evidence.deviations
-        )
+        matched, few = match(evidence.cosine, evidence.coverage), fewness(evidence.passages)
+        given = (1.0, matched, evidence.deviations, few, evidence.dated, nearness(evidence))
+        total = sum(weight * each for weight, each in zip(self, given, strict=True))
         return 1 / (1 + math.exp(-total))
+
+
+def nearness(evidence: Evidence) -> float:
+    """How near the words of the query are to the tokens of a memory, measured or as is to be expected."""
+    expected = NEARNESS[0] + NEARNESS[1] * match(evidence.cosine, evidence.coverage)
+    return expected if evidence.tokens is None else evidence.tokens
 
 
 def fewness(passages: int) -> float:
@@ -110,8 +116,8 @@ class Calibration(NamedTuple):
 
 
 _BUNDLED: Final = {
-    Kind.EPISODIC: Calibration(Weights(bias=-7.25, match=5.1, deviations=0.13, fewer=1.1), floor=0.035),
-    Kind.SEMANTIC: Calibration(Weights(bias=-4.95, match=3.0, deviations=0.2, fewer=0.5), floor=0.08),
+    Kind.EPISODIC: Calibration(Weights(-8.9, 3.45, deviations=0.15, fewer=1.2, dated=1.6, tokens=4.3), floor=0.0275),
+    Kind.SEMANTIC: Calibration(Weights(-5.4, 2.25, deviations=0.2, fewer=0.5, tokens=1.75), floor=0.0825),
 }
 _OTHERS: Final = {kind: each._replace(floor=0.0) for kind, each in _BUNDLED.items()}
 _FITTED: Final = {"all-MiniLM-L6-v2-int8": _BUNDLED}
@@ -121,9 +127,7 @@ _FITTED: Final = {"all-MiniLM-L6-v2-int8": _BUNDLED}
 def calibration_of(embedder_id: str, note: str | None = None) -> Mapping[Kind, Calibration]:
     """Calibration for an embedder, by kind; one without its own has the weights of the bundled one and no floor.
 
-    Args:
-        embedder_id: Name of the embedder.
-        note: What :func:`noted` gave for it, from the notes of the store; None if there is none.
+    ``note`` is what :func:`noted` gave for it, from the notes of the store.
     """
     if note is not None and (found := parsed(note)) is not None:
         return found
@@ -163,16 +167,19 @@ def falling(relevances: Sequence[float]) -> list[float]:
     return list(accumulate(reversed(relevances), max))[::-1]
 
 
-def coverages(candidates: Candidates) -> NDArray[np.float64]:
+def coverages(candidates: Candidates, question: Question) -> NDArray[np.float64]:
     """Share of the query's terms that each passage has, weighed by idf: shape (n,), 0 to 1.
 
     A term that no passage has weighs as the rarest: a query that is mostly of such words is about something else. A
-    query of a word or two says little, even where they are found. Forms of one word are one term.
+    query of a word or two says little, even where they are found. Forms of one word are one term. Messages are searched
+    with their date, facts are not: a date that none of them tells is no word that they lack.
     """
     statistics = candidates.statistics
     frequencies = np.array(list(statistics.frequencies.values()), np.float64)
     passages = max(statistics.passages, KNOWN_PASSAGES)
     repeats, counts = candidates.repeats, candidates.counts
+    if not candidates.layout.has_messages and (dates := question.date_terms):
+        repeats = np.where([term in dates and not known for term, known in statistics.frequencies.items()], 0, repeats)
     if statistics.words:
         words = [statistics.words.get(term, term) for term in statistics.frequencies]
         firsts = [words.index(word) for word in dict.fromkeys(words)]
@@ -191,6 +198,6 @@ def match(cosine: ScoresT, coverage: ScoresT) -> ScoresT:
 def middle(candidates: Candidates) -> tuple[float, float]:
     """Cosine that an unrelated passage of the scope has with the query, and how far such ones are from it."""
     if len(candidates) < FEW_PASSAGES or not candidates.is_whole:
-        return BACKGROUND, SPREAD
+        return BACKGROUND
     at = float(np.median(candidates.similarities))
     return at, max(float(np.median(np.abs(candidates.similarities - at))), LEAST_SPREAD)

@@ -82,8 +82,7 @@ class RetrievalResult:
     def to_dict(self, *, explain: bool = False) -> JsonObject:
         """The raw form (specification §2.8): complete records; facts carry the fused score, episodes the final one.
 
-        Args:
-            explain: Also give each memory's explanation, scope, metadata and tags, and when it was asked.
+        With ``explain`` also each memory's explanation, scope, metadata and tags, and when it was asked.
         """
         if explain:
             return explained_memories(
@@ -109,11 +108,7 @@ class RecentResult:
     fact_display_length: int | None = None
 
     def to_markdown(self, *, messages: bool = False) -> str:
-        """The block for a model to read (specification §2.17).
-
-        Args:
-            messages: Also render the messages of every episode.
-        """
+        """The block for a model to read (specification §2.17); with ``messages`` also those of every episode."""
         return recent_block(
             self.episodic,
             now=self.now,
@@ -125,8 +120,7 @@ class RecentResult:
     def to_dict(self, *, explain: bool = False) -> JsonObject:
         """The raw form: complete records, without scores; with facts if they were asked for.
 
-        Args:
-            explain: Also give each memory's scope, metadata and tags, and when it was asked.
+        With ``explain`` also each memory's scope, metadata and tags, and when it was asked.
         """
         if not explain:
             return raw_recent(self.episodic, self.semantic)

@@ -13,6 +13,7 @@ from memory_retrievers.models.results import Evidence, Explanation, Match
 from memory_retrievers.models.selection import TURN
 from memory_retrievers.retrieval.candidates import Candidates
 from memory_retrievers.retrieval.explanations import StageScore
+from memory_retrievers.retrieval.features import dated
 from memory_retrievers.retrieval.rank_fusion import Ranked, RankingByRank
 from memory_retrievers.retrieval.ranking import FusedRanking, RankingByScore, Scored
 from memory_retrievers.retrieval.relevance import MOST_DEVIATIONS, Weights, coverages, falling, match, middle
@@ -57,12 +58,7 @@ class ScoreTrace:
         )
 
     def relevances(self, ranked: Sequence[Ranked], *, weights: Weights | None) -> list[float]:
-        """Relevance of candidates of this kind, falling with rank.
-
-        Args:
-            ranked: The candidates, best first.
-            weights: Weights of the evidence for this kind; None if no memory can bear on the query.
-        """
+        """Relevance of candidates of this kind, best first, falling; all 0 without weights, since none can bear."""
         if weights is None:
             return [0.0] * len(ranked)
         return falling([weights.relevance(self.evidence(each.row)) for each in ranked])
@@ -112,16 +108,19 @@ class ScoreTrace:
         memory = self._places[row]
         passage = int(self._best_matches[memory])
         at, spread = self._middle
+        began = self._candidates.layout.began[passage : passage + 1]
         return Evidence(
             cosine=float(self._candidates.similarities[passage]),
             coverage=float(self._coverages[passage]),
             deviations=min((float(self.scored.best_dense[memory]) - at) / spread, MOST_DEVIATIONS),
             passages=self._candidates.statistics.passages,
+            dated=bool(began.any() and dated(began, self.scored.question)[0] == 1),
+            tokens=self.ranking.nearness.get(row),
         )
 
     @cached_property
     def _coverages(self) -> Floats:
-        return coverages(self._candidates)
+        return coverages(self._candidates, self.scored.question)
 
     @cached_property
     def _best_matches(self) -> NDArray[np.int64]:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from memory_retrievers import AgentMemory, EpisodicMemory, Message, SemanticMemory
@@ -47,6 +49,19 @@ def test_stronger_evidence_of_answers_gives_weights_above_zero():
     assert weights.deviations > 0
     assert weights.fewer == 0.4
     assert weights.relevance(evidence(0.9)) > 0.5 > weights.relevance(evidence(0.3))
+
+
+def test_dates_and_tokens_have_weights_where_they_were_measured():
+    def hit(strength, *, is_own):
+        told = replace(evidence(0.5), tokens=strength, dated=is_own and strength > 0.7)
+        return Example(fold="0", kind=Kind.EPISODIC, is_own=is_own, evidence=(told,), is_gold=(is_own,))
+
+    chosen = [hit(0.5 + 0.01 * n, is_own=True) for n in range(40)]
+    weights = fitted(chosen + [hit(0.2 + 0.01 * n, is_own=False) for n in range(40)])
+    assert weights.tokens > 0
+    assert weights.dated > 0
+    unmeasured = fitted([example(0.5 + 0.01 * n, is_own=n % 3 > 0) for n in range(60)])
+    assert (unmeasured.tokens, unmeasured.dated) == (0, 0)
 
 
 def test_what_speaks_against_the_data_is_left_out_and_never_negative():

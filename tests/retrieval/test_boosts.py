@@ -14,6 +14,10 @@ from memory_retrievers.retrieval.question import Question
 FUSED = np.array([0.1, 0.5, 0.2, 0.9, 0.3, 0.4, 0.6, 0.7])
 
 
+def date(fused):
+    return features.dated(fused.candidates.layout.began, fused.question)
+
+
 def given(boost, candidates, text="basil", fused=FUSED):
     return boost(FusedLists(candidates, fused, Question.parse(text), RetrievalSettings())).tolist()
 
@@ -69,7 +73,7 @@ def test_length_grows_with_the_logarithm_of_the_terms(make_candidates):
     ],
 )
 def test_date_is_one_in_the_month_that_is_named_and_half_in_the_next(story, text, expected):
-    assert given(features.date, story, text) == [expected[0]] * 4 + [expected[1]] * 3 + [expected[2]]
+    assert given(date, story, text) == [expected[0]] * 4 + [expected[1]] * 3 + [expected[2]]
 
 
 def test_date_is_one_within_a_period_and_half_beside_it(make_candidates):
@@ -77,21 +81,14 @@ def test_date_is_one_within_a_period_and_half_beside_it(make_candidates):
     began = ["2026-02-22T23:59", "2026-02-23T00:00", "2026-03-01T23:59", "2026-03-02T00:00", "2026-02-15", "2026-03-10"]
     candidates = make_candidates([[(WHOLE, "a", 0.0)]] * 6, began=began)
     question = Question.parse("What did I buy last week?", now=now)
-    assert features.date(FusedLists(candidates, np.zeros(6), question, RetrievalSettings())).tolist() == [
-        0.5,
-        1,
-        1,
-        0.5,
-        0,
-        0,
-    ]
+    assert features.dated(candidates.layout.began, question).tolist() == [0.5, 1, 1, 0.5, 0, 0]
 
 
 def test_the_month_after_december_is_january_of_the_next_year(make_candidates):
     began = ["2023-12-31T23:59", "2024-01-01T00:00", "2023-01-15T12:00", "1969-12-31T23:00"]
     candidates = make_candidates([[(WHOLE, "a", 0.0)]] * 4, began=began)
-    assert given(features.date, candidates, "December 2023", np.zeros(4)) == [1, 0.5, 0, 0]
-    assert given(features.date, candidates, "December 1969", np.zeros(4)) == [0, 0, 0, 1]
+    assert given(date, candidates, "December 2023", np.zeros(4)) == [1, 0.5, 0, 0]
+    assert given(date, candidates, "December 1969", np.zeros(4)) == [0, 0, 0, 1]
 
 
 def test_time_is_for_questions_that_ask_when_and_messages_that_tell_it(make_candidates):

@@ -244,7 +244,7 @@ ANOTHER = vectors_of({0: 0.7, 5: 0.71}, {1: 0.6, 6: 0.8})
 
 def nearness(texts, *, fade=True):
     question = QuestionTokens(np.eye(2, WIDTH, dtype=np.float32), ("where", "is"), dict.fromkeys)
-    return max_sim(question, texts, TermStatistics(9, 5.0, {}), fade=fade).tolist()
+    return max_sim(question, texts, TermStatistics(9, 5.0, {}), fade=fade)[0].tolist()
 
 
 def test_of_what_is_forgotten_a_best_passage_that_says_the_same_as_one_before_it_counts_as_that_one():
@@ -420,8 +420,9 @@ def test_rare_words_of_the_question_weigh_most_and_stop_words_as_if_a_tenth_had_
     statistics = TermStatistics(100, 5.0, {analyze("oboe")[0]: 1})
     of_common, of_rare = np.log1p(100 / 11), np.log1p(100 / 2)
     share = of_rare / (of_common + of_rare)
-    found = max_sim(question, [[common], [rare], [b""], [common, rare]], statistics, fade=False).tolist()
-    assert found == pytest.approx([1 - share, share, 0, 1])
+    found, of_terms = max_sim(question, [[common], [rare], [b""], [common, rare]], statistics, fade=False)
+    assert found.tolist() == pytest.approx([1 - share, share, 0, 1])
+    assert of_terms.tolist() == pytest.approx([0, 1, 0, 1])
     assert share > 0.6
 
 
@@ -429,7 +430,8 @@ def test_a_question_of_unknown_words_weighs_all_alike():
     vectors = np.eye(2, WIDTH, dtype=np.float32)
     question = QuestionTokens(vectors, ("who", "?"), dict.fromkeys)
     text = (127 * vectors[:1]).astype(np.int8).tobytes()
-    assert max_sim(question, [[text]], TermStatistics(9, 5.0, {}), fade=False).tolist() == pytest.approx([0.5])
+    found, of_terms = max_sim(question, [[text]], TermStatistics(9, 5.0, {}), fade=False)
+    assert (found.tolist(), of_terms.tolist()) == (pytest.approx([0.5]), [])
 
 
 def test_too_many_bytes_for_a_text_are_refused(make_memory, embedder):

@@ -12,6 +12,7 @@ from memory_retrievers.models.fields import microseconds
 from memory_retrievers.models.selection import WHOLE, ForgettingState, Layout, TermStatistics
 from memory_retrievers.retrieval.candidates import Candidates, RankedLists
 from memory_retrievers.retrieval.explanations import StageScore
+from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.rank_fusion import RankingByRank
 from memory_retrievers.retrieval.ranking import (
     RankingByScore,
@@ -132,7 +133,9 @@ def by_score(values):
     )
     nothing, none = np.zeros(count), TermStatistics(count, 1.0, {})
     candidates = Candidates(layout, nothing, np.zeros(0), np.zeros((0, count)), nothing, none, is_whole=True)
-    return RankingByScore(Scored(candidates, {"dense": np.array(values)}, np.array(values), nothing), 0.9)
+    return RankingByScore(
+        Scored(candidates, {"dense": np.array(values)}, np.array(values), nothing, Question.parse("basil")), 0.9
+    )
 
 
 @settings_of_hypothesis(deadline=None)

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -146,15 +147,20 @@ def test_an_embedder_without_a_calibration_has_no_floor():
 @pytest.mark.parametrize("embedder", ["all-MiniLM-L6-v2-int8", "another"])
 @pytest.mark.parametrize("kind", Kind)
 @given(
-    st.floats(-1, 1), st.floats(0, 1), st.floats(-10, 15), st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0, 5))
+    st.floats(-1, 1),
+    st.floats(0, 1),
+    st.floats(-10, 15),
+    st.none() | st.floats(0, 1),
+    st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0, 5), st.booleans(), st.floats(0, 1)),
 )
-def test_more_evidence_never_makes_less_relevant(embedder, kind, cosine, coverage, deviations, more):
+def test_more_evidence_never_makes_less_relevant(embedder, kind, cosine, coverage, deviations, tokens, more):
     weights = calibration_of(embedder)[kind].weights
+    nearer = None if tokens is None else tokens + more[4]
     less, further = (
-        weights.relevance(Evidence(cosine=a, coverage=b, deviations=c, passages=100))
-        for a, b, c in (
-            (cosine, coverage, deviations),
-            (cosine + more[0], coverage + more[1], deviations + more[2]),
+        weights.relevance(Evidence(cosine=a, coverage=b, deviations=c, passages=100, dated=d, tokens=e))
+        for a, b, c, d, e in (
+            (cosine, coverage, deviations, False, tokens),
+            (cosine + more[0], coverage + more[1], deviations + more[2], more[3], nearer),
         )
     )
     assert 0 <= less <= further <= 1
@@ -168,7 +174,7 @@ def test_silence_is_decided_by_the_best_and_a_part_of_the_floor_is_enough_behind
 
 def test_a_calibration_in_a_store_is_read_as_it_was_written():
     calibration = {
-        Kind.EPISODIC: Calibration(Weights(bias=-7.0, match=5.5, deviations=0.25, fewer=0.5), floor=0.04),
+        Kind.EPISODIC: Calibration(Weights(bias=-7.0, match=5.5, deviations=0.25, fewer=0.5, tokens=1), floor=0.04),
         Kind.SEMANTIC: Calibration(Weights(bias=-5.0, match=3.0, deviations=0.0), floor=0.0),
     }
     assert calibration_of("another", noted(calibration)) == calibration
@@ -178,10 +184,11 @@ def test_a_calibration_in_a_store_is_read_as_it_was_written():
     "note",
     [
         *("", "[", "[]", "null", "{}", '{"episodic": [1, 2], "semantic": [1, 2]}', "[" * 10_000),
-        '{"episodic": [-7, -1, 0, 0, 0.1], "semantic": [-7, 1, 0, 0, 0.1]}',  # less relevant by more evidence
-        '{"episodic": [-7, 1, 0, 0, 1.1], "semantic": [-7, 1, 0, 0, 0.1]}',
-        '{"episodic": [NaN, 1, 0, 0, 0.1], "semantic": [-7, 1, 0, 0, 0.1]}',
-        '{"episodic": ["x", 1, 0, 0, 0.1], "semantic": [-7, 1, 0, 0, 0.1]}',
+        '{"episodic": [-7, 1, 0, 0, 0, -1, 0.1], "semantic": [-7, 1, 0, 0, 0, 0, 0.1]}',  # less by more evidence
+        '{"episodic": [-7, 1, 0, 0, 0, 0, 1.1], "semantic": [-7, 1, 0, 0, 0, 0, 0.1]}',
+        '{"episodic": [NaN, 1, 0, 0, 0, 0, 0.1], "semantic": [-7, 1, 0, 0, 0, 0, 0.1]}',
+        '{"episodic": ["x", 1, 0, 0, 0, 0, 0.1], "semantic": [-7, 1, 0, 0, 0, 0, 0.1]}',
+        '{"episodic": [-7, 1, 0, 0, 0.1], "semantic": [-7, 1, 0, 0, 0.1]}',  # of four weights, as they once were
     ],
 )
 def test_a_calibration_that_cannot_be_used_is_none(note):
@@ -199,6 +206,51 @@ def test_what_stands_out_of_a_large_scope_is_measured_by_its_own_spread():
         deviations = sorted(each.deviations for each in found.values())
         assert deviations[-1] == found["The harbour of number 0"].deviations > 3
         assert abs(deviations[len(WORDS) // 2]) < 0.5
+
+
+def test_the_tokens_of_the_first_are_evidence_and_where_none_are_measured_relevance_is_as_expected():
+    query = "Where does Alice live?"
+    measured, plain = {}, {}
+    for found_by, settings in ((measured, RetrievalSettings()), (plain, RetrievalSettings(token_rerank=False))):
+        with AgentMemory.in_memory(retrieval=settings) as memory:
+            memory.remember_many([SemanticMemory.new(scope=SCOPE, fact=fact) for fact in (*FACTS, *WORDS)])
+            hits = memory.retrieve(query, scope=SCOPE, record=False, semantic_limit=8).semantic
+            found_by.update({hit.memory.fact: (hit.explanation.evidence, hit.relevance) for hit in hits})
+    assert sum(evidence.tokens is not None for evidence, _ in measured.values()) == 5
+    assert {evidence.tokens for evidence, _ in plain.values()} == {None}
+    right, wrong = measured[FACTS[0]][0].tokens, measured[FACTS[1]][0].tokens
+    assert 1 >= right > wrong + 0.1
+    assert measured[FACTS[0]][1] == pytest.approx(plain[FACTS[0]][1], abs=0.2)
+    assert plain[FACTS[0]][1] > 2 * plain[FACTS[1]][1]
+
+
+def test_an_episode_of_the_time_that_the_query_names_is_more_relevant():
+    with AgentMemory.in_memory() as memory:
+        for month in (3, 5):
+            told = datetime(2026, month, 7, tzinfo=UTC)
+            episode = EpisodicMemory.new(
+                scope=SCOPE, id=str(month), title="A walk", summary="They went out", start_at=told, end_at=told
+            )
+            memory.remember_many([episode])
+        hits = memory.retrieve("Where was the walk in May 2026?", scope=SCOPE, record=False).episodic
+        evidence = {hit.memory.id: hit.explanation.evidence for hit in hits}
+        assert (evidence["5"].dated, evidence["3"].dated) == (True, False)
+        weights = calibration_of("all-MiniLM-L6-v2-int8")[Kind.EPISODIC].weights
+        assert weights.relevance(evidence["5"]) > 3 * weights.relevance(replace(evidence["5"], dated=False))
+        undated = memory.retrieve("Where was the walk?", scope=SCOPE, record=False).episodic
+        assert not any(hit.explanation.evidence.dated for hit in undated)
+
+
+def test_a_date_that_no_fact_tells_is_no_word_that_facts_lack(memory):
+    def coverage(query):
+        return memory.retrieve(query, scope=SCOPE, record=False).semantic[0].explanation.evidence.coverage
+
+    bare = coverage("Where does Alice live?")
+    assert coverage("Where does Alice live in October 2024?") == bare
+    assert coverage("Where does Alice live in poverty?") < bare
+    assert coverage("Was the hazelnuts allergy of Bruno found in 2019?") > coverage(
+        "Was the hazelnuts allergy of Bruno found?"
+    )
 
 
 @settings_of_hypothesis(deadline=None, max_examples=25)
