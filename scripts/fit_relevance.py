@@ -30,7 +30,7 @@ from memory_retrievers.evaluation.stores import MovableClock, RememberedVectors
 from memory_retrievers.models import Category, Kind
 from memory_retrievers.retrieval.relevance import KEPT, calibration_of
 
-FLOORS: Final = {Kind.EPISODIC: (0.02, 0.025, 0.0275, 0.03, 0.04, 0.05), Kind.SEMANTIC: (0.05, 0.07, 0.0825, 0.09, 0.1)}
+FLOORS: Final = {Kind.EPISODIC: (0.02, 0.025, 0.0275, 0.03, 0.04, 0.05), Kind.SEMANTIC: (0.05, 0.07, 0.08, 0.09, 0.1)}
 GREETINGS: Final = tuple(
     """hi|hello|hey there|good morning|good evening|good night|how are you?|how's it going?|what's up?|thanks|thank you
     so much|thanks a lot!|you're welcome|bye|goodbye|see you tomorrow|see you later|take care|ok|okay, great|sure|sounds

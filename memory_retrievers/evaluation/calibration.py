@@ -130,7 +130,8 @@ def fitted(chosen: Sequence[Example], *, fewer: float = 0.0) -> Weights:
     import numpy as np
 
     every = [evidence for example in chosen for evidence in example.evidence]
-    measured = float(any(each.tokens is not None for each in every))  # else that is the match once more
+    # Else it is the match once more; and among a handful of facts tokens silence the one that answers in other words.
+    measured = float(chosen[0].kind is Kind.EPISODIC and any(each.tokens is not None for each in every))
     matched = ((relevance.match(each.cosine, each.coverage), measured * relevance.nearness(each)) for each in every)
     rows = np.array([(1.0, *pair, each.deviations, each.dated) for pair, each in zip(matched, every, strict=True)])
     few = np.array([relevance.fewness(each.passages) for each in every])

@@ -117,7 +117,7 @@ class Calibration(NamedTuple):
 
 _BUNDLED: Final = {
     Kind.EPISODIC: Calibration(Weights(-8.9, 3.45, deviations=0.15, fewer=1.2, dated=1.6, tokens=4.3), floor=0.0275),
-    Kind.SEMANTIC: Calibration(Weights(-5.4, 2.25, deviations=0.2, fewer=0.5, tokens=1.75), floor=0.0825),
+    Kind.SEMANTIC: Calibration(Weights(-4.95, 3.0, deviations=0.2, fewer=0.5), floor=0.08),
 }
 _OTHERS: Final = {kind: each._replace(floor=0.0) for kind, each in _BUNDLED.items()}
 _FITTED: Final = {"all-MiniLM-L6-v2-int8": _BUNDLED}

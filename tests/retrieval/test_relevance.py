@@ -318,3 +318,19 @@ def test_what_stands_out_by_chance_alone_is_not_recalled(query):
         found_now = memory.retrieve(query, scope=SCOPE, min_relevance="auto", record=False)
         assert {each.memory.category for each in found_now.semantic} <= {Category.GUIDELINE}
         assert found_now.episodic == ()
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What should I not cook for her?", "Alice is allergic to peanuts"),
+        ("Where does the user live, and what do they eat?", "Alice is allergic to peanuts"),
+        ("Where does she live now?", "Alice has moved from Lyon to Nantes"),
+    ],
+)
+def test_among_few_facts_one_that_answers_in_other_words_is_not_silenced(question, answer):
+    with AgentMemory.in_memory() as memory:
+        for fact in ("Alice is allergic to peanuts", "Alice plays the cello", "Alice has moved from Lyon to Nantes"):
+            memory.remember_fact(scope="u", fact=fact)
+        found = memory.retrieve(question, scope="u", min_relevance="auto").semantic
+        assert found[0].memory.fact == answer
