@@ -243,6 +243,7 @@ def test_one_tag_in_place_of_a_list_is_refused_for_an_episode_as_well(untouched)
         untouched.remember_episode(scope="c1", summary="The printer was out of toner", tags="work")
 
 
+@pytest.mark.embedded("a database is at no path")
 def test_a_tilde_is_the_home_directory_wherever_a_place_is_named(tmp_path, monkeypatch):
     home, here = tmp_path / "home", tmp_path / "here"
     home.mkdir()
@@ -262,6 +263,7 @@ def test_a_tilde_is_the_home_directory_wherever_a_place_is_named(tmp_path, monke
     assert list(here.iterdir()) == []
 
 
+@pytest.mark.embedded("a database is at no path")
 @pytest.mark.parametrize("place", ["", " "])
 def test_a_blank_path_is_no_place_of_a_store(tmp_path, monkeypatch, place):
     monkeypatch.chdir(tmp_path)
