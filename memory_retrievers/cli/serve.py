@@ -149,9 +149,9 @@ def mcp(
         sync_directory: Directory of ``memory_sync``; None lets no tool touch a file.
         model: Names the models, the profile and the settings.
     """  # noqa: D301
-    from memory_retrievers.server import is_loopback
     from memory_retrievers.server.mcp import McpOffer
     from memory_retrievers.server.mcp_sdk import serve_http, serve_stdio
+    from memory_retrievers.server.settings import is_loopback
     from memory_retrievers.tools.registry import offered_tools, parse_tool_choice
 
     if http and not token and not is_loopback(host):

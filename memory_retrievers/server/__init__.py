@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import TYPE_CHECKING
 
 from memory_retrievers.errors import Extra, lazy_names
@@ -28,11 +27,3 @@ __getattr__ = lazy_names(
     Extra("starlette", "starlette", "server"),
     Extra("uvicorn", "uvicorn", "server"),
 )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

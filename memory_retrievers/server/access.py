@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.models import scopes
-from memory_retrievers.server.responses import HTTPError
 
 if TYPE_CHECKING:
     from starlette.types import Scope
+
+    from memory_retrievers.server.responses import HTTPError
 
 EVERYTHING: Final = "*"
 """The root of a token that reaches every scope, and may read the metrics."""
@@ -81,7 +82,7 @@ class Access:
         """
         scope = scopes.parse(conversation_id)
         if self.root is not None and not scopes.is_within(self.root, scope):
-            raise HTTPError(403, "Forbidden", "this token does not reach that conversation_id")
+            raise _forbidden("this token does not reach that conversation_id")
         if writes:
             self.require_writing()
         return scope
@@ -93,7 +94,7 @@ class Access:
             HTTPError: The sender may only read (403).
         """
         if not self.writes:
-            raise HTTPError(403, "Forbidden", "this token may only read")
+            raise _forbidden("this token may only read")
 
     def require_everything(self) -> None:
         """Refuse a sender that is bound to a root.
@@ -102,7 +103,13 @@ class Access:
             HTTPError: The sender is bound to a root (403).
         """
         if self.root is not None:
-            raise HTTPError(403, "Forbidden", f"only a token whose root is {EVERYTHING} may see this")
+            raise _forbidden(f"only a token whose root is {EVERYTHING} may see this")
+
+
+def _forbidden(why: str) -> HTTPError:
+    from memory_retrievers.server.responses import HTTPError  # here, so that tokens and addresses need no extra
+
+    return HTTPError(403, "Forbidden", why)
 
 
 OPEN: Final = Access(name="anyone")

@@ -112,8 +112,8 @@ def http_app(
     from starlette.applications import Starlette
     from starlette.routing import Route
 
-    from memory_retrievers.server import is_loopback
     from memory_retrievers.server.mcp_sessions import McpEndpoint, Sessions
+    from memory_retrievers.server.settings import is_loopback
 
     names = {"127.0.0.1", "localhost", "[::1]", f"[{host}]" if ":" in host else host}
     security = TransportSecuritySettings(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from memory_retrievers.errors import ConfigurationError
-from memory_retrievers.server import is_loopback
 from memory_retrievers.server.access import AccessToken
 
 
@@ -94,3 +94,11 @@ class ServerSettings(TrafficSettings):
             raise ConfigurationError(
                 f"{self.host} can be reached from other machines: give tokens, or listen at 127.0.0.1"
             )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
