@@ -349,10 +349,7 @@ class MemoryStore:
             embedder = self.embedder.current()  # the store has moved to another embedder, or is about to
 
     def _looked(
-        self,
-        look: Callable[[list[list[NewPassage]]], None],
-        passages: list[list[NewPassage]],
-        embedder: ProbedEmbedder,
+        self, look: Callable[[list[list[NewPassage]]], None], passages: list[list[NewPassage]], embedder: ProbedEmbedder
     ) -> bool:
         """Search by vectors of an embedder; False if the store has just moved to another one."""
         try:

@@ -9,6 +9,7 @@ from memory_retrievers import (
     AgentMemory,
     ConfigurationError,
     EmbeddingError,
+    IngestionSettings,
     LanguageModelError,
     Message,
     NotFoundError,
@@ -400,4 +401,33 @@ def test_what_was_asked_in_a_forgotten_conversation_waits_for_no_review(tmp_path
         memory.purge()
         assert files_with(tmp_path, "xylophone") == []
         assert memory.get("e1", scope="c").summary == "A piano was tuned"
+        assert memory.process_due("c").reviews == ()
+
+
+@pytest.mark.embedded("it looks into the files of a directory")
+@pytest.mark.parametrize("how", ["moved, then forgotten", "grown old"])
+def test_what_waits_for_its_judge_holds_no_words_of_an_episode_that_has_left(tmp_path, clock, how):
+    asked = Message(role="user", content="Where is the xylophone?")
+    settings = IngestionSettings(keep_messages_days=30)
+    with AgentMemory.open(
+        tmp_path, embedder=HashEmbedder(), clock=clock, judge=Unreachable(), ingestion=settings
+    ) as memory:
+        memory.remember_episode(scope="c", summary="A piano was tuned", id="e1")
+        clock.advance(days=3)
+        memory.add_messages("c", [asked])
+        memory.retrieve("What of the piano?", scope="c")
+        with pytest.raises(LanguageModelError):
+            memory.flush("c")
+        said = next(each for each in memory.recent("c").episodic if each.id != "e1")
+        memory.update(said.id, scope="c", title="An instrument", summary="It was looked for")
+        assert files_with(tmp_path, "xylophone")
+        if how == "grown old":
+            clock.advance(days=31)
+            with pytest.raises(LanguageModelError):
+                memory.process_due()
+        else:
+            memory.manager.move([said], target_scope="d")
+            memory.forget(said.id, scope="d")
+        memory.purge()
+        assert files_with(tmp_path, "xylophone") == []
         assert memory.process_due("c").reviews == ()

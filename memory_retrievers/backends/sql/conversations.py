@@ -209,14 +209,7 @@ class SQLConversations:
             return [scope for (scope,) in rows]
 
     def claim(
-        self,
-        scope: str,
-        *,
-        conversation: str | None = None,
-        lease: str,
-        messages: int,
-        at: datetime,
-        expired: datetime,
+        self, scope: str, *, conversation: str | None = None, lease: str, messages: int, at: datetime, expired: datetime
     ) -> bool:
         """Take a lease on the first messages of a queue, unless a newer lease is held by one that still runs.
 
@@ -362,8 +355,11 @@ class SQLConversations:
             return [MemoryKey(scope=scope, id=id) for scope, id in found]  # noqa: A001
 
     def erase_messages(self, keys: Sequence[MemoryKey]) -> None:
-        """Delete the messages of episodes but keep their passages."""
+        """Delete the messages of episodes, also from what waits for its judge, but keep their passages."""
         with self._database.write(*{key.scope for key in keys}) as connection:
+            for key in keys:
+                removal.drop_conversations(connection, key.scope, [key.id])
+            connection.execute(removal.DROP_EMPTY_JOBS)
             connection.executemany(
                 """DELETE FROM excerpts WHERE memory = (SELECT row FROM memories
                 WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?)""",

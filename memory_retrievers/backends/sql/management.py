@@ -319,7 +319,8 @@ class SQLManagement:
     def move(self, keys: Sequence[MemoryKey], *, target_scope: str) -> None:
         """Move memories to another scope; their rows, passages and associations are kept.
 
-        They leave the pending reviews of the scope they had. Lists of ids in other memories stay as they are.
+        They leave the pending reviews of the scope they had, and what waits there for its judge with their words goes.
+        Lists of ids in other memories stay as they are.
 
         Raises:
             NotFoundError: One of them is not there.
@@ -327,14 +328,14 @@ class SQLManagement:
         """
         with self._database.write() as connection:
             target = scope_id_of(connection, target_scope)
-            for key in keys:
-                if key.scope != target_scope:
-                    _move(connection, key, target)
-            for scope, ids in _by_scope(keys).items():
-                if scope != target_scope:
-                    removal.strike_out(connection, scope, {MemoryKey(scope=scope, id=id) for id in ids}.__contains__)  # noqa: A001
-                    characters.strike_out(connection, scope, ids)
-                    removal.forget_empty_scopes(connection, scope)
+            leaving = [key for key in keys if key.scope != target_scope]
+            for scope, ids in _by_scope(leaving).items():
+                removal.drop_conversations(connection, scope, ids)
+                for id in ids:  # noqa: A001
+                    _move(connection, MemoryKey(scope=scope, id=id), target)
+                removal.strike_out(connection, scope, {MemoryKey(scope=scope, id=id) for id in ids}.__contains__)  # noqa: A001
+                characters.strike_out(connection, scope, ids)
+                removal.forget_empty_scopes(connection, scope)
 
     def associate(self, associations_: Sequence[Association]) -> int:
         """Associate pairs of memories; of two associations of one pair the stronger stays.

@@ -17,6 +17,9 @@ from memory_retrievers.models.results import PendingReview
 REVIEWS_PER_SCOPE: Final = 200
 SAME_REVIEW_WINDOW: Final = timedelta(seconds=60)
 
+DROP_EMPTY_JOBS: Final = """DELETE FROM review_jobs
+    WHERE NOT EXISTS (SELECT 1 FROM pending_reviews WHERE job = review_jobs.id)"""
+
 
 def insert(connection: Connection, review: PendingReview, *, scope_id: int, merge: bool) -> None:
     """Store a pending review, and delete the scope's oldest beyond 200.
@@ -96,8 +99,17 @@ def strike_out(connection: Connection, scope: str, is_gone: Callable[[MemoryKey]
             connection.execute("DELETE FROM pending_reviews WHERE id = ?", (row,))
         elif len(kept) < len(named):
             connection.execute("UPDATE pending_reviews SET memories = ? WHERE id = ?", (_encode(kept), row))
+    connection.execute(DROP_EMPTY_JOBS)
+
+
+def drop_conversations(connection: Connection, scope: str, ids: Sequence[str]) -> None:
+    """Delete reviews that wait for their judge with the words of a scope's episodes; their jobs stay, empty."""
+    dialect = connection.dialect
     connection.execute(
-        "DELETE FROM review_jobs WHERE NOT EXISTS (SELECT 1 FROM pending_reviews WHERE job = review_jobs.id)"
+        f"""DELETE FROM pending_reviews WHERE job IN (SELECT j.id FROM review_jobs j JOIN scopes s ON s.id = j.scope_id
+        WHERE s.scope = :scope AND j.conversation <> '[]' AND EXISTS (SELECT 1 FROM memories m
+        WHERE m.scope_id = s.id AND m.kind = 'episodic' AND {dialect.among("m.id", ":ids")}))""",
+        {"scope": scope, "ids": dialect.listed(ids)},
     )
 
 
@@ -137,14 +149,8 @@ def remove_all(connection: Connection, *, scope: str, ids: Sequence[str]) -> int
     Returns:
         Number of memories that existed.
     """
-    scope_id, dialect = one(connection, "SELECT id FROM scopes WHERE scope = ?", (scope,)), connection.dialect
-    # what waits for its judge holds the words of these episodes; jobs without reviews go below
-    connection.execute(
-        f"""DELETE FROM pending_reviews
-        WHERE job IN (SELECT id FROM review_jobs WHERE scope_id = :scope AND conversation <> '[]') AND EXISTS
-        (SELECT 1 FROM memories WHERE scope_id = :scope AND kind = 'episodic' AND {dialect.among("id", ":ids")})""",
-        {"scope": scope_id, "ids": dialect.listed(ids)},
-    )
+    scope_id = one(connection, "SELECT id FROM scopes WHERE scope = ?", (scope,))
+    drop_conversations(connection, scope, ids)
     removed = [id for id in ids if _remove_one(connection, scope_id, id)]  # noqa: A001
     if removed:
         strike_out(connection, scope, {MemoryKey(scope=scope, id=id) for id in removed}.__contains__)  # noqa: A001
@@ -173,7 +179,7 @@ def remove_scope(connection: Connection, scope: str, *, include_child_scopes: bo
         connection.execute(f"DELETE FROM {table} WHERE {within}", values)
 
     def is_gone(key: MemoryKey) -> bool:
-        return key.scope == scope or (include_child_scopes and key.scope.startswith(f"{scope}/"))
+        return key.scope == scope or (include_child_scopes and scopes.is_within(scope, key.scope))
 
     strike_out(connection, scope, is_gone)
     forget_empty_scopes(connection, scope, include_child_scopes=include_child_scopes)
