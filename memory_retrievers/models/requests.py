@@ -42,7 +42,7 @@ class DoneRequest:
         at: When, in seconds since 1970.
         by: Who has done it, a number that nothing else has.
         made: The memories that it has made and that are still there, in order; None if they are too many.
-        has_lost: One of them is forgotten.
+        has_lost: One that its answer may quote is forgotten, or they are too many to tell.
     """
 
     request: str
@@ -60,6 +60,7 @@ class RequestUnderWay:
         key: The hash of its key, in hexadecimal digits.
         request: The hash of what is asked.
         made: The memories that it has made so far.
+        quoted: All that its answer may quote: what it has made or changed so far, and what that may contradict.
         at: Since when.
         by: A number that nothing else has.
         is_noted: It has begun to change something.
@@ -69,6 +70,7 @@ class RequestUnderWay:
     request: str
     is_noted: bool = False
     made: list[Made] = field(default_factory=list)
+    quoted: set[MemoryKey] = field(default_factory=set)
     at: float = field(default_factory=now)
     by: str = field(default_factory=lambda: str(uuid_utils.uuid7()))
 

@@ -197,10 +197,7 @@ async def remember(body: RememberBody, request: CurrentRequest) -> Response:
     scope = request.access.scope(body.conversation_id, writes=True)
     stored = await request.run(
         lambda: request.memory.remember_many(
-            body.drafts(scope),
-            replace=body.replace,
-            allow_duplicates=body.allow_duplicates,
-            replacing=body.replacing(),
+            body.drafts(scope), replace=body.replace, allow_duplicates=body.allow_duplicates, replacing=body.replacing()
         )
     )
     return request.make(lambda: _stored(stored))

@@ -23,14 +23,7 @@ from memory_retrievers.backends.sqlite import FileState, state_of_file
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.errors import ConfigurationError, StoreLockedError, required
 from memory_retrievers.settings import IngestionSettings
-from memory_retrievers.storage.open import (
-    CHROMA_DIRECTORY,
-    LOCK_FILE,
-    OWNER_FILE,
-    PSYCOPG,
-    STORE_FILE,
-    require_local,
-)
+from memory_retrievers.storage.open import CHROMA_DIRECTORY, LOCK_FILE, OWNER_FILE, PSYCOPG, STORE_FILE, require_local
 
 LARGE: Final = 64 * 1024 * 1024
 """Bytes from which a log, or free space in a file, is worth a word."""

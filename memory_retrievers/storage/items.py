@@ -91,14 +91,7 @@ class StoredItems:
         return _part(fitting, 0 if fits is None else offset, limit)
 
     def nearest(
-        self,
-        query: str,
-        scope: str,
-        *,
-        conditions: Sequence[ItemCondition],
-        fits: Fits | None,
-        offset: int,
-        limit: int,
+        self, query: str, scope: str, *, conditions: Sequence[ItemCondition], fits: Fits | None, offset: int, limit: int
     ) -> list[FoundItem]:
         """The items of a scope and those below it by their cosine with a query, the greatest first.
 

@@ -572,6 +572,7 @@ class MemoryStore:
                 together(memories, passages)
             if (request := under_way.get()) is not None:
                 request.note_made(memories)
+                request.quoted.update(MemoryKey(scope=pending[0].memory.scope, id=each.id) for each in similar)
             return memories
 
         texts = [passage_texts(each.memory, searched=self.searched) for each in pending]

@@ -101,6 +101,39 @@ def test_an_answer_does_not_outlive_what_is_forgotten(client, other, memory):
     assert not [each for each in ("swims", "alice", made["id"]) if each in noted]
 
 
+@pytest.mark.parametrize(
+    ("route", "fields"),
+    [
+        ("update", {"id": "fact-otter", "tags": ["new"]}),
+        ("invalidate", {"fact_id": "fact-otter"}),
+        ("review", {"id": "episode-otter", "rating": "good"}),
+        (
+            "tools/memory_update",
+            {"arguments": {"id": "fact-otter", "content": "An otter in Lyon", "response_level": "full"}},
+        ),
+        ("tools/memory_set_score", {"arguments": {"id": "fact-otter", "score": 0.9, "response_level": "full"}}),
+        ("remember", {"facts": [{"fact": "The user keeps a otter in Nice"}]}),
+    ],
+)
+def test_no_answer_quotes_what_was_forgotten_since(client, memory, route, fields):
+    first = client.post(f"/api/v0/{route}", json=of_alice(**fields), headers=KEY)
+    assert (first.status_code, "Lyon" in first.text) == (200, True)
+    for id_ in ("fact-otter", "episode-otter"):
+        memory.forget(id_, scope="user/alice")
+    again = client.post(f"/api/v0/{route}", json=of_alice(**fields), headers=KEY)
+    assert error_of(again) == (409, "Conflict")
+    assert "otter" not in again.text
+
+
+def test_an_answer_about_too_many_memories_to_note_is_given_once(client, memory, monkeypatch):
+    monkeypatch.setattr(requests, "_MOST_QUOTED", 2)
+    said = of_alice(facts=[{"fact": f"Bird number {number}", "id": f"b{number}"} for number in range(3)])
+    assert client.post("/api/v0/remember", json=said, headers=KEY).status_code == 200
+    memory.forget("b1", scope="user/alice")
+    assert error_of(client.post("/api/v0/remember", json=said, headers=KEY)) == (409, "Conflict")
+    assert memory.stats("user/alice").facts == 3
+
+
 def test_a_failure_after_a_change_may_be_tried_again_on_another_server(client, other, memory, monkeypatch):
     def fails_behind(*_, **__):
         memory_of_the_class(memory, "c9", [{"role": "user", "content": "Hello."}])

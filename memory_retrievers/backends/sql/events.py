@@ -17,6 +17,7 @@ from memory_retrievers.backends.sql.rows import encode_time, readable
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.management import Channel, MemoryEvent, MemoryEventType, acting
+from memory_retrievers.models.requests import under_way
 
 KEPT_OF_A_TYPE: Final = 20
 """Entries of one type that a memory keeps, the newest: many reviews take nothing else from it."""
@@ -78,6 +79,8 @@ class SQLEvents:
         """
         channel, actor = acting.get()
         is_gone = type in {MemoryEventType.FORGOTTEN, MemoryEventType.EXPIRED}
+        if not is_gone and (request := under_way.get()) is not None:
+            request.quoted.update(keys)
         event = partial(MemoryEvent, type=type, at=at, channel=channel, actor=actor, fields=fields)
         self._store([event(scope=key.scope, id=None if is_gone else key.id) for key in keys], places)
 

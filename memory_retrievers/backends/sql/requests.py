@@ -1,24 +1,21 @@
 """Requests that were done once under a key of their sender, so that no other process of the store does them again.
 
 A request is noted in the transaction of its first change: both are there, or neither. What is noted is a hash of the
-key, a hash of the request, when it was, and the numbers of the rows that it has made; no word, id or scope, which would
-outlive what is forgotten. The notes stand among the store's metadata, under names that nothing else has.
+key, a hash of the request, when it was, and the numbers of the rows that it has made, and of others that its answer may
+quote; no word, id or scope, which would outlive what is forgotten. The notes stand among the store's metadata, under
+names that nothing else has.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
 
 from memory_retrievers.models import MemoryKey
-from memory_retrievers.models.requests import (
-    KEEP_SECONDS,
-    DoneRequest,
-    Made,
-    RequestUnderWay,
-    is_old,
-    now,
-)
+from memory_retrievers.models.requests import KEEP_SECONDS, DoneRequest, Made, RequestUnderWay, is_old, now
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.connection import Connection, Database
@@ -26,8 +23,8 @@ if TYPE_CHECKING:
 KEPT: Final = 1_000
 """Requests that are kept at least, the last ones; of more the oldest are forgotten now and then."""
 
-_MOST_MADE: Final = 100
-"""Memories that are noted; of a request that has made more, only that it was done."""
+_MOST_QUOTED: Final = 256
+"""Memories that are noted; of a request that has made or changed more, only that it was done."""
 
 _TIME_DIGITS: Final = 12
 """Digits of the seconds that a note begins with, by which notes are sorted."""
@@ -42,7 +39,6 @@ OTHER_NOTES: Final = f"(name < '{_PREFIX}' OR name >= '{_BEHIND}')"
 _ADD: Final = "INSERT INTO notes VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
 _PUT: Final = "UPDATE notes SET value = ? WHERE name = ?"
 _READ: Final = "SELECT value FROM notes WHERE name = ?"
-_ROW: Final = "SELECT row FROM memories WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?"
 _ALL: Final = f"name >= '{_PREFIX}' AND name < '{_BEHIND}'"
 
 
@@ -91,29 +87,46 @@ class SQLRequests:
 
 def _value(connection: Connection, request: RequestUnderWay) -> str:
     rows: list[tuple[int, bool]] | None = None
-    if len(request.made) <= _MOST_MADE:
-        found = [(connection.execute(_ROW, (key.scope, key.id)).fetchone(), old) for key, old in request.made]
-        rows = [(row[0], old) for row, old in found if row is not None]
-    note = json.dumps([request.at, request.request, request.by, rows])
+    others: list[int] = []
+    made = {key for key, _ in request.made}
+    if len(made | request.quoted) <= _MOST_QUOTED:
+        found = _rows(connection, made | request.quoted)
+        rows = [(found[key], old) for key, old in request.made if key in found]
+        others = [row for key, row in found.items() if key not in made]
+    note = json.dumps([request.at, request.request, request.by, rows, others])
     return f"{int(request.at):0{_TIME_DIGITS}}{note}"
+
+
+def _rows(connection: Connection, keys: Collection[MemoryKey]) -> dict[MemoryKey, int]:
+    """The row ids of the memories that are there."""
+    ids, dialect = groupby(sorted(keys, key=attrgetter("scope")), key=attrgetter("scope")), connection.dialect
+    sql = f"""SELECT id, row FROM memories WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope)
+        AND {dialect.among("id", ":ids")}"""
+    return {
+        MemoryKey(scope=scope, id=id): row
+        for scope, its in ids
+        for id, row in connection.execute(sql, {"scope": scope, "ids": dialect.listed([key.id for key in its])})  # noqa: A001
+    }
 
 
 def _read(connection: Connection, name: str) -> DoneRequest | None:
     found = connection.execute(_READ, (name,)).fetchone()
     if found is None:
         return None
-    at, request, by, rows = json.loads(found[0][_TIME_DIGITS:])
+    note: list[Any] = [*json.loads(found[0][_TIME_DIGITS:]), []]  # earlier versions noted no others
+    at, request, by, rows, others = note[:5]
     if rows is None:
-        return DoneRequest(request, at, by, None, has_lost=False)
+        return DoneRequest(request, at, by, None, has_lost=True)
+    known = {*others, *(row for row, _ in rows)}
     dialect = connection.dialect
     keys = connection.execute(
         f"""SELECT m.row, s.scope, m.id FROM memories m JOIN scopes s ON s.id = m.scope_id
         WHERE {dialect.among("m.row", ":rows")}""",
-        {"rows": dialect.listed([row for row, _ in rows])},
+        {"rows": dialect.listed([*known])},
     )
     there = {row: MemoryKey(scope=scope, id=id) for row, scope, id in keys}  # noqa: A001
     made = tuple(Made(there[row], old) for row, old in rows if row in there)
-    return DoneRequest(request, at, by, made, has_lost=len(made) < len(rows))
+    return DoneRequest(request, at, by, made, has_lost=len(there) < len(known))
 
 
 def _sweep(connection: Connection, *, at: float) -> None:
