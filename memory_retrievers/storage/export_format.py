@@ -114,11 +114,7 @@ class Header(Line):
         """Metadata of the store about its embedder; empty if it never had one."""
         if self.embedder_id is None or self.dimension is None or self.probe is None:
             return {}
-        return {
-            "embedder_id": self.embedder_id,
-            "dimension": str(self.dimension),
-            "probe": json.dumps(self.probe),
-        }
+        return {"embedder_id": self.embedder_id, "dimension": str(self.dimension), "probe": json.dumps(self.probe)}
 
 
 class _Passage(Line):
@@ -251,11 +247,7 @@ def require_whole(stored: StoredMemory, dimension: int | None) -> None:
 
 
 def _passage_line(passage: NewPassage) -> JsonObject:
-    line = {
-        "part": passage.part,
-        "text": passage.text,
-        "vector": _encode_vector(passage.vector),
-    }
+    line = {"part": passage.part, "text": passage.text, "vector": _encode_vector(passage.vector)}
     if passage.tokens is not None:
         line["tokens"] = base64.b64encode(passage.tokens).decode()
     return line if passage.speaker is None else {**line, "speaker": passage.speaker, "tells_time": passage.tells_time}

@@ -165,7 +165,7 @@ class Window:
     _pulses: dict[str, Pulse] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _readers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=1))
-    _read: dict[str, Future[object]] = field(default_factory=dict)
+    _read: dict[str, Future[None]] = field(default_factory=dict)
     _schema: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -188,7 +188,11 @@ class Window:
                 del self._read[other]  # nobody has waited for it
             if len(self._read) >= _SCOPES_WATCHED:
                 del self._read[next(iter(self._read))]
-            self._read[scope] = self._readers.submit(self.memory.retrieve, "anything", scope=scope, record=False)
+            self._read[scope] = self._readers.submit(self._read_whole, scope)
+
+    def _read_whole(self, scope: str) -> None:
+        """Search a scope for anything, and keep nothing that is found: it may be forgotten at any time."""
+        self.memory.retrieve("anything", scope=scope, record=False)
 
     def wait_for_reading(self, scope: str) -> None:
         """Wait while a scope is being read, so that a search does not read it a second time beside that."""

@@ -1,5 +1,6 @@
 """Every change goes through what the tools use, is noted with who and when, and is undone where that can be exact."""
 
+import gc
 import json
 import stat
 from datetime import UTC, datetime
@@ -7,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from memory_retrievers.errors import NotFoundError
-from memory_retrievers.models import MemoryKey
+from memory_retrievers.models import MemoryKey, SemanticMemory
 from memory_retrievers.testing import inside
 from memory_retrievers.window.journal import MOST_CHARACTERS, Journal, UndoBook
 
@@ -238,6 +239,16 @@ def test_nothing_is_left_of_what_an_application_has_forgotten(book, memory, jour
         memory.forget("fact", scope=ALICE)
         window.get("pulse", scope=ALICE)
         assert book[0]._undos == {}
+
+
+def test_what_was_read_ahead_is_not_kept(memory):
+    with looking_into(memory) as window:
+        window.get("memories", scope=ALICE)
+        window.post("search", scope=ALICE, query="otter")
+        window.act("forget", "own-otter")
+        gc.collect()
+        kept = [each for each in gc.get_objects() if isinstance(each, SemanticMemory) and each.id == "own-otter"]
+        assert kept == []
 
 
 @pytest.fixture
