@@ -10,15 +10,7 @@ from typing import Any, Concatenate, Final, Self, Unpack
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.memory.agent import AgentMemory
 from memory_retrievers.memory.base import ArgumentsT, BaseMemory, ResultT, awaited, check_replacing
-from memory_retrievers.models import (
-    AnyMemory,
-    Draft,
-    EpisodicDraft,
-    EpisodicMemory,
-    JsonObject,
-    SemanticMemory,
-    scopes,
-)
+from memory_retrievers.models import AnyMemory, Draft, EpisodicDraft, EpisodicMemory, JsonObject, SemanticMemory, scopes
 from memory_retrievers.models.filters import SearchOptions
 from memory_retrievers.models.memories import ANSWER_FIELDS, draft_of
 from memory_retrievers.models.messages import MessageLike, messages_of, parse_conversation

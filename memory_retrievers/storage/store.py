@@ -757,6 +757,7 @@ class MemoryStore:
                 self.ledger.events.note([MemoryKey(scope=scope, id=id)], MemoryEventType.FORGOTTEN, at=self.now())
             else:
                 self.open_episodes.forget(id, scope=scope)
+                self.ledger.events.note_unheard(scope, at=self.now())
 
     def _remove(self, scope: str, id: str) -> bool:
         self._unindexed(self.ledger.passages_of(scope, id=id))
@@ -784,6 +785,7 @@ class MemoryStore:
         with self.transaction(*scopes.lineage(scope)):
             removed = self.remove(self.ledger.conversations.episodes(scope, conversation=conversation))
             self.ledger.open_episodes.forget(scope, conversation)
+            self.ledger.events.note_unheard(scope, at=self.now())
         self.open_episodes.clear()
         return removed
 
@@ -862,8 +864,10 @@ class MemoryStore:
             return [self.get(key.id, scope=target) for key in keys]
 
     def add_pending_reviews(self, reviews: Sequence[PendingReview]) -> None:
-        """Record retrievals for later review, without memories deleted meanwhile."""
+        """Record retrievals for later review, without memories deleted and questions forgotten meanwhile."""
         with self.ledger.transaction(*{review.scope for review in reviews}):
+            since = {scope: self.ledger.events.unheard_since(scope) for scope in {review.scope for review in reviews}}
+            reviews = [review for review in reviews if review.created_at >= (since[review.scope] or review.created_at)]
             there = self.ledger.present([key for review in reviews for key in review.memories])
             kept = [replace(review, memories=tuple(filter(there.__contains__, review.memories))) for review in reviews]
             self.ledger.add_pending_reviews([review for review in kept if review.memories])

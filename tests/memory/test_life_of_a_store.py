@@ -15,6 +15,7 @@ from memory_retrievers import (
     NotFoundError,
     ValidationError,
 )
+from memory_retrievers.models.results import PendingReview
 from memory_retrievers.testing import HashEmbedder, inside
 
 MARK = "xyzzy-marker"
@@ -431,3 +432,19 @@ def test_what_waits_for_its_judge_holds_no_words_of_an_episode_that_has_left(tmp
         memory.purge()
         assert files_with(tmp_path, "xylophone") == []
         assert memory.process_due("c").reviews == ()
+
+
+@pytest.mark.parametrize("how", ["conversation", "id"])
+def test_what_another_process_was_asked_in_a_conversation_is_not_filed_once_it_is_forgotten(memory, clock, how):
+    episode = memory.remember_episode(scope="c", summary="A piano was tuned", id="e1")
+    memory.add_messages("c", [Message(role="user", content="Where is the xylophone?")], conversation="monday")
+    asked = PendingReview(scope="c", query="xylophone?", memories=(episode.key,), created_at=clock.now())
+    clock.advance(seconds=1)
+    if how == "id":
+        memory.forget(next(each.id for each in memory.recent("c").episodic if each.is_open), scope="c")
+    else:
+        memory.forget_conversation("c", "monday")
+    inside(memory).store.add_pending_reviews([asked])  # as that process does a second later
+    assert memory.pending_reviews("c") == []
+    memory.retrieve("What was tuned?", scope="c")
+    assert [each.query for each in memory.pending_reviews("c")] == ["What was tuned?"]

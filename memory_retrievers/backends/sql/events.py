@@ -28,6 +28,9 @@ KEPT_FORGOTTEN: Final = 1_000
 KEPT: Final = 1_000_000
 """Entries that a store keeps; on PostgreSQL each scope keeps those among the last so many of the store."""
 
+_MESSAGES: Final = "messages"
+"""The field of an entry that tells of queued messages."""
+
 _BETWEEN_LOOKS: Final = 1_000
 """Entries that a process writes before it looks again whether there are too many in all."""
 
@@ -115,6 +118,17 @@ class SQLEvents:
                 self._unlooked = 0
                 _bound_all(connection, {event.scope for event in events})
         return stored
+
+    def note_unheard(self, scope: str, *, at: datetime) -> None:
+        """Note that queued messages of a scope are forgotten, in the transaction in which they are."""
+        self.note([MemoryKey(scope=scope, id="")], MemoryEventType.FORGOTTEN, at=at, fields=(_MESSAGES,))
+
+    def unheard_since(self, scope: str) -> datetime | None:
+        """Return when queued messages of a scope were last forgotten, which what was asked before may quote."""
+        last = f"SELECT max(at) FROM events WHERE scope_id = {_SCOPE} AND memory IS NULL AND fields = :fields"
+        with self._database.read() as connection:
+            at = one(connection, last, {"scope": scope, "fields": _MESSAGES})
+        return None if at is None else moment(at)
 
     def note_imported(self, *, at: datetime) -> None:
         """Note of every memory of which nothing is known that it came with an import."""

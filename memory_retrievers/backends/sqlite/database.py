@@ -18,13 +18,7 @@ from memory_retrievers.backends.sql.requests import note_request
 from memory_retrievers.backends.sqlite import connection as connections
 from memory_retrievers.backends.sqlite import schema, seal
 from memory_retrievers.backends.sqlite.attachment import FORK_PAUSE, AttachedFile, ask_before_forks, make
-from memory_retrievers.backends.sqlite.connection import (
-    SQLITE_ERRORS,
-    Connection,
-    State,
-    translated,
-    wrapped,
-)
+from memory_retrievers.backends.sqlite.connection import SQLITE_ERRORS, Connection, State, translated, wrapped
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.errors import READ_ONLY, BackendError, ConfigurationError
 from memory_retrievers.models.requests import under_way
