@@ -734,9 +734,10 @@ class MemoryStore:
             revised = self.required(revised)
             if isinstance(revised, SemanticMemory) and revised.category != getattr(known, "category", None):
                 self.check_category(revised.category)
-            if not revision.correct and _is_superseded(before[key], revised, now=now):
-                revised = revised.model_copy(update={"valid_at": now, "last_confirmed_at": None})
-                superseded[key] = now
+            until = None if revision.correct else _superseded_at(before[key], revised, now=now)
+            if until is not None:
+                revised = revised.model_copy(update={"valid_at": until, "last_confirmed_at": None})
+                superseded[key] = until
         after[key] = revised
         return revised
 
@@ -936,15 +937,13 @@ def _with_similar(memory: AnyMemory, near: tuple[NearFact, ...]) -> AnyMemory:
     return type(memory).trusted({**memory.__dict__, "near": near}) if is_new else memory
 
 
-def _is_superseded(before: AnyMemory, after: AnyMemory, *, now: datetime) -> bool:
-    """True if a fact held until now and says something else after a change."""
-    return (
-        isinstance(before, SemanticMemory)
-        and isinstance(after, SemanticMemory)
-        and before.fact != after.fact
-        and before.valid_at <= now
-        and (before.invalid_at is None or before.invalid_at > now)
-    )
+def _superseded_at(before: AnyMemory, after: AnyMemory, *, now: datetime) -> datetime | None:
+    """Until when a fact held that says something else after a change; None of what did not hold, or says the same."""
+    if not isinstance(before, SemanticMemory) or not isinstance(after, SemanticMemory) or before.fact == after.fact:
+        return None
+    until = max(now, before.valid_at)  # a clock that was set back, or that of another machine, may be behind
+    has_begun = before.valid_at <= max(now, before.created_at, before.updated_at)
+    return until if has_begun and (before.invalid_at is None or before.invalid_at > now) else None
 
 
 def _kept_texts(before: AnyMemory, after: AnyMemory) -> set[PassageText]:

@@ -50,6 +50,19 @@ def test_history_shows_each_version_in_the_order_of_validity(moved, memory):
     assert versions[2] == memory.get(moved.id, scope="c1")
 
 
+def test_a_clock_that_is_behind_loses_no_former_version(memory, clock):
+    fact = memory.remember_fact(scope="c1", fact="User lives in Porto")
+    clock.advance(seconds=-30)
+    for city in ("Braga", "Faro"):
+        memory.update(fact.id, scope="c1", fact=f"User lives in {city}")
+        clock.advance(seconds=2)
+    versions = memory.history(fact.id, scope="c1")
+    assert [version.fact for version in versions] == [f"User lives in {city}" for city in ("Porto", "Braga", "Faro")]
+    assert [event.type for event in memory.events("c1", id=fact.id)] == ["updated", "updated", "created"]
+    assert said(memory) == said(memory, as_of=fact.valid_at) == ["User lives in Faro"]
+    assert memory.verify().problems == ()
+
+
 def test_the_specified_ranking_finds_former_versions_too(clock):
     with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, retrieval=RetrievalSettings.reference()) as memory:
         before = clock.now()
