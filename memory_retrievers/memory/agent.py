@@ -454,10 +454,10 @@ class AgentMemory(BaseMemory):
     def forget(self, id: str, *, scope: str) -> None:
         """Remove a memory for good, with every trace of it; :meth:`invalidate` is the soft form.
 
-        Its text, vector and index entries go, and its id leaves the memories, characters and reviews that name it.
-        What was made of it stays: facts, and what characters feel. Of an open episode the queued messages are removed,
-        also if an episode is just being made of them. :meth:`purge` clears the bytes that are left in the
-        files.
+        Its text, vector and index entries go, and its id leaves the memories, characters and reviews that name it, but
+        for memories of a scope that it was moved from. What was made of it stays: facts, and what characters feel. Of
+        an open episode the queued messages are removed, also if an episode is just being made of them. :meth:`purge`
+        clears the bytes that are left in the files.
 
         Raises:
             NotFoundError: There is no such memory in this scope.
