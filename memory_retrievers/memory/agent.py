@@ -487,15 +487,17 @@ class AgentMemory(BaseMemory):
 
         Args:
             scope: Whose conversation.
-            conversation: Which of the scope's conversations; None is the one without a name.
+            conversation: Which of the scope's conversations; None is the one without a name. Where
+                ``IngestionSettings.by_conversation`` is off, a scope has but one, and what was kept by this name before
+                goes with it.
 
         Raises:
             ValidationError: The scope or the conversation is malformed.
         """
-        named = self._engine.pipeline.queue.named(parse_conversation(conversation))
+        asked = parse_conversation(conversation)
         self._pending.flush()
         with self._written() as store:
-            return store.forget_conversation(scopes.parse(scope), named)
+            return store.forget_conversations(scopes.parse(scope), {asked, self._engine.pipeline.queue.named(asked)})
 
     # --- reading
 

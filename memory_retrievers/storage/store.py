@@ -777,15 +777,17 @@ class MemoryStore:
         self.open_episodes.clear()
         return removed
 
-    def forget_conversation(self, scope: str, conversation: str | None) -> int:
-        """Delete the episodes and queued messages of a conversation, in one transaction.
+    def forget_conversations(self, scope: str, conversations: Collection[str | None]) -> int:
+        """Delete the episodes and queued messages of conversations, in one transaction.
 
         Returns:
             The number of episodes.
         """
+        removed = 0
         with self.transaction(*scopes.lineage(scope)):
-            removed = self.remove(self.ledger.conversations.episodes(scope, conversation=conversation))
-            self.ledger.open_episodes.forget(scope, conversation)
+            for each in conversations:
+                removed += self.remove(self.ledger.conversations.episodes(scope, conversation=each))
+                self.ledger.open_episodes.forget(scope, each)
             self.ledger.events.note_unheard(scope, at=self.now())
         self.open_episodes.clear()
         return removed

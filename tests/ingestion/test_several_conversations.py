@@ -140,3 +140,17 @@ def test_a_model_is_asked_once_for_what_is_old_and_of_one_topic(plain, segmenter
     (episode,) = pipeline.process("c").episodes
     assert len(episode.messages) == 12
     assert len(segmenter.seen) == 1
+
+
+def test_what_was_kept_by_a_name_is_forgotten_where_conversations_are_no_longer_kept_apart(tmp_path):
+    with AgentMemory.open(tmp_path, embedder=HashEmbedder()) as memory:
+        take_turns(memory)
+        memory.flush("c", "kitchen")
+        memory.add_messages("c", said("The crust is brown."), conversation="kitchen")
+    with AgentMemory.open(
+        tmp_path, embedder=HashEmbedder(), ingestion=IngestionSettings(by_conversation=False)
+    ) as memory:
+        memory.add_messages("c", said("No name"), conversation="kitchen")
+        assert memory.forget_conversation("c", "kitchen") == 1
+        assert [message.content for message in memory.waiting("c")] == CLUSTER
+        assert memory.list("c").memories == ()

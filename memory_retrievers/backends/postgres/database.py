@@ -17,12 +17,7 @@ import psycopg_pool
 from psycopg.pq import TransactionStatus
 
 from memory_retrievers.backends.postgres import guards, migrations, samples
-from memory_retrievers.backends.postgres.connection import (
-    Connection,
-    bounded,
-    prepare,
-    wrapped,
-)
+from memory_retrievers.backends.postgres.connection import Connection, bounded, prepare, wrapped
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
 from memory_retrievers.backends.sql import connection as sql
 from memory_retrievers.backends.sql.requests import note_request
