@@ -760,17 +760,18 @@ class AgentMemory(BaseMemory):
     def history(self, fact_id: str, *, scope: str) -> tuple[SemanticMemory, ...]:
         """What a fact says and has said, what it has replaced and what has replaced it, in the order of validity.
 
-        A former version of a fact has its id, its own text, category, keywords, ``valid_at`` and ``invalid_at``, and
-        everything else as the fact has it now; ``replaced_by`` is the id itself.
+        What has expired is left out. A former version of a fact has its id, its own text, category, keywords,
+        ``valid_at`` and ``invalid_at``, and everything else as the fact has it now; ``replaced_by`` is the id itself.
 
         Raises:
             NotFoundError: There is no such fact in this scope.
             ValidationError: The scope is malformed.
         """
-        versions = self._store.ledger.facts.history(scope=scopes.parse(scope), id=fact_id)
-        if fact_id not in {version.id for version in versions}:
+        versions, now = self._store.ledger.facts.history(scope=scopes.parse(scope), id=fact_id), self._store.now()
+        visible = tuple(version for version in versions if not version.has_expired(now))
+        if fact_id not in {version.id for version in visible}:
             raise NotFoundError(f"Memory not found: {fact_id}")
-        return tuple(versions)
+        return visible
 
     def events(self, scope: str, *, id: str | None = None, limit: int = 100) -> tuple[MemoryEvent, ...]:
         """What happened to a memory, or to all of a scope, newest first: what, when, by which way, and by whom.

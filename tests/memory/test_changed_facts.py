@@ -1,7 +1,7 @@
 """What changed keeps its past, what is told twice is known once, and what differs is named."""
 
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -119,6 +119,17 @@ def test_forgetting_leaves_no_former_version(moved, memory, clock):
     with ledger.contents() as contents:
         assert contents.counts["versions"] == 0
     assert said(memory, as_of=DAYS[0]) == ["User likes coffee"]
+
+
+def test_history_tells_nothing_of_what_has_expired(moved, memory, clock):
+    soon = clock.now() + timedelta(days=1)
+    here = memory.remember_fact(scope="c1", fact="User is in town", replaces=moved.id, expires_at=soon)
+    memory.update(here.id, scope="c1", fact="User is at sea")
+    assert len(memory.history(moved.id, scope="c1")) == 5
+    clock.advance(days=2)
+    assert {version.id for version in memory.history(moved.id, scope="c1")} == {moved.id}
+    with pytest.raises(NotFoundError):
+        memory.history(here.id, scope="c1")
 
 
 def test_a_scope_that_is_forgotten_or_moved_takes_its_versions_along(moved, memory):
