@@ -47,6 +47,7 @@ LEFT_OUT = {
     "test_release.py": "builds what is released",
     "test_site.py": "builds the documentation site",
     "test_site_in_browser.py": "a browser",
+    "test_typing_of_programs.py": "a type checker that reads both frameworks",
 }
 """Files and folders that are not even collected, and what takes their time."""
 

@@ -24,7 +24,6 @@ from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.markdown import NOTES
-from memory_retrievers.retrieval.results import parse_detail
 from memory_retrievers.scene.prompt import PromptFormat, scene_prompt
 from memory_retrievers.settings import SCENE_BUDGET, SceneSettings
 from memory_retrievers.text.analysis import estimate_tokens
@@ -198,7 +197,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
                 recall=recall,
                 episodic_limit=episodic_limit,
                 semantic_limit=semantic_limit,
-                detail=parse_detail(detail),
+                detail=detail,
                 min_relevance=min_relevance,
                 max_tokens=max_tokens,
                 token_counter=token_counter,
@@ -207,8 +206,6 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
             )
         except pydantic.ValidationError as error:
             raise ConfigurationError(str(ValidationError.from_pydantic(error))) from error
-        except ValidationError as error:
-            raise ConfigurationError(str(error)) from error
 
     def before_agent(self, state: MemoryState, runtime: Runtime[ContextT]) -> dict[str, object]:  # noqa: ARG002
         """See what is asked, and which messages are new to the thread."""

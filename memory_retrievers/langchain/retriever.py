@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime
+from functools import partial
 from typing import Annotated
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
@@ -14,11 +16,11 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, SkipVal
 
 from memory_retrievers.langchain.scope import ScopedByConfig
 from memory_retrievers.models import Category, DetailLevel, JsonObject
-from memory_retrievers.models.fields import UTCDateTime
-from memory_retrievers.models.filters import Filters
+from memory_retrievers.models.filters import Filters, parse_moment
 from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.budget import parse_budget
 from memory_retrievers.retrieval.documents import find_documents
+from memory_retrievers.retrieval.request import parse_category
 from memory_retrievers.retrieval.results import parse_detail
 from memory_retrievers.text.analysis import estimate_tokens
 
@@ -65,16 +67,16 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
 
     memory: Annotated[Memory, SkipValidation] = Field(exclude=True, repr=False)
     k: Annotated[int, Field(ge=1)] = 4
-    detail: Annotated[DetailLevel, BeforeValidator(parse_detail)] = DetailLevel.AUTO
+    detail: Annotated[DetailLevel | str, BeforeValidator(parse_detail)] = DetailLevel.AUTO
     max_tokens: Annotated[int | None, BeforeValidator(parse_budget)] = None
-    token_counter: Annotated[Callable[[str], int], SkipValidation] = Field(estimate_tokens, exclude=True, repr=False)
+    token_counter: Callable[[str], int] = Field(default=estimate_tokens, exclude=True, repr=False)
     with_scores: bool = False
-    category: Category | None = None
+    category: Annotated[Category | str | None, BeforeValidator(parse_category)] = None
     include_child_scopes: bool = False
     memory_tags: tuple[str, ...] = ()
     memory_metadata: JsonObject | None = None
-    since: UTCDateTime | None = None
-    until: UTCDateTime | None = None
+    since: Annotated[datetime | str | None, BeforeValidator(partial(parse_moment, "since"))] = None
+    until: Annotated[datetime | str | None, BeforeValidator(partial(parse_moment, "until"))] = None
     where: Annotated[JsonObject | None, AfterValidator(_checked)] = None
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: object) -> list[Document]:
@@ -122,7 +124,7 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
             # some wrappers call this method, and not invoke
             scope=self.scope_of({"metadata": run_manager.metadata}) if scope is None else scope,
             k=self.k if k is None else k,
-            detail=self.detail,
+            detail=parse_detail(self.detail),
             with_scores=self.with_scores,
             max_tokens=self.max_tokens,
             token_counter=self.token_counter,

@@ -66,7 +66,7 @@ class TurnMemory(ScopedByConfig):
     recall: Recall = "full"
     episodic_limit: int = Field(default=5, ge=0)
     semantic_limit: int = Field(default=20, ge=0)
-    detail: Annotated[DetailLevel, BeforeValidator(parse_detail)] = DetailLevel.AUTO
+    detail: Annotated[DetailLevel | str, BeforeValidator(parse_detail)] = DetailLevel.AUTO
     min_relevance: Annotated[MinRelevance, BeforeValidator(parse_relevance)] = "auto"
     max_tokens: int | None = Field(default=None, ge=0)
     token_counter: Callable[[str], int] = Field(default=estimate_tokens, exclude=True, repr=False)
@@ -108,7 +108,7 @@ class TurnMemory(ScopedByConfig):
             run.on_retriever_error(error)
             raise
         if run.handlers:
-            shown = documents(found.semantic, found.episodic, detail=self.detail, with_scores=True)
+            shown = documents(found.semantic, found.episodic, detail=parse_detail(self.detail), with_scores=True)
             run.on_retriever_end(
                 [Document(id=each.id, page_content=each.text, metadata=each.metadata) for each in shown]
             )

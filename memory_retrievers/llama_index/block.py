@@ -110,7 +110,7 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
     scope: Annotated[Scope, BeforeValidator(_checked_scope)]
     episodic_limit: Annotated[int, Field(ge=0)] = 5
     semantic_limit: Annotated[int, Field(ge=0)] = 20
-    detail: Annotated[DetailLevel, BeforeValidator(parse_detail)] = DetailLevel.AUTO
+    detail: Annotated[DetailLevel | str, BeforeValidator(parse_detail)] = DetailLevel.AUTO
     min_relevance: Annotated[MinRelevance, BeforeValidator(parse_relevance)] = "auto"
     process: Process = "background"
     format: PromptFormat = "block"

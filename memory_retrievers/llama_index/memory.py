@@ -83,7 +83,7 @@ class ConversationMemory(BaseMemory):
     scope: Annotated[str, BeforeValidator(scopes.parse)]
     episodic_limit: Annotated[int, Field(ge=0)] = 5
     semantic_limit: Annotated[int, Field(ge=0)] = 20
-    detail: Annotated[DetailLevel, BeforeValidator(parse_detail)] = DetailLevel.AUTO
+    detail: Annotated[DetailLevel | str, BeforeValidator(parse_detail)] = DetailLevel.AUTO
     min_relevance: Annotated[MinRelevance, BeforeValidator(parse_relevance)] = "auto"
     token_limit: Annotated[int, Field(ge=1)] = DEFAULT_TOKEN_LIMIT
     message_limit: Annotated[int, Field(ge=1)] | None = None

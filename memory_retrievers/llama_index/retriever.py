@@ -30,11 +30,9 @@ class MemoryRetriever(BaseRetriever):
     ``node_id`` is the memory's id. A memory is the same node, with the same hash, whatever question found it (but for
     ``low``, ``excerpts``, ``max_tokens``, ``with_scores`` and what is still being said), so that
     ``QueryFusionRetriever`` adds up what several questions found. A node's score is the hit's relevance, which compares
-    across questions: a
-    ``SimilarityPostprocessor`` may cut by it. Where ranks are fused, as under ``RetrievalSettings.reference()``, it is
-    the specified score. The scope is in the metadata, but not in prompts; embeddings see the text alone. Nodes are made
-    afresh for every call. An embedding that comes with the query is ignored: the memory embeds
-    the question with its own embedder, since another model's vector finds nothing.
+    across questions: a ``SimilarityPostprocessor`` may cut by it. Where ranks are fused, as under
+    ``RetrievalSettings.reference()``, it is the specified score. The scope is in the metadata, but not in prompts.
+    An embedding that comes with the query is ignored: another model's vector finds nothing here.
 
     Args:
         memory: An AgentMemory, or anything of that shape.

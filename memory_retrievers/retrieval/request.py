@@ -206,20 +206,21 @@ def _parse_query(query: object, *, most: int | None) -> str:
     return stripped
 
 
-def _parse_category(category: Category | str | None) -> Category | None:
-    if category is None:
-        return None
-    name = str(category).strip().lower()
-    if not name:
-        return None
+def parse_category(category: Category | str | None) -> Category | None:
+    """The category of a name, in any case of letters; None for none.
+
+    Raises:
+        ValidationError: No category can have that name.
+    """
+    name = "" if category is None else str(category).strip().lower()
     try:
-        return Category(name)
+        return Category(name) if name else None
     except ValueError:
         raise ValidationError(f"unknown category {str(category)[:_ECHOED]!r}; one of: {', '.join(Category)}") from None
 
 
 _PARSED: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "category": _parse_category,
+    "category": parse_category,
     "include_child_scopes": bool,
     "as_of": partial(parse_moment, "as_of"),
     "min_relevance": parse_relevance,
