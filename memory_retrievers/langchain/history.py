@@ -27,10 +27,8 @@ class MemoryChatHistory(BaseChatMessageHistory):
 
     What is added is queued as ``add_messages`` of the memory does it: it is kept, every search knows it, and what
     becomes an episode stays in the history. Messages are kept as role and text: system and tool messages, messages
-    without text, and summaries that LangChain puts in the place of messages, are left out.
-
-    LangChain says of ``RunnableWithMessageHistory`` that it ends with LangChain 2.0; ``AgentMemoryMiddleware`` is what
-    stays.
+    without text, and summaries that LangChain puts in the place of messages, are left out. (LangChain says that
+    ``RunnableWithMessageHistory`` ends with LangChain 2.0; ``AgentMemoryMiddleware`` is what stays.)
 
     Args:
         memory: An AgentMemory, or anything of that shape.

@@ -29,7 +29,6 @@ class ConversationMemory(TurnMemory, BaseMemory):
     further back is recalled.
 
     LangChain says of classic memories that they end with LangChain 2.0; ``AgentMemoryMiddleware`` is what stays.
-
     Recalling and queueing raise what goes wrong; where queued messages cannot be turned into memories, a warning
     without any text goes to the log, and they wait.
 

@@ -30,7 +30,6 @@ from memory_retrievers.text.analysis import estimate_tokens
 
 MessageT = TypeVar("MessageT", bound=BaseMessage)
 
-
 Placement: TypeAlias = Literal["tail", "system"]
 """Where recalled memories stand: behind the last message of the user, or in the system message."""
 
@@ -54,12 +53,7 @@ class Recalled:
 
 
 class RunRecall:
-    """Recalls once for a run, however many model calls it has: when the first of them is made.
-
-    Args:
-        scope: Whose memory the run has.
-        asked: The last message of the user; None if there is none.
-    """
+    """Recalls once for a run, when the first of its model calls is made; ``asked`` is the user's last message."""
 
     def __init__(self, scope: str, asked: HumanMessage | None) -> None:
         self.scope, self.asked = scope, asked

@@ -12,12 +12,12 @@ from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, Callba
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, SkipValidation
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
 from memory_retrievers.langchain.scope import ScopedByConfig
 from memory_retrievers.models import Category, DetailLevel, JsonObject
 from memory_retrievers.models.filters import Filters, parse_moment
-from memory_retrievers.protocols import Memory
+from memory_retrievers.protocols.memory import GivenMemory
 from memory_retrievers.retrieval.budget import parse_budget
 from memory_retrievers.retrieval.documents import find_documents
 from memory_retrievers.retrieval.request import parse_category
@@ -38,11 +38,8 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
     same document whatever question found it (but for ``low``, ``excerpts``, ``max_tokens``, ``with_scores`` and what is
     still being talked about), so that retrievers that ask several questions know it again.
 
-    Whose memory is searched is the retriever's ``scope`` or, where it has none, what the configuration says:
-    ``scope``, ``user_id``, ``langgraph_user_id`` or ``conversation_id`` under ``configurable``, or else in LangGraph's
-    context or in ``metadata``, see ``resolve_scope``.
-
-    ``k`` can be given for one call: ``retriever.invoke("where does she live?", k=2)``.
+    Whose memory is searched is the retriever's ``scope`` or, where it has none, what the configuration says, such as
+    ``{"configurable": {"user_id": "user/alice"}}``: see ``resolve_scope``.
 
     Attributes:
         memory: An AgentMemory, or anything of that shape.
@@ -65,7 +62,7 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    memory: Annotated[Memory, SkipValidation] = Field(exclude=True, repr=False)
+    memory: GivenMemory = Field(exclude=True, repr=False)
     k: Annotated[int, Field(ge=1)] = 4
     detail: Annotated[DetailLevel | str, BeforeValidator(parse_detail)] = DetailLevel.AUTO
     max_tokens: Annotated[int | None, BeforeValidator(parse_budget)] = None

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Annotated, Any, Literal, Self, TypeAlias, Unpack
+from typing import Any, Literal, Self, TypeAlias, Unpack
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, ToolException
 from langchain_core.tools.base import BaseToolkit
-from pydantic import BaseModel, ConfigDict, Field, SkipValidation, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from memory_retrievers.langchain.scope import ScopedByConfig, ScopeSource
 from memory_retrievers.models import JsonObject
-from memory_retrievers.protocols import Memory
+from memory_retrievers.protocols.memory import GivenMemory, Memory
 from memory_retrievers.tools.registry import REGISTRY, offered_tools
 from memory_retrievers.tools.tool import FAILURES, AnyTool, PolicyOptions, ToolChoice, ToolPolicy, failure
 
@@ -38,7 +38,7 @@ class RegistryTool(ScopedByConfig, BaseTool):
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     spec: AnyTool = Field(exclude=True, repr=False)
-    memory: Annotated[Memory, SkipValidation] = Field(exclude=True, repr=False)
+    memory: GivenMemory = Field(exclude=True, repr=False)
     rules: ToolPolicy = Field(default=ToolPolicy(), exclude=True, repr=False)
     name: str = ""
     description: str = ""
@@ -105,8 +105,7 @@ def _json_schema(arguments: type[BaseModel]) -> dict[str, Any]:
 class MemoryToolkit(ScopedByConfig, BaseToolkit):
     """The memory tools: ``create_agent(model, tools=MemoryToolkit(memory, scope="user/alice").get_tools())``.
 
-    A tool's content is text for the model, its artifact the same as data; what goes wrong is answered with the error
-    object of specification §1.6 in a message of status ``error``. Whose memory the tools work on is the host's to say.
+    What they answer, see :class:`RegistryTool`. Whose memory they work on is the host's to say, and not the model's.
 
     Args:
         memory: An AgentMemory; anything of that shape will do for the tools that only read.
@@ -126,7 +125,7 @@ class MemoryToolkit(ScopedByConfig, BaseToolkit):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    memory: Annotated[Memory, SkipValidation] = Field(exclude=True, repr=False)
+    memory: GivenMemory = Field(exclude=True, repr=False)
     rules: ToolPolicy = Field(exclude=True, repr=False)
     tools: ToolChoice = "essential"
 

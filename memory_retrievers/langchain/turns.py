@@ -13,7 +13,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import ensure_config
 from langchain_core.runnables.config import get_callback_manager_for_config
-from pydantic import BeforeValidator, ConfigDict, Field, SkipValidation
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError
 from memory_retrievers.ingestion.worker import Process, log_failure, process_queue
@@ -21,7 +21,7 @@ from memory_retrievers.langchain.scope import ScopedByConfig
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.messages import Message
-from memory_retrievers.protocols import Memory, Retrieved
+from memory_retrievers.protocols.memory import GivenMemory, Retrieved
 from memory_retrievers.retrieval.documents import documents
 from memory_retrievers.retrieval.markdown import notes
 from memory_retrievers.retrieval.request import asked_by, parse_relevance
@@ -62,7 +62,7 @@ class TurnMemory(ScopedByConfig):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    memory: Annotated[Memory, SkipValidation] = Field(exclude=True, repr=False)
+    memory: GivenMemory = Field(exclude=True, repr=False)
     recall: Recall = "full"
     episodic_limit: int = Field(default=5, ge=0)
     semantic_limit: int = Field(default=20, ge=0)

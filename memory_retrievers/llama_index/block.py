@@ -15,7 +15,7 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.memory import BaseMemoryBlock
 from llama_index.core.memory import Memory as ChatMemory
 from llama_index.core.storage.chat_store.base_db import MessageStatus
-from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SkipValidation, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.ingestion.worker import Process, process_queue
@@ -25,7 +25,7 @@ from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Report
-from memory_retrievers.protocols import Memory, Retrieved
+from memory_retrievers.protocols.memory import GivenMemory, Retrieved
 from memory_retrievers.retrieval.markdown import notes
 from memory_retrievers.retrieval.request import asked_by, parse_relevance
 from memory_retrievers.retrieval.results import parse_detail
@@ -35,7 +35,6 @@ from memory_retrievers.text.analysis import estimate_scene_tokens, estimate_toke
 
 MARGIN: Final = 1.15
 """So much more is cut off than was asked: token counters differ, and LlamaIndex drops a block that stays too long."""
-
 
 _Shorter: TypeAlias = Callable[[int], str | None]
 """Renders the same memories in so many tokens, if it can."""
@@ -106,7 +105,7 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
     name: str = "long_term_memory"
     description: str | None = "What is remembered of earlier conversations."
     priority: int = 1
-    memory: Annotated[Memory, SkipValidation] = Field(exclude=True, repr=False)
+    memory: GivenMemory = Field(exclude=True, repr=False)
     scope: Annotated[Scope, BeforeValidator(_checked_scope)]
     episodic_limit: Annotated[int, Field(ge=0)] = 5
     semantic_limit: Annotated[int, Field(ge=0)] = 20

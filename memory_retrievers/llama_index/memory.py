@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
 from llama_index.core.memory import BaseMemory
-from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SkipValidation, field_serializer
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, field_serializer
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.ingestion.worker import Process, process_queue
@@ -23,7 +23,7 @@ from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.messages import Message, parse_conversation, read_llama_index
 from memory_retrievers.models.results import Report
-from memory_retrievers.protocols import Memory, Retrieved
+from memory_retrievers.protocols.memory import GivenMemory, Memory, Retrieved
 from memory_retrievers.retrieval.markdown import notes
 from memory_retrievers.retrieval.request import asked_by, parse_relevance
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
@@ -78,7 +78,7 @@ class ConversationMemory(BaseMemory):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    memory: Annotated[Memory | None, SkipValidation] = Field(default=None, exclude=True, repr=False)
+    memory: GivenMemory | None = Field(default=None, exclude=True, repr=False)
     path: str | None = None
     scope: Annotated[str, BeforeValidator(scopes.parse)]
     episodic_limit: Annotated[int, Field(ge=0)] = 5

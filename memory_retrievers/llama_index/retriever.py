@@ -13,7 +13,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from memory_retrievers.llama_index.scope import Scope, scope_getter
 from memory_retrievers.models import Category, DetailLevel, JsonObject
 from memory_retrievers.models.filters import Filters, SearchOptions
-from memory_retrievers.protocols import Memory
+from memory_retrievers.protocols.memory import Memory, checked_memory
 from memory_retrievers.retrieval.budget import parse_budget
 from memory_retrievers.retrieval.documents import SCORE_KEYS, MemoryDocument, find_documents
 from memory_retrievers.retrieval.results import parse_detail
@@ -79,7 +79,7 @@ class MemoryRetriever(BaseRetriever):
         verbose: bool = False,
     ) -> None:
         super().__init__(callback_manager=callback_manager, verbose=verbose)
-        self._memory = memory
+        self._memory = checked_memory(memory)
         self._scope = scope_getter(scope)
         self._k = k
         self._detail = parse_detail(detail)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, Unpack, cast
+from os import PathLike
+from typing import Annotated, Protocol, TypeAlias, Unpack, cast
+
+from pydantic import AfterValidator, SkipValidation
 
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.models import Category, DetailLevel, EpisodicMemory, JsonObject, SemanticMemory
@@ -111,6 +114,18 @@ class Memory(Protocol):
     def profile(self, scope: str) -> ProfileFacts:
         """Return what a model should always know of a scope; it depends on its facts alone."""
         ...
+
+
+def checked_memory(memory: Memory) -> Memory:
+    """Return the memory itself; what is none, such as the address of one, raises a ``TypeError``."""
+    if memory is None or isinstance(memory, str | PathLike | type):
+        given = "a class" if isinstance(memory, type) else f"a {type(memory).__name__}"
+        raise TypeError(f"memory must be what AgentMemory.open(...) returns, not {given}")
+    return memory
+
+
+GivenMemory: TypeAlias = Annotated[Memory, SkipValidation, AfterValidator(checked_memory)]
+"""The field of an object that works on a memory."""
 
 
 class Retrieved(Protocol):

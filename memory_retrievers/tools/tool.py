@@ -21,6 +21,7 @@ from memory_retrievers.errors import (
 from memory_retrievers.models import AnyMemory, JsonObject, Origin, ResponseLevel, scopes
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.management import Channel, ToolKinds, acting_as
+from memory_retrievers.protocols.memory import Memory, checked_memory
 from memory_retrievers.storage.tracing import Operation, observe
 from memory_retrievers.tools.arguments import (
     LEVEL_ARGUMENT,
@@ -32,7 +33,6 @@ from memory_retrievers.tools.arguments import (
 )
 
 if TYPE_CHECKING:
-    from memory_retrievers.protocols import Memory
     from memory_retrievers.tools.manager import MemoryManager
 
 
@@ -345,7 +345,7 @@ class ToolPolicy:
 
     def check(self, memory: Memory, *, scope: str | None) -> None:
         """Refuse at once what would fail at every call; raises what :meth:`context` raises."""
-        self.context(memory, scope=scope or self.root or "anyone")
+        self.context(checked_memory(memory), scope=scope or self.root or "anyone")
 
     def context(self, memory: Memory, *, scope: str) -> ToolContext:
         """The context of one call.

@@ -6,8 +6,16 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.runnables import RunnableLambda
 
+from memory_retrievers import AgentMemory
 from memory_retrievers.errors import ConfigurationError, ValidationError
-from memory_retrievers.langchain import MemoryRetriever, RetrieveMemoryTool
+from memory_retrievers.langchain import (
+    AgentMemoryMiddleware,
+    ConversationMemory,
+    MemoryChatHistory,
+    MemoryRetriever,
+    MemoryToolkit,
+    RetrieveMemoryTool,
+)
 from memory_retrievers.langchain.scope import CONFIGURABLE_KEYS, resolve_scope
 
 
@@ -164,3 +172,20 @@ def test_a_source_of_scopes_replaces_the_context_as_well(memory, saying):
     agent = create_agent(saying(("retrieve_memory", {"query": "Who?"}), "Done."), [tool], context_schema=Caller)
     with pytest.raises(ConfigurationError, match="looked for: thread_id"):
         agent.invoke({"messages": [{"role": "user", "content": "Who?"}]}, context=Caller(user_id="user/bob"))
+
+
+@pytest.mark.parametrize("slip", ["./agent-memory", AgentMemory, None])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda slip: MemoryRetriever(memory=slip),
+        lambda slip: RetrieveMemoryTool(memory=slip),
+        lambda slip: MemoryToolkit(slip, scope="user/alice"),
+        lambda slip: MemoryChatHistory(slip, "user/alice"),
+        lambda slip: ConversationMemory(memory=slip),
+        lambda slip: AgentMemoryMiddleware(memory=slip),
+    ],
+)
+def test_what_is_no_memory_is_refused_when_an_object_is_made_of_it(make, slip):
+    with pytest.raises(TypeError, match=r"^memory must be what AgentMemory.open\(...\) returns, not a"):
+        make(slip)

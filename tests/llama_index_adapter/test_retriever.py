@@ -14,7 +14,7 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 
 from memory_retrievers import AgentMemory, RetrievalSettings
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.llama_index import MemoryRetriever
+from memory_retrievers.llama_index import ConversationMemory, LongTermMemoryBlock, MemoryRetriever, MemoryToolSpec
 from memory_retrievers.testing import HashEmbedder
 
 
@@ -260,3 +260,18 @@ async def test_the_guard_notices_a_retrieval_on_the_event_loop(retriever, no_blo
 
 async def test_it_does_not_block_the_event_loop(retriever, no_blocking):
     assert len(await retriever.aretrieve("Lyon")) == 3
+
+
+@pytest.mark.parametrize("slip", ["./agent-memory", AgentMemory])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda slip: MemoryRetriever(slip, scope="user/alice"),
+        lambda slip: MemoryToolSpec(slip, scope="user/alice"),
+        lambda slip: LongTermMemoryBlock(memory=slip, scope="user/alice"),
+        lambda slip: ConversationMemory.from_defaults(slip, scope="user/alice"),
+    ],
+)
+def test_what_is_no_memory_is_refused_when_an_object_is_made_of_it(make, slip):
+    with pytest.raises(TypeError, match=r"^memory must be what AgentMemory.open\(...\) returns, not a"):
+        make(slip)
