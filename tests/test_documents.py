@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 
 import memory_retrievers
 from memory_retrievers.cli import app
+from memory_retrievers.retrieval.explanations import Outcome
 
 PACKAGE = Path(memory_retrievers.__file__).parent
 ROOT = PACKAGE.parent
@@ -150,3 +151,8 @@ def test_there_are_as_many_tests_as_the_page_on_testing_says():
     found = [line.partition("::")[0] for line in listed.splitlines() if "::" in line]
     for named, least in claims:
         assert sum(any(file == path or file.startswith(f"{path}/") for path in named) for file in found) >= least, named
+
+
+def test_every_outcome_of_an_explanation_stands_on_its_page():
+    table = [line.split("|")[1] for line in text_of("docs/howto/explain.md").splitlines() if line.startswith("| `")]
+    assert re.findall(r"`(\w+)`", "".join(table)) == list(Outcome)

@@ -639,7 +639,7 @@ class AgentMemory(BaseMemory):
             ValidationError: An argument breaks a rule.
             EmbeddingError: The embedder failed.
         """
-        return self._retriever.explainer().explain(self._request(query, scope, options))
+        return self._retriever.explain(self._request(query, scope, options))
 
     def explain_missing(self, id: str, *, query: str, scope: str, **options: Unpack[SearchOptions]) -> ExplainedAbsence:
         """Why :meth:`retrieve` does not return a memory: the stage that drops it; or that it does return it.
@@ -659,7 +659,7 @@ class AgentMemory(BaseMemory):
             ValidationError: An argument breaks a rule.
             EmbeddingError: The embedder failed.
         """
-        return self._retriever.explainer().explain_missing(id, self._request(query, scope, options))
+        return self._retriever.explain_missing(id, self._request(query, scope, options))
 
     # --- conversations
 

@@ -98,22 +98,6 @@ class ExplainedOutcome(NamedTuple):
     reason: str
 
 
-class Cutoffs(NamedTuple):
-    """Limits that applied to a memory that was a candidate.
-
-    Attributes:
-        competing: Number of candidates of its kind.
-        limit: Number of memories of its kind that the request asks for.
-        last: Final score of the last of these.
-        joint_limit: Number of memories of both kinds together that the request asks for; None is no joint limit.
-    """
-
-    competing: int
-    limit: int
-    last: float
-    joint_limit: int | None
-
-
 def before_search(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -> ExplainedOutcome | None:
     """Decide from the record alone whether a memory is excluded.
 
@@ -170,41 +154,28 @@ def unindexed(memory: AnyMemory) -> ExplainedOutcome:
     return ExplainedOutcome(Outcome.NOT_INDEXED, "It was stored as a value that is not to be indexed.")
 
 
-def not_a_candidate(*, cosine: float, words: Sequence[str], depth: int) -> ExplainedOutcome:
-    """Explain that a searchable memory is not among the candidates.
-
-    Args:
-        cosine: Best cosine of its passages with the query, -1 to 1.
-        words: Terms that it shares with the query.
-        depth: Number of candidates that each index contributes.
-    """
-    shared = f"shares {', '.join(words)}" if words else "shares no word"
+def not_a_candidate(evidence: Evidence, depth: int) -> ExplainedOutcome:
+    """Explain that a searchable memory is not among the candidates, ``depth`` of each index."""
+    shared = f"shares {', '.join(evidence.words)}" if evidence.words else "shares no word"
     return ExplainedOutcome(
         Outcome.NOT_A_CANDIDATE,
         f"It is not among the candidates, which are the {depth} nearest and the {depth} best by words: "
-        f"its cosine is {cosine:.3f}, and it {shared}.",
+        f"its cosine is {evidence.cosine:.3f}, and it {shared}.",
     )
 
 
-def after_search(memory: ExplainedMemory, cutoffs: Cutoffs, *, is_returned: bool) -> ExplainedOutcome:
-    """Explain the outcome for a candidate.
-
-    Args:
-        memory: Its rank and score at every stage.
-        cutoffs: The limits that applied.
-        is_returned: True if the retrieval returns it.
-    """
-    place = f"place {memory.rank} of {cutoffs.competing}"
-    if is_returned:
-        return ExplainedOutcome(Outcome.RETURNED, f"It is returned, at place {memory.rank} of its kind.")
-    if memory.rank <= cutoffs.limit:
+def after_search(memory: ExplainedMemory, trace: Trace) -> ExplainedOutcome:
+    """Explain why a candidate is not returned."""
+    final, limit = trace.rankings[Kind(memory.kind)].final, trace.plan.limits[Kind(memory.kind)]
+    place = f"place {memory.rank} of {len(final)}"
+    if memory.rank <= limit:
         return ExplainedOutcome(
             Outcome.JOINT_LIMIT,
             f"It comes to {place} of its kind, with {memory.score:.4f}; "
-            f"the best {cutoffs.joint_limit} of both kinds together were asked for.",
+            f"the best {trace.plan.joint_limit} of both kinds together were asked for.",
         )
-    wanted = f"the best {cutoffs.limit} were asked for, and the last of them has {cutoffs.last:.4f}"
-    if memory.rank_before_forgetting <= cutoffs.limit:
+    wanted = f"the best {limit} were asked for, and the last of them has {final[:limit][-1].score:.4f}"
+    if memory.rank_before_forgetting <= limit:
         return ExplainedOutcome(
             Outcome.FORGOTTEN,
             f"It is half forgotten: its retrievability of {memory.retrievability:.4f} brings it from place "
@@ -274,11 +245,11 @@ class Explainer:
         trace = self._trace(plan, about=(memory.kind, row))
         evidence, explained = trace.evidence.get(row, NO_EVIDENCE), trace.explain(row, memory)
         if explained is None:
-            depth = self._settings.candidate_depth
-            outcome = not_a_candidate(cosine=evidence.cosine, words=evidence.words, depth=depth)
+            outcome = not_a_candidate(evidence, self._settings.candidate_depth)
+        elif row in trace.returned(memory.kind):
+            outcome = ExplainedOutcome(Outcome.RETURNED, f"It is returned, at place {explained.rank} of its kind.")
         else:
-            cutoffs = _cutoffs(trace.rankings[memory.kind], plan, plan.limits[memory.kind])
-            outcome = after_search(explained, cutoffs, is_returned=row in trace.returned(memory.kind))
+            outcome = after_search(explained, trace)
         absence = _absence(memory, request, outcome)
         return replace(absence, cosine=evidence.cosine, words=evidence.words, memory=explained)
 
@@ -366,11 +337,6 @@ def evidence_of(candidates: Candidates, plan: RetrievalPlan, rows: Sequence[int]
         row: Evidence(cosine, tuple(term for term, shared in zip(terms, its_shares, strict=True) if shared))
         for row, cosine, its_shares in zip(found, cosines, shares, strict=True)
     }
-
-
-def _cutoffs(ranking: Ranking, plan: RetrievalPlan, limit: int) -> Cutoffs:
-    last = ranking.final[:limit][-1].score
-    return Cutoffs(competing=len(ranking.final), limit=limit, last=last, joint_limit=plan.joint_limit)
 
 
 def _absence(memory: AnyMemory, request: RetrievalRequest, outcome: ExplainedOutcome) -> ExplainedAbsence:

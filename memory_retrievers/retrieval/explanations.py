@@ -28,6 +28,7 @@ class Outcome(StrEnum):
     RANKED_TOO_LOW = "ranked_too_low"
     FORGOTTEN = "forgotten"
     JOINT_LIMIT = "joint_limit"
+    NOT_RELEVANT = "not_relevant"
     RETURNED = "returned"
 
 

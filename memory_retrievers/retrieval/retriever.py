@@ -22,6 +22,7 @@ from memory_retrievers.models.results import (
     parse_kinds,
     parse_page_size,
 )
+from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedRetrieval, Outcome
 from memory_retrievers.retrieval.profile import MOST_FACTS, Profile, profile_of
 from memory_retrievers.retrieval.request import RetrievalPlan, RetrievalRequest, is_visible, parse_limit
 from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
@@ -161,11 +162,41 @@ class HybridRetriever:
             self._pending.add(review)
         return result
 
-    def explainer(self) -> Explainer:
-        """Explainer of this retriever's rankings."""
-        from memory_retrievers.retrieval.explain import Explainer
+    def explain(self, request: RetrievalRequest) -> ExplainedRetrieval:
+        """Explain every stage of what a request returns."""
+        told = self._explainer().explain(request)
+        if not request.min_relevance:
+            return told
+        kept = self._relevances(request)
+        facts, episodes = (
+            tuple(each for each in kind if (each.scope, each.id) in kept) for kind in (told.semantic, told.episodic)
+        )
+        return replace(told, semantic=facts, episodic=episodes)
+
+    def explain_missing(self, id: str, request: RetrievalRequest) -> ExplainedAbsence:
+        """Name the stage that drops a memory, or describe all its stages if none does.
+
+        Raises:
+            NotFoundError: There is no such memory in this scope.
+        """
+        absence = self._explainer().explain_missing(id, request)
+        key = (absence.scope, absence.id)
+        if absence.outcome is not Outcome.RETURNED or not request.min_relevance or key in self._relevances(request):
+            return absence
+        relevance = self._relevances(replace(request, min_relevance=0.0)).get(key, 0.0)
+        reason = f"It is found, but its relevance of {relevance:.4f} is less than min_relevance asks for."
+        return replace(absence, outcome=Outcome.NOT_RELEVANT, reason=reason)
+
+    def _explainer(self) -> Explainer:
+        from memory_retrievers.retrieval.explain import Explainer  # numpy, which is loaded late
 
         return Explainer(self._store, settings=self._settings)
+
+    def _relevances(self, request: RetrievalRequest) -> dict[tuple[str, str], float]:
+        """The relevance of each memory that a request returns, by scope and id."""
+        found = self.retrieve(request, record=False)
+        facts = {(hit.memory.scope, hit.memory.id): hit.relevance for hit in found.semantic}
+        return facts | {(hit.memory.scope, hit.memory.id): hit.relevance for hit in found.episodic}
 
     def recent(self, scope: str, *, limit: int, days_limit: float | None, facts: bool = False) -> RecentResult:
         """List the scope's newest episodes (specification §2.17), open ones included, and if asked its newest facts.

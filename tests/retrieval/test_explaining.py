@@ -265,3 +265,18 @@ class TestExplainMissing:
         memory.remember_fact(scope="c1/work", fact="A boat", id="f2")
         explained = memory.explain_missing("f2", query="boat", scope="c1", include_child_scopes=True)
         assert (explained.scope, explained.memory.text) == ("c1", "User mentioned a boat of basil")
+
+
+def test_what_is_not_relevant_enough_is_explained_as_that():
+    facts = ("Alice drinks green tea every morning", "The boiler is in the cellar")
+    with AgentMemory.in_memory() as memory:
+        tea, boiler = (memory.remember_fact(scope="s", fact=fact).id for fact in facts)
+        for question, least, found in (("What does Alice drink every morning?", 0.5, [tea]), ("Hello!", "auto", [])):
+            asked = {"scope": "s", "min_relevance": least}
+            assert [hit.memory.id for hit in memory.retrieve(question, **asked).semantic] == found
+            assert [each.id for each in memory.explain(question, **asked).semantic] == found
+            missing = memory.explain_missing(boiler, query=question, **asked)
+            assert missing.outcome == "not_relevant"
+            assert missing.reason.startswith("It is found, but its relevance of 0.")
+        question = "What does Alice drink every morning?"
+        assert memory.explain_missing(tea, query=question, scope="s", min_relevance=0.5).outcome == "returned"
