@@ -68,7 +68,9 @@ class AgentMemory(BaseMemory):
     All methods may be called from several threads at once.
     """
 
-    def __init__(self, engine: Engine, release: Callable[[], None]) -> None:
+    def __init__(self, engine: Engine | None = None, release: Callable[[], None] | None = None) -> None:
+        if engine is None or release is None:
+            raise TypeError("open a memory by AgentMemory.open(path), connect(address) or in_memory()")
         self._shared_engine = engine
         self._adoption_report: AdoptionReport | None = None
         # also when the handle is dropped without being closed, and when the program ends

@@ -281,3 +281,9 @@ def test_a_message_of_a_framework_is_refused_with_what_makes_one_of_it(untouched
             untouched.add_messages("c1", given)
     with pytest.raises(ValidationError, match="messages must be a list of messages"):
         untouched.add_messages("c1", Message(role="user", content="I moved to Nantes."))
+
+
+@pytest.mark.parametrize("arguments", [(), ("./agent-memory",)])
+def test_a_memory_that_is_made_by_its_class_says_how_one_is_opened(arguments):
+    with pytest.raises(TypeError, match=r"AgentMemory\.open\(path\)"):
+        AgentMemory(*arguments)
