@@ -26,7 +26,6 @@ _NONBLOCK: Final = getattr(os, "O_NONBLOCK", 0)  # a pipe in the place of a file
 _BINARY: Final = getattr(os, "O_BINARY", 0)
 _DIRECTORY: Final = getattr(os, "O_DIRECTORY", 0) | _NOFOLLOW
 
-
 _SHOWN: Final = 10
 
 

@@ -236,15 +236,14 @@ class MemoryVectorStore(VectorStore):
         return [_document(left[place].memory) for place in chosen]
 
     def _found(self, query: str, *, k: int, filter: JsonObject | None = None, **options: Any) -> Sequence[Hit]:  # noqa: ANN401
-        found = self._memory.retrieve(
+        return self._memory.retrieve(
             query,
             scope=self._scope_of_call(),
             episodic_limit=0,
             semantic_limit=k,
             record=False,
             **_with_where(filter, options),
-        )
-        return found.semantic
+        ).semantic
 
     def _facts(self, ids: Sequence[str]) -> list[SemanticMemory]:
         scope, found = self._scope_of_call(), list[SemanticMemory]()
@@ -269,6 +268,10 @@ def _id_of(draft: SemanticDraft) -> str | None:
 
 def _with_where(filter: JsonObject | None, options: dict[str, Any]) -> Any:  # noqa: ANN401 - checked where it goes
     """Options with the filter of a vector store beside the ``where`` that they may have."""
+    if filter is not None and not isinstance(filter, Mapping):
+        raise ValidationError(
+            f"filter must be an object such as {{'page': {{'$gte': 2}}}}, not a {type(filter).__name__}"
+        )
     asked = [each for each in (_over_metadata(filter), options.get("where")) if each not in (None, {})]
     return options | {"where": {"and": asked} if asked[1:] else next(iter(asked), None)}
 

@@ -207,8 +207,7 @@ class Explainer:
         """Explain every stage of what a request returns."""
         now = self._store.now()
         trace = self._trace(RetrievalPlan.of(request, store=self._store, now=now, settings=self._settings))
-        memories = trace.memories
-        visible = {row: memory for row, memory in memories.items() if is_visible(memory, request, now=now)}
+        visible = {row: memory for row, memory in trace.memories.items() if is_visible(memory, request, now=now)}
         explained = {
             kind: tuple(
                 filter(None, (trace.explain(row, visible[row]) for row in trace.returned(kind) if row in visible))

@@ -142,7 +142,6 @@ PATHS: Final = frozenset(
 )
 """All of them, for ``Idempotency-Key``."""
 
-
 _REMEMBER: Final = "/api/v0/remember"
 
 

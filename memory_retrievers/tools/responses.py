@@ -17,7 +17,6 @@ MOST_ASSOCIATIONS: Final = 100
 
 _DECIMALS: Final = 6
 
-
 MOST_SAID: Final = 2_000
 """Characters of an open episode that an answer shows at most."""
 

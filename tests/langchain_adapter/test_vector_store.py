@@ -214,3 +214,9 @@ def test_what_breaks_a_rule_is_refused_and_nothing_is_changed(store, bad):
 def test_only_an_agent_memory_can_be_a_vector_store():
     with pytest.raises(ConfigurationError, match="a vector store needs an AgentMemory, not a dict"):
         MemoryVectorStore({}, scope="x")
+
+
+@pytest.mark.parametrize("filter", [lambda document: True, "page", 7])
+def test_a_filter_that_is_no_object_is_refused_by_its_own_name(memory, filter):
+    with pytest.raises(ValidationError, match=r"^filter must be an object such as \{'page': \{'\$gte': 2\}\}, not a "):
+        MemoryVectorStore(memory, scope="s").similarity_search("tea", filter=filter)
