@@ -23,7 +23,6 @@ QUERY_CHARACTERS: Final = 8_000
 POOL_SIZE: Final = 10
 """Connections to a PostgreSQL database that a process keeps at most: ten processes fill a server as it comes."""
 
-
 SNAPSHOT_BYTES: Final = 512 * 2**20
 """Bytes that the snapshots of the scopes searched last take at most: of about 230,000 passages."""
 

@@ -92,6 +92,7 @@ _REACTION: Final = re.compile(
     r"|^(?!how about|what about).*\b(?:who|what|where|when|why|how|which)\b.*\?",
     re.IGNORECASE,
 )
+_ASKING: Final = re.compile(r"(?:who|whose|what(?! if| about)|where|when|how(?! about)|which)\b.*\?", re.IGNORECASE)
 _DAY: Final = re.compile(
     r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|today|tonight|tomorrow|weekend|\d{1,2}(?:st|nd|rd|th)"
     r"|(?:next|this) (?:week|month|year|spring|summer|autumn|fall|winter)"
@@ -207,6 +208,11 @@ class Sentence:
             return False
         reacts = (_REACTION, _NEGATES_NOTHING, cues.GREETING, cues.FAREWELL)
         return not any(each.search(self.text) for each in reacts)
+
+    @cached_property
+    def asks(self) -> bool:
+        """True if it asks for something, and names nothing that an answer may take back."""
+        return bool(_ASKING.match(self.text)) and not self.details
 
     @cached_property
     def standing(self) -> str:

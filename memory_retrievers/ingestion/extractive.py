@@ -104,7 +104,8 @@ def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | 
     """A headline: a phrase in the words of who is not the assistant, on one line without punctuation at its end.
 
     It is the phrase most frequent here and rarest in ``background``, never a speaker's name, and of no sentence that a
-    later one may take back. A word alone comes with its clause. Without any it is the first words said, or empty.
+    later one may take back. A word alone comes with its clause. Without any it is the first words said, a question
+    that a few words answered, or empty.
 
     Args:
         messages: What was said; at least one.
@@ -127,7 +128,10 @@ def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | 
     if not texts:  # what nobody takes back is what is still said in the end
         left = frozenset[str]().union(*(sentence.terms for place, sentence in enumerate(said) if not needed[place]))
         texts = [_run_within(said[place].text, left) for place in own]
-    return title if _is_phrase(title) else _first_words(texts)
+    asked = [
+        said[place] for place in own if said[place].asks and not any(said[each].corrects for each in needed[place])
+    ]
+    return title if _is_phrase(title) else _first_words([*texts, *(each.text for each in asked)])
 
 
 def fallback_summary(messages: Sequence[Message], background: Mapping[str, int] | None = None) -> str:

@@ -248,7 +248,6 @@ _NAMES: Final[Mapping[type[Record], str]] = {
     StoredCharacter: "characters",
 }
 
-
 _NAMES_IN_SCOPE: Final[Mapping[type[Record], str]] = {
     StoredQueue: "the queue",
     PendingReview: "a pending review",

@@ -16,7 +16,6 @@ MONTHS: Final = (
 )  # fmt: skip
 """The months in English."""
 
-
 _NUMBER: Final = (
     r"(?:\d+|a|an|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|a couple of|a few|several|many|some)"
 )

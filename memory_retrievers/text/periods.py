@@ -103,7 +103,6 @@ _TO: Final = r" ?(to|until|till|through|bis|a|au|hasta|-|–|and|und|et|y) ?"
 _BETWEEN: Final = r"(?:\b(between|zwischen|entre) )?(?:the )?"
 _SINCE: Final = r"\b(?:since|seit|depuis|desde)(?: dem)?"
 
-
 _WORD: Final = re.compile(r"[a-z]+")
 _WORDS: Final = frozenset(
     part

@@ -277,7 +277,6 @@ Where = Annotated[
     ),
 ]
 
-
 LEVEL_ARGUMENT: Final = "response_level"
 
 Level: TypeAlias = Annotated[

@@ -84,7 +84,6 @@ MaxTokens = Annotated[
     Field(ge=0, description="At most so many tokens of text, four characters each; leave it out for no bound."),
 ]
 
-
 Relevance = Annotated[
     MinRelevance,
     BeforeValidator(parse_relevance),

@@ -113,6 +113,22 @@ class TestTitle:
     def test_what_only_the_assistant_says_makes_no_title(self):
         assert fallback_title(said("The report on Kafka partitions is done.", role="assistant")) == ""
 
+    @pytest.mark.parametrize(
+        ("question", "answer", "title"),
+        [
+            ("How do I get a refund?", "Send us the receipt.", "How do I get a refund"),
+            ("Where do we keep the ladder?", "Behind the shed.", "Where do we keep the ladder"),
+            ("How about the oak table?", "The other one.", ""),  # a proposal, in whatever words
+            ("Which table do we buy?", "Pine is cheaper.", ""),
+            ("When do we meet on Monday?", "Tuesday!", ""),
+        ],
+    )
+    def test_a_question_that_a_few_words_answer_is_the_title_and_none_that_they_may_take_back(
+        self, question, answer, title
+    ):
+        talked = [*said(question), *said(answer, role="assistant"), *said("Thanks!")]
+        assert fallback_title(talked) == title
+
     def test_names_nothing_that_was_taken_back(self):
         corrected = said(
             "Ask Marta to water the orchids.", "No, Marta is in Rome, I'll ask Pavel.", "Pavel it is, then."

@@ -33,7 +33,6 @@ _SNAPSHOT: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _MOST_LOCKS: Final = 32
 """A transaction that changes more scopes than this has the whole store to itself."""
 
-
 LEAST_CONNECTIONS: Final = 2
 """One reads a snapshot, or holds a lock, while the other is asked."""
 

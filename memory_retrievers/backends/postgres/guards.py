@@ -255,7 +255,6 @@ GUARDS: Final[tuple[str, ...]] = (
 )
 """What makes of a database of schema version 1 one in which nobody runs code as the owner."""
 
-
 _HELD: Final = f"""
     SELECT proname, prosecdef, proconfig = ARRAY['search_path={_PATH}'] IS TRUE,
         has_function_privilege('public', oid, 'EXECUTE')

@@ -166,7 +166,6 @@ COLUMNS: Final = tuple(dict.fromkeys((*_EPISODIC, *_SEMANTIC)))
 
 _POSITION: Final = {name: position for position, name in enumerate(COLUMNS)}
 
-
 _INLINE: Final = (moment, _decode_texts)
 
 

@@ -156,7 +156,6 @@ PRAGMAS = (
 
 PATIENCE = 10.0  # seconds; that of busy_timeout
 
-
 State: TypeAlias = tuple[int, int, int, bool]
 
 

@@ -45,7 +45,6 @@ MOST_SCOPES: Final = 500
 MOST_WAITING: Final = 50
 """Number of queued messages and of pending reviews of a scope that are shown."""
 
-
 _SCRIPTS: Final = ("elements.js", "curves.js", "ranking.js", "page.js")
 _MARKUP: Final = re.compile("[<>&\u2028\u2029]")
 
