@@ -131,7 +131,10 @@ def test_every_file_that_is_linked_or_run_is_there(name):
     text, folder = text_of(name), (ROOT / name).parent
     targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
     linked = [folder / target for target in targets if Path(target).name not in MADE]
-    run = [ROOT / file for file in re.findall(r"`(?:python )?((?:benchmarks|scripts|examples)/[\w/]*\.py)\b", text)]
+    run = [
+        ROOT / file
+        for file in re.findall(r"`(?:python )?((?:benchmarks|scripts|examples|memory_retrievers)/[\w/]*\.py)\b", text)
+    ]
     assert [str(file) for file in (*linked, *run) if not file.exists()] == []
 
 
