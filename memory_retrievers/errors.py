@@ -46,7 +46,6 @@ __all__ = [
     "ValidationError",
 ]
 
-
 READ_ONLY: Final = "this memory was opened read-only: open it without read_only=True to change it"
 """What a store that is only looked into says to a change, on whichever backend."""
 

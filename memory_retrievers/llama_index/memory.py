@@ -165,8 +165,12 @@ class ConversationMemory(BaseMemory):
 
     def __deepcopy__(self, _memo: object = None) -> Self:
         """A chat of its own that shares the memory."""
+        return self.__reduce__()[0]()
+
+    def __reduce__(self) -> tuple[Callable[[], Self], tuple[()]]:
+        """All attributes; of the memory its address, at which it is opened again."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
-        return type(self)(**fields | {"messages": self.get_all()})
+        return partial(type(self), **fields | {"messages": self.get_all()}), ()
 
     def to_string(self) -> str:
         """The dump as JSON, as ``ChatMemoryBuffer`` makes one."""

@@ -46,7 +46,6 @@ __all__ = [
     "VectorIndex",
 ]
 
-
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
 

@@ -16,6 +16,7 @@ from memory_retrievers import AgentMemory
 from memory_retrievers.errors import ConfigurationError, EmbeddingError, LanguageModelError, ValidationError
 from memory_retrievers.llama_index import ConversationMemory, MemoryRetriever
 from memory_retrievers.retrieval.markdown import NOTES
+from memory_retrievers.testing import HashEmbedder
 
 # LlamaIndex's workflows look at every attribute of an agent, deprecated ones of pydantic included.
 looks_at_deprecated_attributes = pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
@@ -574,3 +575,15 @@ def test_without_a_path_a_restored_chat_asks_for_a_memory(chat):
 def test_a_relevance_that_there_cannot_be_is_refused_at_once(memory, relevance):
     with pytest.raises(ValueError, match="min_relevance must be a number from 0 to 1, or 'auto'"):
         ConversationMemory.from_defaults(memory, scope="user/alice", min_relevance=relevance)
+
+
+def test_a_pickle_opens_the_store_again_and_nothing_is_logged(tmp_path, caplog):
+    with AgentMemory.open(tmp_path / "memory", embedder=HashEmbedder()) as memory:
+        memory.remember_fact(scope="user/alice", fact="Alice lives in Lyon")
+        chat = ConversationMemory.from_defaults(memory, scope="user/alice", session_id="monday", process="never")
+        chat.put(ChatMessage(role="user", content="Good morning!"))
+        again = pickle.loads(pickle.dumps(chat))  # noqa: S301 - our own
+        with again.memory:
+            assert [message.content for message in again.get_all()] == ["Good morning!"]
+            assert "Lyon" in str(again.get("Where does Alice live?"))
+    assert caplog.messages == []
