@@ -178,7 +178,7 @@ def _complaint(complaint: ErrorDetails, without: str | None) -> str:
         return f"the {without} is no JSON, at character {place[0] if place else 0}: {cause}"
     shown = place if len(place) <= _SEGMENTS else (*place[:_SEGMENTS], "…")
     field = ".".join(map(str, shown))
-    problem = complaint["msg"].removeprefix("Value error, ")
+    problem = complaint["msg"].removeprefix("Value error, ").replace("a valid tuple", "a valid list")
     return f"{field}: {problem}" if field else problem
 
 

@@ -84,6 +84,7 @@ def test_metadata_that_is_nested_too_deep_is_refused_in_one_short_sentence(untou
         ({"fact": "x", "id": ""}, "id"),
         ({"fact": "x", "metadata": {"when": float("nan")}}, "metadata"),
         ({"fact": "x", "created_at": "soon"}, "created_at"),
+        ({"fact": "x", "tags": "work"}, "tags: Input should be a valid list"),
     ],
 )
 def test_a_fact_that_breaks_a_rule_is_refused_by_field(untouched, fields, complaint):
