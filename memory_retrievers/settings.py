@@ -69,11 +69,11 @@ class RetrievalSettings(BaseModel):
         snapshot_bytes: Bytes of memory that the scopes searched last may take: their vectors and terms, about 2 kB a
             passage. A scope that does not fit is read from the database with every search.
         open_episodes: What is still queued is found as well, as turns of an open episode; ``relative_score`` only.
-        token_rerank: The first five of each kind are ordered anew, word by word (late interaction), if the embedder
-            gives vectors of tokens, as the bundled one does: a message then takes another kilobyte.
-            ``relative_score`` only. What was stored without gets them in the background, after the first search that
-            finds some missing.
-        token_weight: What that adds, as a share of the best score.
+        token_rerank: The first five of each kind, and the best messages, are ordered anew, word by word (late
+            interaction), if the embedder gives vectors of tokens, as the bundled one does: a message then takes another
+            kilobyte. ``relative_score`` only. What was stored without gets them in the background, after the first
+            search that finds some missing.
+        token_weight: What that adds, as a share of the best score; half of it to messages.
         query_characters: A longer query is refused, so that nobody can keep a search busy with words: 8,000 characters
             are four pages. Where a framework gives a user's message for the query, its beginning and end of together
             so many characters are asked.

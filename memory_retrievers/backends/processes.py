@@ -191,9 +191,10 @@ class Attachment:
                 held.close()
 
     def _note(self) -> bytes:
+        program = Path(sys.argv[0] if sys.argv else sys.executable)  # arguments and folders may tell what is private
         note = {
             "pid": os.getpid(),
-            "program": _program(),
+            "program": program.name[:_NAMED],
             "version": sys.modules["memory_retrievers"].__version__,  # which a lower layer does not import
             "schema": self._schema,
         }
@@ -206,11 +207,6 @@ def named(processes: list[AttachedProcess]) -> str:
     if not numbers:
         return "another process"
     return f"process {numbers[0]}" if len(numbers) == 1 else f"one of the processes {', '.join(map(str, numbers))}"
-
-
-def _program() -> str:
-    """What this process was started as: a name, without arguments or folders, which may tell what nobody should see."""
-    return Path(sys.argv[0] if sys.argv else sys.executable).name[:_NAMED]
 
 
 def _seen(folder: Folder, name: str) -> AttachedProcess | None:

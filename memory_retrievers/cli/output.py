@@ -161,15 +161,12 @@ def _rows(seen: Diagnosis) -> list[tuple[str, str]]:
         "reviews due": tables.review_jobs,
         "vectors made anew so far": tables.reembedded,
     }
-    rows += [(name, _shown(value)) for name, value in fields.items() if value is not None]
+    known = ((name, value) for name, value in fields.items() if value is not None)
+    rows += [(name, f"{value:,}" if isinstance(value, int) else str(value)) for name, value in known]
     if tables.projection is not None:
         fed = "not fed" if not tables.projection else f"fed, {tables.unprojected:,} passages to go"
         rows.append(("Chroma", fed))
     return rows
-
-
-def _shown(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _user(user: dict[str, Any]) -> tuple[str, ...]:

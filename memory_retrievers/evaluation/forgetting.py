@@ -245,11 +245,8 @@ def measure_forgetting(
         with FilledStores(dataset.conversations, embedder=embedder, uses=uses) as stores:
             for weight in WEIGHTS:
                 settings = RetrievalSettings() if weight is None else RetrievalSettings(decay_weight=weight)
-                name = f"{_name(weight)}, {reviews}"
+                decay = f"{settings.decay_weight} (default)" if weight is None else f"{weight:g}"
+                name = f"decay {decay}, {reviews}"
                 with watched(name) as progress:
                     measured[name] = measure(stores, settings, tokens=None, progress=progress)
     return measured
-
-
-def _name(weight: float | None) -> str:
-    return f"decay {RetrievalSettings().decay_weight} (default)" if weight is None else f"decay {weight:g}"

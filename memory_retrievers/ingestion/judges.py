@@ -40,14 +40,14 @@ def _known_rating(value: object) -> str:
     return folded if folded in set(Rating) else Rating.GOOD
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
 class RatingAnswer(Answer):
     """How one memory served."""
 
-    memory_id: Annotated[str, BeforeValidator(_text), Field(description="The memory, such as M1")] = ""
+    memory_id: Annotated[
+        str,
+        BeforeValidator(lambda value: value if isinstance(value, str) else ""),
+        Field(description="The memory, such as M1"),
+    ] = ""
     rating: Annotated[
         Rating,
         BeforeValidator(_known_rating),

@@ -287,18 +287,14 @@ class IngestionPipeline:
             settings=self._review_settings,
             embed=self._embed,
         )
-        with self._store.ledger.transaction(*_reviewed_scopes(job)):
+        below = {key.scope for pending in job.reviews for key in pending.memories}  # or the same
+        with self._store.ledger.transaction(*{job.scope, *below}):
             if not self._conversations.finish_review_job(job.id):
                 return ()  # another worker has done it meanwhile
             return tuple(reviews.apply(self._store, changes))
 
     def _embed(self, texts: Sequence[str]) -> Vectors:
         return self._store.embedder.current().embed_documents(texts)
-
-
-def _reviewed_scopes(job: ReviewJob) -> set[str]:
-    """A review may name memories of scopes below the one it was filed in."""
-    return {job.scope, *(key.scope for pending in job.reviews for key in pending.memories)}
 
 
 class _LeaseLostError(Exception):

@@ -48,32 +48,26 @@ there is none, it is "low".
 Write title and summary in the language of the conversation."""
 
 
-def _known_level(value: object) -> object:
-    return value if value in get_args(SurpriseLevel) else "low"
-
-
-def _title(text: str) -> str:
-    return cut(text, MAX_TITLE_LENGTH)
-
-
-def _summary(text: str) -> str:
-    return cut(text, MAX_SUMMARY_LENGTH)
-
-
 class SegmentAnswer(Answer):
     """An episode of the conversation."""
 
     start_message_index: Annotated[SkipValidation[int], Field(description="Index of its first message")] = 0
     end_message_index: Annotated[SkipValidation[int], Field(description="Index of its last message")] = 0
     num_messages: Annotated[int, Field(description="How many messages it has")]
-    title: Annotated[OneLine, AfterValidator(_title), Field(description="A headline of 5 to 15 words")] = ""
+    title: Annotated[
+        OneLine,
+        AfterValidator(lambda text: cut(text, MAX_TITLE_LENGTH)),
+        Field(description="A headline of 5 to 15 words"),
+    ] = ""
     summary: Annotated[
         OneLine,
-        AfterValidator(_summary),
+        AfterValidator(lambda text: cut(text, MAX_SUMMARY_LENGTH)),
         Field(description="What happened, in at most 50 words, in the third person"),
     ] = ""
     surprise_level: Annotated[
-        SurpriseLevel, BeforeValidator(_known_level), Field(description="How unexpected it was")
+        SurpriseLevel,
+        BeforeValidator(lambda value: value if value in get_args(SurpriseLevel) else "low"),
+        Field(description="How unexpected it was"),
     ] = "low"
 
 

@@ -116,16 +116,13 @@ class MemoryRetriever(BaseRetriever):
 
 
 def _node(document: MemoryDocument) -> NodeWithScore:
+    # a source that is but the memory's address tells a model nothing
+    addressed = ["source"] if str(document.metadata.get("source", "")).startswith("memory://") else []
     node = TextNode(
         id_=document.id,
         text=document.text,
         metadata=document.metadata,
         excluded_embed_metadata_keys=list(document.metadata),
-        excluded_llm_metadata_keys=[*HIDDEN_KEYS, *_addressed(document)],
+        excluded_llm_metadata_keys=[*HIDDEN_KEYS, *addressed],
     )
     return NodeWithScore(node=node, score=document.relevance)
-
-
-def _addressed(document: MemoryDocument) -> list[str]:
-    """The key of a source that is but the memory's address, which tells a model nothing."""
-    return ["source"] if str(document.metadata.get("source", "")).startswith("memory://") else []

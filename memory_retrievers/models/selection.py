@@ -119,11 +119,13 @@ class Embedded(NamedTuple):
         vector: Its unit vector, shape (d,).
         tokens: The vectors of its tokens, int8, one after another; None if the embedder gives none.
         words: The word that each token is of, folded; only for questions.
+        terms: The search terms of each of these words; worked out by the store, no matter to an embedder.
     """
 
     vector: Vector
     tokens: bytes | None = None
     words: tuple[str, ...] = ()
+    terms: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

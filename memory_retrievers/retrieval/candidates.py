@@ -49,12 +49,12 @@ class QuestionTokens:
 
     Attributes:
         vectors: Unit vectors, shape (q, d).
-        words: The word that each is of.
+        terms: The search terms of the word that each is of, which are one word itself if it is a stop word.
         read: Reads the tokens of passages.
     """
 
     vectors: NDArray[np.float32]
-    words: tuple[str, ...]
+    terms: Sequence[Sequence[str]]
     read: ReadTokens
 
 

@@ -12,6 +12,7 @@ from memory_retrievers.models.fields import microseconds
 from memory_retrievers.retrieval.candidates import Candidates
 from memory_retrievers.retrieval.question import QueryDate, Question
 from memory_retrievers.settings import RetrievalSettings
+from memory_retrievers.text import has_word
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 _BLOCK: Final = 65_536
 """Numbers of a product: below the size at which BLAS wakes its threads, which go on spinning on another core."""
+
+_AMONG: Final = 64
+"""Scores of which only the best is looked at first."""
 
 _ALIGNED: Final = 64
 """Columns of a block are so many or a multiple, so that each number is rounded as in the product as a whole."""
@@ -51,6 +55,22 @@ def min_max(values: Floats, *, floor: float | None = None) -> Floats:
         return np.full(len(values), 1.0 if floor is None else 0.0)
     scaled: Floats = (values - lowest) / (highest - lowest)
     return scaled
+
+
+def at_rank(scores: Floats, rank: int) -> float:
+    """The score at a rank, 1 is the best: shape (m,), m at least the rank.
+
+    Only blocks whose best is among the best of all are sorted: numpy's ``partition`` is slow where many are equal.
+    """
+    whole = len(scores) // _AMONG * _AMONG
+    if not whole:
+        return float(np.sort(scores)[-rank])
+    tops = np.concatenate([scores[:whole].reshape(-1, _AMONG).max(axis=1), scores[whole:]])
+    if rank > len(tops):
+        return float(np.sort(scores)[-rank])
+    least = np.sort(tops)[-rank]  # at least so many are as good
+    better = scores[scores > least]
+    return float(least if len(better) < rank else np.sort(better)[-rank])
 
 
 def cosine(candidates: Candidates) -> Floats:
@@ -233,7 +253,8 @@ def named_speakers(speakers: Sequence[str], text: str) -> list[int]:
     within the sentence.
     """
     asked = text.casefold()
-    whole = [place for place, name in enumerate(speakers) if _is_named(name, asked)]
+    folded = [name.casefold() for name in speakers]
+    whole = [place for place, name in enumerate(folded) if name in asked and has_word(asked, name)]
     if whole:
         return whole
     parts = [(place, part) for place, name in enumerate(speakers) for part in name.split()]
@@ -242,12 +263,6 @@ def named_speakers(speakers: Sequence[str], text: str) -> list[int]:
 
 
 _WRITTEN_AS_NAME: Final = re.compile(r"(?<=[\w,] )[A-Z]\w{2,}")
-
-
-def _is_named(speaker: str, text: str) -> bool:
-    """True if a text, in lower case, contains the speaker's name as whole words, regardless of case."""
-    name = speaker.casefold()
-    return name in text and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 
 def length(fused: FusedLists) -> Floats:

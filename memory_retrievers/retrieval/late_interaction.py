@@ -5,24 +5,27 @@ name, there the thing. Each token weighs as the idf of its word. Stop words coun
 had them: their vectors hold what stands around them, and without them a question of two rare words is those two words.
 
 Only the first five are measured, as forgetting leaves them, and none of them falls behind the sixth: what is found
-stays, and what answers best comes first; its messages keep the scores that they have by themselves. Where the best
-passages of two episodes answer in the same words, both count as the first of them: else the least difference of wording
-would outweigh which of the two is newer, or has been used.
+stays, and what answers best comes first. Where the best passages of two episodes answer in the same words, both count
+as the first of them: else the least difference of wording would outweigh which of the two is newer, or has been used.
+
+Messages are measured one by one, the best of all episodes, and ordered anew among themselves: which of them are shown
+is another matter than which episode comes first. A word that the message beside one answers counts for it as well, but
+less, as a question and its answer share their words.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
 from memory_retrievers.models import Kind
 from memory_retrievers.retrieval.candidates import Candidates, QuestionTokens, RankedLists
-from memory_retrievers.text import analyze
+from memory_retrievers.retrieval.features import at_rank
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,6 +40,15 @@ MEASURED: Final = 5
 
 TOGETHER: Final = 4
 """Passages of a memory that are measured as one text: its best."""
+
+MESSAGES: Final = 30
+"""Messages that are measured one by one: the best by all else."""
+
+MESSAGE_SHARE: Final = 0.5
+"""Weight of a message's MaxSim, as a share of that of a memory's."""
+
+_BESIDE: Final = 0.7
+"""What a word counts that is answered by the message before or after."""
 
 _STOP_WORD_SHARE: Final = 0.1
 """Share of the passages that a word which is no search term counts as being in."""
@@ -92,7 +104,7 @@ def by_tokens(
     assert asked.tokens  # noqa: S101 - else nothing is measured
     vectors = _unit(asked.tokens, width=len(asked.tokens) // len(asked.words))
     arrays = {kind: each for kind, each in found.items() if isinstance(each, Candidates)}
-    question = QuestionTokens(vectors, asked.words, partial(_read, store, arrays))
+    question = QuestionTokens(vectors, asked.terms, partial(_read, store, arrays))
     return {**found, **{kind: replace(each, tokens=question) for kind, each in arrays.items()}}
 
 
@@ -101,7 +113,10 @@ def _read(
 ) -> dict[Kind, dict[int, bytes | None]]:
     """Read the tokens of passages of each kind: of those that are not in memory by one statement."""
     kept = {kind: _kept(store, found[kind]) for kind in passages}
-    tokens = {kind: kept[kind].among(ids) | _heard(found[kind]) for kind, ids in passages.items()}
+    tokens = {kind: kept[kind].among(ids) for kind, ids in passages.items()}
+    for kind, ids in passages.items():
+        if found[kind].open:
+            tokens[kind] |= _heard(found[kind], {*ids})
     missing = [each for kind, ids in passages.items() for each in ids if each > 0 and each not in tokens[kind]]
     if not missing:
         return tokens
@@ -122,37 +137,83 @@ def _kept(store: MemoryStore, candidates: Candidates) -> KeptTokens:
     return store.ledger.snapshots.attach(snapshot, "tokens", lambda: KeptTokens(len(snapshot)), lambda made: made.most)
 
 
-def _heard(candidates: Candidates) -> dict[int, bytes | None]:
-    """Tokens of what is still queued, by the ids that its passages have."""
+def _heard(candidates: Candidates, passages: set[int]) -> dict[int, bytes | None]:
+    """Tokens of passages that are still queued, by the ids that these have."""
     turns = (turn for episode in candidates.open.values() for turn in episode.turns)
-    return {-turn.row: turn.embedded.tokens for turn in turns if turn.embedded is not None}
+    wanted = (turn for turn in turns if -turn.row in passages)
+    return {-turn.row: turn.embedded.tokens for turn in wanted if turn.embedded is not None}
 
 
-def token_nearness(found: Mapping[Kind, tuple[Candidates, Floats, Sequence[int]]]) -> dict[Kind, tuple[Floats, Floats]]:
+@dataclass(frozen=True, slots=True)
+class BestMessages:
+    """Messages that are measured one by one, if somebody looks at them.
+
+    Attributes:
+        passages: Their indexes among the candidates, ascending, shape (k,), k at least 1.
+        tokens: The token vectors of each.
+    """
+
+    passages: NDArray[np.int64]
+    tokens: Sequence[bytes]
+
+    def nearness(self, candidates: Candidates) -> Floats:
+        """MaxSim of each, weighed by idf, shape (k,), 0 to 1; neighbours count if they are measured as well."""
+        question = candidates.tokens
+        assert question is not None  # noqa: S101 - else they have no tokens
+        if not any(self.tokens):
+            return np.zeros(len(self.passages))
+        nearest = np.maximum(_nearest(question, self.tokens)[0], 0.0)
+        around = np.zeros_like(nearest)
+        is_next = candidates.layout.is_next[self.passages[:-1]] & (np.diff(self.passages) == 1)
+        around[1:] = nearest[:-1] * is_next[:, np.newaxis]
+        around[:-1] = np.maximum(around[:-1], nearest[1:] * is_next[:, np.newaxis])
+        weights, _ = _weights(question.terms, candidates.statistics)
+        near: Floats = np.maximum(nearest, _BESIDE * around) @ weights
+        return near
+
+
+def token_nearness(
+    found: Mapping[Kind, tuple[Candidates, Floats, Sequence[int]]],
+) -> dict[Kind, tuple[Floats, Floats, BestMessages | None]]:
     """How much nearer the best passages of the first memories of each kind are, together, than the farthest of these.
 
     Args:
         found: n candidates of each kind, at least one, measured by tokens, with what all else gives each passage, shape
-            (n,), and the indexes of k memories, best first by all else.
+            (n,), and the indexes of k memories, best first by all else; none where there is nothing to order.
 
     Returns:
-        Shape (k,), 0 or more, and how near its search terms alone are, or (0,), by kind; without the kinds of which a
-        passage has no token vectors yet.
+        Shape (k,), 0 or more, how near its search terms alone are, or (0,), and the best messages if there are any, by
+        kind; without the kinds of which a passage has no token vectors yet.
     """
     ids = {
         kind: [_best(candidates, scores, each) for each in first] for kind, (candidates, scores, first) in found.items()
     }
+    best = {kind: _best_messages(candidates, scores) for kind, (candidates, scores, _) in found.items()}
+    messages = {kind: found[kind][0].layout.passages[each].tolist() for kind, each in best.items()}
+    wanted = {kind: list(dict.fromkeys(chain(*memories, messages[kind]))) for kind, memories in ids.items()}
     question = next(candidates.tokens for candidates, _, _ in found.values())
     assert question is not None  # noqa: S101 - all are measured by tokens
-    tokens = question.read({kind: list(chain(*memories)) for kind, memories in ids.items()})
-    near: dict[Kind, tuple[Floats, Floats]] = {}
-    for kind, memories in ids.items():
-        if any(tokens[kind].get(each) is None for each in chain(*memories)):
+    near: dict[Kind, tuple[Floats, Floats, BestMessages | None]] = {}
+    for kind, read in question.read(wanted).items():
+        if len(read) < len(wanted[kind]) or None in read.values():
             continue
-        texts = [[tokens[kind][each] or b"" for each in passages] for passages in memories]
+        known = cast("Mapping[int, bytes]", read)
+        texts = [[known[passage] for passage in passages] for passages in ids[kind]]
         sums, of_terms = max_sim(question, texts, found[kind][0].statistics, fade=kind is Kind.EPISODIC)
-        near[kind] = sums - sums.min(), of_terms
+        each = BestMessages(best[kind], [known[passage] for passage in messages[kind]]) if messages[kind] else None
+        near[kind] = sums - sums.min(initial=np.inf), of_terms, each
     return near
+
+
+def _best_messages(candidates: Candidates, scores: Floats) -> NDArray[np.int64]:
+    """Indexes of the messages that are the best by all else, ascending: shape (k,)."""
+    messages = candidates.layout.is_message.nonzero()[0]
+    if len(messages) <= MESSAGES:
+        return messages
+    given = scores[messages]
+    best = (given >= at_rank(given, MESSAGES)).nonzero()[0]
+    best = best[(-given[best]).argsort(kind="stable")[:MESSAGES]]
+    return messages[np.sort(best)]
 
 
 def _best(candidates: Candidates, scores: Floats, memory: int) -> list[int]:
@@ -176,26 +237,38 @@ def max_sim(
         fade: The texts are forgotten as they age: a best passage that answers as that of a text before it does counts
             as that one, so that it is age and use that order the two, and what else they say.
     """
-    width = question.vectors.shape[1]
     parts = [part for best, *others in texts for part in (best, b"".join(others))]
-    sizes = np.array([len(part) // width for part in parts])
-    starts, has_any = np.cumsum(sizes) - sizes, np.flatnonzero(sizes)
-    if not len(has_any):
+    if not any(parts):
         return np.zeros(len(texts)), np.zeros(0)
-    vectors = _unit(b"".join(parts), width=width)
-    near = _products(vectors, question.vectors)
-    nearest = np.full((len(parts), len(question.words)), -1.0)
-    nearest[has_any] = np.maximum.reduceat(near, starts[has_any])
-    weights, are_terms = _weights(question.words, statistics)
+    nearest, near, vectors, bounds = _nearest(question, parts)
+    weights, are_terms = _weights(question.terms, statistics)
     best, others = nearest[::2], nearest[1::2]
     alone = weights * are_terms
     of_terms = np.maximum(np.maximum(best, others) @ alone / alone.sum(), 0.0) if are_terms.any() else np.zeros(0)
-    if fade and sizes[::2].all():
-        spans = zip(starts[::2].tolist(), sizes[::2].tolist(), strict=True)
-        answers = [vectors[start + near[start : start + size].argmax(axis=0)] for start, size in spans]
+    if fade and all(parts[::2]):
+        spans = zip(bounds[:-1:2].tolist(), bounds[1::2].tolist(), strict=True)
+        answers = [vectors[start + near[start:end].argmax(axis=0)] for start, end in spans]
         best = best[_first_alike(np.stack(answers), best @ weights, weights)]
     found: Floats = np.maximum(np.maximum(best, others) @ weights, 0.0)
     return found, of_terms
+
+
+def _nearest(
+    question: QuestionTokens, parts: Sequence[bytes]
+) -> tuple[Floats, NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]:
+    """Cosine of the nearest token of each of p parts to each of q tokens of the question: shape (p, q), or -1.
+
+    With it come the cosines of all t tokens, one or more, their unit vectors, and the bounds of the parts among them:
+    shapes (t, q), (t, d) and (p + 1,).
+    """
+    width = question.vectors.shape[1]
+    bounds = np.cumsum([0, *(len(part) // width for part in parts)])
+    has_any = np.flatnonzero(np.diff(bounds))
+    vectors = _unit(b"".join(parts), width=width)
+    cosines = _products(vectors, question.vectors)
+    nearest = np.full((len(parts), len(question.terms)), -1.0)
+    nearest[has_any] = np.maximum.reduceat(cosines, bounds[has_any])
+    return nearest, cosines, vectors, bounds
 
 
 def _first_alike(answers: NDArray[np.float32], near: Floats, weights: Floats) -> list[int]:
@@ -217,15 +290,15 @@ def _first_alike(answers: NDArray[np.float32], near: Floats, weights: Floats) ->
     return firsts
 
 
-def _weights(words: Sequence[str], statistics: TermStatistics) -> tuple[Floats, NDArray[np.bool_]]:
-    """Weight of the word of each token, 1 in all, and which of them are search terms; shape (q,) each."""
+def _weights(terms: Sequence[Sequence[str]], statistics: TermStatistics) -> tuple[Floats, NDArray[np.bool_]]:
+    """Weight of each token by the terms of its word, 1 in all, and which words are search terms; shape (q,) each."""
     frequencies, passages = statistics.frequencies, statistics.passages
-    known = {word: [frequencies[term] for term in analyze(word) if term in frequencies] for word in set(words)}
-    holding = np.array([max(known[word], default=_STOP_WORD_SHARE * passages) for word in words])
-    weights = np.log1p(passages / (1 + holding))
+    known = [[frequencies[term] for term in each if term in frequencies] for each in terms]
+    stop_words = _STOP_WORD_SHARE * passages
+    weights = np.log1p(passages / (1 + np.array([max(each, default=stop_words) for each in known])))
     total = float(weights.sum())
-    are_terms = np.array([bool(known[word]) for word in words])
-    return weights / total if total else np.full(len(words), 1 / len(words)), are_terms
+    are_terms = np.array([bool(each) for each in known])
+    return weights / total if total else np.full(len(terms), 1 / len(terms)), are_terms
 
 
 def _products(texts: NDArray[np.float32], question: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -244,6 +317,6 @@ def _products(texts: NDArray[np.float32], question: NDArray[np.float32]) -> NDAr
 def _unit(tokens: bytes, *, width: int) -> NDArray[np.float32]:
     """Token vectors as unit vectors, shape (t, width)."""
     vectors = np.frombuffer(tokens, np.int8).reshape(-1, width).astype(np.float32)
-    lengths = np.sqrt((vectors * vectors).sum(axis=1))
+    lengths = np.sqrt(np.einsum("td,td->t", vectors, vectors))
     vectors /= np.maximum(lengths, 1.0)[:, np.newaxis]
     return vectors

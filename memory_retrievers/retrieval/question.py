@@ -161,12 +161,10 @@ def name_of(relative: str, texts: Iterable[str]) -> str | None:
     """
     forms = [form for language, words in _languages_of(relative) for form in language.forms(words)]
     found = (match for text in texts for form in forms for match in form.finditer(text) if not match["unless"])
-    names = {name for name in (match["name"] for match in found) if _is_name(name) and not tells_time(name)}
+    words = {match["name"] for match in found}
+    names = {each for each in words if each[0] >= _CJK or (each[0].isupper() and not each.isupper())}
+    names = {each for each in names if not tells_time(each)}
     return names.pop() if len(names) == 1 else None
-
-
-def _is_name(word: str) -> bool:
-    return word[0] >= _CJK or (word[0].isupper() and not word.isupper())
 
 
 class _Language(NamedTuple):
@@ -366,7 +364,8 @@ def _dates(text: str) -> Iterable[QueryDate]:
     found: list[QueryDate] = [QueryDate(int(each["year"]), int(each["month"])) for each in _WRITTEN_DATE.finditer(text)]
     for each in _NAMED_MONTH.finditer(text):
         is_dated = each["year"] or each["day"] or each["later_day"]
-        if is_dated or each["month"] not in _WORDS or _follows_preposition(text, each.start()):
+        before = f" {text[: each.start()]}".rstrip()
+        if is_dated or each["month"] not in _WORDS or before.endswith(_PREPOSITIONS):
             found.append(QueryDate(None if each["year"] is None else int(each["year"]), _MONTHS[each["month"]]))
     numbered = _MONTH_BY_NUMBER.finditer(text)
     found += [QueryDate(None if each["year"] is None else int(each["year"]), int(each["month"])) for each in numbered]
@@ -386,7 +385,3 @@ def _resolved(dates: Iterable[QueryDate], named: Iterable[Period], now: datetime
             yield date._replace(year=now.year if date.month <= now.month else now.year - 1)
             if date.month == now.month:
                 yield date._replace(year=now.year - 1)
-
-
-def _follows_preposition(text: str, position: int) -> bool:
-    return f" {text[:position]}".rstrip().endswith(_PREPOSITIONS)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
+from sys import float_info
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from memory_retrievers.models.selection import ForgettingState
 from memory_retrievers.retrieval import features
 from memory_retrievers.retrieval.candidates import Candidates, RankedLists
 from memory_retrievers.retrieval.features import BOOSTS, FusedLists, NamedBoost, min_max
-from memory_retrievers.retrieval.late_interaction import MEASURED, token_nearness
+from memory_retrievers.retrieval.late_interaction import MEASURED, MESSAGE_SHARE, BestMessages, token_nearness
 from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.rank_fusion import Ranked, RankingByRank
 from memory_retrievers.retrieval.request import RetrievalPlan
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 
 _LEAST_KIND_WEIGHT: Final = 0.05
 """Least score of the best memory of a kind, however far it is from the query."""
-
-_BLOCK: Final = 64
-"""Scores of which only the best is looked at first."""
 
 
 @dataclass(frozen=True)
@@ -129,12 +127,16 @@ class RankingByScore:
         kind_weight: The score of the best memory, above 0 and at most 1.
         tokens: What late interaction gave each memory, 0 or more, shape (m,); None if none was measured.
         nearness: How near the words of the query are to each that it measured, by row.
+        messages: The messages that it measures one by one; None if there are none.
+        message_weight: What their nearness counts, as a share of the best score.
     """
 
     scored: Scored
     kind_weight: float = 1.0
     tokens: Floats | None = None
     nearness: Mapping[int, float] = field(default_factory=dict)
+    messages: BestMessages | None = None
+    message_weight: float = 0.0
 
     @cached_property
     def sums(self) -> Floats:
@@ -145,7 +147,7 @@ class RankingByScore:
     def unit(self) -> float:
         """Factor that turns the sum of a memory into a score."""
         highest = float(self.sums.max())
-        return self.kind_weight / highest if highest > 0 else 0.0
+        return self.kind_weight / highest if highest >= float_info.min else 0.0  # else the factor is infinite
 
     @cached_property
     def rows(self) -> list[int]:
@@ -157,12 +159,27 @@ class RankingByScore:
         """Score of each, above 0 and at most 1; best first, equal ones in the order of their rows."""
         return self._best_first(self._scores.nonzero()[0])
 
+    @cached_property
+    def message_scores(self) -> Floats:
+        """Score of each passage for what it says itself, shape (n,), 0 or more; the best has that of the best memory.
+
+        Of those that are measured, what is nearer than their mean gains, and the others lose.
+        """
+        scores: Floats = replace(self, tokens=None).unit * self.scored.passages
+        if self.messages is None:
+            return scores
+        near, measured = self.messages.nearness(self.scored.candidates), self.messages.passages
+        anew = scores.copy()
+        anew[measured] += self.message_weight * self.kind_weight * (near - near.mean())
+        highest = float(anew[measured].max())
+        return np.maximum(anew * (float(scores[measured].max()) / highest), 0.0) if highest > 0 else scores
+
     def leading(self, limit: int, *, share: float) -> dict[int, float]:
         """Score of each memory with at least a share, 0 to 1, of that of the last of the best ``limit``; best first."""
         scores = self._scores
         if not 0 < limit < np.count_nonzero(scores):
             return self.scores
-        least = _at_rank(scores, limit) * share
+        least = features.at_rank(scores, limit) * share
         return self._best_first((scores >= least if least else scores > 0).nonzero()[0])
 
     @cached_property
@@ -175,22 +192,6 @@ class RankingByScore:
         scores = self._scores[memories]
         order = (-scores).argsort(kind="stable")
         return dict(zip(self.scored.rows[memories[order]].tolist(), scores[order].tolist(), strict=True))
-
-
-def _at_rank(scores: Floats, rank: int) -> float:
-    """The score at a rank, 1 is the best: shape (m,), m at least the rank.
-
-    Only blocks whose best is among the best of all are sorted: numpy's ``partition`` is slow where many are equal.
-    """
-    whole = len(scores) // _BLOCK * _BLOCK
-    if not whole:
-        return float(np.sort(scores)[-rank])
-    tops = np.concatenate([scores[:whole].reshape(-1, _BLOCK).max(axis=1), scores[whole:]])
-    if rank > len(tops):
-        return float(np.sort(scores)[-rank])
-    least = np.sort(tops)[-rank]  # at least so many are as good
-    better = scores[scores > least]
-    return float(least if len(better) < rank else np.sort(better)[-rank])
 
 
 FusedRanking: TypeAlias = RankingByScore | RankingByRank
@@ -310,20 +311,25 @@ def _forget(
 def _by_tokens(
     fused: Mapping[Kind, FusedRanking], final: Mapping[Kind, list[Ranked]], settings: RetrievalSettings
 ) -> Iterator[tuple[Kind, RankingByScore, list[Ranked]]]:
-    """Order the first memories of each kind anew by their tokens; nobody comes in, and nobody falls behind others."""
+    """Order the first memories of each kind, and messages, anew by tokens; none comes in or falls behind others."""
     measured = {kind: each for kind, each in fused.items() if isinstance(each, RankingByScore)}
     found: dict[Kind, tuple[Candidates, Floats, list[int]]] = {}
     for kind, each in measured.items():
-        if each.scored.candidates.tokens is not None and len(final[kind]) > 1:
-            places = [int((each.scored.rows == ranked.row).argmax()) for ranked in final[kind][:MEASURED]]
+        if each.scored.candidates.tokens is not None:
+            hits = final[kind][:MEASURED] if len(final[kind]) > 1 else []
+            places = [int((each.scored.rows == ranked.row).argmax()) for ranked in hits]
             first = sorted(places, key=lambda place: -each.sums[place])  # what is forgotten is no worse an answer
             found[kind] = each.scored.candidates, each.scored.passages, first
-    for kind, (near, of_terms) in token_nearness(found).items() if found else ():
+    for kind, (near, of_terms, messages) in token_nearness(found).items() if found else ():
         former, first = measured[kind], found[kind][2]
+        anew = replace(former, messages=messages, message_weight=settings.token_weight * MESSAGE_SHARE)
+        if not first:
+            yield kind, anew, final[kind]
+            continue
         tokens = np.zeros(len(former.sums))
         tokens[first] = settings.token_weight * float(former.sums.max()) * near
         nearness = dict(zip(former.scored.rows[first].tolist(), of_terms.tolist(), strict=False))
-        anew = replace(former, tokens=tokens, nearness=nearness)
+        anew = replace(anew, tokens=tokens, nearness=nearness)
         scores = np.minimum(anew.sums[first] * anew.unit, anew.kind_weight).tolist()
         ordered = apply_decay(
             dict(zip(former.scored.rows[first].tolist(), scores, strict=True)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -70,8 +70,7 @@ class ScoreTrace:
         first, behind = self._candidates.span(self._places[row])
         messages = np.flatnonzero(self._candidates.layout.is_message[first:behind]) + first
         places = self._candidates.layout.places[messages].tolist()
-        unit = replace(self.ranking, tokens=None).unit  # what a message says is no more for what others say
-        scores = (unit * self.scored.passages[messages]).tolist()
+        scores = self.ranking.message_scores[messages].tolist()
         best_first = sorted(zip(places, scores, strict=True), key=lambda match: (-match[1], match[0]))
         return tuple(Match(part=TURN, messages=(place,), score=score) for place, score in best_first)
 

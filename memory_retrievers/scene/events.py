@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import pydantic
@@ -13,7 +11,6 @@ import pydantic
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import EpisodicDraft, EpisodicMemory, Kind, MemoryKey
 from memory_retrievers.models.memories import in_our_words
-from memory_retrievers.models.messages import Message
 from memory_retrievers.models.scenes import (
     MOST_SHIFTS,
     MOST_STARS,
@@ -25,7 +22,7 @@ from memory_retrievers.models.scenes import (
 )
 from memory_retrievers.models.selection import Hits, Selection
 from memory_retrievers.scene.render import position_of
-from memory_retrievers.text import analyze, caseless, one_line
+from memory_retrievers.text import analyze, caseless
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vector
@@ -87,26 +84,10 @@ def witnessed_by(
     ]
 
 
-def present_in(messages: Sequence[Message], names: Iterable[str]) -> list[str]:
-    """Those of the names that speak or are named in the messages, in the order given.
-
-    Names are found as whole words, without regard to case.
-
-    >>> present_in([Message(role="Mira", content="Is that Bob?")], ["Bob", "Bo", "Mira"])
-    ['Bob', 'Mira']
-    """
-    text = "\n".join(f"{one_line(message.role)}\n{one_line(message.content)}" for message in messages).casefold()
-    return [name for name in names if _is_named(caseless(name), text)]
-
-
 def _has_seen(names: Collection[str], details: SceneDetails) -> bool:
     if any(caseless(name) in names for name in details.witnesses):
         return True
     return not details.is_secret and any(caseless(name) in names for name in details.characters_involved)
-
-
-def _is_named(name: str, text: str) -> bool:
-    return bool(name) and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 
 def updated(states: Sequence[CharacterState], episodes: Sequence[EpisodicMemory]) -> list[CharacterState]:
@@ -134,12 +115,8 @@ def updated(states: Sequence[CharacterState], episodes: Sequence[EpisodicMemory]
 
 def derived_from(episodes: Sequence[EpisodicMemory]) -> list[CharacterState]:
     """Derive the characters from these episodes alone, in the order in which the episodes were stored."""
-    return updated([], sorted(episodes, key=_stored_at))
-
-
-def _stored_at(episode: EpisodicMemory) -> tuple[datetime, int]:
-    """Sort key by the time of storage; episodes stored at once keep the order of the story."""
-    return episode.created_at, (episode.scene.sequence or 0) if episode.scene is not None else 0
+    # those that were stored at once keep the order of the story
+    return updated([], sorted(episodes, key=lambda each: (each.created_at, (each.scene and each.scene.sequence) or 0)))
 
 
 def _new(name: str) -> CharacterState:

@@ -63,14 +63,6 @@ def _name(value: object) -> str:
     return cut(_text(value), MAX_NAME_LENGTH)
 
 
-def _summary(value: object) -> str:
-    return cut(_text(value), MAX_SUMMARY_LENGTH)
-
-
-def _place(value: object) -> str | None:
-    return _name(value) or None
-
-
 def _names(value: object) -> tuple[str, ...]:
     """The names in a list; a single name is accepted without one."""
     each = value if isinstance(value, list | tuple) else [value]
@@ -89,10 +81,6 @@ def _stars(value: object) -> int:
 def _event_type(value: object) -> str:
     folded = _text(value).lower()
     return folded if folded in set(EventType) else EventType.ACTION
-
-
-def _is_true(value: object) -> bool:
-    return value is True or _text(value).lower() == "true"
 
 
 class EmotionAnswer(Answer):
@@ -117,10 +105,6 @@ def _emotions(value: object) -> object:
     return _objects(value)[:MAX_NAMES]
 
 
-def _bonds(value: object) -> object:
-    return _objects(value)[:MAX_NAMES]
-
-
 def _objects(value: object) -> list[object]:
     return [each for each in value if isinstance(each, Mapping | Answer)] if isinstance(value, list | tuple) else []
 
@@ -128,7 +112,11 @@ def _objects(value: object) -> list[object]:
 class SceneEventAnswer(Answer):
     """Something that happened in the story."""
 
-    summary: Annotated[str, BeforeValidator(_summary), Field(description="8-18 words, past tense, factual")] = ""
+    summary: Annotated[
+        str,
+        BeforeValidator(lambda value: cut(_text(value), MAX_SUMMARY_LENGTH)),
+        Field(description="8-18 words, past tense, factual"),
+    ] = ""
     importance: Annotated[
         int, BeforeValidator(_stars), WithJsonSchema({"type": "integer", "enum": [1, 2, 3, 4, 5]})
     ] = USUAL_STARS
@@ -139,15 +127,12 @@ class SceneEventAnswer(Answer):
     ] = EventType.ACTION
     characters_involved: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
     witnesses: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
-    is_secret: Annotated[bool, BeforeValidator(_is_true)] = False
-    location: Annotated[str | None, BeforeValidator(_place)] = None
+    is_secret: Annotated[bool, BeforeValidator(lambda value: value is True or _text(value).lower() == "true")] = False
+    location: Annotated[str | None, BeforeValidator(lambda value: _name(value) or None)] = None
     emotional_impact: Annotated[tuple[EmotionAnswer, ...], BeforeValidator(_emotions)] = ()
-    relationship_impact: Annotated[tuple[BondAnswer, ...], BeforeValidator(_bonds)] = ()
-
-
-def _usable(value: object) -> list[object]:
-    """The entries that are not empty: an empty one must not spoil the rest."""
-    return [each for each in _objects(value) if _tells_something(each)]
+    relationship_impact: Annotated[
+        tuple[BondAnswer, ...], BeforeValidator(lambda value: _objects(value)[:MAX_NAMES])
+    ] = ()
 
 
 def _tells_something(value: object) -> bool:
@@ -158,7 +143,11 @@ def _tells_something(value: object) -> bool:
 class SceneAnswer(Answer):
     """What happened in the messages; may be nothing."""
 
-    events: Annotated[tuple[SceneEventAnswer, ...], BeforeValidator(_usable), Field(description="The events, in order")]
+    events: Annotated[
+        tuple[SceneEventAnswer, ...],
+        BeforeValidator(lambda value: list(filter(_tells_something, _objects(value)))),  # an empty one spoils no other
+        Field(description="The events, in order"),
+    ]
 
 
 def user_prompt(messages: Sequence[Message], *, characters: Sequence[str] = ()) -> str:

@@ -15,6 +15,7 @@ from memory_retrievers.models.selection import MOST_TOKEN_BYTES, Embedded
 from memory_retrievers.models.storage import HELD_UNTIL
 from memory_retrievers.storage.fingerprint import PROBE, Fingerprint
 from memory_retrievers.storage.tracing import advance
+from memory_retrievers.text import analyze
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.ledger import SQLLedger
@@ -156,7 +157,7 @@ def _asked(embedder: Embedder, by_tokens: TokenEmbedder | None, dimension: int, 
     vector = np.array(asked.vector)  # a copy: the embedder may go on with its own
     _require_dimension(embedder, dimension, len(vector))
     vector.setflags(write=False)
-    return asked._replace(vector=vector)
+    return asked._replace(vector=vector, terms=tuple(tuple(analyze(word)) for word in asked.words))
 
 
 def _require_dimension(embedder: Embedder, expected: int, given: int) -> None:

@@ -163,7 +163,10 @@ def _duration() -> Any:  # noqa: ANN401 - a Histogram, whose module may not be t
 
 
 def _content(query: object, result: object) -> dict[str, str]:
-    found = [{"id": each.id, "content": _text(each)} for each in _memories(result)]
+    found = [
+        {"id": each.id, "content": each.fact if isinstance(each, SemanticMemory) else each.summary}
+        for each in _memories(result)
+    ]
     attributes = {"gen_ai.memory.records": json.dumps(found, ensure_ascii=False)} if found else {}
     return attributes | ({"gen_ai.memory.query.text": query} if isinstance(query, str) else {})
 
@@ -173,7 +176,3 @@ def _memories(result: object) -> Iterable[SemanticMemory | EpisodicMemory]:
     given = hits or (result if isinstance(result, list) else [result])
     each = [getattr(one, "memory", one) for one in given]
     return [one for one in each if isinstance(one, SemanticMemory | EpisodicMemory)]
-
-
-def _text(memory: SemanticMemory | EpisodicMemory) -> str:
-    return memory.fact if isinstance(memory, SemanticMemory) else memory.summary

@@ -7,6 +7,7 @@ from memory_retrievers.text.analysis import STOP_WORDS as STOP_WORDS
 from memory_retrievers.text.analysis import analyze as analyze
 from memory_retrievers.text.analysis import caseless as caseless
 from memory_retrievers.text.analysis import for_terminals as for_terminals
+from memory_retrievers.text.analysis import has_word as has_word
 from memory_retrievers.text.analysis import indexed_line as indexed_line
 from memory_retrievers.text.analysis import json_for_terminals as json_for_terminals
 from memory_retrievers.text.analysis import one_line as one_line

@@ -11,7 +11,7 @@ import math
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import chain, pairwise
 
 import Stemmer
@@ -128,11 +128,12 @@ def analyze(text: str) -> list[str]:
     """
     folded = _folded(text)
     runs = _word_runs(ascii_only=folded.isascii()).findall(folded)
-    known = len(folded) <= _RECURS or max(map(len, runs), default=0) <= _RECURS  # nearly always
-    terms_of = _known_terms if known else _terms_of_any
-    terms = list(chain.from_iterable(map(terms_of, runs)))
+    if len(folded) <= _RECURS or max(map(len, runs), default=0) <= _RECURS:  # nearly always
+        terms = list(chain.from_iterable(map(_known_terms, runs)))
+    else:
+        terms = [term for run in runs for term in (_known_terms if len(run) <= _RECURS else _word_terms)(run)]
     if not folded.isascii():
-        terms += chain.from_iterable(map(_characters_and_pairs, _CJK_RUN.findall(folded)))
+        terms += [term for run in _CJK_RUN.findall(folded) for term in (*run, *map("".join, pairwise(run)))]
     return terms or [_stemmer.stem(run) for run in runs]
 
 
@@ -327,12 +328,10 @@ _known_terms = functools.lru_cache(maxsize=1 << 15)(_word_terms)
 """The same for words, which recur: of 32,768 the terms are kept, a kilobyte each at most."""
 
 
-def _terms_of_any(run: str) -> tuple[str, ...]:
-    return _known_terms(run) if len(run) <= _RECURS else _word_terms(run)
-
-
-def _characters_and_pairs(run: str) -> Iterator[str]:
-    return chain(run, map("".join, pairwise(run)))
+def has_word(text: str, word: str) -> bool:
+    """True if a text has a word or name as a whole, of the same case: "good" does not have "go"; nothing has none."""
+    # look-arounds, since \b finds no border behind the last plus of c++
+    return word in text and bool(word) and re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
 
 
 def estimate_tokens(text: str, characters: float = 4) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar, cast
 
 from pydantic import (
     AfterValidator,
@@ -30,7 +30,7 @@ from pydantic_core import CoreSchema, core_schema
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import Category, ContentType, ResponseLevel, Tier
 from memory_retrievers.models.fields import MAX_CONTENT_LENGTH, OWN_CATEGORY, UTCDateTime, storable
-from memory_retrievers.models.filters import MAX_FILTERS, JsonScalar
+from memory_retrievers.models.filters import MAX_FILTERS, FilterOptions, Filters, JsonScalar
 from memory_retrievers.settings import ToolSettings
 
 LARGEST_PAGE: Final = 1_000
@@ -441,6 +441,11 @@ def check_limits(
         _check_tags(settings, tags)
     if metadata is not None:
         _check_metadata(settings, metadata)
+
+
+def narrowed(arguments: ToolArguments) -> Filters:
+    """What arguments narrow a list or a search to, beside tags."""
+    return Filters.parse(cast("FilterOptions", arguments.model_dump(include={"metadata", "since", "until", "where"})))
 
 
 def tags_filter(settings: ToolSettings, given: Sequence[str]) -> tuple[str, ...]:

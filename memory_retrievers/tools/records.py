@@ -11,7 +11,6 @@ from pydantic import Field
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, JsonObject, ResponseLevel
 from memory_retrievers.models.fields import UTCDateTime
-from memory_retrievers.models.filters import Filters
 from memory_retrievers.models.management import Association, Change, MemoryFilter
 from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.arguments import (
@@ -33,6 +32,7 @@ from memory_retrievers.tools.arguments import (
     Until,
     Where,
     check_limits,
+    narrowed,
     one_of,
     tags_filter,
     whole_number,
@@ -114,14 +114,7 @@ def memory_list(context: ToolContext, arguments: MemoryListArguments) -> ToolOut
         kinds=context.seen,
         tier=arguments.memory_tier,
         tags=tags_filter(context.manager.settings, arguments.tags),
-        narrowed=Filters.parse(
-            {
-                "metadata": arguments.metadata,
-                "since": arguments.since,
-                "until": arguments.until,
-                "where": arguments.where,
-            }
-        ),
+        narrowed=narrowed(arguments),
         content_type=arguments.content_type,
         created_after=arguments.created_after,
         created_before=arguments.created_before,

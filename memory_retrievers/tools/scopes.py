@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,6 +14,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, JsonObject, Origin, SemanticDraft, scopes
 from memory_retrievers.models.management import MemoryFilter, ToolKinds
+from memory_retrievers.text import has_word
 from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.arguments import Content, Id, ManagementArguments, whole_number
 from memory_retrievers.tools.responses import respond
@@ -121,7 +121,7 @@ def suggestions(content: str, *, current_scope: str) -> list[Suggestion]:
     found = [
         Suggestion(scope=scope, confidence=confidence, words=said)
         for scope, confidence, words in _KEYWORDS
-        if (said := tuple(word for word in words.split() if _says(content, word)))
+        if (said := tuple(word for word in words.split() if has_word(content.casefold(), word)))
     ]
     found += [
         Suggestion(scope=f"{place}general", confidence=_NEIGHBOUR_CONFIDENCE)
@@ -129,11 +129,6 @@ def suggestions(content: str, *, current_scope: str) -> list[Suggestion]:
         if current_scope.startswith(place) and not any(each.scope.startswith(place) for each in found)
     ]
     return sorted(found, key=lambda each: -each.confidence) or [_DEFAULT]
-
-
-def _says(content: str, word: str) -> bool:
-    # look-arounds, since \b finds no border behind the last plus of c++
-    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", content, re.IGNORECASE) is not None
 
 
 class ScopeSuggestArguments(ManagementArguments):

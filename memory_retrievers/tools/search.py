@@ -10,7 +10,6 @@ from pydantic import AfterValidator, Field, model_validator
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, JsonObject, MemoryKey, ResponseLevel, scopes
-from memory_retrievers.models.filters import Filters
 from memory_retrievers.models.management import FoundMemory, MemoryFilter, SearchMode, SearchRequest, SortBy
 from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.arguments import (
@@ -24,6 +23,7 @@ from memory_retrievers.tools.arguments import (
     Until,
     Where,
     fraction,
+    narrowed,
     one_of,
     tags_filter,
     under_one_name,
@@ -223,14 +223,7 @@ def _find(context: ToolContext, arguments: MemorySearchArguments) -> list[FoundM
         kinds=context.seen,
         tier=arguments.memory_tier,
         tags=tags_filter(context.manager.settings, arguments.tags),
-        narrowed=Filters.parse(
-            {
-                "metadata": arguments.metadata,
-                "since": arguments.since,
-                "until": arguments.until,
-                "where": arguments.where,
-            }
-        ),
+        narrowed=narrowed(arguments),
         content_type=arguments.content_type,
     )
 

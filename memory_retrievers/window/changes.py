@@ -78,7 +78,8 @@ def _entry(window: Window, entry: Entry) -> JsonObject:
     known = window.undo.get(entry.change)
     scope = entry.scope if known is None else known.after.scope  # where it is now
     try:
-        text = _text_of(window.memory.get(entry.id, scope=scope))
+        memory = window.memory.get(entry.id, scope=scope)
+        text = memory.title or memory.summary if isinstance(memory, EpisodicMemory) else memory.fact
     except (NotFoundError, ValidationError):
         text = ""
     return {
@@ -93,10 +94,6 @@ def _entry(window: Window, entry: Entry) -> JsonObject:
     }
 
 
-def _text_of(memory: AnyMemory) -> str:
-    return memory.title or memory.summary if isinstance(memory, EpisodicMemory) else memory.fact
-
-
 def preview(window: Window, body: PreviewBody) -> JsonObject:
     """What would go with an action."""
     memory = _for(window, body)
@@ -106,7 +103,8 @@ def preview(window: Window, body: PreviewBody) -> JsonObject:
         note = "It keeps its id, times and versions, and leaves the reviews that wait and the characters of its scope."
         return {"goes": goes, "note": note}
     gone = _other(window, body, memory) if body.action == "merge" else memory
-    counted = {"memories": 1, **_messages(gone), **window.memory.overview.traces(gone.scope, id=gone.id)}
+    messages = len(gone.messages) if isinstance(gone, EpisodicMemory) else 0
+    counted = {"memories": 1, "messages": messages, **window.memory.overview.traces(gone.scope, id=gone.id)}
     notes = {
         "merge": "Tags, metadata and sources of the other are joined to this one; the other is forgotten for good.",
         "forget": "It is removed for good, with every trace. What was learned from it stays.",
@@ -115,10 +113,6 @@ def preview(window: Window, body: PreviewBody) -> JsonObject:
         "goes": [{"what": what, "count": count} for what, count in counted.items() if count],
         "note": notes[body.action],
     }
-
-
-def _messages(memory: AnyMemory) -> dict[str, int]:
-    return {"messages": len(memory.messages)} if isinstance(memory, EpisodicMemory) else {}
 
 
 def _for(window: Window, body: PreviewBody | ActBody) -> AnyMemory:

@@ -84,10 +84,6 @@ _SHARE: Final = 20
 _SCOPES_WATCHED: Final = 256
 
 
-def _parsed(scope: str | None) -> str | None:
-    return None if scope is None else scopes.parse(scope)
-
-
 class WindowSettings(BaseModel):
     """Settings of a window.
 
@@ -105,7 +101,7 @@ class WindowSettings(BaseModel):
 
     title: str
     address: Path | str | None = None
-    root: Annotated[str | None, AfterValidator(_parsed)] = None
+    root: Annotated[str | None, AfterValidator(lambda scope: None if scope is None else scopes.parse(scope))] = None
     read_only: bool = False
     port: Annotated[int, Field(ge=0, le=65_535)] = 0
     embedder: str = ""

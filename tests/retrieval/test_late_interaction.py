@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from memory_retrievers.evaluation.measure import by_category, measure
 from memory_retrievers.evaluation.stores import FilledStores
 from memory_retrievers.models.selection import MOST_TOKEN_BYTES, Embedded, TermStatistics
 from memory_retrievers.retrieval.candidates import QuestionTokens
-from memory_retrievers.retrieval.late_interaction import TOGETHER, KeptTokens, max_sim
+from memory_retrievers.retrieval.late_interaction import MESSAGES, TOGETHER, BestMessages, KeptTokens, max_sim
 from memory_retrievers.testing import HashEmbedder, inside
 from memory_retrievers.text import analyze
 
@@ -243,7 +244,7 @@ ANOTHER = vectors_of({0: 0.7, 5: 0.71}, {1: 0.6, 6: 0.8})
 
 
 def nearness(texts, *, fade=True):
-    question = QuestionTokens(np.eye(2, WIDTH, dtype=np.float32), ("where", "is"), dict.fromkeys)
+    question = QuestionTokens(np.eye(2, WIDTH, dtype=np.float32), (("where",), ("is",)), dict.fromkeys)
     return max_sim(question, texts, TermStatistics(9, 5.0, {}), fade=fade)[0].tolist()
 
 
@@ -309,12 +310,82 @@ def test_the_first_five_stay_the_first_five_and_all_that_is_told_of_them_agrees(
         assert min(hit.explanation.stages["tokens"] for hit in hits[:5]) == 0
 
 
-def test_messages_keep_the_score_that_they_have_without_tokens(make_memory, embedder):
-    """A memory answers by what its messages say together; what each of them says is no more for that."""
-    without, found = found_with_and_without(make_memory, embedder, "Is the oboe by the pond?")
-    before = {hit.memory.id: hit.matches for hit in without["episodic"]}
-    assert {hit.memory.id: hit.matches for hit in found["episodic"]} == before
-    assert any(hit.explanation.stages["tokens"] for hit in found["episodic"])
+def messages_near(candidates, tokens, passages):
+    question = QuestionTokens(np.eye(2, WIDTH, dtype=np.float32), (("oboe",), ("pond",)), dict.fromkeys)
+    return BestMessages(np.array(passages), tokens).nearness(replace(candidates, tokens=question)).tolist()
+
+
+def test_a_message_counts_what_it_says_and_less_of_what_is_said_beside_it(make_candidates):
+    """A question and its answer share the words; what another episode says, or nobody measured, is no neighbour."""
+    oboe, pond, neither = vectors_of({0: 1}), vectors_of({1: 1}), vectors_of({5: 1})
+    talks = [[(0, "a", 0), (1, "b", 0), (2, "c", 0)], [(0, "d", 0)]]
+    candidates = make_candidates(talks, ("oboe", "pond"))
+    beside = pytest.approx(0.35, abs=0.01)
+    near = messages_near(candidates, [oboe, neither, neither, pond], [0, 1, 2, 3])
+    assert near == [pytest.approx(0.5), beside, 0, pytest.approx(0.5)]
+    assert messages_near(candidates, [oboe, pond, b"", b""], [0, 1, 2, 3]) == pytest.approx([0.85, 0.85, 0.35, 0])
+    assert messages_near(candidates, [oboe, neither], [0, 2]) == [pytest.approx(0.5), 0]
+    assert messages_near(candidates, [b"", b""], [1, 2]) == [0, 0]
+
+
+@pytest.mark.parametrize("question", ["Is the oboe by the pond?", "kettle and candle"])
+def test_messages_are_ordered_anew_by_what_each_of_them_says(make_memory, embedder, question):
+    """The best of them has the score that the best had, and which memory comes first is another matter."""
+    without, found = (each["episodic"] for each in found_with_and_without(make_memory, embedder, question))
+    before, now = ({hit.memory.id: dict(_matches(hit)) for hit in hits} for hits in (without, found))
+    assert {id: sorted(scores) for id, scores in before.items()} == {id: sorted(now[id]) for id in before}
+    highest = [max(score for scores in each.values() for score in scores.values()) for each in (before, now)]
+    assert highest[0] == pytest.approx(highest[1])
+    assert min(score for scores in now.values() for score in scores.values()) >= 0
+    assert any([place for place, _ in _matches(hit)] != list(before[hit.memory.id]) for hit in found)
+    for hit in found:
+        assert [score for _, score in _matches(hit)] == sorted(now[hit.memory.id].values(), reverse=True)
+
+
+def _matches(hit):
+    return [(match.messages[0], match.score) for match in hit.matches]
+
+
+def test_which_messages_match_does_not_depend_on_how_many_memories_are_asked_for(make_memory, embedder):
+    memory = make_memory(embedder=embedder)
+    filled_with_many(memory)
+    few, many = (
+        memory.retrieve("Is the oboe by the pond?", scope="c", episodic_limit=limit, record=False).episodic
+        for limit in (2, 12)
+    )
+    assert [hit.matches for hit in few] == [hit.matches for hit in many[:2]]
+
+
+def test_the_messages_of_one_episode_alone_are_ordered_too(make_memory, embedder):
+    matches = []
+    for settings in (WITHOUT, WITH, RetrievalSettings(token_weight=0)):
+        memory = make_memory(embedder=embedder, retrieval=settings)
+        told(memory, *TURNS)
+        (hit,) = memory.retrieve("Who plays the oboe?", scope="c", record=False).episodic
+        matches.append(_matches(hit))
+    assert dict(matches[0]) == pytest.approx(dict(matches[2]))
+    assert dict(matches[0]) != pytest.approx(dict(matches[1]))
+
+
+def test_no_message_is_ordered_by_tokens_while_one_has_none(make_memory, embedder):
+    memory = make_memory(embedder=embedder)
+    told(memory, *TURNS)
+    told_of_something_else(memory)
+    with_tokens = memory.retrieve("Who plays the oboe?", scope="c", record=False).episodic
+    memory = make_memory(embedder=embedder, retrieval=RetrievalSettings(token_weight=0))
+    told(memory, *TURNS)
+    told_of_something_else(memory)
+    plain = memory.retrieve("Who plays the oboe?", scope="c", record=False).episodic
+    ledger = inside(memory := make_memory(embedder=embedder)).ledger
+    told(memory, *TURNS)
+    told_of_something_else(memory)
+    with ledger.database.write() as connection:
+        connection.execute(
+            "UPDATE passage_contents SET tokens = NULL WHERE passage = (SELECT max(passage) FROM passage_contents)"
+        )
+    found = memory.retrieve("Who plays the oboe?", scope="c", record=False).episodic
+    assert [_matches(hit) for hit in found] == [_matches(hit) for hit in plain]
+    assert [_matches(hit) for hit in found] != [_matches(hit) for hit in with_tokens]
 
 
 def test_the_first_five_are_those_after_forgetting(make_memory, embedder, clock):
@@ -390,7 +461,7 @@ def test_a_question_reads_tokens_once_and_forgotten_ones_leave_no_trace_in_memor
     monkeypatch.setattr(ledger, "token_vectors", lambda passages: asked.append(passages) or read(passages))
     first, again = (memory.retrieve("Is the oboe by the pond?", scope="c", record=False) for _ in range(2))
     (passages,) = asked  # of facts and episodes, at once
-    assert 5 + 5 <= len(passages) <= 5 + 5 * TOGETHER
+    assert 5 + 5 <= len(passages) <= 5 + 5 * TOGETHER + MESSAGES
     assert [hit.score for hit in first.episodic] == [hit.score for hit in again.episodic]
     assert set(passages) <= inside(memory).cached_passages()
     owners = ledger.owners(passages)
@@ -415,7 +486,7 @@ def test_tokens_in_memory_are_bounded_by_their_bytes():
 
 def test_rare_words_of_the_question_weigh_most_and_stop_words_as_if_a_tenth_had_them():
     vectors = np.eye(2, WIDTH, dtype=np.float32)
-    question = QuestionTokens(vectors, ("the", "oboe"), dict.fromkeys)
+    question = QuestionTokens(vectors, (analyze("the"), analyze("oboe")), dict.fromkeys)
     common, rare = (127 * vectors[:1]).astype(np.int8).tobytes(), (127 * vectors[1:]).astype(np.int8).tobytes()
     statistics = TermStatistics(100, 5.0, {analyze("oboe")[0]: 1})
     of_common, of_rare = np.log1p(100 / 11), np.log1p(100 / 2)

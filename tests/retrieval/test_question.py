@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.models.selection import TermStatistics
-from memory_retrievers.retrieval.features import _is_named, named_speakers
+from memory_retrievers.retrieval.features import named_speakers
 from memory_retrievers.retrieval.question import (
     QueryDate,
     Question,
@@ -18,7 +18,7 @@ from memory_retrievers.retrieval.question import (
 )
 from memory_retrievers.retrieval.request import common_terms
 from memory_retrievers.testing import HashEmbedder
-from memory_retrievers.text import analyze
+from memory_retrievers.text import analyze, has_word
 
 MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November"]
 MONTHS = [*MONTHS, "December"]
@@ -162,7 +162,7 @@ def test_all_moments_of_a_day_are_one_for_a_question(hour):
     ],
 )
 def test_a_speaker_is_named_as_words_of_their_own(question, speaker, named):
-    assert _is_named(speaker, question.casefold()) is named
+    assert has_word(question.casefold(), speaker.casefold()) is named
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -12,12 +12,12 @@ from memory_retrievers.models.fields import microseconds
 from memory_retrievers.models.selection import WHOLE, ForgettingState, Layout, TermStatistics
 from memory_retrievers.retrieval.candidates import Candidates, RankedLists
 from memory_retrievers.retrieval.explanations import StageScore
+from memory_retrievers.retrieval.features import at_rank
 from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.rank_fusion import RankingByRank
 from memory_retrievers.retrieval.ranking import (
     RankingByScore,
     Scored,
-    _at_rank,
     apply_decay,
     joint_cut,
     retrievabilities,
@@ -139,6 +139,7 @@ def by_score(values):
 
 
 @settings_of_hypothesis(deadline=None)
+@example(values=[0.0, 5e-324], retrievability=[0.0] * 41, decay_weight=0.0, limit=1, by_rank=False)
 @given(
     st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.25000000001, 0.4, 0.9]) | st.floats(0, 1), min_size=1, max_size=30),
     st.lists(st.floats(0, 1), min_size=41, max_size=41),
@@ -177,4 +178,4 @@ def test_the_joint_cut_keeps_the_best_of_both_in_their_order(semantic, episodic,
 def test_the_score_at_a_rank_is_that_of_all_scores_sorted(scores, spread, data):
     scores = scores + spread * np.linspace(0, 1, len(scores))
     rank = data.draw(st.integers(1, len(scores)))
-    assert _at_rank(scores, rank) == np.sort(scores)[-rank]
+    assert at_rank(scores, rank) == np.sort(scores)[-rank]

@@ -2,9 +2,8 @@
 
 import pytest
 
-from memory_retrievers import Message
 from memory_retrievers.models.scenes import CharacterState
-from memory_retrievers.scene.events import known_to, present_in
+from memory_retrievers.scene.events import known_to
 
 
 @pytest.fixture
@@ -59,15 +58,3 @@ def test_a_secret_that_a_character_takes_part_in_but_does_not_see_is_kept_from_i
 def test_a_conversation_is_known_to_nobody(story, scene_episode):
     conversation = scene_episode(id="chat").model_copy(update={"scene": None})
     assert ids(known_to(["Ann"], [conversation, *story])) == ["seen", "seen secret", "involved"]
-
-
-def test_whoever_speaks_or_is_named_is_present():
-    messages = [Message(role="Mira", content="bob, come here!"), Message(role="user", content="Annabel waits.")]
-    assert present_in(messages, ["Ann", "Bob", "Mira", "Cy", "  "]) == ["Bob", "Mira"]
-
-
-def test_a_name_with_signs_of_its_own_is_found():
-    assert present_in([Message(role="user", content="Is C-3PO (the droid) here?")], ["C-3PO", "(the", "C-3"]) == [
-        "C-3PO",
-        "(the",
-    ]

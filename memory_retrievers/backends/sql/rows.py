@@ -89,10 +89,6 @@ def decode_messages(text: str | None) -> tuple[Message, ...]:
     return tuple(messages)
 
 
-def _encode_scene(scene: SceneDetails | None) -> str | None:
-    return None if scene is None else encode_json(scene.model_dump(mode="json"))
-
-
 def _decode_scene(text: str) -> SceneDetails:
     fields = json.loads(text)
     for name in ("message_ids", "witnesses", "characters_involved"):
@@ -158,7 +154,7 @@ _SEMANTIC: Final[dict[str, _Decode | None]] = {
 _ENCODERS: Final[dict[_Decode | None, Callable[[Any], Any]]] = {
     _decode_texts: encode_json,
     _decode_object: encode_json,
-    _decode_scene: _encode_scene,
+    _decode_scene: lambda scene: None if scene is None else encode_json(scene.model_dump(mode="json")),
 }
 
 COLUMNS: Final = tuple(dict.fromkeys((*_EPISODIC, *_SEMANTIC)))

@@ -52,8 +52,10 @@ def embedded_text(metadata: Mapping[str, object], text: str) -> str | None:
     """Text that LlamaIndex embeds: the node's metadata, then its text; None if the row does not contain it."""
     node = _node(metadata)
     shown, excluded = node.get("metadata"), node.get("excluded_embed_metadata_keys")
-    if not isinstance(shown, dict) or len(shown) > _MAX_KEYS or not all(map(_is_plain, shown.values())):
+    if not isinstance(shown, dict) or len(shown) > _MAX_KEYS:
         return None
+    if not all(value is None or isinstance(value, str | int | float) for value in shown.values()):
+        return None  # LlamaIndex accepts nothing else as metadata for Chroma
     hidden = {key for key in excluded if isinstance(key, str)} if isinstance(excluded, list) else set()
     each = _template(node, "metadata_template", "{key}: {value}")
     before = _template(node, "metadata_separator", "\n").join(
@@ -84,11 +86,6 @@ def with_changes(
         return {**own, _CONTENT: json.dumps({**node, "metadata": {**kept, **new}})}
     except RecursionError:  # it could just be read
         return dict(own)
-
-
-def _is_plain(value: object) -> bool:
-    """Return True for a value that LlamaIndex accepts as Chroma metadata."""
-    return value is None or isinstance(value, str | int | float)
 
 
 def _node(metadata: Mapping[str, object]) -> dict[str, Any]:
