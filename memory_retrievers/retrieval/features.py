@@ -83,59 +83,38 @@ def window_cosine(candidates: Candidates) -> Floats:
     return candidates.windows[0]
 
 
-def bm25(candidates: Candidates, *, k1: float, b: float) -> Floats:
-    """BM25 of each passage, with the statistics of the searched scope.
-
-    Args:
-        candidates: Candidates, n passages.
-        k1: Saturation of term counts, above 0.
-        b: Length normalisation, 0 to 1.
-
-    Returns:
-        Shape (n,), 0 or more.
-    """
-    average_length = candidates.statistics.average_length
+def bm25(candidates: Candidates, settings: RetrievalSettings) -> Floats:
+    """BM25 of each passage, with the statistics of the searched scope; shape (n,), 0 or more."""
+    k1, b, average_length = settings.bm25_k1, settings.bm25_b, candidates.statistics.average_length
     return score_bm25(
         candidates.counts, candidates.lengths, _weights_alone(candidates), average_length=average_length, k1=k1, b=b
     )
 
 
-def window_bm25(candidates: Candidates, *, k1: float, b: float) -> Floats:
-    """BM25 of each passage and the messages around it, as one text.
-
-    Args:
-        candidates: Candidates, n passages.
-        k1: Saturation of term counts, above 0.
-        b: Length normalisation, 0 to 1.
-
-    Returns:
-        Shape (n,), 0 or more.
-    """
+def window_bm25(candidates: Candidates, settings: RetrievalSettings) -> Floats:
+    """BM25 of each passage and the messages around it, as one text; shape (n,), 0 or more."""
     _, counts, lengths = candidates.windows
-    return score_bm25(counts, lengths, _weights(candidates, counts), average_length=_mean(lengths), k1=k1, b=b)
+    return _bm25_of_joined(candidates, counts, lengths, settings)
 
 
-def memory_bm25(candidates: Candidates, *, k1: float, b: float) -> Floats:
-    """BM25 of each memory as one text: of all its messages, or of its other passages where it has none.
-
-    Args:
-        candidates: Candidates of m memories.
-        k1: Saturation of term counts, above 0.
-        b: Length normalisation, 0 to 1.
-
-    Returns:
-        Shape (m,), 0 or more.
-    """
+def memory_bm25(candidates: Candidates, settings: RetrievalSettings) -> Floats:
+    """BM25 of each memory as one text: of its messages, or its other passages if it has none; shape (m,), 0 or more."""
     starts, is_counted = candidates.layout.starts, candidates.layout.is_counted
     counts = np.add.reduceat(candidates.counts * is_counted, starts, axis=1)
     lengths = np.add.reduceat(candidates.lengths * is_counted, starts)
-    return score_bm25(counts, lengths, _weights(candidates, counts), average_length=_mean(lengths), k1=k1, b=b)
+    return _bm25_of_joined(candidates, counts, lengths, settings)
+
+
+def _bm25_of_joined(candidates: Candidates, counts: Floats, lengths: Floats, settings: RetrievalSettings) -> Floats:
+    """BM25 of n texts that are joined of passages: counts of shape (t, n), lengths of shape (n,)."""
+    k1, b, average_length = settings.bm25_k1, settings.bm25_b, _mean(lengths)
+    return score_bm25(counts, lengths, _weights(candidates, counts), average_length=average_length, k1=k1, b=b)
 
 
 def idf(frequencies: Floats, total: int) -> Floats:
     """Inverse document frequency of terms as in Lucene; 0 for a term that is in no text; shape (t,) in and out."""
     weights: Floats = np.log1p((total - frequencies + 0.5) / (frequencies + 0.5))
-    return np.where(frequencies > 0, weights, 0.0)
+    return weights * (frequencies > 0)
 
 
 def score_bm25(
@@ -155,8 +134,9 @@ def score_bm25(
         Shape (n,), 0 or more.
     """
     norms = k1 * (1 - b + b * lengths / max(average_length, 1e-9))
-    gains: Floats = counts / (counts + np.where(norms > 0, norms, 1.0))  # without norm it is empty
-    return weighed_sum(weights, gains)
+    if not k1 * (1 - b):
+        norms = np.where(norms > 0, norms, 1.0)  # what has no norm is empty
+    return weighed_sum(weights, counts / (counts + norms))
 
 
 def weighed_sum(weights: Floats, rows: Floats) -> Floats:
@@ -184,7 +164,7 @@ def _weights(candidates: Candidates, counts: Floats) -> Floats:
 
 def _weights_alone(candidates: Candidates) -> Floats:
     """Weight of each term among single passages, shape (t,)."""
-    return candidates.repeats * np.where(candidates.frequencies > 0, candidates.idf, 0.0)
+    return candidates.repeats * candidates.idf * (candidates.frequencies > 0)
 
 
 def _mean(lengths: Floats) -> float:
@@ -217,7 +197,7 @@ class FusedLists(NamedTuple):
 def neighbour(fused: FusedLists) -> Floats:
     """The better score of the two messages around a passage, (n,): answers are next to their questions."""
     scores, is_next = fused.scores, fused.candidates.layout.is_next
-    better = np.zeros_like(scores)
+    better = np.zeros(len(scores))
     better[1:] = scores[:-1] * is_next
     better[:-1] = np.maximum(better[:-1], scores[1:] * is_next)
     return better
@@ -233,7 +213,7 @@ def episode(fused: FusedLists) -> Floats:
 
 def episode_words(fused: FusedLists) -> Floats:
     """BM25 of the passage's whole episode, scaled over all episodes; shape (n,), 0 to 1."""
-    scores = memory_bm25(fused.candidates, k1=fused.settings.bm25_k1, b=fused.settings.bm25_b)
+    scores = memory_bm25(fused.candidates, fused.settings)
     return min_max(scores, floor=0.0)[fused.candidates.layout.groups]
 
 

@@ -116,7 +116,7 @@ def _joined(parts: list[Candidates]) -> Candidates:
 
 def _ranked(candidates: Candidates, settings: RetrievalSettings) -> RankedLists:
     """Rank facts by vectors and by words, each list with its best, ties in the order of their rows."""
-    words = bm25(candidates, k1=settings.bm25_k1, b=settings.bm25_b)
+    words = bm25(candidates, settings)
     rows, depth = candidates.layout.memories, settings.candidate_depth
     by_words = np.argsort(-words, kind="stable")
     return RankedLists(

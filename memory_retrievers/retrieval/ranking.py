@@ -73,7 +73,7 @@ class Scored:
     def coverage(self) -> float:
         """Best BM25 score divided by the largest one possible for this query. In [0, 1)."""
         most = float(self.candidates.repeats @ self.candidates.idf)
-        return float(self.bm25.max()) / most if most else 0.0
+        return float(np.maximum.reduce(self.bm25)) / most if most else 0.0
 
 
 def score(
@@ -88,7 +88,7 @@ def score(
         boosts: Boosts to add to the lists.
     """
     # 1. the lists, which share a weight of 1
-    bm25 = features.bm25(candidates, k1=settings.bm25_k1, b=settings.bm25_b)
+    bm25 = features.bm25(candidates, settings)
     stages = dict(_lists(candidates, bm25, settings))
     fused = FusedLists(candidates, np.add.reduce(list(stages.values())), question, settings)
     # 2. the boosts, each with a weight of its own
@@ -111,8 +111,7 @@ def _lists(candidates: Candidates, bm25: Floats, settings: RetrievalSettings) ->
     if (1 - dense) * (1 - window):
         yield "bm25", (1 - dense) * (1 - window) * min_max(bm25, floor=0.0)
     if (1 - dense) * window:
-        windows = features.window_bm25(candidates, k1=settings.bm25_k1, b=settings.bm25_b)
-        yield "window_bm25", (1 - dense) * window * min_max(windows, floor=0.0)
+        yield "window_bm25", (1 - dense) * window * min_max(features.window_bm25(candidates, settings), floor=0.0)
 
 
 @dataclass(frozen=True)
@@ -146,7 +145,7 @@ class RankingByScore:
     @cached_property
     def unit(self) -> float:
         """Factor that turns the sum of a memory into a score."""
-        highest = float(self.sums.max())
+        highest = float(np.maximum.reduce(self.sums))
         return self.kind_weight / highest if highest >= float_info.min else 0.0  # else the factor is infinite
 
     @cached_property

@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 
 from memory_retrievers.models.selection import WHOLE
 from memory_retrievers.retrieval import features
+from memory_retrievers.settings import RetrievalSettings
+
+TEXTBOOK = RetrievalSettings(bm25_k1=1.2, bm25_b=0.75)
 
 
 def lucene(df, total):
@@ -40,7 +43,7 @@ def test_a_window_is_as_near_as_its_messages_are_on_average(story):
 
 def test_the_words_of_a_passage_are_weighed_by_the_statistics_of_the_scope(story):
     basil, average = lucene(4, 8), 16 / 8
-    scores = features.bm25(story, k1=1.2, b=0.75)
+    scores = features.bm25(story, TEXTBOOK)
     assert story.statistics.average_length == average
     assert scores[1] == pytest.approx(basil * gain(1, 2, average))
     assert scores[3] == pytest.approx(basil * gain(2, 3, average))
@@ -50,9 +53,7 @@ def test_the_words_of_a_passage_are_weighed_by_the_statistics_of_the_scope(story
 
 def test_a_term_that_is_asked_twice_counts_twice(make_candidates):
     memories = [[(WHOLE, "basil", 0.0)], [(WHOLE, "boat", 0.0)]]
-    once, twice = (
-        features.bm25(make_candidates(memories, ("basil",), repeats=[times]), k1=1.2, b=0.75) for times in (1, 2)
-    )
+    once, twice = (features.bm25(make_candidates(memories, ("basil",), repeats=[times]), TEXTBOOK) for times in (1, 2))
     assert twice.tolist() == pytest.approx((2 * once).tolist())
 
 
@@ -60,7 +61,7 @@ def test_a_window_has_the_words_of_its_messages_and_statistics_of_windows(story)
     # the windows: summary | 0+1 | 0+1+2 | 1+2 | summary | 0+1 | 0+1 | summary
     average = (2 + 3 + 6 + 4 + 2 + 4 + 4 + 2) / 8
     basil = lucene(6, 8)
-    scores = features.window_bm25(story, k1=1.2, b=0.75)
+    scores = features.window_bm25(story, TEXTBOOK)
     assert scores[1] == pytest.approx(basil * gain(1, 3, average))
     assert scores[2] == pytest.approx(basil * gain(3, 6, average))
     assert scores[3] == pytest.approx(basil * gain(2, 4, average))
@@ -70,7 +71,7 @@ def test_a_window_has_the_words_of_its_messages_and_statistics_of_windows(story)
 def test_a_memory_has_the_words_of_its_messages_or_else_of_what_stands_for_it(story):
     # 6 words of messages, 4 of messages, 2 of a summary; "boat" of the second summary is not counted again
     average = 12 / 3
-    scores = features.memory_bm25(story, k1=1.2, b=0.75)
+    scores = features.memory_bm25(story, TEXTBOOK)
     basil = lucene(3, 3)
     assert scores.tolist() == pytest.approx(
         [
@@ -85,14 +86,22 @@ def test_candidates_of_a_wide_search_are_weighed_by_the_statistics_of_the_scope(
     memories = [[(0, "basil", 0.0), (1, "basil", 0.0)], [(0, "basil boat", 0.0)]]
     candidates = make_candidates(memories, ("basil", "boat"), is_whole=False)
     candidates.statistics.frequencies.update({"basil": 1, "boat": 1})
-    scores = features.window_bm25(candidates, k1=1.2, b=0.75)
+    scores = features.window_bm25(candidates, TEXTBOOK)
     assert scores[2] == pytest.approx(2 * lucene(1, 3) * gain(1, 2, 2))  # every window is two terms long
 
 
 def test_no_term_gives_no_words(make_candidates):
     candidates = make_candidates([[(0, "a", 0.1)], [(WHOLE, "b", 0.2)]])
     for scores in (features.bm25, features.window_bm25, features.memory_bm25):
-        assert not scores(candidates, k1=0.9, b=0.4).any()
+        assert not scores(candidates, RetrievalSettings()).any()
+
+
+@pytest.mark.parametrize(("k1", "b"), [(0, 0.4), (1.2, 1), (0, 1)])
+def test_a_text_that_is_empty_has_no_words_also_where_only_its_length_is_its_norm(make_candidates, k1, b):
+    candidates = make_candidates([[(WHOLE, "basil", 0.1)], [(WHOLE, "", 0.2)]], ("basil",))
+    scores = features.bm25(candidates, RetrievalSettings(bm25_k1=k1, bm25_b=b))
+    assert scores[0] > 0
+    assert scores[1] == 0
 
 
 passages = st.tuples(st.sampled_from(["basil", "boat basil", "sea", "boat boat sea"]), st.floats(-1, 1))
