@@ -108,11 +108,11 @@ class _Layer:
     def __len__(self) -> int:
         return int(self.starts[-1])
 
-    def of_form(self, form: str, language: str | None) -> Sequence[str]:
-        """Terms of a form of words, but for the one that is that form itself."""
+    def forms_in(self, language: str | None) -> Forms:
+        """The forms of words of a language; None is any."""
         if language not in self.forms:
             self.forms[language] = _forms_of(self.numbers, language)
-        return self.forms[language].get(form, ())
+        return self.forms[language]
 
     @cached_property
     def languages(self) -> Counter[str]:
@@ -157,6 +157,11 @@ class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
             return found[0]
         return np.concatenate(found, axis=1) if found else default
 
+    def frequency(self, term: str) -> int:
+        """Number of passages with a term."""
+        places = [(layer.starts, layer.numbers[term]) for layer in self.layers if term in layer.numbers]
+        return sum([int(starts[number + 1] - starts[number]) for starts, number in places])
+
     def __contains__(self, term: object) -> bool:
         return any([term in layer.numbers for layer in self.layers])  # noqa: C419 - a list is the faster one
 
@@ -167,14 +172,15 @@ class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
         return sum(1 for _ in self)
 
     def of_form(self, form: str, language: str | None) -> set[str]:
-        """Terms of a form of words; see :func:`~memory_retrievers.text.languages.word_form`.
+        """Terms of a form of words, as :func:`~memory_retrievers.text.languages.word_form` gives it for a language."""
+        found = {form} if form in self and word_form(form, language) == form else set[str]()
+        for layer in self.layers:
+            found.update(layer.forms_in(language).get(form, ()))
+        return found
 
-        Args:
-            form: The form.
-            language: The language whose form it is; None is any.
-        """
-        found = {form} if form in self and word_form(form, language) == form else set()
-        return found.union(*[terms for layer in self.layers if (terms := layer.of_form(form, language))])
+    def has_forms(self, language: str | None) -> bool:
+        """True if any term is another one than its form."""
+        return any([layer.forms_in(language) for layer in self.layers])  # noqa: C419 - a list is the faster one
 
     def language(self, passages: int) -> str | None:
         """The language of most of so many passages; see ``language_of_most``."""
@@ -225,7 +231,7 @@ class TermBlock:
     @property
     def average_length(self) -> float:
         """Mean number of terms per passage; never 0."""
-        return max(float(self.lengths.sum()), 1.0) / max(len(self.ids), 1)
+        return max(float(np.add.reduce(self.lengths)), 1.0) / max(len(self.ids), 1)
 
     def appended(self, owners: Mapping[int, int], terms: Sequence[Mapping[str, int]]) -> TermBlock:
         """Return a block with further passages.
@@ -312,9 +318,9 @@ class TermBlock:
 
     def statistics(self, terms: Iterable[str]) -> TermStatistics:
         """Return the document frequencies of the terms and the average length."""
-        found = {term: self.postings.get(term) for term in terms}
-        frequencies = {term: 0 if entries is None else entries.shape[1] for term, entries in found.items()}
-        return TermStatistics(len(self.ids), self.average_length, frequencies)
+        return TermStatistics(
+            len(self.ids), self.average_length, {term: self.postings.frequency(term) for term in terms}
+        )
 
     def counts(self, terms: Sequence[str], passages: NDArray[np.int64]) -> TermCounts:
         """Count the occurrences of terms in passages; 0 for a passage that is not in this block.
@@ -344,7 +350,7 @@ class TermBlock:
         if isinstance(positions, slice):
             counts = np.zeros((len(terms), len(self.ids)))
             for row, (places, frequencies) in found:
-                counts[row, places] = frequencies
+                counts[row].put(places, frequencies)
             return TermCounts(self.lengths, counts)
         counts = np.zeros((len(terms), len(positions)))
         standing = np.zeros(len(self.ids) + 1)

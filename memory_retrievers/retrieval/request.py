@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from itertools import chain, product
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
 
 from memory_retrievers.errors import ValidationError
@@ -36,6 +36,7 @@ from memory_retrievers.text import analyze
 from memory_retrievers.text.languages import without_accents, word_form
 
 if TYPE_CHECKING:
+    from memory_retrievers.backends.snapshot import ScopeSnapshot
     from memory_retrievers.backends.sql.connection import States
     from memory_retrievers.storage.store import MemoryStore
 
@@ -316,12 +317,18 @@ class RetrievalPlan(NamedTuple):
             return cls(request, question, selections, limits, request.limit, {}, question.text, {})
         states: States = {}
         with store.ledger.database.reading(states):
-            words = {} if as_specified else _known_forms(question, store, selections)
+            snapshots = {kind: store.ledger.snapshots.of(selection) for kind, selection in selections.items()}
+            words = {} if as_specified else _known_forms(question, store, selections, snapshots.values())
             if words:
                 forms = [form for term in question.terms for form in words.get(term, (term,))]
                 question = replace(question, terms=forms)
             terms = list(dict.fromkeys(question.terms))
-            known = {kind: _statistics(store, terms, selection) for kind, selection in selections.items()}
+            known = {
+                kind: store.keyword.statistics(terms, selections[kind])
+                if each is None
+                else each.terms.statistics(terms)
+                for kind, each in snapshots.items()
+            }
             if firsts := {form: forms[0] for forms in words.values() for form in forms[1:]}:
                 known = {kind: replace(each, words=firsts) for kind, each in known.items()}
         embedded = _without_common(question, known, settings)
@@ -342,7 +349,10 @@ def _without_common(question: Question, statistics: Mapping[Kind, TermStatistics
 
 
 def _known_forms(
-    question: Question, store: MemoryStore, selections: Mapping[Kind, Selection]
+    question: Question,
+    store: MemoryStore,
+    selections: Mapping[Kind, Selection],
+    snapshots: Collection[ScopeSnapshot | None],
 ) -> dict[str, tuple[str, ...]]:
     """Forms in which a scope knows terms of a question, the most frequent first, where these are not the term alone.
 
@@ -350,20 +360,21 @@ def _known_forms(
     too large for memory no list of terms is at hand: the terms are looked for with their accents and without. The name
     that the user gave to "my wife" stands for her as well.
     """
-    snapshots = [store.ledger.snapshots.of(selection) for selection in selections.values()]
     blocks = [snapshot.terms for snapshot in snapshots if snapshot is not None]
     of_scope = (block.postings.language(len(block.ids)) for block in blocks)
     languages = {None, question.language or next(filter(None, of_scope), None)}
+    known = [(each, block.postings, block.postings.has_forms(each)) for each in languages for block in blocks]
     forms: dict[str, set[str]] = {}
     for term in dict.fromkeys([term for term in question.terms if len(term) >= _LEAST_LETTERS]):
         forms[term] = {term, *analyze(without_accents(term))[:1]} if len(blocks) < len(snapshots) else {term}
-        for language, block in product(languages, blocks):
-            forms[term] |= block.postings.of_form(word_form(term, language), language)
+        for language, postings, has_forms in known:
+            if (form := word_form(term, language)) != term or has_forms:
+                forms[term] |= postings.of_form(form, language)
     for relative in question.relatives:
         term, *named = (analyze(word)[-1] for word in (relative, *words_for(relative)))  # of characters the last pair
         if name := name_of(relative, _said_by_user(list(dict.fromkeys(named)), store, selections)):
             forms.setdefault(term, {term}).update(analyze(name)[-1:])
-    if all(len(each) == 1 for each in forms.values()):  # nearly always
+    if max(map(len, forms.values()), default=1) == 1:  # nearly always
         return {}
     asked = list(set(chain.from_iterable(forms.values())))
     counted = Counter[str]()
@@ -374,12 +385,6 @@ def _known_forms(
         for term, each in forms.items()
         if len(each) > 1 and any(map(counted.get, each))
     }
-
-
-def _statistics(store: MemoryStore, terms: list[str], selection: Selection) -> TermStatistics:
-    """Statistics of the snapshot that the candidates are read from, or of the index where there is none."""
-    snapshot = store.ledger.snapshots.of(selection)
-    return store.keyword.statistics(terms, selection) if snapshot is None else snapshot.terms.statistics(terms)
 
 
 def common_terms(statistics: Collection[TermStatistics], *, share: float) -> frozenset[str]:
