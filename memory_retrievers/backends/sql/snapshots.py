@@ -112,7 +112,7 @@ class Snapshots:
         self.most = most
         self.before_load: Callable[[Hashable, Callable[[], object]], None] = lambda _key, _load: None
         self.takes_turns = True
-        self._turns = {False: threading.Semaphore(1), True: threading.Semaphore(_CORES)}
+        self._narrow, self._wide = threading.Lock(), threading.Semaphore(_CORES)
         self._local = threading.local()
         self._lock = threading.Lock()
         self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
@@ -211,7 +211,7 @@ class Snapshots:
         Args:
             passages: Passages that are compared; 0 if only statistics are read.
         """
-        turns = self._turns[passages >= _WIDE]
+        turns = self._wide if passages >= _WIDE else self._narrow
         is_free = not self.takes_turns or self._passages.database.is_writing  # others wait for this thread
         if is_free or getattr(self._local, "turn", None) or not turns.acquire(timeout=_PATIENCE):
             yield
@@ -223,7 +223,7 @@ class Snapshots:
             self._give_up_turn()
 
     def _give_up_turn(self) -> None:
-        turns: threading.Semaphore | None = getattr(self._local, "turn", None)
+        turns: threading.Lock | threading.Semaphore | None = getattr(self._local, "turn", None)
         if turns is not None:
             self._local.turn = None
             turns.release()
@@ -572,7 +572,7 @@ def _versions_of(connection: Connection, selection: Selection, *, again: bool = 
 
 def _is_behind(versions: _Versions, known: _Versions | None) -> bool:
     """True if a snapshot shows this state, or a later one that another thread has found."""
-    return (
+    return known == versions or (
         known is not None
         and known.keys() == versions.keys()
         and all(known[scope] >= version for scope, version in versions.items())

@@ -110,43 +110,48 @@ class Database:
         """Be the only one that writes, in whatever process, and have the file marked as changed."""
         return nullcontext() if self._file is None else self._file.turn()
 
-    @contextmanager
-    def read(self, *, snapshot: bool = False) -> Iterator[Connection]:
-        """Open a connection for reading; inside this thread's own write transaction, that transaction's.
-
-        Args:
-            snapshot: All statements see one state, whatever is committed meanwhile. A single statement does anyway.
-        """
+    def read(self, *, snapshot: bool = False) -> AbstractContextManager[Connection]:
+        """See ``sql.connection.Database``."""
         self._require_own_process()
-        if self._path is None or self._writer_thread == threading.get_ident():
+        begun = self._begun
+        if begun is None or snapshot:
+            return self._read(begun, snapshot=snapshot)
+        self._require_open()
+        return nullcontext(begun)  # where the reading ends, its errors become those of this package
+
+    @contextmanager
+    def _read(self, begun: Connection | None, *, snapshot: bool) -> Iterator[Connection]:
+        if self._path is None or self.is_writing:
             with self._writing, wrapped(self._path):
                 yield self._writing_connection()
             return
-        begun: Connection | None = getattr(self._local, "reading", None)
         with self._reader() if begun is None else nullcontext(begun) as connection:
             self._require_open()
             is_begun = snapshot and not connection.in_transaction
+            if is_begun:
+                connection.execute("BEGIN")
             try:
+                yield connection
+            finally:
                 if is_begun:
-                    connection.execute("BEGIN")
-                try:
-                    yield connection
-                finally:
-                    if is_begun:
-                        connection.rollback()
-            except SQLITE_ERRORS as error:
-                raise translated(error, self._path) from error
+                    connection.rollback()
 
-    @contextmanager
-    def reading(self, known: sql.States | None = None) -> Iterator[None]:
+    @property
+    def _begun(self) -> Connection | None:
+        """The connection that this thread reads from; None outside a :meth:`reading`, and in its own transaction."""
+        return None if self.is_writing else getattr(self._local, "reading", None)
+
+    def reading(self, known: sql.States | None = None) -> AbstractContextManager[None]:
         """See ``sql.connection.Database``."""
         self._require_own_process()
-        within = self._path is None or self._writer_thread == threading.get_ident()
-        if within or getattr(self._local, "reading", None) is not None:
-            yield
-            return
+        if self._path is None or self.is_writing or self._begun is not None:
+            return nullcontext()
+        return self._reading({} if known is None else known)
+
+    @contextmanager
+    def _reading(self, states: sql.States) -> Iterator[None]:
         with self._reader() as connection:
-            connection.states = {} if known is None else known
+            connection.states = states
             self._local.reading = connection
             try:
                 yield
@@ -155,8 +160,8 @@ class Database:
 
     def states_read(self) -> sql.States | None:
         """See ``sql.connection.Database``."""
-        begun: Connection | None = getattr(self._local, "reading", None)
-        return None if begun is None or self._writer_thread == threading.get_ident() else begun.states
+        begun = self._begun
+        return None if begun is None else begun.states
 
     @contextmanager
     def _reader(self) -> Iterator[Connection]:
