@@ -371,7 +371,7 @@ def similarities(matrix: Vectors, vector: Vector) -> NDArray[np.float32]:
 
 def rounded(cosines: NDArray[np.float32]) -> NDArray[np.float32]:
     """Round cosines, so that equal vectors have equal ones in any block: shape (n,) in and out."""
-    return np.round(cosines, _DECIMALS)
+    return cosines.round(_DECIMALS)
 
 
 def _laid_out(columns: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> Layout:

@@ -367,7 +367,7 @@ def _dates(text: str) -> Iterable[QueryDate]:
         before = f" {text[: each.start()]}".rstrip()
         if is_dated or each["month"] not in _WORDS or before.endswith(_PREPOSITIONS):
             found.append(QueryDate(None if each["year"] is None else int(each["year"]), _MONTHS[each["month"]]))
-    numbered = _MONTH_BY_NUMBER.finditer(text)
+    numbered = _MONTH_BY_NUMBER.finditer(text) if "月" in text else ()
     found += [QueryDate(None if each["year"] is None else int(each["year"]), int(each["month"])) for each in numbered]
     return dict.fromkeys(found or [QueryDate(int(each["year"]), None) for each in _BARE_YEAR.finditer(text)])
 

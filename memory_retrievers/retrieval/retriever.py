@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from memory_retrievers.errors import BackendError, MemoryRetrieversError, ValidationError
@@ -274,16 +274,20 @@ def _hydrated(
     fitted = calibration[Kind.SEMANTIC if kind is SemanticMemory else Kind.EPISODIC].weights
     weights = None if plan.question.is_small_talk else fitted
     present = [(memory, each) for each in ranking.returned if isinstance(memory := memories.get(each.row), kind)]
+    traces: list[ScoreTrace | RankingByRank] = []
+    relevances: list[float] = []  # both worked out when they are first read
 
-    @cache
     def trace() -> ScoreTrace | RankingByRank:
         from memory_retrievers.retrieval.trace import trace_of  # numpy, which is loaded late
 
-        return trace_of(ranking.fused)
+        if not traces:
+            traces[:] = [trace_of(ranking.fused)]
+        return traces[0]
 
-    @cache
-    def relevances() -> list[float]:
-        return trace().relevances([each for _, each in present], weights=weights)
+    def relevance(place: int) -> float:
+        if not relevances:
+            relevances[:] = trace().relevances([each for _, each in present], weights=weights)
+        return relevances[place]
 
     hits: list[RetrievedMemory[KindT]] = []
     for position, (memory, each) in enumerate(present, start=1):
@@ -292,7 +296,7 @@ def _hydrated(
             memory=memory,
             rank=position,
             score=each.score,
-            relevance=partial(lambda place: relevances()[place], position - 1),
+            relevance=partial(relevance, position - 1),
             explanation=partial(lambda each: trace().explanation(each), each),
             matches=partial(lambda row: trace().matches(row), each.row),
         )

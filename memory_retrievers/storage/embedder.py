@@ -157,7 +157,8 @@ def _asked(embedder: Embedder, by_tokens: TokenEmbedder | None, dimension: int, 
     vector = np.array(asked.vector)  # a copy: the embedder may go on with its own
     _require_dimension(embedder, dimension, len(vector))
     vector.setflags(write=False)
-    return asked._replace(vector=vector, terms=tuple(tuple(analyze(word)) for word in asked.words))
+    terms = tuple([tuple(analyze(word)) for word in asked.words])
+    return Embedded(vector, asked.tokens, asked.words, terms)
 
 
 def _require_dimension(embedder: Embedder, expected: int, given: int) -> None:

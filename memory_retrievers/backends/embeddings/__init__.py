@@ -150,21 +150,22 @@ class _CheckedEmbedder:
         return self._id
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        return self._embed(self._documents, checked_texts(texts))
+        checked = checked_texts(texts)
+        if not checked:  # some models refuse an empty list
+            return np.empty((0, self._dimension or 0), dtype=np.float32)
+        return np.stack(self._embed(self._documents, checked))
 
     def embed_query(self, text: str) -> Vector:
-        return cast("Vector", self._embed(self._queries, checked_texts([text]))[0])
+        return self._embed(self._queries, checked_texts([text]))[0]
 
-    def _embed(self, embed: EmbedTexts, texts: list[str]) -> Vectors:
-        if not texts:  # some models refuse an empty list
-            return np.empty((0, self._dimension or 0), dtype=np.float32)
+    def _embed(self, embed: EmbedTexts, texts: list[str]) -> list[Vector]:
         answer = self._ask(embed, texts)
         if len(answer) != len(texts):
             raise EmbeddingError(
                 f"the embedder {self.id} gave {len(answer)} vectors for {len(texts)} texts: it must return one vector "
                 "per text, in order"
             )
-        return np.stack([self._unit_vector(raw, index) for index, raw in enumerate(answer)])
+        return [self._unit_vector(raw, index) for index, raw in enumerate(answer)]
 
     def _ask(self, embed: EmbedTexts, texts: list[str]) -> list[RawVector]:
         try:
