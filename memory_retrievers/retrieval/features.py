@@ -53,8 +53,7 @@ def min_max(values: Floats, *, floor: float | None = None) -> Floats:
         lowest = floor
     if highest - lowest <= _EQUAL:
         return np.full(len(values), 1.0 if floor is None else 0.0)
-    scaled: Floats = (values - lowest) / (highest - lowest)
-    return scaled
+    return (values - lowest) / (highest - lowest)
 
 
 def at_rank(scores: Floats, rank: int) -> float:
@@ -113,8 +112,7 @@ def _bm25_of_joined(candidates: Candidates, counts: Floats, lengths: Floats, set
 
 def idf(frequencies: Floats, total: int) -> Floats:
     """Inverse document frequency of terms as in Lucene; 0 for a term that is in no text; shape (t,) in and out."""
-    weights: Floats = np.log1p((total - frequencies + 0.5) / (frequencies + 0.5))
-    return weights * (frequencies > 0)
+    return np.log1p((total - frequencies + 0.5) / (frequencies + 0.5)) * (frequencies > 0)
 
 
 def score_bm25(
@@ -136,7 +134,9 @@ def score_bm25(
     norms = k1 * (1 - b + b * lengths / max(average_length, 1e-9))
     if not k1 * (1 - b):
         norms = np.where(norms > 0, norms, 1.0)  # what has no norm is empty
-    return weighed_sum(weights, counts / (counts + norms))
+    gains = counts + norms
+    np.divide(counts, gains, out=gains)  # in place: among thousands of texts an array takes a megabyte
+    return weighed_sum(weights, gains)
 
 
 def weighed_sum(weights: Floats, rows: Floats) -> Floats:
