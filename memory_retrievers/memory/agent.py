@@ -525,8 +525,8 @@ class AgentMemory(BaseMemory):
             ValidationError: An argument breaks a rule.
             EmbeddingError: The embedder failed.
         """
-        request = self._request(query, scope, options)
-        return self._retriever.retrieve(request, record=record and not self._engine.read_only)
+        request, engine = self._request(query, scope, options), self._engine
+        return engine.retriever.retrieve(request, record=record and not engine.read_only)
 
     def recent(
         self, scope: str, *, limit: int = 10, days_limit: float | None = None, facts: bool = False
@@ -1157,10 +1157,11 @@ class AgentMemory(BaseMemory):
     # --- what the methods share
 
     def _request(self, query: str, scope: str, options: SearchOptions) -> RetrievalRequest:
+        engine = self._engine
         request = RetrievalRequest.parse(
-            query, scope=scope, query_characters=self._retriever.query_characters, **options
+            query, scope=scope, query_characters=engine.retriever.query_characters, **options
         )
-        self._store.check_category(request.category)
+        engine.store.check_category(request.category)
         return request
 
     def _take_in(self, collection: Collection, adopted: Adoption, progress: Progress | None) -> None:

@@ -55,8 +55,7 @@ class Scored:
     @cached_property
     def scores(self) -> Floats:
         """Score of each memory, that of its best passage; shape (m,)."""
-        best: Floats = np.maximum.reduceat(self.passages, self.candidates.layout.starts)
-        return best
+        return np.maximum.reduceat(self.passages, self.candidates.layout.starts)
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
@@ -66,8 +65,7 @@ class Scored:
     @cached_property
     def best_dense(self) -> Floats:
         """Cosine of each memory's nearest passage, shape (m,)."""
-        best: Floats = np.maximum.reduceat(self.candidates.similarities, self.candidates.layout.starts)
-        return best
+        return np.maximum.reduceat(self.candidates.similarities, self.candidates.layout.starts)
 
     @cached_property
     def coverage(self) -> float:

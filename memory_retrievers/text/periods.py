@@ -128,10 +128,10 @@ def periods(text: str, *, now: datetime) -> tuple[Period, ...]:
     >>> [f"{each.since:%d %B} to {each.until:%d %B}" for each in periods("What did I buy last week?", now=now)]
     ['23 February to 02 March']
     """
-    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     left, found = plain(text[:_LOOKED_AT]), dict[Period, None]()
     if _WORDS.isdisjoint(_WORD.findall(left)) and _BEYOND_WORDS.search(left) is None:  # as nearly always
         return ()
+    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     for pattern, resolve in _EXPRESSIONS:
         for match in pattern.finditer(left):
             try:
