@@ -577,6 +577,7 @@ def test_a_relevance_that_there_cannot_be_is_refused_at_once(memory, relevance):
         ConversationMemory.from_defaults(memory, scope="user/alice", min_relevance=relevance)
 
 
+@pytest.mark.embedded("a directory is opened again")
 def test_a_pickle_opens_the_store_again_and_nothing_is_logged(tmp_path, caplog):
     with AgentMemory.open(tmp_path / "memory", embedder=HashEmbedder()) as memory:
         memory.remember_fact(scope="user/alice", fact="Alice lives in Lyon")
