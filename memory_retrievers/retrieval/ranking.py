@@ -158,9 +158,9 @@ class RankingByScore:
 
     @cached_property
     def message_scores(self) -> Floats:
-        """Score of each passage for what it says itself, shape (n,), 0 or more; the best has that of the best memory.
+        """Score of each passage for what it says itself, shape (n,), 0 or more.
 
-        Of those that are measured, what is nearer than their mean gains, and the others lose.
+        Of the measured messages those nearer than their mean gain, the others lose; the best score stays what it was.
         """
         scores: Floats = replace(self, tokens=None).unit * self.scored.passages
         if self.messages is None:
