@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from memory_retrievers.models import EpisodicMemory, SemanticMemory
+from memory_retrievers.models import EpisodicMemory, SemanticMemory, SummaryBy
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import RetrievedMemory
 from memory_retrievers.retrieval.markdown import RenderPlan, days, fact_lines, speaker, two_sections
@@ -26,7 +26,7 @@ LEAST_SHARE: Final = 0.5
 """Least score of a rendered turn relative to the best one, except for the best turn of an episode."""
 
 MOST_TITLE: Final = 24
-"""Largest length of a title in characters; longer ones are left out: turns say more for the same tokens."""
+"""Largest length of a title; longer ones are left out, and above turns those by rules: turns say more for tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ def _best_values(turns: Sequence[MatchedTurn], plan: RenderPlan) -> Mapping[int,
 def _excerpts(memory: EpisodicMemory, places: frozenset[int]) -> str:
     shown = [message for place, message in enumerate(memory.messages) if place in places]
     times = [message.timestamp for message in shown if message.timestamp] or [memory.start_at, memory.end_at]
-    title = one_line(memory.title)
+    title = "" if shown and memory.summary_by is SummaryBy.RULES else one_line(memory.title)
     heading = f"### {days(times)}" + (f": {title}" if 0 < len(title) <= MOST_TITLE else "")
     lines = map(excerpt_line, shown) if shown else (f"Summary: {one_line(memory.summary)}",)
     return "\n".join((heading, *lines))

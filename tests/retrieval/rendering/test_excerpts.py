@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import DetailLevel
+from memory_retrievers.models import DetailLevel, SummaryBy
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Match
 from memory_retrievers.retrieval.documents import documents
@@ -66,6 +66,13 @@ def test_excerpts_are_dated_under_their_episode_the_best_first_and_each_in_story
 def test_an_episode_without_matches_is_told_by_its_summary(make_episode, now):
     hit = make_episode("", summary="The user\nmoved.", messages=[("user", "Hello")], start_at=MOVE, end_at=MOVE)
     assert excerpts([], [hit], now) == "## Episodic Memories\n\n### 8 February 2026\nSummary: The user moved."
+
+
+def test_a_title_by_rules_stands_above_a_summary_alone_since_the_turns_say_it(move, now):
+    ruled = _forced(move, summary_by=SummaryBy.RULES)
+    assert "\n### 8 February 2026\n- Ann: I have found a flat.\n" in excerpts([], [ruled], now)
+    unmatched = replace(ruled, matches=())
+    assert "\n### 8 February 2026: Moving house\nSummary: " in excerpts([], [unmatched], now)
 
 
 def test_what_was_said_over_several_days_is_dated_from_the_first_to_the_last(make_episode, now):
