@@ -396,7 +396,7 @@ def changed(memory: AnyMemory, fields: Mapping[str, object], *, now: datetime) -
     Args:
         memory: The memory.
         fields: New values by field; ``NOT_GIVEN`` leaves a field as it is.
-        now: Time to set as ``updated_at``.
+        now: Time to set as ``updated_at``, unless a clock that has been set back since was ahead of it.
 
     Raises:
         ValidationError: A field is not one of this kind of memory, or breaks a rule.
@@ -412,4 +412,4 @@ def changed(memory: AnyMemory, fields: Mapping[str, object], *, now: datetime) -
     kept = {name: getattr(memory, name) for name in type(memory).model_fields}
     with in_our_words():
         candidate = type(memory)(**kept | given)
-    return memory if candidate == memory else candidate.model_copy(update={"updated_at": now})
+    return memory if candidate == memory else candidate.model_copy(update={"updated_at": max(now, memory.updated_at)})

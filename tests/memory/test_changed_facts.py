@@ -63,6 +63,23 @@ def test_a_clock_that_is_behind_loses_no_former_version(memory, clock):
     assert memory.verify().problems == ()
 
 
+@pytest.mark.parametrize("between", [{"fact": "User lives in Braga"}, {"tags": ["home"]}], ids=["a text", "a tag"])
+def test_a_clock_that_is_behind_the_last_change_loses_no_former_version_and_stores_nothing_twice(
+    memory, clock, between
+):
+    fact = memory.remember_fact(scope="c1", fact="User lives in Porto")
+    clock.advance(days=8)
+    memory.update(fact.id, scope="c1", fact="User lives in Lyon")
+    clock.advance(days=-7)
+    memory.update(fact.id, scope="c1", **between)
+    last = memory.get(fact.id, scope="c1").fact
+    assert memory.remember_fact(scope="c1", fact=last).duplicate_of == fact.id
+    memory.update(fact.id, scope="c1", fact="User lives in Faro")
+    versions = [version.fact for version in memory.history(fact.id, scope="c1")]
+    assert versions == list(dict.fromkeys(["User lives in Porto", "User lives in Lyon", last, "User lives in Faro"]))
+    assert memory.verify().problems == ()
+
+
 def test_the_specified_ranking_finds_former_versions_too(clock):
     with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, retrieval=RetrievalSettings.reference()) as memory:
         before = clock.now()
