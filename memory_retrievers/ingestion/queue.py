@@ -151,7 +151,7 @@ class MessageQueue:
         idle_after = self._settings.idle_after
         if idle_after is None or state.heard_at is None:
             return False
-        return self._clock.now() - state.heard_at >= idle_after
+        return abs(self._clock.now() - state.heard_at) >= idle_after  # a clock that was ahead has been set back
 
     def _window(self, state: QueueState) -> int:
         return self._settings.doubled_window if state.window_doubled else self._settings.window

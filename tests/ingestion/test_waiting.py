@@ -34,3 +34,11 @@ def test_a_scope_in_which_nothing_waits_is_empty_and_what_makes_no_sense_is_refu
         memory.waiting("a/")
     with pytest.raises(ValidationError, match="limit"):
         memory.waiting("a", limit=-1)
+
+
+def test_what_was_heard_while_the_clock_was_a_year_ahead_does_not_wait_for_a_year(memory, clock):
+    clock.advance(days=365)
+    memory.add_messages("c", [Message(role="user", content="The piano was tuned")])
+    clock.advance(days=-365)
+    assert [episode.scope for episode in memory.process_due("c").episodes] == ["c"]
+    assert memory.process_due("a").episodes == ()  # that was heard just now
