@@ -204,3 +204,43 @@ def test_a_death_with_a_search_that_ended_well_behind_it_is_none(directory):
         assert again.open("one")
         assert again.search(EAST, None, limit=1) == [1]
         again.close()
+
+
+ROOM = ("data_level0.bin", "length.bin")
+
+
+def texts_and_vectors(projection, number):
+    """Give passages to a projection whose process has just let go of much text, as any has that has worked for a while."""
+    for start in range(1, number + 1, 25):
+        said = [f"xyzzy-marker {n} " * 400 for n in range(5_000)]
+        del said
+        projection.put([_passage(each) for each in range(start, start + 25)])
+
+
+def test_what_the_process_had_in_memory_is_not_in_the_room_that_chroma_makes_for_more(directory):
+    projection = ChromaProjection(directory)
+    projection.create("one")
+    texts_and_vectors(projection, 75)
+    made = [file for name in ROOM for file in directory.rglob(name)]
+    assert len(made) == len(ROOM)
+    assert [file.name for file in made if any(file.read_bytes())] == []  # no vector is in them yet
+    projection.close()
+
+
+def test_what_was_left_in_that_room_before_goes_when_it_is_opened_and_no_vector_with_it(directory):
+    number = 1_025
+    filled(directory, number).close()
+    made = [file for name in ROOM for file in directory.rglob(name)]
+    before = {file: file.read_bytes() for file in made}
+    for file, held in before.items():
+        assert held
+        file.write_bytes(held + b"xyzzy-marker " * 9)
+    again = ChromaProjection(directory)
+    assert again.open("one")
+    assert {file: file.read_bytes().rstrip(b"\0") for file in made} == {
+        file: held.rstrip(b"\0") for file, held in before.items()
+    }
+    assert again.count() == number
+    assert again.differences([_passage(each) for each in range(1, number + 1)]) == []
+    assert set(again.search(EAST, None, limit=number)) <= set(range(1, number + 1))
+    again.close()

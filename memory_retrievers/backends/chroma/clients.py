@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,8 +40,8 @@ def own_client(directory: Path | None) -> ClientAPI:
     from chromadb.config import Settings
 
     if directory is None:
-        return chromadb.EphemeralClient(settings=_running_settings("ephemeral"))
-    running = _running_settings(str(directory))
+        return chromadb.EphemeralClient(settings=running_settings("ephemeral"))
+    running = running_settings(str(directory))
     try:
         return chromadb.PersistentClient(str(directory), settings=running or Settings(anonymized_telemetry=False))
     except BaseException:
@@ -57,12 +58,8 @@ def _forget(identifier: str) -> None:
     getattr(SharedSystemClient, "_identifier_to_refcount", {}).pop(identifier, None)
 
 
-def is_open_elsewhere(directory: Path) -> bool:
-    """Return True if another client in this process has the directory open."""
-    return _running_settings(str(directory)) is not None
-
-
-def _running_settings(identifier: str) -> Any:  # noqa: ANN401 - chromadb.config.Settings, which is not imported here
+def running_settings(identifier: str) -> Any:  # noqa: ANN401 - chromadb.config.Settings, which is not imported here
+    """The settings of the clients that this process has open there, in a directory by its path; None if it has none."""
     if "chromadb" not in sys.modules:
         return None
     from chromadb.api.shared_system_client import SharedSystemClient
@@ -79,6 +76,20 @@ _SHOWN: Final = 20
 
 _LONGEST: Final = 200
 """Characters of what a server says that are passed on; some answer with a page of HTML."""
+
+
+def blank_unused(directory: Path) -> None:
+    """Overwrite with zeros what the files of an index hold behind its last vector, while nobody has them open.
+
+    Chroma makes them with room for more, and writes there what the memory of the process held: any text.
+    """
+    for header in directory.rglob("header.bin"):
+        version, _, _, vectors, size = struct.unpack_from("<i4Q", header.read_bytes())
+        for name, each in (("data_level0.bin", size), ("length.bin", 4)) if version == 1 else ():
+            with header.with_name(name).open("r+b") as file:
+                rest = file.seek(0, os.SEEK_END) - vectors * each
+                file.seek(vectors * each)
+                file.write(bytes(max(rest, 0)))
 
 
 @contextmanager
@@ -98,7 +109,7 @@ def opened_collection(name: str, *, path: Path | None = None, url: str | None = 
     """
     if (path is None) == (url is None):
         raise ConfigurationError("where is the Chroma collection: give either its directory or the address of a server")
-    client = _client_of_directory(path) if path is not None else _client_of_server(str(url))
+    client = _client_of(path, str(url))
     try:
         yield _found(client, name, place=str(path or url))
     finally:
@@ -115,26 +126,21 @@ def close_client(client: ClientAPI) -> None:
         close()
 
 
-def _client_of_directory(path: Path) -> ClientAPI:
-    if not (path / CHROMA_FILE).is_file():
+def _client_of(path: Path | None, url: str) -> ClientAPI:
+    """A client of a directory, or of a server where there is none."""
+    if path is None:
+        _require_address(url)
+    elif not (path / CHROMA_FILE).is_file():
         raise ConfigurationError(f"there is no Chroma store at {path}: name the directory that holds {CHROMA_FILE}")
     keep_to_this_machine()
     import chromadb
     from chromadb.config import Settings
 
-    with _opening(str(path)):
-        return chromadb.PersistentClient(path, settings=Settings(anonymized_telemetry=False))
-
-
-def _client_of_server(url: str) -> ClientAPI:
-    _require_address(url)
-    keep_to_this_machine()
-    import chromadb
-    from chromadb.config import Settings
-
-    encrypted = urlsplit(url).scheme == "https"
-    with _opening(url):
-        return chromadb.HttpClient(host=url, ssl=encrypted, settings=Settings(anonymized_telemetry=False))
+    settings = Settings(anonymized_telemetry=False)
+    with _opening(str(path or url)):
+        if path is not None:
+            return chromadb.PersistentClient(path, settings=settings)
+        return chromadb.HttpClient(host=url, ssl=urlsplit(url).scheme == "https", settings=settings)
 
 
 @contextmanager
@@ -154,13 +160,9 @@ def _found(client: ClientAPI, name: str, *, place: str) -> Collection:
             # no embedding function: vectors are read as they are, and Chroma's own would be downloaded
             return client.get_collection(name, embedding_function=None)
         except NotFoundError:
-            known = _names(client)
+            names = sorted(collection.name for collection in client.list_collections())
+    known = ", ".join(map(repr, names[:_SHOWN])) + (" and more" if len(names) > _SHOWN else "")
     raise ConfigurationError(f"Chroma at {place} has no collection {name!r}; it has {known or 'none'}")
-
-
-def _names(client: ClientAPI) -> str:
-    names = sorted(collection.name for collection in client.list_collections())
-    return ", ".join(map(repr, names[:_SHOWN])) + (" and more" if len(names) > _SHOWN else "")
 
 
 def _require_address(url: str) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from memory_retrievers.backends.chroma.clients import CHROMA_FILE, is_open_elsewhere, keep_to_this_machine, own_client
+from memory_retrievers.backends.chroma import clients
 from memory_retrievers.backends.files import PRIVATE, Access, Folder, make_directories, make_file, set_modes
 from memory_retrievers.backends.locks import FileLock
 from memory_retrievers.backends.processes import DIRECTORY as PROCESSES
@@ -66,7 +66,7 @@ class ChromaProjection:
         self._given_client = client
         self._client: ClientAPI | None = None
         self._collection: Collection | None = None
-        self._guard = _CrashGuard(directory.parent if directory else None, name="chroma", access=access)
+        self._guard = _CrashGuard(directory.parent if directory else None, access=access)
         self._access = access
         self._found: frozenset[Path] = frozenset()
         self._holding = threading.Lock()
@@ -100,7 +100,7 @@ class ChromaProjection:
             raise IndexOutOfStepError("the process has died in Chroma twice in a row")
         if self._directory is not None and not self._directory.exists():
             return False
-        keep_to_this_machine()
+        clients.keep_to_this_machine()
         from chromadb.errors import NotFoundError
 
         with self._wrapped("open"):
@@ -194,7 +194,7 @@ class ChromaProjection:
             self._drop(generation)
             return
         self.close()
-        if is_open_elsewhere(self._directory):
+        if clients.running_settings(str(self._directory)) is not None:
             self._drop(generation)
             if every_byte:
                 raise BackendError(
@@ -223,7 +223,7 @@ class ChromaProjection:
         if self._client is None:
             if self._directory is not None:
                 self._prepare(self._directory)
-            self._client = self._given_client or own_client(self._directory)
+            self._client = self._given_client or clients.own_client(self._directory)
         return self._client
 
     def _prepare(self, directory: Path) -> None:
@@ -231,12 +231,14 @@ class ChromaProjection:
         self._found = frozenset(directory.rglob("*"))
         if not directory.exists():
             make_directories(directory, self._access)
-            make_file(directory / CHROMA_FILE, self._access)
+            make_file(directory / clients.CHROMA_FILE, self._access)
+        clients.blank_unused(directory)  # a process that was killed, or an older version of the package, has left it
 
     def _settle(self) -> None:
         """Set the file modes of what Chroma's native code has created; the directory's mode keeps others out."""
-        if self._directory is not None:
-            self._found |= set_modes(self._directory, self._access, leave=self._found)
+        if self._directory and (made := set_modes(self._directory, self._access, leave=self._found)):
+            clients.blank_unused(self._directory)  # nobody searches it yet, so that Chroma writes nothing meanwhile
+            self._found |= made
 
     def _opened(self) -> Collection:
         if self._collection is None:
@@ -283,8 +285,7 @@ def _probe(collection: Collection) -> None:
     if len(rows) != len(sample["ids"]):
         raise IndexOutOfStepError("Chroma has lost vectors")
     if len(rows):
-        kind = str((sample["metadatas"] or [{}])[-1]["kind"])
-        filters: tuple[Any, ...] = (None, {"kind": kind})
+        filters: tuple[Any, ...] = (None, {"kind": str((sample["metadatas"] or [{}])[-1]["kind"])})
         for where in filters:
             collection.query(query_embeddings=[rows[-1]], n_results=_PROBED, where=where, include=["distances"])
 
@@ -352,13 +353,11 @@ class _CrashGuard:
 
     Args:
         directory: Where the files are; None guards nothing, as where no native code opens files.
-        name: What the files' names begin with.
         access: The modes of these files.
     """
 
-    def __init__(self, directory: Path | None, *, name: str, access: Access = PRIVATE) -> None:
+    def __init__(self, directory: Path | None, *, access: Access = PRIVATE) -> None:
         self._directory = directory
-        self._name = name
         self._access = access
         self._deaths: dict[str, int] = {}
 
@@ -367,7 +366,7 @@ class _CrashGuard:
         """True if processes have crashed too often in the same operation."""
         if self._directory is None:
             return False
-        return any(_count(file) >= _MOST_DEATHS for file in self._directory.glob(f"{self._name}.*.entered"))
+        return any(_count(file) >= _MOST_DEATHS for file in self._directory.glob("chroma.*.entered"))
 
     @contextlib.contextmanager
     def entering(self, operation: str) -> Iterator[None]:
@@ -375,7 +374,7 @@ class _CrashGuard:
         if self._directory is None:
             yield
             return
-        file = self._directory / f"{self._name}.{operation}.entered"
+        file = self._directory / f"chroma.{operation}.entered"
         if operation not in self._deaths:
             self._deaths[operation] = _count(file)
         with Folder(self._directory) as folder:
@@ -390,7 +389,7 @@ class _CrashGuard:
         """Forget all crashes, once the data they happened in is deleted."""
         self._deaths.clear()
         if self._directory is not None:
-            for file in self._directory.glob(f"{self._name}.*.entered"):
+            for file in self._directory.glob("chroma.*.entered"):
                 file.unlink(missing_ok=True)
 
 
