@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from memory_retrievers import AgentMemory, ConfigurationError, ValidationError
+from memory_retrievers import AgentMemory, BackendError, ConfigurationError, Message, ValidationError
 from memory_retrievers.backends.files import new_file
 from memory_retrievers.backends.processes import DIRECTORY, GATE, TURN
 from memory_retrievers.models import SemanticDraft
@@ -333,3 +333,30 @@ def test_a_database_that_is_truncated_by_somebody_else_is_an_error_and_not_the_e
     )
     assert (done.returncode, done.stdout) == (0, "BackendError\n")
     assert not store.with_name("store.jsonl").exists()
+
+
+@pytest.mark.embedded("it takes away the files of a store")
+@pytest.mark.skipif(os.name != "posix", reason="where files can be taken away while they are open")
+@pytest.mark.parametrize("how", ["deleted", "moved", "replaced by a copy"])
+def test_nothing_is_acknowledged_that_is_written_into_a_file_which_is_gone(tmp_path, clock, how):
+    store = tmp_path / "store"
+    with AgentMemory.open(store, embedder=HashEmbedder(), clock=clock, dense="exact") as memory:
+        memory.remember_fact(scope="c", fact="User likes tea", id="f1")
+        memory.backup(tmp_path / "copy")
+        store.rename(tmp_path / "elsewhere")
+        if how == "deleted":
+            shutil.rmtree(tmp_path / "elsewhere")
+        elif how == "replaced by a copy":
+            (tmp_path / "copy").rename(store)
+        for write in (
+            lambda: memory.remember_fact(scope="c", fact="User likes coffee"),
+            lambda: memory.add_messages("c", [Message(role="user", content="And cake?")]),
+            lambda: memory.forget("f1", scope="c"),
+        ):
+            with pytest.raises(BackendError, match="was moved, deleted or replaced while it was open here"):
+                write()
+    if how == "replaced by a copy":
+        with AgentMemory.open(store, embedder=HashEmbedder(), clock=clock, dense="exact") as memory:
+            assert memory.remember_fact(scope="c", fact="User likes coffee")
+            assert memory.stats("c").facts == 2
+            assert memory.verify().ok

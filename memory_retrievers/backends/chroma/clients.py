@@ -149,7 +149,9 @@ def _opening(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise BackendError(f"{what} cannot be opened as a Chroma store: {_brief(error)}") from error
+        said = one_line(str(error)) or type(error).__name__
+        brief = said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…"
+        raise BackendError(f"{what} cannot be opened as a Chroma store: {brief}") from error
 
 
 def _found(client: ClientAPI, name: str, *, place: str) -> Collection:
@@ -173,8 +175,3 @@ def _require_address(url: str) -> None:
         well_formed = False
     if not well_formed:
         raise ConfigurationError(f"{url!r} is no address of a Chroma server: give one like http://localhost:8000")
-
-
-def _brief(error: Exception) -> str:
-    said = one_line(str(error)) or type(error).__name__
-    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…"

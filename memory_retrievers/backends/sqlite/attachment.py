@@ -109,6 +109,7 @@ class AttachedFile:
                         self._check(is_first=not attachment.others())
                         attachment.enter()
                         yield
+                        self._inode = self._path.stat().st_ino
                         _connections[self.place] += 1
                         return
                 time.sleep(_LOOK_AGAIN)
@@ -145,7 +146,8 @@ class AttachedFile:
         try:
             with attachment.gate(), opening:
                 yield
-                if self._disconnected() and not attachment.others() and not seal.is_there(self._path):
+                is_last = self._disconnected() and not attachment.others()
+                if is_last and self._is_in_place() and not seal.is_there(self._path):
                     seal.write(self._path, self._access)
                 attachment.leave()
         finally:
@@ -171,6 +173,7 @@ class AttachedFile:
 
         Raises:
             StoreLockedError: Another one does not get done.
+            BackendError: What is written would be lost with the file, which is no longer in its place.
         """
         attachment = self._required()
         if not attachment.turn.acquire(processes.PATIENCE):
@@ -180,6 +183,8 @@ class AttachedFile:
                 "nothing was written"
             )
         try:
+            if not self._is_in_place():
+                raise BackendError(f"{self._path} was moved, deleted or replaced while it was open here: open it again")
             self.break_seal()
             yield
         finally:
@@ -190,6 +195,9 @@ class AttachedFile:
         """Hold another lock that the processes of the store share; yields False if it cannot be had in time."""
         with self._required().lock(name) as lock:
             yield lock.acquire(timeout)
+
+    def _is_in_place(self) -> bool:
+        return self._path.exists() and self._path.stat().st_ino == self._inode
 
     def _required(self) -> Attachment:
         assert self._attachment is not None  # noqa: S101 - who only looks writes nothing

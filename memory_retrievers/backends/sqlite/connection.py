@@ -222,9 +222,9 @@ def look_into(path: Path) -> tuple[Connection, State | None]:
     connection = connect(address_of(path, mode="ro"))
     try:
         connection.execute("PRAGMA schema_version")
-    except sqlite3.OperationalError as error:
+    except BaseException as error:
         connection.close()
-        if error.sqlite_errorcode & 0xFF not in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}:
             raise
         before = state_of(path)
         if before[-1]:
@@ -233,9 +233,6 @@ def look_into(path: Path) -> tuple[Connection, State | None]:
                 "the store where it is written, or copy both files to where they can be, and open it there"
             ) from error
         return connect(address_of(path, mode="ro&immutable=1")), before
-    except BaseException:
-        connection.close()
-        raise
     return connection, None
 
 

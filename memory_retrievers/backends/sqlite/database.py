@@ -334,11 +334,7 @@ class Database:
 
     def _require_unchanged(self) -> None:
         """Check that a file opened as immutable, which SQLite does not lock, has not been changed."""
-        if (
-            self._unchanging is not None
-            and self._path is not None
-            and self._unchanging != connections.state_of(self._path)
-        ):
+        if self._path and self._unchanging and self._unchanging != connections.state_of(self._path):
             raise BackendError(f"{self._path} was written elsewhere while it was read here: open it again")
 
     def _take(self) -> Connection:
