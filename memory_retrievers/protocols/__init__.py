@@ -54,7 +54,6 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Return the current time, with a time zone."""
-        ...
 
 
 class Embedder(Protocol):
@@ -67,7 +66,6 @@ class Embedder(Protocol):
     @property
     def id(self) -> str:
         """Name of the model. A store remembers it and rejects any other."""
-        ...
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed texts as L2-normalised rows: shape (number of texts, dimension).
@@ -75,7 +73,6 @@ class Embedder(Protocol):
         Raises:
             EmbeddingError: The model failed, or gave another number of rows, another length, NaN or infinity.
         """
-        ...
 
     def embed_query(self, text: str) -> Vector:
         """Embed a question as an L2-normalised vector: shape (dimension,).
@@ -83,7 +80,6 @@ class Embedder(Protocol):
         Raises:
             EmbeddingError: As above.
         """
-        ...
 
 
 @runtime_checkable
@@ -100,7 +96,6 @@ class TokenEmbedder(Embedder, Protocol):
         Raises:
             EmbeddingError: As above.
         """
-        ...
 
 
 class LanguageModel(Protocol):
@@ -117,7 +112,6 @@ class LanguageModel(Protocol):
         Raises:
             LanguageModelError: The model failed, or its answer does not fit the schema.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +160,6 @@ class Segmenter(Protocol):
             LanguageModelError: A language model failed, or its answer cannot be used.
             EmbeddingError: The embedder failed.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +201,6 @@ class Judge(Protocol):
             LanguageModelError: A language model failed, or its answer cannot be used.
             EmbeddingError: The embedder failed.
         """
-        ...
 
 
 class KeywordIndex(Protocol):
@@ -221,11 +213,9 @@ class KeywordIndex(Protocol):
 
     def add(self, passages: Sequence[Passage]) -> None:
         """Index new passages. Called inside the ledger's transaction."""
-        ...
 
     def remove(self, passages: Sequence[Passage]) -> None:
         """Undo :meth:`add` exactly. Called inside the ledger's transaction, before the passages leave the ledger."""
-        ...
 
     def search(self, terms: Sequence[str], selection: Selection, *, limit: int) -> Hits:
         """Find the passages with the highest BM25 scores, best first, ties by lower id.
@@ -239,11 +229,9 @@ class KeywordIndex(Protocol):
         Returns:
             At most ``limit`` passages that contain at least one term.
         """
-        ...
 
     def statistics(self, terms: Sequence[str], selection: Selection) -> TermStatistics:
         """Document frequencies of the terms and the average length, over the selection's scope and fields."""
-        ...
 
     def counts(self, terms: Sequence[str], selection: Selection, passages: NDArray[np.int64]) -> TermCounts:
         """Term frequencies in passages that match the selection.
@@ -256,15 +244,12 @@ class KeywordIndex(Protocol):
         Returns:
             Lengths of shape (n,) and counts of shape (number of terms, n), in the order given.
         """
-        ...
 
     def verify(self) -> VerificationReport:
         """Compare the stored postings with the ledger's passages. An engine that stores nothing has no problems."""
-        ...
 
     def rebuild(self) -> None:
         """Recreate all stored and cached data from the ledger's passages, in one transaction."""
-        ...
 
 
 class VectorIndex(Protocol):
@@ -281,11 +266,9 @@ class VectorIndex(Protocol):
             selection: The scope, kind and filters that passages must match.
             limit: Maximum number of passages.
         """
-        ...
 
     def is_approximate(self, selection: Selection) -> bool:
         """Return True if a search of this selection may miss near passages, in return for speed."""
-        ...
 
     def similarities(self, vector: Vector, selection: Selection, passages: NDArray[np.int64]) -> NDArray[np.float32]:
         """Compute the cosines between a vector and passages that match the selection.
@@ -298,20 +281,15 @@ class VectorIndex(Protocol):
         Returns:
             Cosines of shape (n,), in the order given; -1 for a passage that no longer exists.
         """
-        ...
 
     def verify(self) -> VerificationReport:
         """Compare the stored data with the ledger's passages. An index that stores nothing has no problems."""
-        ...
 
     def rebuild(self) -> None:
         """Recreate all stored and cached data from the ledger's vectors."""
-        ...
 
     def purge(self) -> None:
         """Erase every byte of removed passages from the index's files."""
-        ...
 
     def close(self) -> None:
         """Release all resources; further calls do nothing."""
-        ...

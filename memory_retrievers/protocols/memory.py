@@ -36,7 +36,6 @@ class Memory(Protocol):
             record: Record the returned episodes for review, so that useful ones fade more slowly.
             **options: See ``SearchOptions``.
         """
-        ...
 
     def context(
         self,
@@ -58,7 +57,6 @@ class Memory(Protocol):
             include_child_scopes: Also search the scopes below ``scope``.
             min_relevance: Return no fact of less relevance, as for :meth:`retrieve`.
         """
-        ...
 
     def add_messages(self, scope: str, messages: Iterable[MessageLike], *, conversation: str | None = None) -> Queued:
         """Queue messages of a conversation. Fast: no model is called.
@@ -68,7 +66,6 @@ class Memory(Protocol):
             messages: What was said, in order.
             conversation: Name of the conversation within the scope; None is the one without a name.
         """
-        ...
 
     def transcript(self, scope: str, conversation: str | None = None, *, limit: int = 1_000) -> list[Message]:
         """Return the last messages of a conversation, in order, those of its episodes and those that are queued.
@@ -78,27 +75,21 @@ class Memory(Protocol):
             conversation: Name of the conversation; None is the one without a name.
             limit: Maximum number of messages, 1 to 1,000.
         """
-        ...
 
     def forget_conversation(self, scope: str, conversation: str | None = None) -> int:
         """Delete the episodes and queued messages of a conversation; returns the number of episodes."""
-        ...
 
     def start_worker(self) -> None:
         """Turn messages that are due into memories in the background from now on; a second call does nothing."""
-        ...
 
     def process_due(self, scope: str | None = None) -> Report:
         """Turn queued messages that are due into memories, in one scope or in all."""
-        ...
 
     def flush(self, scope: str, conversation: str | None = None) -> Report:
         """Turn all queued messages of a scope, or of one conversation, into episodes."""
-        ...
 
     def forget_scope(self, scope: str, *, include_child_scopes: bool = True) -> int:
         """Delete everything in a scope and the scopes below it; returns the number of memories."""
-        ...
 
     def recent(self, scope: str, *, limit: int = 10, days_limit: float | None = None, facts: bool = False) -> Recent:
         """Return the newest memories of a scope.
@@ -109,11 +100,9 @@ class Memory(Protocol):
             days_limit: Maximum age in days; None sets no limit.
             facts: Also return facts; otherwise only episodes.
         """
-        ...
 
     def profile(self, scope: str) -> ProfileFacts:
         """Return what a model should always know of a scope; it depends on its facts alone."""
-        ...
 
 
 def checked_memory(memory: Memory) -> Memory:
@@ -134,12 +123,10 @@ class Retrieved(Protocol):
     @property
     def semantic(self) -> tuple[RetrievedMemory[SemanticMemory], ...]:
         """The facts, best first."""
-        ...
 
     @property
     def episodic(self) -> tuple[RetrievedMemory[EpisodicMemory], ...]:
         """The episodes, best first."""
-        ...
 
     def to_markdown(
         self,
@@ -155,11 +142,9 @@ class Retrieved(Protocol):
             max_tokens: Maximum length of the block in tokens; None sets no limit.
             token_counter: Counts the tokens of a text.
         """
-        ...
 
     def to_dict(self) -> JsonObject:
         """Return the result as a JSON-ready dictionary."""
-        ...
 
 
 class ProfileFacts(Protocol):
@@ -172,12 +157,10 @@ class ProfileFacts(Protocol):
             max_tokens: Maximum length of the block in tokens; None sets no limit.
             token_counter: Counts the tokens of a text.
         """
-        ...
 
     @property
     def facts(self) -> tuple[SemanticMemory, ...]:
         """The facts, in a fixed order."""
-        ...
 
     def to_markdown(self, *, max_tokens: int | None = 300, token_counter: Callable[[str], int] = ...) -> str:
         """Render a markdown block for a model's instructions; an empty string if there are no such facts.
@@ -186,11 +169,9 @@ class ProfileFacts(Protocol):
             max_tokens: Maximum length of the block in tokens; None sets no limit.
             token_counter: Counts the tokens of a text.
         """
-        ...
 
     def to_dict(self) -> JsonObject:
         """Return the facts as a JSON-ready dictionary."""
-        ...
 
 
 class Recent(Protocol):
@@ -199,15 +180,12 @@ class Recent(Protocol):
     @property
     def episodic(self) -> tuple[EpisodicMemory, ...]:
         """The episodes, newest first."""
-        ...
 
     def to_markdown(self, *, messages: bool = False) -> str:
         """Render a markdown block for a model's prompt, optionally with the messages of each episode."""
-        ...
 
     def to_dict(self) -> JsonObject:
         """Return the memories as a JSON-ready dictionary."""
-        ...
 
 
 class SceneMemory(Protocol):
@@ -236,11 +214,9 @@ class SceneMemory(Protocol):
                 settings.
             settings: What to show and what to leave out first; None uses the defaults.
         """
-        ...
 
     def characters(self, scope: str, *, pov: Sequence[str] = ()) -> list[CharacterState]:
         """List the characters of the story as of their last event, or as far as a point of view knows."""
-        ...
 
 
 def scene_memory_of(memory: Memory) -> SceneMemory:

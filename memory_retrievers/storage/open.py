@@ -265,11 +265,9 @@ class Shareable(Protocol):
     @property
     def settings(self) -> Hashable:
         """Settings that a holder must ask for; they may change while the store is open."""
-        ...
 
     def close(self) -> None:
         """Release all resources."""
-        ...
 
 
 SharedT = TypeVar("SharedT", bound=Shareable)

@@ -89,7 +89,6 @@ class RunsTools(Protocol):
         Raises:
             MemoryRetrieversError: What the tool raised there.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -147,7 +147,6 @@ class LangChainChatModel(Protocol):
     @property
     def with_structured_output(self) -> Callable[..., object]:
         """Makes a runnable that answers with an object."""
-        ...
 
 
 @runtime_checkable
@@ -157,7 +156,6 @@ class LlamaIndexLLM(Protocol):
     @property
     def structured_predict(self) -> Callable[..., object]:
         """Answers a prompt with an object."""
-        ...
 
 
 AnyLanguageModel: TypeAlias = LanguageModel | LangChainChatModel | LlamaIndexLLM

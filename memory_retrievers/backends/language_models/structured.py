@@ -177,7 +177,6 @@ class Ask(Protocol):
         Raises:
             UnusableAnswerError: What came back is none of these.
         """
-        ...
 
 
 class CheckedLanguageModel:

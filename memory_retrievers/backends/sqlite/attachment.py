@@ -253,7 +253,6 @@ class Parting(Protocol):
     @property
     def place(self) -> Path:
         """The file, without links."""
-        ...
 
     def part_before_fork(self) -> Callable[[], None] | None:
         """Close all connections, and keep others from making new ones until the function that is given is called.
@@ -261,7 +260,6 @@ class Parting(Protocol):
         Returns:
             None if they are in use for longer than :data:`FORK_PAUSE`, or by this very thread.
         """
-        ...
 
 
 _open: weakref.WeakSet[Parting] = weakref.WeakSet()

@@ -42,16 +42,13 @@ class Collection(Protocol):
     @property
     def id(self) -> object:
         """Unique id."""
-        ...
 
     @property
     def name(self) -> str:
         """Human-readable name."""
-        ...
 
     def count(self) -> int:
         """Count the rows."""
-        ...
 
     def get(
         self,
@@ -71,7 +68,6 @@ class Collection(Protocol):
             offset: Number of rows to skip; None skips none.
             include: Columns to read.
         """
-        ...
 
     def upsert(
         self,
@@ -88,11 +84,9 @@ class Collection(Protocol):
             metadatas: Their metadata, merged into what is stored; None as a value deletes a key.
             documents: Their texts; None leaves them as they are.
         """
-        ...
 
     def delete(self, ids: list[str]) -> object:
         """Delete rows; ids that do not exist are ignored."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,11 +256,9 @@ class LangChainChroma(Protocol):
     @property
     def embeddings(self) -> LangChainEmbeddings | None:
         """The embedder it was created with."""
-        ...
 
     def similarity_search(self, query: str, k: int = ...) -> list[Any]:
         """Search documents."""
-        ...
 
 
 class LlamaIndexChroma(Protocol):
@@ -275,7 +267,6 @@ class LlamaIndexChroma(Protocol):
     @property
     def client(self) -> Any:  # noqa: ANN401 - what LlamaIndex says
         """The collection."""
-        ...
 
 
 AnyCollection: TypeAlias = "Collection | LangChainChroma | LlamaIndexChroma"
