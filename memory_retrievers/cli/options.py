@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -235,6 +235,30 @@ def json_object(option: str, written: str) -> JsonObject:
     if not isinstance(given, dict):
         raise ValidationError(f"{option} takes a JSON object, not {type(given).__name__}")
     return given
+
+
+PAIRS: Final = "KEY=VALUE|JSON"
+
+
+def metadata_of(given: Sequence[str] | None) -> JsonObject:
+    """Metadata written ``KEY=VALUE``, where a value that is no JSON is text, or as JSON objects; later ones win.
+
+    Raises:
+        ValidationError: One is neither.
+    """
+    pairs: JsonObject = {}
+    for pair in given or ():
+        key, equals, written = pair.partition("=")
+        if pair.lstrip()[:1] == "{":
+            pairs |= json_object("--metadata", pair)
+        elif not equals:
+            raise ValidationError(f"--metadata takes a JSON object or KEY=VALUE, such as team=a, not {pair[:80]!r}")
+        else:
+            try:
+                pairs[key] = json.loads(written)
+            except (ValueError, RecursionError):
+                pairs[key] = written
+    return pairs
 
 
 _TABLES: Final[Mapping[str, type[BaseModel]]] = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Final
@@ -23,7 +21,7 @@ from memory_retrievers.cli.app import (
     Ranking,
     Store,
 )
-from memory_retrievers.cli.options import OptionGroup, json_object
+from memory_retrievers.cli.options import PAIRS, OptionGroup, json_object, metadata_of
 from memory_retrievers.cli.output import (
     print_diff,
     print_events,
@@ -37,7 +35,6 @@ from memory_retrievers.cli.output import (
 )
 from memory_retrievers.cli.stores import to_look_into, to_search
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import JsonObject
 from memory_retrievers.models.filters import FilterOptions, SearchOptions
 from memory_retrievers.retrieval.markdown import NO_MEMORIES
 from memory_retrievers.retrieval.profile import PROFILE_TOKENS
@@ -55,7 +52,7 @@ class FilterGroup(OptionGroup):
         list[str] | None,
         typer.Option(
             "--metadata",
-            metavar="KEY=VALUE",
+            metavar=PAIRS,
             help="Only memories that have this under a key of their metadata: JSON, or else text. Again for further "
             "ones.",
         ),
@@ -81,7 +78,7 @@ class FilterGroup(OptionGroup):
         """
         return {
             "tags": self.tag or (),
-            "metadata": _pairs(self.metadata),
+            "metadata": metadata_of(self.metadata),
             "since": self.since,
             "until": self.until,
             "where": None if self.where is None else json_object("--where", self.where),
@@ -91,20 +88,6 @@ class FilterGroup(OptionGroup):
 NO_FILTERS: Final = FilterGroup()
 LIMITS: Final = Limits()
 RANKING: Final = Ranking()
-
-
-def _pairs(given: Sequence[str] | None) -> JsonObject:
-    """Metadata written ``KEY=VALUE``; a value that is no JSON is text."""
-    pairs: JsonObject = {}
-    for pair in given or ():
-        key, equals, written = pair.partition("=")
-        if not equals:
-            raise ValidationError(f"--metadata takes KEY=VALUE, for example team=a, not {pair[:80]!r}")
-        try:
-            pairs[key] = json.loads(written)
-        except (ValueError, RecursionError):
-            pairs[key] = written
-    return pairs
 
 
 def retrieve(
@@ -180,6 +163,7 @@ def explain_missing(
     at: OfScope,
     limits: Limits = LIMITS,
     category: Category = None,
+    min_relevance: LeastRelevance = "0",
     as_json: AsJson = False,
     ranking: Ranking = RANKING,
 ) -> None:
@@ -192,11 +176,14 @@ def explain_missing(
         at: Scope and store of the memories.
         limits: Largest numbers of episodes and facts, 0 or more, and whether to search below.
         category: Only facts of this category; None is any.
+        min_relevance: Least relevance of what is found, 0 to 1, or ``auto``.
         as_json: Print JSON.
         ranking: Names the ranking profile and the embedder.
     """  # noqa: D205, D301, D415
     with to_search(at.store, embedder=ranking, retrieval=ranking.settings()) as memory:
-        explained = memory.explain_missing(id, query=query, scope=at.scope, category=category, **asdict(limits))
+        explained = memory.explain_missing(
+            id, query=query, scope=at.scope, category=category, min_relevance=min_relevance, **asdict(limits)
+        )
     if as_json:
         print_json(explained.to_dict())
     else:

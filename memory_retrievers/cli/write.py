@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from memory_retrievers.cli.app import DEFAULT_STORE, PLACE, OfScope, Store, Yes
-from memory_retrievers.cli.options import BUNDLED, EmbedderOptions, json_object
+from memory_retrievers.cli.options import BUNDLED, PAIRS, EmbedderOptions, metadata_of
 from memory_retrievers.cli.output import print_line, print_text
 from memory_retrievers.cli.stores import Place, to_change, to_fill
 from memory_retrievers.errors import NotFoundError, ValidationError
@@ -29,7 +29,9 @@ def remember(
     category: Annotated[str | None, typer.Option(help="What the fact is about; note if left out.")] = None,
     keyword: Annotated[list[str] | None, typer.Option(help="Helps to find the fact; may be repeated.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="A label of the fact; may be repeated.")] = None,
-    metadata: Annotated[str | None, typer.Option(metavar="JSON", help="An object to keep with the fact.")] = None,
+    metadata: Annotated[
+        list[str] | None, typer.Option(metavar=PAIRS, help="To keep with the fact; repeatable.")
+    ] = None,
     replaces: Annotated[
         str | None, typer.Option(metavar="ID", help="A fact that no longer holds: this one holds instead.")
     ] = None,
@@ -51,7 +53,7 @@ def remember(
         category: Category of the fact; None is ``note``.
         keyword: Keywords of the fact.
         tag: Tags of the fact.
-        metadata: Metadata of the fact as a JSON object.
+        metadata: Metadata of the fact, as pairs or a JSON object.
         replaces: Id of a fact that it replaces.
         allow_duplicates: Store it even if it is known.
         embedder: Names the embedder.
@@ -65,7 +67,7 @@ def remember(
             category=category or Category.NOTE,
             keywords=keyword or (),
             tags=tag or (),
-            metadata={} if metadata is None else json_object("--metadata", metadata),
+            metadata=metadata_of(metadata),
         )
     elif any((category, keyword, tag, metadata, replaces, allow_duplicates)):
         raise ValidationError(
@@ -95,7 +97,7 @@ def update(
     keyword: Annotated[list[str] | None, typer.Option(help="Helps to find a fact; may be repeated.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="A label; may be repeated.")] = None,
     importance: Annotated[float | None, typer.Option(help="0 to 1.")] = None,
-    metadata: Annotated[str | None, typer.Option(metavar="JSON", help="An object.")] = None,
+    metadata: Annotated[list[str] | None, typer.Option(metavar=PAIRS, help="All of it; repeatable.")] = None,
     embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Change fields of a memory, each as a whole; what a fact said until now stays in its history.
@@ -112,7 +114,7 @@ def update(
         keyword: New keywords of a fact, all of them.
         tag: New tags, all of them.
         importance: New importance.
-        metadata: New metadata as a JSON object.
+        metadata: New metadata, as pairs or a JSON object.
         embedder: Names the embedder.
     """  # noqa: D205, D301, D415
     at.store.require_store()
@@ -124,7 +126,7 @@ def update(
         "keywords": keyword,
         "tags": tag,
         "importance": importance,
-        "metadata": None if metadata is None else json_object("--metadata", metadata),
+        "metadata": None if metadata is None else metadata_of(metadata),
     }
     fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if not fields:

@@ -10,7 +10,7 @@ from enum import Enum, StrEnum
 from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar
 
 import pydantic
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models.fields import (
@@ -24,7 +24,7 @@ from memory_retrievers.models.fields import (
     UTCDateTime,
     Value,
 )
-from memory_retrievers.models.messages import Message, plain_message
+from memory_retrievers.models.messages import Message, Said
 from memory_retrievers.models.scenes import SceneDetails
 
 KEY_MOMENT_SURPRISE = 0.7
@@ -184,7 +184,7 @@ class EpisodicDraft(MemoryDraft):
 
     summary: NonBlankText
     title: Text = ""
-    messages: tuple[Annotated[Message, BeforeValidator(plain_message)], ...] = ()
+    messages: Said[Message] = ()
     surprise: UnitInterval = 0.0
     start_at: UTCDateTime | None = None
     end_at: UTCDateTime | None = None
@@ -352,7 +352,9 @@ def draft_of(given: Draft | Mapping[str, object]) -> Draft:
     Raises:
         ValidationError: It is neither a draft nor a mapping, or a field breaks a rule.
     """
-    if isinstance(given, MemoryDraft):
+    if isinstance(given, EpisodicDraft) and given.start_at and given.end_at and given.start_at > given.end_at:
+        raise ValidationError(f"start_at {given.start_at.isoformat()} is after end_at {given.end_at.isoformat()}")
+    if isinstance(given, EpisodicDraft | SemanticDraft):
         return given
     if not isinstance(given, Mapping):
         raise ValidationError(
@@ -361,7 +363,7 @@ def draft_of(given: Draft | Mapping[str, object]) -> Draft:
     if ("fact" in given) == ("summary" in given):
         raise ValidationError("a memory needs a fact or a summary, and not both: a fact or an episode")
     with in_our_words():
-        return (SemanticDraft if "fact" in given else EpisodicDraft).model_validate(dict(given))
+        return draft_of((SemanticDraft if "fact" in given else EpisodicDraft).model_validate(dict(given)))
 
 
 JsonObject: TypeAlias = dict[str, Any]

@@ -6,17 +6,21 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Final, Protocol, Self, TypeAlias
+from typing import Annotated, Final, Protocol, Self, TypeAlias, TypeVar
 
 import pydantic
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models.fields import MAX_ID_LENGTH, NonBlankText, ShortText, UTCDateTime, Value, short, storable
 
+MessageT = TypeVar("MessageT")
+
 IMAGE = "[image]"
 
 _ROLES = {"human": "user", "ai": "assistant", "function": "tool", "chatbot": "assistant", "model": "assistant"}
 _TIME_KEYS = ("timestamp", "created_at")
+_TEXTS: Final = frozenset({"text", "input_text", "output_text"})
+_IMAGES: Final = frozenset({"image", "image_url", "input_image"})
 
 
 def parse_conversation(conversation: object) -> str | None:
@@ -47,22 +51,18 @@ class LangChainMessage(Protocol):
     @property
     def type(self) -> str:
         """The kind of message: ``human``, ``ai``, ``system``, ``tool`` …; ``chat`` has a ``role`` of its own."""
-        ...
 
     @property
     def content_blocks(self) -> Sequence[Mapping[str, object]]:
         """The content in standard blocks, tool calls included."""
-        ...
 
     @property
     def additional_kwargs(self) -> Mapping[str, object]:
         """Further fields."""
-        ...
 
     @property
     def response_metadata(self) -> Mapping[str, object]:
         """The provider's metadata of its answer."""
-        ...
 
 
 class LlamaIndexMessage(Protocol):
@@ -71,17 +71,14 @@ class LlamaIndexMessage(Protocol):
     @property
     def role(self) -> str:
         """Role of the speaker."""
-        ...
 
     @property
     def blocks(self) -> Sequence[object]:
         """The content, as blocks with a ``block_type``."""
-        ...
 
     @property
     def additional_kwargs(self) -> Mapping[str, object]:
         """Further fields."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,27 +121,19 @@ def _reading(role: str, parts: Iterable[str], times: Iterable[datetime], *, incl
 
 
 def _of_dictionary(block: Mapping[str, object], *, include_tools: bool) -> str:
-    match block.get("type"):
-        case "text":
-            return str(block.get("text", ""))
-        case "image":
-            return IMAGE
-        case "tool_call" if include_tools:
-            return _called(block.get("name"), block.get("args"))
-        case _:
-            return ""
+    called = _called(block.get("name"), block.get("args")) if include_tools else ""
+    return _told(block.get("type"), block.get("text", ""), called)
 
 
 def _of_object(block: object, *, include_tools: bool) -> str:
-    match getattr(block, "block_type", None):
-        case "text":
-            return str(getattr(block, "text", ""))
-        case "image":
-            return IMAGE
-        case "tool_call" if include_tools:
-            return _called(getattr(block, "tool_name", None), getattr(block, "tool_kwargs", None))
-        case _:
-            return ""
+    called = _called(getattr(block, "tool_name", None), getattr(block, "tool_kwargs", None)) if include_tools else ""
+    return _told(getattr(block, "block_type", None), getattr(block, "text", ""), called)
+
+
+def _told(kind: object, text: object, called: str) -> str:
+    if kind in _TEXTS:
+        return str(text)
+    return IMAGE if kind in _IMAGES else called if kind == "tool_call" else ""
 
 
 def _called(name: object, arguments: object) -> str:
@@ -203,25 +192,72 @@ class Message(Value):
 
 
 MessageLike: TypeAlias = Message | Mapping[str, object]
-"""A message, or one as ``{"role": …, "content": …}``, with a ``timestamp`` if it has one."""
+"""A message, or one as ``{"role": …, "content": …}``, with a ``timestamp`` if it has one, or in OpenAI's form."""
 
 _PLAIN_ROLES: Final = {"human": "user", "ai": "assistant"}
+_CALLS: Final = frozenset({"tool_calls", "function_call"})
+_CHAT_FIELDS: Final = _CALLS | {"name", "tool_call_id", "refusal", "audio", "annotations"}
+"""What a message of OpenAI's chat API may have beside its role and its content."""
 
 
 def plain_message(given: object) -> object:
     """Read the roles ``human`` and ``ai`` as ``user`` and ``assistant``; what is no message stays as it is.
 
+    A message of OpenAI's chat API is read as :meth:`Message.from_langchain` reads one; it is None without any text.
+
     >>> plain_message({"role": "human", "content": "Hello"})
     {'role': 'user', 'content': 'Hello'}
+    >>> plain_message({"role": "user", "name": "Al", "content": [{"type": "text", "text": "Hello"}]})
+    {'role': 'user', 'content': 'Hello'}
+
+    Raises:
+        ValueError: A part of the content is neither text nor an object with a type.
     """
     role = given.get("role") if isinstance(given, Mapping) else getattr(given, "role", None)
     plain = _PLAIN_ROLES.get(role.strip().lower()) if isinstance(role, str) else None
     if isinstance(given, Mapping):
-        return dict(given) if plain is None else {**given, "role": plain}
+        return _of_chat(dict(given) if plain is None else {**given, "role": plain})
     return given.model_copy(update={"role": plain}) if plain is not None and isinstance(given, Message) else given
 
 
-_MESSAGES: Final = pydantic.TypeAdapter(tuple[Annotated[Message, pydantic.BeforeValidator(plain_message)], ...])
+def _of_chat(given: dict[str, object]) -> dict[str, object] | None:
+    role, content = given.get("role"), given.get("content")
+    plain = {name: value for name, value in given.items() if name not in _CHAT_FIELDS}
+    if content is None and (any(map(given.get, _CALLS)) or (role == "assistant" and "content" in given)):
+        content = []
+    elif isinstance(content, str) and len(plain) < len(given):
+        content = [content]
+    if not isinstance(role, str) or not isinstance(content, list | tuple):
+        return plain
+    said = _reading(role, map(_part, content), (), include_tools=False)
+    return None if said is None else {**plain, "role": said.role, "content": said.content}
+
+
+def _part(given: object) -> str:
+    if isinstance(given, str):
+        return given
+    text = given.get("text", "") if isinstance(given, Mapping) and isinstance(given.get("type"), str) else None
+    if isinstance(given, Mapping) and isinstance(text, str) and ("text" in given or given["type"] not in _TEXTS):
+        return _of_dictionary(given, include_tools=False)
+    raise ValueError('a part of content is text, or an object such as {"type": "text", "text": ...}')
+
+
+def _if_said(given: object, check: pydantic.ValidatorFunctionWrapHandler) -> object:
+    plain = plain_message(given)
+    return None if plain is None and given is not None else check(plain)
+
+
+def _said(given: Iterable[MessageT | None]) -> tuple[MessageT, ...]:
+    return tuple(each for each in given if each is not None)
+
+
+IfSaid: TypeAlias = Annotated[MessageT, pydantic.WrapValidator(_if_said)]
+"""A message, or None where one of OpenAI's chat API has no text."""
+
+Said: TypeAlias = Annotated[tuple[IfSaid[MessageT], ...], pydantic.FailFast(), pydantic.AfterValidator(_said)]
+"""Messages, of which those without any text are left out."""
+
+_MESSAGES: Final = pydantic.TypeAdapter(Said[Message])
 
 
 def messages_of(given: Iterable[MessageLike], *, name: str = "messages") -> tuple[Message, ...]:

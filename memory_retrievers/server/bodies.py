@@ -23,7 +23,7 @@ from pydantic.fields import FieldInfo
 from memory_retrievers.models import DetailLevel, EpisodicDraft, JsonObject, MemoryDraft, SemanticDraft
 from memory_retrievers.models.fields import NonBlankText, ShortText, UTCDateTime
 from memory_retrievers.models.filters import MAX_FILTERS, FilterOptions, JsonScalar, SearchOptions
-from memory_retrievers.models.messages import Message, messages_of
+from memory_retrievers.models.messages import IfSaid, Message, Said, messages_of
 from memory_retrievers.retrieval.request import DEFAULT_EPISODES, RetrievalRequest
 from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.retrieve import CategoryFilter, Detail, Query
@@ -151,8 +151,8 @@ class SearchBody(FilteredBody):
         ShortText | None, Field(description="No episode of this conversation, for example of the one that is going on.")
     ] = None
     in_prompt: Annotated[
-        list[MessageBody], FailFast(), Field(description="Messages in the prompt, which open episodes do not repeat.")
-    ] = []
+        Said[MessageBody], Field(description="Messages in the prompt, which open episodes do not repeat.")
+    ] = ()
     min_relevance: MinimumRelevance = 0.0
     joint_limit: Annotated[Limit | None, Field(description="Memories of both kinds together at most.")] = None
 
@@ -244,7 +244,7 @@ class AddMessageBody(Body):
 
     conversation_id: ConversationId
     conversation: Conversation = None
-    message: MessageBody
+    message: IfSaid[MessageBody | None]
 
 
 class AddMessagesBody(Body):
@@ -252,7 +252,7 @@ class AddMessagesBody(Body):
 
     conversation_id: ConversationId
     conversation: Conversation = None
-    messages: Annotated[list[MessageBody], FailFast()]
+    messages: Said[MessageBody]
 
 
 class ProcessBody(Body):

@@ -162,7 +162,7 @@ class ForgottenAnswer(BaseModel):
 @write_routes.post("/add_message")
 async def add_message(body: AddMessageBody, request: CurrentRequest) -> QueuedAnswer:
     """Put one message of a conversation into the queue."""
-    return await _queued(request, body, [body.message])
+    return await _queued(request, body, [body.message] if body.message else [])
 
 
 @write_routes.post("/add_messages")
@@ -235,7 +235,7 @@ async def forget_scope(body: ForgetScopeBody, request: CurrentRequest) -> Forgot
 
 
 async def _queued(
-    request: RequestContext, body: AddMessageBody | AddMessagesBody, said: list[MessageBody]
+    request: RequestContext, body: AddMessageBody | AddMessagesBody, said: Sequence[MessageBody]
 ) -> QueuedAnswer:
     scope = request.access.scope(body.conversation_id, writes=True)
 

@@ -910,10 +910,11 @@ def _episode_defaults(draft: EpisodicDraft, created_at: datetime) -> dict[str, o
         for message in draft.messages
     )
     state = fsrs.initial_state(surprise=draft.surprise)
+    times = [message.timestamp or created_at for message in messages] or [created_at]
     return {
         "messages": messages,
-        "start_at": draft.start_at or (messages[0].timestamp if messages else created_at),
-        "end_at": draft.end_at or (messages[-1].timestamp if messages else created_at),
+        "start_at": draft.start_at or min(times[0], draft.end_at or times[0]),
+        "end_at": draft.end_at or max(times[-1], draft.start_at or times[-1]),
         "stability": draft.stability or state.stability,
         "difficulty": draft.difficulty or state.difficulty,
         "last_reviewed_at": draft.last_reviewed_at or created_at,

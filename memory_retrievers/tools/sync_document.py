@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final, Self, TypeAlias
 
 import pydantic
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import (
@@ -39,7 +39,7 @@ from memory_retrievers.models.fields import (
 )
 from memory_retrievers.models.management import Association, AssociationType
 from memory_retrievers.models.memories import in_our_words
-from memory_retrievers.models.messages import Message, plain_message
+from memory_retrievers.models.messages import Message, Said
 from memory_retrievers.models.scenes import SceneDetails
 from memory_retrievers.settings import ToolSettings
 from memory_retrievers.text.dates import iso
@@ -140,7 +140,7 @@ class EpisodeLine(_StoredLine):
     text_field: ClassVar[str] = "summary"
 
     title: Text = ""
-    messages: tuple[Annotated[Message, BeforeValidator(plain_message)], ...] = ()
+    messages: Said[Message] = ()
     surprise: UnitInterval = 0.0
     start_at: UTCDateTime | None = None
     end_at: UTCDateTime | None = None

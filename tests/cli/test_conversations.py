@@ -29,6 +29,32 @@ def test_a_conversation_is_queued_found_waiting_and_made_into_an_episode(run, tm
     assert (code, told) == (0, "1 messages wait\n")
 
 
+def test_messages_of_the_chat_api_are_queued_without_those_that_say_nothing(run, tmp_path):
+    at = ("--store", tmp_path / "store", "--scope", SCOPE)
+    said = [
+        {"role": "user", "name": "Nina", "content": [{"type": "text", "text": "I have moved to Nantes."}]},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "type": "function"}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "Found."},
+    ]
+    assert run("add-messages", *at, stdin=json.dumps(said)) == "1 accepted, 1 wait\n"
+
+
+def test_metadata_are_pairs_or_an_object_wherever_they_are_given(run, refused, tmp_path):
+    at = ("--store", tmp_path / "store", "--scope", SCOPE)
+    pairs = ("--metadata", "by=Ines", "--metadata", '{"n": 1}', "--metadata", "ok=true")
+    id = run("remember", *at, "--fact", "Nina lives in Nantes", *pairs).strip()
+    assert json.loads(run("get", id, *at))["metadata"] == {"by": "Ines", "n": 1, "ok": True}
+    for one in ('{"by": "Ines", "n": 1}', "n=1"):
+        assert "Nantes" in run("retrieve", "Nantes", *at, "--metadata", one)
+        assert id in run("list", *at, "--metadata", one)
+    assert "Nantes" not in run("retrieve", "Nantes", *at, "--metadata", '{"n": 2}')
+    run("update", id, *at, "--metadata", "by=Otto")
+    assert json.loads(run("get", id, *at))["metadata"] == {"by": "Otto"}
+    for command in (("remember", "--fact", "x"), ("update", id), ("retrieve", "x")):
+        for wrong in ("by", "[]", "{by"):
+            assert "--metadata takes a JSON object" in refused(*command, *at, "--metadata", wrong)
+
+
 def test_messages_that_are_none_are_refused(refused, tmp_path):
     at = ("--store", tmp_path / "store", "--scope", SCOPE)
     assert "JSON" in refused("add-messages", *at, stdin="hello")

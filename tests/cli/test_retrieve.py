@@ -176,6 +176,10 @@ class TestExplainMissing:
         assert (raw["id"], raw["outcome"]) == (last, "returned")
         assert [stage["name"] for stage in raw["memory"]["stages"]] == ["dense", "bm25"]
 
+    def test_a_least_relevance_drops_a_memory_as_it_does_in_a_search(self, missing, last):
+        assert "relevance" not in missing(last, "prices", "--episodic-limit", 100)
+        assert "relevance" in missing(last, "prices", "--episodic-limit", 100, "--min-relevance", "1")
+
     def test_refuses_an_id_that_is_not_in_the_scope(self, demo, last, refused):
         store, _ = demo
 

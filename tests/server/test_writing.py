@@ -35,6 +35,29 @@ def test_messages_without_a_time_get_the_current_one_and_keep_their_order(client
     assert episode["messages"][0]["timestamp"] == "2026-03-01T09:00:00Z"
 
 
+CHAT = [
+    {"role": "user", "name": "Al", "content": [{"type": "text", "text": "I sold"}, {"type": "text", "text": "it."}]},
+    {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "type": "function"}]},
+    {"role": "tool", "tool_call_id": "c1", "content": "Done."},
+    {"role": "assistant", "content": "Well done.", "refusal": None},
+]
+
+
+def test_messages_of_the_chat_api_are_queued_and_those_without_a_text_are_not(client):
+    assert client.post("/api/v0/add_message", json=of_alice(message=CHAT[1])).json()["accepted"] == 0
+    assert client.post("/api/v0/add_messages", json=of_alice(messages=CHAT)).json()["accepted"] == 2
+    asked = {"query": "boat", "in_prompt": [*CHAT, said("It rains.")]}
+    assert client.post("/api/v0/retrieve_memory", json=of_alice(**asked)).status_code == 200
+    (episode,) = client.post("/api/v0/process", json=of_alice(flush=True)).json()["episodes"]
+    assert [each["content"] for each in episode["messages"]] == ["I sold\nit.", "Well done."]
+    kept = {"summary": "A sale", "messages": CHAT}
+    (episode,) = client.post("/api/v0/remember", json=of_alice(episodes=[kept])).json()["episodes"]
+    assert [each["content"] for each in episode["messages"]] == ["I sold\nit.", "Well done."]
+    wrong = client.post("/api/v0/add_messages", json=of_alice(messages=[*CHAT, said([{"text": "x"}])]))
+    assert error_of(wrong) == (422, "ValidationError")
+    assert "messages.4: a part of content is text" in wrong.json()["message"]
+
+
 def test_a_conversation_is_flushed_by_its_name_and_named_for_nothing_else(client):
     for conversation in ("a", "b"):
         body = of_alice(conversation=conversation, message=said(f"In {conversation}."))
