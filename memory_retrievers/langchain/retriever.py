@@ -16,11 +16,11 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
 from memory_retrievers.langchain.scope import ScopedByConfig
 from memory_retrievers.models import Category, DetailLevel, JsonObject
-from memory_retrievers.models.filters import Filters, parse_moment
+from memory_retrievers.models.filters import Filters, MinRelevance, parse_moment
 from memory_retrievers.protocols.memory import GivenMemory
 from memory_retrievers.retrieval.budget import parse_budget
 from memory_retrievers.retrieval.documents import find_documents
-from memory_retrievers.retrieval.request import parse_category
+from memory_retrievers.retrieval.request import parse_category, parse_relevance
 from memory_retrievers.retrieval.results import parse_detail
 from memory_retrievers.text.analysis import estimate_tokens
 
@@ -51,6 +51,7 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
         token_counter: Counts the tokens of a text; by default a token is four characters.
         with_scores: Tell in the metadata why a memory was found: ``relevance_score``, 0 to 1, which falls with rank,
             ``fused_score``, ``retrievability``, ``dense_rank`` and ``bm25_rank``.
+        min_relevance: No documents of less relevance, 0 to 1, or ``auto``, which is fitted for the embedder.
         category: Only facts of this category; episodes are not affected.
         include_child_scopes: Also search the scopes below.
         memory_tags: Only memories that have all of these tags; ``tags`` is LangChain's own.
@@ -68,6 +69,7 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
     max_tokens: Annotated[int | None, BeforeValidator(parse_budget)] = None
     token_counter: Callable[[str], int] = Field(default=estimate_tokens, exclude=True, repr=False)
     with_scores: bool = False
+    min_relevance: Annotated[MinRelevance, BeforeValidator(parse_relevance)] = 0.0
     category: Annotated[Category | str | None, BeforeValidator(parse_category)] = None
     include_child_scopes: bool = False
     memory_tags: tuple[str, ...] = ()
@@ -125,6 +127,7 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
             with_scores=self.with_scores,
             max_tokens=self.max_tokens,
             token_counter=self.token_counter,
+            min_relevance=self.min_relevance,
             category=self.category,
             include_child_scopes=self.include_child_scopes,
             tags=self.memory_tags,

@@ -12,10 +12,11 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from memory_retrievers.llama_index.scope import Scope, scope_getter
 from memory_retrievers.models import Category, DetailLevel, JsonObject
-from memory_retrievers.models.filters import Filters, SearchOptions
+from memory_retrievers.models.filters import Filters, MinRelevance, SearchOptions
 from memory_retrievers.protocols.memory import Memory, checked_memory
 from memory_retrievers.retrieval.budget import parse_budget
 from memory_retrievers.retrieval.documents import SCORE_KEYS, MemoryDocument, find_documents
+from memory_retrievers.retrieval.request import parse_relevance
 from memory_retrievers.retrieval.results import parse_detail
 from memory_retrievers.text.analysis import estimate_tokens
 
@@ -42,6 +43,7 @@ class MemoryRetriever(BaseRetriever):
         max_tokens: Tokens of all texts together at most: what is less relevant is left out, and of an episode its last
             messages first; None is no budget.
         token_counter: Counts the tokens of a text; by default a token is four characters.
+        min_relevance: No nodes of less relevance, 0 to 1, or ``auto``, which is fitted for the embedder.
         category: Only facts of this category; episodes are not affected.
         include_child_scopes: Also search the scopes below.
         tags: Only memories that have all of these.
@@ -67,6 +69,7 @@ class MemoryRetriever(BaseRetriever):
         detail: DetailLevel | str = DetailLevel.AUTO,
         max_tokens: int | None = None,
         token_counter: Callable[[str], int] = estimate_tokens,
+        min_relevance: MinRelevance = 0.0,
         category: Category | str | None = None,
         include_child_scopes: bool = False,
         tags: Iterable[str] = (),
@@ -87,6 +90,7 @@ class MemoryRetriever(BaseRetriever):
         self._token_counter = token_counter
         self._with_scores = with_scores
         self._options = SearchOptions(
+            min_relevance=parse_relevance(min_relevance),
             category=category,
             include_child_scopes=include_child_scopes,
             tags=tags,

@@ -52,6 +52,19 @@ def test_a_score_is_relevance_which_falls_with_rank(memory):
     assert [hit.score for hit in hits.semantic] != [hit.relevance for hit in hits.semantic]
 
 
+def test_what_is_of_less_relevance_is_left_out(memory):
+    found = MemoryRetriever(memory=memory, scope="user/alice", with_scores=True).invoke("Where does Alice live?")
+    best, *_, last = [document.metadata["relevance_score"] for document in found]
+    assert best > last
+    least = MemoryRetriever(memory=memory, scope="user/alice", min_relevance=best)
+    assert texts(least.invoke("Where does Alice live?")) == [
+        "Alice lives in Lyon",
+        "Answer in metric units",
+    ]  # a guideline stays
+    with pytest.raises(pydantic.ValidationError, match="min_relevance must be a number from 0 to 1, or 'auto'"):
+        MemoryRetriever(memory=memory, scope="user/alice", min_relevance=2)
+
+
 def test_where_ranks_are_fused_a_score_is_the_specified_one():
     with AgentMemory.in_memory(embedder=HashEmbedder(), retrieval=RetrievalSettings.reference()) as memory:
         memory.remember_fact(scope="a", fact="Lyon has many bridges")

@@ -42,6 +42,18 @@ def test_memories_come_as_nodes_best_first(memory, retriever):
     assert len(nodes) == 3
 
 
+def test_what_is_of_less_relevance_is_left_out(memory, retriever):
+    best, *_, last = [node.score for node in retriever.retrieve("Where does Alice live?")]
+    assert best > last
+    least = MemoryRetriever(memory, scope="user/alice", min_relevance=best)
+    assert texts(least.retrieve("Where does Alice live?")) == [
+        "Alice lives in Lyon",
+        "Answer in metric units",
+    ]  # a guideline stays
+    with pytest.raises(ValidationError, match="min_relevance must be a number from 0 to 1, or 'auto'"):
+        MemoryRetriever(memory, scope="user/alice", min_relevance=2)
+
+
 async def test_asynchronously_it_finds_the_same(retriever):
     assert await retriever.aretrieve("Lyon") == retriever.retrieve("Lyon")
 
