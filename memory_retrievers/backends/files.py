@@ -55,6 +55,18 @@ def written(path: str | Path) -> Path:
     return Path(os.path.expanduser(path))  # noqa: PTH111 - the other one raises where there is no such user
 
 
+def outside(home: Path | None, path: str | Path) -> Path:
+    """A path as :func:`written` reads it, which is not in the directory of a store.
+
+    Raises:
+        ConfigurationError: It is there, where a file would pass for one of the store, or is blank.
+    """
+    target = written(path)
+    if home is not None and home.resolve() in target.resolve().parents:
+        raise ConfigurationError(f"{target} is inside of the store itself, {home}: name a place outside of it")
+    return target
+
+
 class Folder:
     """An open directory handle. All operations stay inside the directory, even if it is renamed, and follow no link.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
 from urllib.parse import urlsplit
 
-from memory_retrievers.backends.files import written
+from memory_retrievers.backends.files import outside, written
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.memory.base import BaseMemory, awaited, check_replacing
 from memory_retrievers.memory.engine import Engine, open_engine
@@ -1054,11 +1054,11 @@ class AgentMemory(BaseMemory):
         """Copy the store to a new directory, whatever is written meanwhile; :meth:`open` opens the copy.
 
         Raises:
-            ConfigurationError: The directory is in use, or cannot be made.
+            ConfigurationError: The directory is in use, in that of the store, or cannot be made.
             BackendError: The copy failed, and nothing was left of it.
         """
         self._pending.flush()
-        self._store.ledger.backup(written(path) / STORE_FILE)
+        self._store.ledger.backup(outside(self._store.ledger.database.home, path) / STORE_FILE)
 
     def export(self, path: str | Path, *, scope: str | None = None, progress: Progress | None = None) -> int:
         """Write memories of every kind, their vectors, queued messages and reviews into a new file, losing nothing.
@@ -1075,7 +1075,7 @@ class AgentMemory(BaseMemory):
             How many memories were written.
 
         Raises:
-            ConfigurationError: The file exists, or cannot be written.
+            ConfigurationError: The file exists, is in the store's directory, or cannot be written.
             ValidationError: The scope is malformed.
             BackendError: A memory is damaged; :meth:`verify` tells more.
         """
@@ -1083,7 +1083,11 @@ class AgentMemory(BaseMemory):
         if not self._engine.read_only:
             self._pending.flush()
         return transfer.export(
-            self._store.ledger, written(path), scope=asked, progress=progress, access=self._engine.access
+            self._store.ledger,
+            outside(self._store.ledger.database.home, path),
+            scope=asked,
+            progress=progress,
+            access=self._engine.access,
         )
 
     # --- a Chroma collection of the user's

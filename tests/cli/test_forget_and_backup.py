@@ -46,6 +46,21 @@ def test_a_backup_can_be_looked_into_and_is_never_overwritten(store, run, refuse
     assert "is in use already" in refused("backup", tmp_path / "copy", "--store", store)
 
 
+def test_neither_a_backup_nor_an_export_is_put_into_the_store_itself(store, run, refused, tmp_path):
+    (tmp_path / "link").symlink_to(store)
+    for target in (
+        store / "copy",
+        store / "deep" / "copy",
+        tmp_path / "link" / "copy",
+        store / ".." / "store" / "copy",
+    ):
+        for command in ("backup", "export"):
+            line = refused(command, target, "--store", store)
+            assert line == f"error: {target} is inside of the store itself, {store}: name a place outside of it"
+    assert {each.name for each in store.iterdir()} & {"copy", "deep"} == set()
+    run("export", tmp_path / "store.jsonl", "--store", store)
+
+
 @pytest.mark.parametrize(
     "arguments", [["forget", "e1", "--scope", "c1"], ["forget-scope", "c1", "--yes"], ["purge"], ["backup", "copy"]]
 )

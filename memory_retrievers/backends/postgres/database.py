@@ -135,6 +135,8 @@ class Database:
         BackendError: The database cannot be reached.
     """
 
+    home: Path | None = None
+
     def __init__(
         self, url: str, *, pool_size: int = POOL_SIZE, within: str | None = None, read_only: bool = False
     ) -> None:

@@ -43,19 +43,15 @@ class Cursor(Protocol):
     @property
     def rowcount(self) -> int:
         """Number of rows changed."""
-        ...
 
     def fetchone(self) -> Any:  # noqa: ANN401 - a row of SQL values
         """Return the next row, or None."""
-        ...
 
     def fetchall(self) -> list[Any]:
         """Return all remaining rows."""
-        ...
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the rows."""
-        ...
 
 
 class Connection(Protocol):
@@ -64,25 +60,20 @@ class Connection(Protocol):
     @property
     def dialect(self) -> Dialect:
         """The SQL dialect of the database."""
-        ...
 
     @property
     def in_transaction(self) -> bool:
         """True if its writes may still be rolled back."""
-        ...
 
     @property
     def states(self) -> States | None:
         """States that have been read, where this connection asks for each but once; None where it may change."""
-        ...
 
     def execute(self, sql: str, parameters: Values = ..., /) -> Cursor:
         """Run one statement."""
-        ...
 
     def executemany(self, sql: str, parameters: Iterable[Values], /) -> Cursor:
         """Run a statement once for each of the parameter sets."""
-        ...
 
     def insert_rows(
         self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], /, *, ending: str = ""
@@ -95,7 +86,6 @@ class Connection(Protocol):
             rows: Their values.
             ending: What the statement ends with, of which the results are given, in any order.
         """
-        ...
 
 
 class Dialect(Protocol):
@@ -123,27 +113,21 @@ class Dialect(Protocol):
 
     def beside(self, table: str, other: str, /) -> str:
         """Extra condition of a join by number, so that only one partition is read."""
-        ...
 
     def listed(self, values: Sequence[int] | Sequence[str], /) -> object:
         """Convert a list to the parameter that :meth:`among` or :meth:`each` reads."""
-        ...
 
     def among(self, column: str, parameter: str, /) -> str:
         """Condition that a column is one of the values of a list."""
-        ...
 
     def each(self, parameter: str, /) -> str:
         """Table ``each`` with the numbers of a list in its column ``value``."""
-        ...
 
     def counted(self, parameter: str, table: str, /) -> str:
         """Table with the names of a JSON object in its column ``key`` and their integers in ``value``."""
-        ...
 
     def items(self, column: str, /) -> str:
         """Query of the texts in a JSON list."""
-        ...
 
     def member(self, column: str, name: str, value: JsonScalar, sign: str = "=") -> str:
         """Condition that a JSON object has a value under a key.
@@ -154,7 +138,6 @@ class Dialect(Protocol):
             value: The value, whose type decides how it is compared.
             sign: How it is compared; texts are ordered by code point.
         """
-        ...
 
     def field(self, name: str, condition: ItemCondition) -> str:
         """Condition on a field of the value of an item ``m``; only what is of the same type fits.
@@ -163,39 +146,34 @@ class Dialect(Protocol):
             name: The parameters are as for :meth:`member`.
             condition: The field, and how it is compared; ``!=`` is not among the signs.
         """
-        ...
 
     def items_by_row(self, wanted: str) -> str:
         """Items ``m`` with their scopes ``p``, in an order that reads each page once."""
-        ...
 
     def newest_items(self, wanted: str) -> str:
         """Items ``m`` with their scopes ``p``: the last changed ``:most`` of each scope, by the index of items."""
-        ...
 
     def summed(self, expression: str, order: str, /) -> str:
         """Sum over a group in a fixed order, so that equal numbers have equal sums."""
-        ...
 
     def gathered(self, column: str, /) -> str:
         """The numbers of a group as comma-separated text."""
-        ...
 
     def indexed_by(self, index: str, /) -> str:
         """Hint, written after a table, that it is best read by this index."""
-        ...
 
     def vector(self, vector: Vector) -> object:
         """Convert a vector of shape (d,) to a parameter."""
-        ...
 
     def stacked(self, vectors: Sequence[Any]) -> Vectors:
         """Convert n vectors as read from the database to an array of shape (n, d); (0, 0) for none."""
-        ...
 
 
 class Database(Protocol):
     """The database of a ledger; safe to use from several threads."""
+
+    home: Path | None
+    """The directory that its files are in, if there is one."""
 
     def write(self, *scopes: str) -> AbstractContextManager[Connection]:
         """Open a write transaction: committed at the end, rolled back on any exception; nested ones join it.
@@ -204,7 +182,6 @@ class Database(Protocol):
             *scopes: Scopes within which all changes are made. Other writers to them wait until it ends. None given
                 locks the whole store.
         """
-        ...
 
     def read(self, *, snapshot: bool = False) -> AbstractContextManager[Connection]:
         """Open a connection for reading; inside this thread's own write transaction, that transaction's.
@@ -212,7 +189,6 @@ class Database(Protocol):
         Args:
             snapshot: Let all statements see one state, whatever is committed meanwhile. A single statement always does.
         """
-        ...
 
     def reading(self, known: States | None = None) -> AbstractContextManager[None]:
         """Keep one connection for all reads of this thread, and ask for the state of a scope but once.
@@ -222,44 +198,35 @@ class Database(Protocol):
         Args:
             known: States that a reading before this one has found, which this one goes on with and adds to.
         """
-        ...
 
     def states_read(self) -> States | None:
         """States found in the :meth:`reading` of this thread; None outside one, and in its own transaction."""
-        ...
 
     def feeding(self) -> AbstractContextManager[None]:
         """Hold an exclusive lock across threads and processes while this lasts; no transaction waits for it."""
-        ...
 
     def moving(self) -> AbstractContextManager[bool]:
         """Hold the lock for changing the store's vectors; yields False if another process holds it.
 
         Threads of one process have a lock of their own. No transaction waits for either.
         """
-        ...
 
     @property
     def is_writing(self) -> bool:
         """Whether this thread is in a write transaction, which others wait for."""
-        ...
 
     @property
     def holder(self) -> str:
         """The id by which other processes know this handle while it is open; empty if there is none."""
-        ...
 
     def is_gone(self, holder: str) -> bool:
         """Return True if it is certain that the handle of this id is no longer open, in whatever process."""
-        ...
 
     def next_passages(self, connection: Connection, number: int) -> Sequence[int]:
         """Allocate ids for new passages, higher than all in their scope and never used before."""
-        ...
 
     def problems(self, connection: Connection) -> Iterator[str]:
         """Describe problems of the tables themselves, one sentence each."""
-        ...
 
     def compact(self) -> None:
         """Erase every byte of deleted data.
@@ -268,7 +235,6 @@ class Database(Protocol):
             ConfigurationError: A transaction of this thread is still open.
             BackendError: It cannot be done now; a later call may.
         """
-        ...
 
     def copy_to(self, file: Path) -> None:
         """Write all committed data to a file in a new directory.
@@ -276,11 +242,9 @@ class Database(Protocol):
         Raises:
             ConfigurationError: The directory is in use, or cannot be made, or the database is copied in another way.
         """
-        ...
 
     def close(self) -> None:
         """Release all resources; further calls do nothing."""
-        ...
 
 
 def joining(database: Database, *scopes: str) -> AbstractContextManager[Connection]:

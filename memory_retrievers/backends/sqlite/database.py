@@ -37,7 +37,7 @@ class Database:
     """
 
     def __init__(self, path: Path | None, *, read_only: bool = False, access: Access = PRIVATE) -> None:
-        self._path = path
+        self._path, self.home = path, None if path is None else path.absolute().parent
         self._read_only = read_only
         self._access = access
         self._process = os.getpid()
