@@ -176,7 +176,8 @@ class BaseMemory(ABC):
             expires_at: From when on it is invisible; None is never.
             created_at: When it was made; None is now.
             valid_at: Since when it holds; None is ``created_at``.
-            invalid_at: From when it no longer holds; None means it does.
+            invalid_at: From when it no longer holds: only ``as_of`` finds it, at once; None means it does. For one that
+                holds until then, give ``expires_at``.
             replaces: The id of a fact that this one holds instead of: that one is invalid from then on, and both are in
                 the ``history`` of each.
             allow_duplicates: Store it even if it is known.
