@@ -100,15 +100,23 @@ def read_langchain(message: LangChainMessage, *, include_tools: bool) -> Reading
     """Read a LangChain message; None if it has no content."""
     kind = message.type.removesuffix("MessageChunk").lower()
     role = str(getattr(message, "role", kind)) if kind == "chat" else kind
-    parts = [_of_dictionary(block, include_tools=include_tools) for block in message.content_blocks]
+    parts = [_block_text(block, include_tools=include_tools) for block in message.content_blocks]
     times = _times(message.additional_kwargs, message.response_metadata)
     return _reading(role, parts, times, include_tools=include_tools)
 
 
 def read_llama_index(message: LlamaIndexMessage, *, include_tools: bool) -> Reading | None:
-    """Read a LlamaIndex message; None if it has no content."""
+    """Read a LlamaIndex message; None if it has no content.
+
+    A ``ReActAgent`` writes its steps down as one message, with all that tools have answered: without tools it is read
+    as what it says in the end.
+    """
     role = str(getattr(message.role, "value", message.role))
-    parts = [_of_object(block, include_tools=include_tools) for block in message.blocks]
+    names = {"type": "block_type", "text": "text", "name": "tool_name", "args": "tool_kwargs"}
+    blocks = ({key: getattr(block, name, "") for key, name in names.items()} for block in message.blocks)
+    parts = [_block_text(block, include_tools=include_tools) for block in blocks]
+    if role == "assistant" and not include_tools:
+        parts = [_last_words(part) for part in parts]
     return _reading(role, parts, _times(message.additional_kwargs), include_tools=include_tools)
 
 
@@ -120,25 +128,21 @@ def _reading(role: str, parts: Iterable[str], times: Iterable[datetime], *, incl
     return Reading(role=name, content=content, timestamp=next(iter(times), None))
 
 
-def _of_dictionary(block: Mapping[str, object], *, include_tools: bool) -> str:
-    called = _called(block.get("name"), block.get("args")) if include_tools else ""
-    return _told(block.get("type"), block.get("text", ""), called)
-
-
-def _of_object(block: object, *, include_tools: bool) -> str:
-    called = _called(getattr(block, "tool_name", None), getattr(block, "tool_kwargs", None)) if include_tools else ""
-    return _told(getattr(block, "block_type", None), getattr(block, "text", ""), called)
-
-
-def _told(kind: object, text: object, called: str) -> str:
+def _block_text(block: Mapping[str, object], *, include_tools: bool) -> str:
+    kind = block.get("type")
     if kind in _TEXTS:
-        return str(text)
-    return IMAGE if kind in _IMAGES else called if kind == "tool_call" else ""
+        return str(block.get("text", ""))
+    if kind == "tool_call" and include_tools:
+        given = block.get("args")
+        arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
+        return f"[tool call: {block.get('name')} {arguments}]"
+    return IMAGE if kind in _IMAGES else ""
 
 
-def _called(name: object, arguments: object) -> str:
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
-    return f"[tool call: {name} {text}]"
+def _last_words(steps: str) -> str:
+    start = f"\n{steps}".rfind("\nThought: ")
+    answer = steps[start:].partition("\nAnswer: ")[2]
+    return answer if answer and steps.startswith("Thought: ") else steps
 
 
 def _times(*sources: Mapping[str, object]) -> list[datetime]:
@@ -229,16 +233,16 @@ def _of_chat(given: dict[str, object]) -> dict[str, object] | None:
         content = [content]
     if not isinstance(role, str) or not isinstance(content, list | tuple):
         return plain
-    said = _reading(role, map(_part, content), (), include_tools=False)
+    said = _reading(role, map(_part_text, content), (), include_tools=False)
     return None if said is None else {**plain, "role": said.role, "content": said.content}
 
 
-def _part(given: object) -> str:
+def _part_text(given: object) -> str:
     if isinstance(given, str):
         return given
     text = given.get("text", "") if isinstance(given, Mapping) and isinstance(given.get("type"), str) else None
     if isinstance(given, Mapping) and isinstance(text, str) and ("text" in given or given["type"] not in _TEXTS):
-        return _of_dictionary(given, include_tools=False)
+        return _block_text(given, include_tools=False)
     raise ValueError('a part of content is text, or an object such as {"type": "text", "text": ...}')
 
 

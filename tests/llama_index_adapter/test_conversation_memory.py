@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from blockbuster import BlockingError
-from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
+from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent
 from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock, ToolCallBlock
 from llama_index.core.chat_engine import CondensePlusContextChatEngine, SimpleChatEngine
 from llama_index.core.memory import BaseMemory
@@ -588,3 +588,19 @@ def test_a_pickle_opens_the_store_again_and_nothing_is_logged(tmp_path, caplog):
             assert [message.content for message in again.get_all()] == ["Good morning!"]
             assert "Lyon" in str(again.get("Where does Alice live?"))
     assert caplog.messages == []
+
+
+@looks_at_deprecated_attributes
+@pytest.mark.filterwarnings("ignore:is_running called:DeprecationWarning")  # LlamaIndex's ReActAgent asks for it
+async def test_of_the_steps_of_a_react_agent_only_its_answer_is_remembered(memory, chat, scripted):
+    llm, prompts = scripted(
+        'Thought: I look it up.\nAction: look\nAction Input: {"place": "Lyon"}',
+        "Thought: I can answer without using any more tools.\nAnswer: Two:\nAnswer: neither is near.",
+        "Thought: I can answer without using any more tools.\nAnswer: Yes.",
+    )
+    agent = ReActAgent(tools=[look], llm=llm)
+    await agent.run("How many bridges are there?", memory=chat)
+    assert texts(memory.transcript("user/alice")) == ["How many bridges are there?", "Two:\nAnswer: neither is near."]
+    await agent.run("Are you sure?", memory=chat)
+    assert "Observation" in texts(prompts[-1])[-2], "the agent itself reads its steps"
+    assert "neither is near" not in told(prompts[-1]), "nor is what it reads there recalled"
