@@ -95,8 +95,9 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
 
     When the run has ended, what is new in the thread is queued in the memory, each message once, however many runs the
     thread has; ``thread_id`` is the conversation it belongs to. Instructions (system messages) and the summaries of
-    ``SummarizationMiddleware`` are not recorded. Where a thread begins with messages of earlier turns, as without a
-    checkpointer, only those after the last answer are new.
+    ``SummarizationMiddleware`` are not recorded. What a tool answers is not, unless the run ends with it (as with
+    structured output, or ``return_direct``): then it is recorded as the agent's answer. Where a thread
+    begins with messages of earlier turns, as without a checkpointer, only those after the last answer are new.
 
     What stands in the prompt already is not recalled. What other middleware has trimmed from it or summarised away is,
     where this one stands behind the other in the list.
@@ -237,7 +238,8 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         messages, known = state["messages"], set(done)
         scope, conversation = self._turn.scope_of(None), conversation_of()
         with going_on("messages are queued after the next run"):
-            said = self._turn.said([each for each in messages if each.id not in known])
+            new = [each for each in messages if each.id not in known]
+            said = self._turn.said(new) + self._turn.answered_by_tools(new[-1:])
             self._turn.keep(said, scope=scope, conversation=conversation)
             return {"memory_done": _ids(messages)}
         return None
@@ -256,7 +258,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         asked = None if run.asked is None else run.asked.id
         if self._scene_prompt is None:
             profile, known = self._turn.framed_profile(scope=run.scope)
-            in_prompt = self._turn.said(messages)
+            in_prompt = self._turn.said(messages) + self._turn.answered_by_tools(messages)
             return Recalled(profile, self._turn.framed(query, scope=run.scope, known=known, in_prompt=in_prompt), asked)
         with going_on("nothing was recalled"):
             scene = self._scene_prompt.render(messages, scope=run.scope, query=query)

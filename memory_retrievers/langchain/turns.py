@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import pydantic
 from langchain_core.documents import Document
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import ensure_config
 from langchain_core.runnables.config import get_callback_manager_for_config
 from pydantic import BeforeValidator, ConfigDict, Field
@@ -23,16 +23,13 @@ from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.messages import Message
 from memory_retrievers.protocols.memory import GivenMemory, Retrieved
 from memory_retrievers.retrieval.documents import documents
-from memory_retrievers.retrieval.markdown import notes
+from memory_retrievers.retrieval.markdown import PROFILE_TAG, TAG, between_tags
 from memory_retrievers.retrieval.request import asked_by, parse_relevance
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
 from memory_retrievers.text.analysis import estimate_tokens
 
 Recall: TypeAlias = Literal["full", "facts", "none"]
 """Extent of recall: episodes and facts, facts alone and without any side effect, or nothing."""
-
-TAG = "memory"
-PROFILE_TAG = "profile"
 
 RUN_NAME: Final = "AgentMemory"
 """Name of the retriever run that a trace shows for what was recalled."""
@@ -138,7 +135,7 @@ class TurnMemory(ScopedByConfig):
             in_prompt: As for :meth:`recalled`.
         """
         with going_on("nothing was recalled"):
-            return _between_tags(TAG, self.recalled(query, scope=scope, known=known, in_prompt=in_prompt))
+            return between_tags(self.recalled(query, scope=scope, known=known, in_prompt=in_prompt), tag=TAG)
         return ""
 
     def framed_profile(self, *, scope: str) -> tuple[str, frozenset[str]]:
@@ -150,10 +147,8 @@ class TurnMemory(ScopedByConfig):
             return "", frozenset()
         with going_on("no profile was read"):
             shown = self.memory.profile(scope).fitting(token_counter=self.token_counter)
-            return (
-                _between_tags(PROFILE_TAG, shown.to_markdown(max_tokens=None)),
-                frozenset(fact.id for fact in shown.facts),
-            )
+            block = between_tags(shown.to_markdown(max_tokens=None), tag=PROFILE_TAG)
+            return block, frozenset(fact.id for fact in shown.facts)
         return "", frozenset()
 
     def keep(self, messages: Sequence[Message], *, scope: str, conversation: str | None) -> None:
@@ -179,17 +174,17 @@ class TurnMemory(ScopedByConfig):
         converted = [self._message_of(message) for message in messages if not _is_summary(message)]
         return [message for message in converted if message is not None and message.role not in _INSTRUCTIONS]
 
+    def answered_by_tools(self, messages: Sequence[BaseMessage]) -> list[Message]:
+        """What tools have answered, as words of the agent; empty where it is kept as the tools' own."""
+        answers = [] if self.include_tools else [each for each in messages if isinstance(each, ToolMessage)]
+        return self.said([AIMessage(each.content) for each in answers])
+
     def _message_of(self, message: BaseMessage) -> Message | None:
         try:
             return Message.from_langchain(message, include_tools=self.include_tools)
         except pydantic.ValidationError:
             _logger.warning("a message cannot be stored and is left out: it is too long, or its role is")
             return None
-
-
-def _between_tags(tag: str, markdown: str) -> str:
-    block = notes(markdown, tag=tag)
-    return block and f"<{tag}>\n{block}\n</{tag}>"
 
 
 @contextmanager

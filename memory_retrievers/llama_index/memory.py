@@ -24,13 +24,11 @@ from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.messages import Message, parse_conversation, read_llama_index
 from memory_retrievers.models.results import Report
 from memory_retrievers.protocols.memory import GivenMemory, Memory, Retrieved
-from memory_retrievers.retrieval.markdown import notes
+from memory_retrievers.retrieval.markdown import PROFILE_TAG, TAG, between_tags
 from memory_retrievers.retrieval.request import asked_by, parse_relevance
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
 from memory_retrievers.text.analysis import estimate_tokens
 
-TAG: Final = "memory"
-PROFILE_TAG: Final = "profile"
 DEFAULT_TOKEN_LIMIT: Final = 20_000
 """Tokens of recent turns: about what LlamaIndex's own ``Memory`` leaves to the chat."""
 
@@ -270,12 +268,12 @@ class ConversationMemory(BaseMemory):
         profile, known = "", frozenset[str]()
         with going_on("no profile was read"):
             shown = self._long_term().profile(self.scope).fitting(token_counter=self.token_counter)
-            profile = _between_tags(PROFILE_TAG, shown.to_markdown(max_tokens=None))
+            profile = between_tags(shown.to_markdown(max_tokens=None), tag=PROFILE_TAG)
             known = frozenset(fact.id for fact in shown.facts)
         block = ""
         with going_on("nothing was recalled"):
             found = self._recall(self.scope, asked, partial(self._retrieved, in_prompt=in_prompt))
-            block = _between_tags(TAG, _without(found, known).to_markdown(self.detail))
+            block = between_tags(_without(found, known).to_markdown(self.detail), tag=TAG)
         place = _place_of(asked, recent) if self.placement == "tail" else None
         messages = [*recent]
         if block and place is not None:
@@ -305,11 +303,6 @@ class ConversationMemory(BaseMemory):
     @field_serializer("messages")
     def _dumped(self, messages: list[ChatMessage]) -> list[JsonObject]:
         return [message.model_dump(mode="json") for message in messages]
-
-
-def _between_tags(tag: str, markdown: str) -> str:
-    block = notes(markdown, tag=tag)
-    return block and f"<{tag}>\n{block}\n</{tag}>"
 
 
 def _without(found: Retrieved, known: frozenset[str]) -> Retrieved:

@@ -10,6 +10,7 @@ import pytest
 from blockbuster import BlockingError
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware, ModelRequest, SummarizationMiddleware
+from langchain.agents.structured_output import ToolStrategy
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -17,6 +18,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from patience import PATIENCE, until
+from pydantic import BaseModel
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.errors import BackendError, ConfigurationError, LanguageModelError, ValidationError
@@ -444,6 +446,43 @@ def test_tools_are_recorded_when_asked_for(memory, saying):
         ("tool", "21 degrees"),
         ("assistant", "Warm."),
     ]
+
+
+class Reading(BaseModel):
+    """What a thermometer says."""
+
+    degrees: int
+
+
+@tool(return_direct=True)
+def barometer() -> str:
+    """Read the barometer."""
+    return "It will rain."
+
+
+@pytest.mark.parametrize(
+    ("last", "answer"), [(("Reading", {"degrees": 21}), "degrees=21"), (("barometer", {}), "It will rain.")]
+)
+@pytest.mark.parametrize("include_tools", [False, True])
+def test_an_answer_that_a_tool_gives_is_recorded_as_the_agents_and_not_recalled_in_its_thread(
+    memory, saying, last, answer, include_tools
+):
+    model = saying(LOOK, last, last)
+    agent = create_agent(
+        model,
+        tools=[thermometer, barometer],
+        middleware=[AgentMemoryMiddleware(memory=memory, include_tools=include_tools)],
+        response_format=ToolStrategy(Reading),
+        checkpointer=InMemorySaver(),
+    )
+    agent.invoke(asking("What of the instruments?"), ALICE)
+    heard = memory.transcript("user/alice", "t1")
+    assert (heard[0].content, heard[-1].content[-len(answer) :]) == ("What of the instruments?", answer)
+    assert [each.role for each in heard[1:]] == (
+        ["assistant", "tool", "assistant", "tool"] if include_tools else ["assistant"]
+    )
+    agent.invoke(asking("What of the instruments, again?"), ALICE)
+    assert answer not in tail_text(model.heard[-1])
 
 
 def test_what_is_only_recalled_leaves_nothing_in_a_checkpoint(memory, saying):
