@@ -207,7 +207,9 @@ class MemoryStoreAdapter(BaseStore):
         except pydantic.ValidationError as error:
             raise ValidationError.from_pydantic(error) from error
         except (TypeError, ValueError, OverflowError) as error:
-            raise ValidationError(f"the value of {op.key!r} must be JSON, and its ttl a number of minutes") from error
+            raise ValidationError(
+                f"the value of {op.key!r} must be a dict of JSON such as {{'text': …}}, ttl some minutes: {error}"
+            ) from error
 
 
 def _indexed(value: Mapping[str, object], fields: Sequence[str | list[str]] | Literal[False]) -> list[str]:

@@ -50,6 +50,20 @@ def test_what_was_put_is_got_whole(store):
     assert item.created_at == item.updated_at == NOON
 
 
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [
+        ("Tea", r"must be a dict of JSON such as \{'text': …\}"),
+        ({"when": object()}, "type object is not JSON serializable"),
+        ({"temperature": float("nan")}, "JSON"),
+    ],
+)
+def test_a_value_that_is_no_dict_of_json_is_refused_with_what_is_wrong(store, value, complaint):
+    with pytest.raises(ValidationError, match=complaint):
+        store.put(ALICE, "m1", value)
+    assert store.get(ALICE, "m1") is None
+
+
 def test_the_same_key_in_two_namespaces_is_two_items(store):
     store.put(ALICE, "m1", LYON)
     store.put(BOB, "m1", BERGEN)
