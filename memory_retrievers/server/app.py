@@ -161,6 +161,8 @@ async def _repeated(_request: Request, _error: Exception) -> Response:
 
 async def _malformed(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for nothing else
+    if isinstance(error.body, bytes):  # nothing was parsed
+        return failure(ValidationError("the body is not sent as JSON: add the header Content-Type: application/json"))
     named = error.body if isinstance(error.body, Mapping) else request.query_params
     if isinstance(scope := named.get("conversation_id"), str):
         try:  # who may not go there learns nothing of what is wrong with the rest
@@ -174,11 +176,12 @@ async def _malformed(request: Request, error: Exception) -> Response:
 
 async def _no_such_route(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for nothing else
-    names = {404: "NotFoundError", 405: "MethodNotAllowed"}
-    refusal = HTTPError(
-        error.status_code, names.get(error.status_code, "BadRequest"), error.detail, headers=error.headers
-    )
-    return refusal.response()
+    answers = {
+        404: ("NotFoundError", "there is no such route: /openapi.json has all of them"),
+        405: ("MethodNotAllowed", error.detail),
+    }
+    name, message = answers.get(error.status_code, ("BadRequest", error.detail))
+    return HTTPError(error.status_code, name, message, headers=error.headers).response()
 
 
 def serve(

@@ -139,6 +139,17 @@ def test_a_body_that_is_no_json_is_told_as_that_with_the_place(client):
         assert answer.json()["message"] == f"the body is no JSON, at character {place}: Expecting value"
 
 
+@pytest.mark.parametrize("content_type", ["application/x-www-form-urlencoded", "text/plain", None])
+def test_a_body_that_is_not_sent_as_json_is_told_the_header_it_lacks(client, content_type):
+    body = b'{"conversation_id": "user/alice", "query": "tea"}'  # as curl -d sends it
+    headers = {} if content_type is None else {"content-type": content_type}
+    answer = client.post("/api/v0/retrieve_memory", content=body, headers=headers)
+    assert error_of(answer) == (422, "ValidationError")
+    assert "Content-Type: application/json" in answer.json()["message"]
+
+
 def test_unknown_addresses_and_methods_are_answered_in_the_same_shape(client):
-    assert error_of(client.get("/api/v1/retrieve_memory")) == (404, "NotFoundError")
+    unknown = client.get("/api/v1/retrieve_memory")
+    assert error_of(unknown) == (404, "NotFoundError")
+    assert "/openapi.json" in unknown.json()["message"]
     assert error_of(client.get("/api/v0/retrieve_memory")) == (405, "MethodNotAllowed")
