@@ -11,7 +11,7 @@ TRACE = Path(__file__).parents[1] / "benchmarks" / "trace.py"
 MOST = {
     "`AgentMemory.retrieve`": (15, 4),
     "`AgentMemory.remember_episode`": (27, 23),
-    "LangChain `memory_store`": (45, 48),
+    "LangChain `memory_store`": (42, 48),
 }
 """Files and SQL statements at most: they may only come down."""
 

@@ -13,10 +13,10 @@ from memory_retrievers.cli.options import BUNDLED, DEFAULTS, EmbedderOptions, Mo
 from memory_retrievers.cli.output import print_json, print_memories, print_table, print_text
 from memory_retrievers.cli.stores import to_change, to_fill, to_look_into, to_search
 from memory_retrievers.errors import ValidationError
+from memory_retrievers.models.fields import iso
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Report
 from memory_retrievers.settings import RetrievalSettings
-from memory_retrievers.text.dates import iso
 
 Conversation = Annotated[
     str | None, typer.Option("--conversation", help="Which of the scope's conversations, for example a thread's id.")

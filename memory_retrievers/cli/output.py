@@ -13,12 +13,12 @@ import typer
 
 from memory_retrievers.models import AnyMemory, JsonObject, ScopeStatistics, SemanticMemory
 from memory_retrievers.models.contents import AdoptionReport, Progress, VerificationReport
+from memory_retrievers.models.fields import iso
 from memory_retrievers.models.management import MemoryEvent
 from memory_retrievers.models.memories import ANSWER_FIELDS
 from memory_retrievers.models.results import MemoryDiff
 from memory_retrievers.retrieval.explanations import ExplainedMemory, ExplainedRetrieval
 from memory_retrievers.text import for_terminals, json_for_terminals, one_line
-from memory_retrievers.text.dates import iso
 
 if TYPE_CHECKING:
     from memory_retrievers.storage.diagnosis import Diagnosis

@@ -37,8 +37,7 @@ from memory_retrievers.cli.stores import to_look_into, to_search
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models.filters import FilterOptions, SearchOptions
 from memory_retrievers.retrieval.markdown import NO_MEMORIES
-from memory_retrievers.retrieval.profile import PROFILE_TOKENS
-from memory_retrievers.retrieval.results import parse_detail
+from memory_retrievers.retrieval.results import PROFILE_TOKENS, parse_detail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

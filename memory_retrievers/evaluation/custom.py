@@ -13,9 +13,18 @@ import pydantic
 from pydantic import BaseModel, ConfigDict, Field
 
 from memory_retrievers.errors import NotFoundError, ValidationError
-from memory_retrievers.evaluation import metrics
 from memory_retrievers.evaluation.conversations import read_text
-from memory_retrievers.evaluation.measure import Figures, Score, figures
+from memory_retrievers.evaluation.measure import (
+    Figures,
+    Interval,
+    Score,
+    any_at,
+    bootstrap,
+    figures,
+    ndcg_at,
+    recall_at,
+    reciprocal_rank,
+)
 from memory_retrievers.evaluation.silence import DEPTH, Asked, Silence
 from memory_retrievers.evaluation.silence import measured as measured_silence
 from memory_retrievers.memory import AgentMemory
@@ -128,7 +137,7 @@ class Suggestion:
     name: str
     settings: RetrievalSettings
     held_out: Figures
-    gain: metrics.Interval
+    gain: Interval
 
     @property
     def is_within_noise(self) -> bool:
@@ -216,7 +225,7 @@ def suggest(measured: Mapping[str, Sequence[Score]], compared: Mapping[str, Retr
         for mine, default in zip(halves[best][HELD_OUT], halves[DEFAULT][HELD_OUT], strict=True)
     ]
     return Suggestion(
-        name=best, settings=compared[best], held_out=figures(halves[best][HELD_OUT]), gain=metrics.bootstrap(gains)
+        name=best, settings=compared[best], held_out=figures(halves[best][HELD_OUT]), gain=bootstrap(gains)
     )
 
 
@@ -246,8 +255,8 @@ def _score(pair: Pair, memory: AgentMemory, *, embedder: Embedder, seed: int, mi
     scored = [(hit.score, hit.memory.id) for hit in result.semantic]
     scored += [(hit.score, hit.memory.id) for hit in result.episodic]
     ranked = [found for _, found in sorted(scored, key=lambda each: -each[0])]
-    values = {f"any@{k}": metrics.any_at(ranked, pair.memory_ids, k) for k in (1, 5, _DEPTH)}
-    values["frac@5"] = metrics.recall_at(ranked, pair.memory_ids, 5)
-    values["MRR"] = metrics.reciprocal_rank(ranked, pair.memory_ids)
-    values[_CHOSEN_BY] = metrics.ndcg_at(ranked, pair.memory_ids, _DEPTH)
+    values = {f"any@{k}": any_at(ranked, pair.memory_ids, k) for k in (1, 5, _DEPTH)}
+    values["frac@5"] = recall_at(ranked, pair.memory_ids, 5)
+    values["MRR"] = reciprocal_rank(ranked, pair.memory_ids)
+    values[_CHOSEN_BY] = ndcg_at(ranked, pair.memory_ids, _DEPTH)
     return Score(category=HELD_OUT if pair.is_held_out(seed) else TUNE, values=values, seconds=seconds)

@@ -6,8 +6,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from memory_retrievers.evaluation.measure import Figures, Score, TokenCounter, by_category, figures
-from memory_retrievers.evaluation.metrics import bootstrap
+from memory_retrievers.evaluation.measure import Figures, Score, TokenCounter, bootstrap, by_category, figures
 from memory_retrievers.models import JsonObject
 from memory_retrievers.settings import RetrievalSettings
 

@@ -15,8 +15,8 @@ from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError, 
 from memory_retrievers.ingestion import reviews
 from memory_retrievers.ingestion.consolidation import FactConsolidator
 from memory_retrievers.ingestion.extractive import fallback_summary, fallback_title
-from memory_retrievers.ingestion.judges import LanguageModelJudge, OfflineJudge
 from memory_retrievers.ingestion.queue import Claim, MessageQueue
+from memory_retrievers.ingestion.reviews import LanguageModelJudge, OfflineJudge
 from memory_retrievers.ingestion.segmenters import LanguageModelSegmenter, OfflineSegmenter
 from memory_retrievers.models import (
     AnyMemory,

@@ -17,10 +17,9 @@ from memory_retrievers.errors import ConfigurationError, NotFoundError, Validati
 from memory_retrievers.langchain.scope import resolve_scope
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import JsonObject, SemanticDraft, SemanticMemory, scopes
-from memory_retrievers.models.filters import Filters
+from memory_retrievers.models.filters import MAX_DEPTH, Filters
 from memory_retrievers.models.management import MemoryFilter
 from memory_retrievers.models.results import RetrievedMemory
-from memory_retrievers.models.where import MAX_DEPTH
 
 Hit = RetrievedMemory[SemanticMemory]
 

@@ -38,9 +38,8 @@ from memory_retrievers.models.results import MemoryDiff, Page, PendingReview, Qu
 from memory_retrievers.models.scenes import CharacterState, SceneEvent
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedRetrieval
-from memory_retrievers.retrieval.profile import Profile
 from memory_retrievers.retrieval.request import RetrievalRequest, check_length, parse_limit
-from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
+from memory_retrievers.retrieval.results import Profile, RecentResult, RetrievalResult
 from memory_retrievers.retrieval.retriever import HybridRetriever, PendingReviewBuffer
 from memory_retrievers.scene.events import derived_from, drafts_of, known_to, relevance, updated, witnessed_by
 from memory_retrievers.scene.render import scene_block
@@ -1185,11 +1184,11 @@ class AgentMemory(BaseMemory):
         from memory_retrievers.storage import chroma_sync as adoption
 
         if not adopted.write_through:
-            self._engine.after_write = lambda: None
+            self._store.after_write = lambda: None
             return
         through = adoption.WriteThrough(self._store, self._engine.adopted, collection, adopted)
         through.flush()
-        self._engine.after_write = through.attempt
+        self._store.after_write = through.attempt
 
     @property
     def _engine(self) -> Engine:
@@ -1204,9 +1203,9 @@ class AgentMemory(BaseMemory):
     @contextmanager
     def _written(self) -> Iterator[MemoryStore]:
         """The store to change; the change goes on to an adopted collection that is written through."""
-        engine = self._engine
-        yield engine.store
-        engine.after_write()
+        store = self._store
+        yield store
+        store.after_write()
 
     @property
     def _pending(self) -> PendingReviewBuffer:

@@ -39,7 +39,6 @@ class Engine:
     Attributes:
         access: The modes of the files that are made.
         ingestion: What counts as the same fact, and as one that is near.
-        after_write: Called after every change of this store.
 
     Raises:
         ConfigurationError: The store cannot be opened in this way.
@@ -69,7 +68,6 @@ class Engine:
         self.adopted = storage.adopted
         self.access = parts.access
         self.ingestion = parts.ingestion
-        self.after_write: Callable[[], None] = lambda: None
         self.pending = PendingReviewBuffer(self.store)
         self.retriever = HybridRetriever(self.store, settings=parts.retrieval, pending=self.pending)
         self.missing_tokens = MissingTokens(self.store)
@@ -104,7 +102,6 @@ class Engine:
             ingestion=self._parts.ingestion,
             retrieval=self._parts.retrieval,
             read_only=self.read_only,
-            after_write=self._follow,
         )
 
     @functools.cached_property
@@ -112,11 +109,7 @@ class Engine:
         """What a LangGraph store uses; made at its first use."""
         from memory_retrievers.storage.items import StoredItems
 
-        return StoredItems(self.store, written=self._follow)
-
-    def _follow(self) -> None:
-        """Call whoever follows the changes by now: it may come after the manager was made."""
-        self.after_write()
+        return StoredItems(self.store)
 
     def start_worker(self) -> None:
         """Let a thread do what is due from now on; one is enough.
@@ -151,7 +144,7 @@ class Engine:
             if self._worker is not None:
                 self._worker.stop()
             self.pending.flush()
-            self.after_write()
+            self.store.after_write()
         finally:
             forget_questions()
             self.missing_tokens.close()

@@ -46,6 +46,18 @@ def moment(value: int) -> datetime:
     return EPOCH + timedelta(microseconds=value)
 
 
+def iso(time: datetime) -> str:
+    """The time in UTC as ISO-8601; without a zone it is taken as UTC (specification §1.2).
+
+    >>> iso(datetime(2026, 3, 1, 9))
+    '2026-03-01T09:00:00Z'
+    >>> iso(datetime(2026, 3, 1, 9, 0, 0, 250_000, tzinfo=UTC))
+    '2026-03-01T09:00:00.250000Z'
+    """
+    in_utc = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    return f"{in_utc.replace(tzinfo=None).isoformat()}Z"
+
+
 NAIVE: Final = "has no time zone: give datetime(..., tzinfo=UTC), or ISO 8601 text, which is in UTC without one"
 """What is said of a ``datetime`` that may mean any moment of a day."""
 

@@ -10,9 +10,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from memory_retrievers.models.fields import Category
-from memory_retrievers.models.filters import JsonScalar
+from memory_retrievers.models.filters import Expression, JsonScalar
 from memory_retrievers.models.memories import ContentType, Kind, Origin, Tier
-from memory_retrievers.models.where import Expression
 
 if TYPE_CHECKING:  # importing the package loads no numpy
     import numpy as np

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, DetailLevel, EpisodicMemory, JsonObject, Kind, SemanticMemory, SummaryBy
+from memory_retrievers.models.fields import iso
 from memory_retrievers.models.filters import SearchOptions
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import RetrievedMemory
@@ -19,7 +20,6 @@ from memory_retrievers.retrieval.excerpts import best_excerpts, excerpt_line, ma
 from memory_retrievers.retrieval.markdown import detailed_messages, message_line, shows_turns
 from memory_retrievers.text import one_line
 from memory_retrievers.text.analysis import estimate_tokens
-from memory_retrievers.text.dates import iso
 
 SCORE_KEYS: Final = ("relevance_score", "fused_score", "retrievability", "dense_rank", "bm25_rank")
 """Metadata keys of relevance and of the explanation of a rank: what is of the query, and not of the memory."""

@@ -12,17 +12,16 @@ import numpy as np
 
 from memory_retrievers.errors import NotFoundError
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, SemanticMemory, scopes
+from memory_retrievers.models.fields import iso
 from memory_retrievers.retrieval.candidates import Candidates
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedMemory, ExplainedRetrieval, Outcome
-from memory_retrievers.retrieval.open_candidates import load, open_episodes, prepare, read_all
-from memory_retrievers.retrieval.past import candidates_then
+from memory_retrievers.retrieval.open_candidates import candidates_then, load, open_episodes, prepare, read_all
 from memory_retrievers.retrieval.rank_fusion import RankingByRank
 from memory_retrievers.retrieval.ranking import Ranking, rank
 from memory_retrievers.retrieval.request import RetrievalPlan, RetrievalRequest, holds, is_visible
 from memory_retrievers.retrieval.trace import ScoreTrace, trace_of
 from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.open_episodes import open_id
-from memory_retrievers.text.dates import iso
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vector

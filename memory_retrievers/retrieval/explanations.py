@@ -8,8 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from memory_retrievers.models import JsonObject
+from memory_retrievers.models.fields import iso
 from memory_retrievers.text import one_line
-from memory_retrievers.text.dates import iso
 
 
 class Outcome(StrEnum):

@@ -23,9 +23,8 @@ from memory_retrievers.models.results import (
     parse_page_size,
 )
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedRetrieval, Outcome
-from memory_retrievers.retrieval.profile import MOST_FACTS, Profile, profile_of
 from memory_retrievers.retrieval.request import RetrievalPlan, RetrievalRequest, is_visible, parse_limit
-from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
+from memory_retrievers.retrieval.results import MOST_FACTS, Profile, RecentResult, RetrievalResult, profile_of
 from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.tracing import HYDRATE, observer_of_stages
 

@@ -21,11 +21,10 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from memory_retrievers.models import DetailLevel, EpisodicDraft, JsonObject, MemoryDraft, SemanticDraft
-from memory_retrievers.models.fields import NonBlankText, ShortText, UTCDateTime
+from memory_retrievers.models.fields import NonBlankText, ShortText, UTCDateTime, iso
 from memory_retrievers.models.filters import MAX_FILTERS, FilterOptions, JsonScalar, SearchOptions
 from memory_retrievers.models.messages import IfSaid, Message, Said, messages_of
 from memory_retrievers.retrieval.request import DEFAULT_EPISODES, RetrievalRequest
-from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.retrieve import CategoryFilter, Detail, Query
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

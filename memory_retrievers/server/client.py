@@ -15,9 +15,8 @@ from memory_retrievers.models.filters import SearchOptions
 from memory_retrievers.models.memories import ANSWER_FIELDS, draft_of
 from memory_retrievers.models.messages import MessageLike, messages_of, parse_conversation
 from memory_retrievers.models.results import Queued, Report
-from memory_retrievers.retrieval.profile import Profile
 from memory_retrievers.retrieval.request import RetrievalRequest
-from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
+from memory_retrievers.retrieval.results import Profile, RecentResult, RetrievalResult
 from memory_retrievers.server.bodies import MAX_REMEMBERED, search_body
 from memory_retrievers.server.methods import METHODS, Method
 from memory_retrievers.server.transport import (

@@ -25,8 +25,7 @@ from memory_retrievers.errors import (
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, MemoryKey, MemoryT, Rating, SemanticMemory
 from memory_retrievers.models.fields import UTCDateTime
 from memory_retrievers.models.results import Evidence, Explanation, Match, Queued, Report, RetrievedMemory
-from memory_retrievers.retrieval.profile import Profile
-from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
+from memory_retrievers.retrieval.results import Profile, RecentResult, RetrievalResult
 
 _BY_NAME: Final[Mapping[str, type[MemoryRetrieversError]]] = {
     name: getattr(errors, name) for name in errors.__all__ if name != MissingExtraError.__name__

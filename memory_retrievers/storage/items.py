@@ -53,10 +53,9 @@ class FoundItem(NamedTuple):
 class StoredItems:
     """Reads the items of a store by key, by time and by meaning, and writes them."""
 
-    def __init__(self, store: MemoryStore, *, written: Callable[[], None]) -> None:
+    def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self._ledger = store.ledger.items
-        self._written = written
 
     def get(self, keys: Sequence[MemoryKey]) -> dict[MemoryKey, StoredItem]:
         """What is there under these keys and has not expired, items or not."""
@@ -176,7 +175,7 @@ class StoredItems:
         else:
             texts = [passage_texts(item, searched=store.searched) for item in items]
             store.write(texts, change, within=affected_scopes((key.scope, True) for key in (*keys, *removed)))
-        self._written()
+        store.after_write()
 
     def prolong(self, until: Mapping[int, datetime]) -> None:
         """Let items live until a time, by row; those that ``before_store`` holds back by now do not."""

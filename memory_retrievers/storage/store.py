@@ -33,8 +33,9 @@ from memory_retrievers.models.requests import under_way
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.selection import TURN, NewPassage, Passage
 from memory_retrievers.protocols import Clock, Embedder, KeywordIndex, VectorIndex
-from memory_retrievers.storage.attempts import Attempt, NotPrepared
 from memory_retrievers.storage.drafts import (
+    Attempt,
+    NotPrepared,
     PendingDraft,
     confirmed,
     near_facts,
@@ -105,6 +106,10 @@ class MemoryStore:
         categories: Categories that facts may have beside the nine.
         read_only: Searches store nothing.
 
+    Attributes:
+        on_missing_tokens: Called where token vectors are found to be missing.
+        after_write: Called by whoever has changed the store, once that is done: for who follows the changes.
+
     Raises:
         EmbeddingMismatchError: The store was filled with an embedder of another id.
     """
@@ -135,6 +140,7 @@ class MemoryStore:
         )
         self.open_episodes = OpenEpisodes(ledger, self.embedder, read_only=read_only)
         self.on_missing_tokens: Callable[[], None] = lambda: None
+        self.after_write: Callable[[], None] = lambda: None
         self._transaction = _Transaction()
         ledger.snapshots.before_load = self._require_loaded
 

@@ -107,15 +107,3 @@ def long_date(day: datetime) -> str:
     """
     day = day.astimezone(UTC)
     return f"{day.day} {MONTHS[day.month - 1]} {day.year}"
-
-
-def iso(moment: datetime) -> str:
-    """The moment in UTC as ISO-8601; without a zone it is taken as UTC (specification §1.2).
-
-    >>> iso(datetime(2026, 3, 1, 9))
-    '2026-03-01T09:00:00Z'
-    >>> iso(datetime(2026, 3, 1, 9, 0, 0, 250_000, tzinfo=UTC))
-    '2026-03-01T09:00:00.250000Z'
-    """
-    in_utc = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    return f"{in_utc.replace(tzinfo=None).isoformat()}Z"

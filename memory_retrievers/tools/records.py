@@ -10,9 +10,8 @@ from pydantic import Field
 
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, JsonObject, ResponseLevel
-from memory_retrievers.models.fields import UTCDateTime
+from memory_retrievers.models.fields import UTCDateTime, iso
 from memory_retrievers.models.management import Association, Change, MemoryFilter
-from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.arguments import (
     LARGEST_PAGE,
     Bounds,

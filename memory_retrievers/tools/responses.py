@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import Final
 
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, ResponseLevel, SemanticMemory
+from memory_retrievers.models.fields import iso
 from memory_retrievers.models.management import Association
-from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.arguments import ManagementArguments
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
 

@@ -13,9 +13,9 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, JsonObject, Origin, SemanticDraft, scopes
+from memory_retrievers.models.fields import iso
 from memory_retrievers.models.management import MemoryFilter, ToolKinds
 from memory_retrievers.text import has_word
-from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.arguments import Content, Id, ManagementArguments, whole_number
 from memory_retrievers.tools.responses import respond
 from memory_retrievers.tools.tool import ROOT, ToolContext, ToolOutput

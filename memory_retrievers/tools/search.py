@@ -10,8 +10,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, JsonObject, MemoryKey, ResponseLevel, scopes
+from memory_retrievers.models.fields import iso
 from memory_retrievers.models.management import FoundMemory, MemoryFilter, SearchMode, SearchRequest, SortBy
-from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.arguments import (
     LARGEST_PAGE,
     ContentTypeFilter,

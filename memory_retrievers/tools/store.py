@@ -20,10 +20,10 @@ from memory_retrievers.models import (
     SemanticMemory,
     Tier,
 )
+from memory_retrievers.models.fields import iso
 from memory_retrievers.models.management import Association, AssociationType, FoundMemory, MemoryFilter
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.storage.drafts import says_again
-from memory_retrievers.text.dates import iso
 from memory_retrievers.text.duplicates import COSINE_TOLERANCE, is_duplicate
 from memory_retrievers.tools.arguments import (
     Bounds,

@@ -20,8 +20,8 @@ from pydantic import Field, model_validator
 from memory_retrievers.backends.files import PRIVATE, Folder, make_directories
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, MemoryKey, SemanticMemory
+from memory_retrievers.models.fields import iso
 from memory_retrievers.models.management import Association, MemoryFilter
-from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.arguments import ManagementArguments, one_of, under_one_name
 from memory_retrievers.tools.responses import respond
 from memory_retrievers.tools.sync_document import FORMAT_VERSION, association_line, memory_line, parse

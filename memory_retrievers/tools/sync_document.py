@@ -35,6 +35,7 @@ from memory_retrievers.models.fields import (
     Text,
     UnitInterval,
     UTCDateTime,
+    iso,
     json_extent,
 )
 from memory_retrievers.models.management import Association, AssociationType
@@ -42,7 +43,6 @@ from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.messages import Message, Said
 from memory_retrievers.models.scenes import SceneDetails
 from memory_retrievers.settings import ToolSettings
-from memory_retrievers.text.dates import iso
 from memory_retrievers.tools.tool import ROOT
 
 FORMAT_VERSION: Final = "1.0"

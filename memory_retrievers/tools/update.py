@@ -9,8 +9,8 @@ from pydantic import Field, WithJsonSchema
 
 from memory_retrievers.errors import MemoryRetrieversError, NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, Origin, SemanticDraft, SemanticMemory, Tier
+from memory_retrievers.models.fields import iso
 from memory_retrievers.models.management import Change
-from memory_retrievers.text.dates import iso
 from memory_retrievers.text.summaries import summarize
 from memory_retrievers.tools.arguments import (
     Content,

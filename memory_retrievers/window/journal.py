@@ -17,7 +17,7 @@ from typing import Final
 from memory_retrievers.backends.files import PRIVATE, SHARED_GROUP
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models import AnyMemory, EpisodicMemory, MemoryKey
-from memory_retrievers.text.dates import iso
+from memory_retrievers.models.fields import iso
 
 MOST_UNDONE: Final = 500
 """Changes that can be undone: the last."""

@@ -14,9 +14,8 @@ from memory_retrievers.models.results import Position
 from memory_retrievers.retrieval.explanations import ExplainedMemory, Outcome
 from memory_retrievers.text.analysis import estimate_tokens
 from memory_retrievers.text.duplicates import COSINE_TOLERANCE, is_duplicate
-from memory_retrievers.window.shapes import memory_shape, stages_shape
 from memory_retrievers.window.state import Window
-from memory_retrievers.window.views import Query, ScopeQuery
+from memory_retrievers.window.views import Query, ScopeQuery, memory_shape, stages_shape
 
 MOST_HITS: Final = 100
 

@@ -14,9 +14,15 @@ from memory_retrievers.backends.language_models import adapt
 from memory_retrievers.errors import LanguageModelError
 from memory_retrievers.ingestion.consolidation import FactConsolidator
 from memory_retrievers.ingestion.facts import ConsolidationAnswer, FactAnswer
-from memory_retrievers.ingestion.judges import LanguageModelJudge, OfflineJudge, RatingAnswer, ReviewAnswer
 from memory_retrievers.ingestion.pipeline import IngestionPipeline
-from memory_retrievers.ingestion.reviews import apply, due_reviews
+from memory_retrievers.ingestion.reviews import (
+    LanguageModelJudge,
+    OfflineJudge,
+    RatingAnswer,
+    ReviewAnswer,
+    apply,
+    due_reviews,
+)
 from memory_retrievers.ingestion.segmenters import LanguageModelSegmenter, SegmentAnswer, SegmentationAnswer
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.models.results import PendingReview

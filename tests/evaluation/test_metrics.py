@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_retrievers.evaluation.metrics import all_at, any_at, bootstrap, ndcg_at, recall_at, reciprocal_rank, wilson
+from memory_retrievers.evaluation.measure import all_at, any_at, bootstrap, ndcg_at, recall_at, reciprocal_rank, wilson
 
 RANKED = ["d3", "d1", "d7", "d2", "d9"]
 GOLD = {"d1", "d2", "d8"}

@@ -5,8 +5,7 @@ import pytest
 from memory_retrievers import RetrievalSettings
 from memory_retrievers.evaluation import report
 from memory_retrievers.evaluation.custom import Suggestion
-from memory_retrievers.evaluation.measure import Score, figures
-from memory_retrievers.evaluation.metrics import Interval
+from memory_retrievers.evaluation.measure import Interval, Score, figures
 
 
 def _scores(*values, turns=True):

@@ -1,7 +1,6 @@
 import pytest
 
-from memory_retrievers.evaluation.measure import Answer, Score, by_category, figures, score
-from memory_retrievers.evaluation.metrics import wilson
+from memory_retrievers.evaluation.measure import Answer, Score, by_category, figures, score, wilson
 
 
 def test_an_answer_scores_by_every_measure(conversation):

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models.filters import Filters, parse_where
-from memory_retrievers.models.where import MAX_CONDITIONS, MAX_DEPTH
+from memory_retrievers.models.filters import MAX_CONDITIONS, MAX_DEPTH, Filters, parse_where
 from memory_retrievers.testing import FixedClock, HashEmbedder
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -11,8 +11,8 @@ import pytest
 from memory_retrievers import AgentMemory
 from memory_retrievers.server import app as application
 from memory_retrievers.server import create_app, responses
+from memory_retrievers.server.app import Guard
 from memory_retrievers.server.bodies import MAX_REMEMBERED
-from memory_retrievers.server.guard import Guard
 from memory_retrievers.server.intake import SMALL_BODY, BodyLimiter, SharedCheck, check_shape
 from memory_retrievers.server.settings import ServerSettings, TrafficSettings
 from memory_retrievers.storage.embedder import EMBEDDED_CHARACTERS, EMBEDDED_TEXTS

@@ -16,7 +16,7 @@ import psycopg
 import psycopg_pool
 from psycopg.pq import TransactionStatus
 
-from memory_retrievers.backends.postgres import guards, migrations, samples
+from memory_retrievers.backends.postgres import guards, migrations
 from memory_retrievers.backends.postgres.connection import Connection, bounded, prepare, wrapped
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
 from memory_retrievers.backends.sql import connection as sql
@@ -290,10 +290,10 @@ class Database:
             owned = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'memories'::regclass"
             if not sql.one(connection, owned):  # who does not own a table leaves it out with a mere warning
                 raise ConfigurationError("only a role that owns the tables of the store can purge it")
-            samples.clear(connection)
+            guards.clear_samples(connection)
             for table in (*TABLES_BY_SCOPE, *OTHER_TABLES):
                 connection.run(f"VACUUM (FULL, ANALYZE) {table}")
-            samples.compact(connection)
+            guards.compact_samples(connection)
 
     def copy_to(self, file: Path) -> None:
         """See ``sql.connection.Database``.

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from memory_retrievers.backends.postgres.guards import GUARDS, NOTING, TRIGGERS, numbered_by_the_store
-from memory_retrievers.backends.postgres.samples import (
+from memory_retrievers.backends.postgres.guards import (
+    GUARDS,
     ITEM_VALUE,
+    NOTING,
+    TRIGGERS,
     UNSAMPLE,
     UNSAMPLE_CONVERSATIONS,
     UNSAMPLE_EVENTS,
     UNSAMPLE_FACTS,
     UNSAMPLE_ITEMS,
     UNSAMPLE_TOKENS,
+    numbered_by_the_store,
 )
 
 PARTITIONS: Final = 8

@@ -12,9 +12,8 @@ import numpy as np
 from memory_retrievers.backends.sql.connection import Dialect
 from memory_retrievers.backends.sql.rows import encode_json, encode_time
 from memory_retrievers.models import scopes
-from memory_retrievers.models.filters import JsonScalar
+from memory_retrievers.models.filters import Combination, Condition, Expression, JsonScalar
 from memory_retrievers.models.selection import TURN, WHOLE, Layout, Selection
-from memory_retrievers.models.where import Combination, Condition, Expression
 
 _ONE_SCOPE = "= (SELECT id FROM scopes WHERE scope = :scope)"
 _SCOPE_AND_CHILDREN = (

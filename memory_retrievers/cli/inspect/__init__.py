@@ -25,13 +25,12 @@ import memory_retrievers
 from memory_retrievers.fsrs import ForgettingCurve, curve_of
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, ScopeStatistics, SemanticMemory, scopes
-from memory_retrievers.models.fields import storable
+from memory_retrievers.models.fields import iso, storable
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview, parse_page_size
 from memory_retrievers.models.scenes import CharacterState
 from memory_retrievers.retrieval.explanations import ExplainedMemory, ExplainedRetrieval
 from memory_retrievers.retrieval.markdown import relative_time
-from memory_retrievers.text.dates import iso
 
 DEFAULT_LIMIT: Final = 200
 """Number of memories of a scope that are shown, the newest."""

@@ -26,8 +26,8 @@ from memory_retrievers.storage.chroma_sync.collection import (
     check_where,
     collection_in,
     embedder_in,
+    without_own_fields,
 )
-from memory_retrievers.storage.chroma_sync.nodes import without_own_fields
 from memory_retrievers.storage.chroma_sync.rows import Skip, check_embedder, memory_of, passage_of
 from memory_retrievers.storage.chroma_sync.settings import Adoption
 from memory_retrievers.storage.chroma_sync.write_through import WriteThrough

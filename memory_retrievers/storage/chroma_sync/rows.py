@@ -14,8 +14,15 @@ from memory_retrievers.errors import EmbeddingMismatchError, ValidationError
 from memory_retrievers.models import AnyMemory, Category, Origin, SemanticMemory, scopes
 from memory_retrievers.models.contents import StoredMemory
 from memory_retrievers.models.selection import NewPassage
-from memory_retrievers.storage.chroma_sync.collection import PAGE, Collection, SourceRow, read
-from memory_retrievers.storage.chroma_sync.nodes import embedded_text, node_text, without_own_fields
+from memory_retrievers.storage.chroma_sync.collection import (
+    PAGE,
+    Collection,
+    SourceRow,
+    embedded_text,
+    node_text,
+    read,
+    without_own_fields,
+)
 from memory_retrievers.storage.chroma_sync.settings import Adoption
 from memory_retrievers.storage.store import MemoryStore, complete
 

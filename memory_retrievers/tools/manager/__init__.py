@@ -62,7 +62,6 @@ class MemoryManager:
         ingestion: What counts as the same memory.
         retrieval: How long a query may be, and whether open episodes are among the memories.
         read_only: Refuse to write.
-        after_write: Called after every write that is not part of another.
     """
 
     def __init__(
@@ -73,7 +72,6 @@ class MemoryManager:
         ingestion: IngestionSettings,
         retrieval: RetrievalSettings,
         read_only: bool = False,
-        after_write: Callable[[], None] = lambda: None,
     ) -> None:
         self.settings = settings
         self.ingestion = ingestion
@@ -81,7 +79,6 @@ class MemoryManager:
         self._store = store
         self._ledger = store.ledger.management
         self._is_read_only = read_only
-        self._after_write = after_write
         self._lock = threading.Lock()
         self._thread = threading.local()
         self._purged_at: datetime | None = None
@@ -461,7 +458,8 @@ class MemoryManager:
     def _writing(self) -> Iterator[MemoryStore]:
         """The store, for one operation that writes; one inside another is part of that.
 
-        Before it, what has expired is purged, unless that was done a short while ago; after it, the host is called.
+        Before it, what has expired is purged, unless that was done a short while ago; after it, whoever
+        follows the changes is called.
 
         Raises:
             ConfigurationError: The store was opened read-only.
@@ -477,7 +475,7 @@ class MemoryManager:
             yield self._store
         finally:
             self._thread.is_writing = False
-        self._after_write()
+        self._store.after_write()
 
     def _purge(self) -> None:
         """Remove what has expired and what was noted long ago, unless that was done a short while ago."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_retrievers import Message
-from memory_retrievers.ingestion.judges import SYSTEM_PROMPT, ReviewAnswer, user_prompt
+from memory_retrievers.ingestion.reviews import SYSTEM_PROMPT, ReviewAnswer, user_prompt
 from memory_retrievers.models import EpisodicMemory, Rating
 from memory_retrievers.protocols import ReviewedMemory
 

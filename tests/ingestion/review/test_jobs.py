@@ -7,8 +7,15 @@ import pytest
 
 from memory_retrievers import Message
 from memory_retrievers.errors import LanguageModelError, NotFoundError, ValidationError
-from memory_retrievers.ingestion.judges import LanguageModelJudge, OfflineJudge
-from memory_retrievers.ingestion.reviews import BATCH, apply, by_memory, due_reviews, review_one
+from memory_retrievers.ingestion.reviews import (
+    BATCH,
+    LanguageModelJudge,
+    OfflineJudge,
+    apply,
+    by_memory,
+    due_reviews,
+    review_one,
+)
 from memory_retrievers.models import EpisodicMemory, MemoryKey, Rating
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.settings import ReviewSettings

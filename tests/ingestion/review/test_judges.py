@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memory_retrievers import Message
 from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
-from memory_retrievers.ingestion.judges import (
+from memory_retrievers.ingestion.reviews import (
     EASY_FROM,
     GOOD_FROM,
     HARD_FROM,

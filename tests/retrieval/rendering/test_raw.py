@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from memory_retrievers.models.fields import iso
 from memory_retrievers.models.messages import Message
 from memory_retrievers.retrieval.results import raw_memories, raw_recent
-from memory_retrievers.text.dates import iso
 
 NINE = datetime(2026, 3, 1, 9, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ from llama_index.core.vector_stores.types import VectorStoreQuery
 from llama_index.vector_stores.chroma import ChromaVectorStore
 
 from memory_retrievers import AdoptionReport, AgentMemory
-from memory_retrievers.storage.chroma_sync.nodes import embedded_text, without_own_fields
+from memory_retrievers.storage.chroma_sync.collection import embedded_text, without_own_fields
 from memory_retrievers.testing import HashEmbedder, inside
 
 OWN = {"_node_content", "_node_type", "document_id", "doc_id", "ref_doc_id"}
