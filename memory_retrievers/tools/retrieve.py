@@ -31,6 +31,7 @@ from memory_retrievers.tools.arguments import (
     ToolArguments,
     Until,
     Where,
+    under_one_name,
     whole_number,
 )
 from memory_retrievers.tools.responses import preview, respond
@@ -112,12 +113,7 @@ class RetrieveMemoryArguments(ToolArguments):
     @model_validator(mode="before")
     @classmethod
     def _limit_is_the_episodic_limit(cls, given: object) -> object:
-        if not isinstance(given, Mapping) or given.get("limit") is None:
-            return given
-        others = {name: value for name, value in given.items() if name != "limit"}
-        if others.get("episodic_limit") not in (None, given["limit"]):
-            raise ValueError("limit is another name of episodic_limit: give one of them")
-        return {**others, "episodic_limit": given["limit"]}
+        return under_one_name(given, {"limit": "episodic_limit"})
 
 
 class ContextArguments(ToolArguments):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeAlias, TypedDict, runtime_checkable
@@ -91,19 +91,61 @@ class RunsTools(Protocol):
         """
 
 
+class PolicyOptions(TypedDict, total=False):
+    """The fields of :class:`ToolPolicy`, as an adapter takes them by name."""
+
+    root: str | None
+    kinds: ToolKinds | None
+    deletes: ToolKinds
+    allow_scopes: bool
+    response_format: ResponseFormat
+    sync_directory: Path | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolContext:
-    """Settings of one call that the host fixes, and a model cannot change.
+class ToolPolicy:
+    """Policy that the host sets for every call of the tools.
+
+    Attributes:
+        root: The scope that nothing a model says can leave; None means the scope of each call.
+        kinds: What searches and lists reach; None is every memory, or what the tools have stored in the plain format.
+        deletes: What deletes by condition reach, of that.
+        allow_scopes: Whether models may name scopes within the root.
+        response_format: The shape of the answers.
+        sync_directory: The directory of exports; None lets no tool touch a file.
+    """
+
+    root: str | None = None
+    kinds: ToolKinds | None = None
+    deletes: ToolKinds = "tool"
+    allow_scopes: bool = False
+    response_format: ResponseFormat = "levels"
+    sync_directory: Path | None = None
+
+    def check(self, memory: Memory, *, scope: str | None) -> None:
+        """Refuse at once what would fail at every call; raises what :meth:`context` raises."""
+        self.context(checked_memory(memory), scope=scope or self.root or "anyone")
+
+    def context(self, memory: Memory, *, scope: str) -> ToolContext:
+        """The context of one call.
+
+        Raises:
+            ValidationError: A scope is malformed.
+            ConfigurationError: The scope is outside the root, or one of the words is unknown.
+        """
+        fixed: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(ToolPolicy)}
+        fixed["root"] = scope if self.root is None else self.root
+        return ToolContext(memory=memory, default_scope=scope, **fixed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext(ToolPolicy):
+    """Settings of one call that the host fixes, and a model cannot change: its policy, and what is of this call.
 
     Attributes:
         memory: The memory to work on.
         root: The scope that nothing a model says can leave.
         default_scope: Where to work when a model names no scope; ``root`` or below it. None means ``root``.
-        kinds: What searches and lists reach; None is every memory, or what the tools have stored in the plain format.
-        deletes: What deletes by condition reach, of that.
-        allow_scopes: Whether models may name scopes within ``root``. Otherwise they do not see those arguments.
-        response_format: The shape of the answers.
-        sync_directory: The directory that exports are written to and read from; None lets no tool touch a file.
         read_only: Only look: nothing is noted for review, no access is counted, and nothing can be changed.
 
     Raises:
@@ -114,11 +156,6 @@ class ToolContext:
     memory: Memory
     root: str
     default_scope: str | None = None
-    kinds: ToolKinds | None = None
-    deletes: ToolKinds = "tool"
-    allow_scopes: bool = False
-    response_format: ResponseFormat = "levels"
-    sync_directory: Path | None = None
     read_only: bool = False
 
     def __post_init__(self) -> None:
@@ -309,60 +346,6 @@ AnyTool: TypeAlias = Tool[Any]
 
 ToolChoice: TypeAlias = Collection[str] | Literal["essential", "all", "read"]
 """Choice of the tools to offer: the four that a model needs, all, those that change nothing, or those named."""
-
-
-class PolicyOptions(TypedDict, total=False):
-    """The fields of :class:`ToolPolicy`, as an adapter takes them by name."""
-
-    root: str | None
-    kinds: ToolKinds | None
-    deletes: ToolKinds
-    allow_scopes: bool
-    response_format: ResponseFormat
-    sync_directory: Path | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolPolicy:
-    """Policy that the host sets for every call of the tools. The fields are those of :class:`ToolContext`.
-
-    Attributes:
-        root: The scope that nothing a model says can leave; None means the scope of each call.
-        kinds: What searches and lists reach; None is every memory, or what the tools have stored in the plain format.
-        deletes: What deletes by condition reach, of that.
-        allow_scopes: Whether models may name scopes within the root.
-        response_format: The shape of the answers.
-        sync_directory: The directory of exports; None lets no tool touch a file.
-    """
-
-    root: str | None = None
-    kinds: ToolKinds | None = None
-    deletes: ToolKinds = "tool"
-    allow_scopes: bool = False
-    response_format: ResponseFormat = "levels"
-    sync_directory: Path | None = None
-
-    def check(self, memory: Memory, *, scope: str | None) -> None:
-        """Refuse at once what would fail at every call; raises what :meth:`context` raises."""
-        self.context(checked_memory(memory), scope=scope or self.root or "anyone")
-
-    def context(self, memory: Memory, *, scope: str) -> ToolContext:
-        """The context of one call.
-
-        Raises:
-            ValidationError: A scope is malformed.
-            ConfigurationError: The scope is outside the root, or one of the words is unknown.
-        """
-        return ToolContext(
-            memory=memory,
-            root=scope if self.root is None else self.root,
-            default_scope=scope,
-            kinds=self.kinds,
-            deletes=self.deletes,
-            allow_scopes=self.allow_scopes,
-            response_format=self.response_format,
-            sync_directory=self.sync_directory,
-        )
 
 
 _OPERATIONS: Final[Mapping[str, Operation]] = {
