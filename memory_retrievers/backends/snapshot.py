@@ -213,7 +213,7 @@ class ScopeSnapshot:
         """Times of shape (n,), and the first and last that a selection lets through."""
         created = self.columns["created"].array
         happened = self.columns["began"].array if selection.kind is Kind.EPISODIC else created
-        yield happened, selection.since, selection.until
+        yield happened, selection.filters.since, selection.filters.until
         yield created, selection.created_after, selection.created_before
 
     def layout(self, mask: NDArray[np.bool_]) -> tuple[Layout, NDArray[np.int64] | slice]:

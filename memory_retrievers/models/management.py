@@ -42,8 +42,7 @@ class MemoryFilter:
         include_child_scopes: Also every scope below it.
         kinds: Only what the tools have stored, or every memory.
         tier: Only memories of this tier.
-        tags: Only memories that have all of these.
-        narrowed: Metadata and times that memories must have, and further tags.
+        narrowed: Tags, metadata and times that memories must have.
         content_type: Only memories whose text is this.
         category: Only facts of this category.
         created_after: Only memories made then or later.
@@ -57,7 +56,6 @@ class MemoryFilter:
     include_child_scopes: bool = False
     kinds: ToolKinds = "tool"
     tier: Tier | None = None
-    tags: tuple[str, ...] = ()
     narrowed: Filters = EVERYTHING
     content_type: ContentType | None = None
     category: Category | None = None
@@ -79,11 +77,7 @@ class MemoryFilter:
             include_child_scopes=self.include_child_scopes,
             category=self.category,
             tier=self.tier,
-            tags=(*self.tags, *self.narrowed.tags),
-            metadata=self.narrowed.metadata,
-            since=self.narrowed.since,
-            until=self.narrowed.until,
-            where=self.narrowed.where,
+            filters=self.narrowed,
             content_type=self.content_type,
             origins=(Origin.TOOL,) if self.kinds == "tool" else (),
             created_after=self.created_after,

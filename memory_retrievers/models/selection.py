@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from memory_retrievers.models.fields import Category
-from memory_retrievers.models.filters import Expression, JsonScalar
+from memory_retrievers.models.filters import EVERYTHING, Filters
 from memory_retrievers.models.memories import ContentType, Kind, Origin, Tier
 
 if TYPE_CHECKING:  # importing the package loads no numpy
@@ -52,11 +52,7 @@ class Selection:
         as_of: What held at that moment: facts that were valid then, and episodes that had begun. None is what holds
             now.
         tier: Only memories of this tier.
-        tags: Only memories that have all of these.
-        metadata: Only memories that have each of these values under its key.
-        since: Only facts made, and episodes begun, then or later.
-        until: Only facts made, and episodes begun, then or earlier.
-        where: Only memories for which this holds.
+        filters: Only memories that pass these.
         content_type: Only memories whose text is this.
         origins: Only memories that came from one of these; none is from anywhere.
         created_after: Only memories made then or later.
@@ -74,11 +70,7 @@ class Selection:
     category: Category | None = None
     as_of: datetime | None = None
     tier: Tier | None = None
-    tags: tuple[str, ...] = ()
-    metadata: tuple[tuple[str, JsonScalar], ...] = ()
-    since: datetime | None = None
-    until: datetime | None = None
-    where: Expression | None = None
+    filters: Filters = EVERYTHING
     content_type: ContentType | None = None
     origins: tuple[Origin, ...] = ()
     created_after: datetime | None = None
@@ -96,7 +88,7 @@ class Selection:
     @property
     def is_narrow(self) -> bool:
         """True for conditions beyond scope, kind and category, which rarely repeat."""
-        moments = (self.as_of, self.since, self.until, self.created_after, self.created_before)
+        moments = (self.as_of, self.filters.since, self.filters.until, self.created_after, self.created_before)
         return bool(self.origins or self.needs_ledger) or any(asked is not None for asked in moments)
 
     @property
@@ -105,7 +97,9 @@ class Selection:
         return labels_of(self) != NO_LABELS
 
 
-labels_of: Final = attrgetter("tags", "metadata", "tier", "content_type", "ids", "exclude_conversation", "where")
+labels_of: Final = attrgetter(
+    "filters.tags", "filters.metadata", "filters.where", "tier", "content_type", "ids", "exclude_conversation"
+)
 """The conditions of a selection that only the ledger answers."""
 
 NO_LABELS: Final = ((), (), None, None, None, None, None)

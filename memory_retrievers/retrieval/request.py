@@ -256,11 +256,7 @@ def _selection_of(request: RetrievalRequest, kind: Kind, *, now: datetime, setti
         every_passage=settings.passages == "turns",
         category=request.category if kind is Kind.SEMANTIC else None,
         as_of=request.as_of,
-        tags=request.filters.tags,
-        metadata=request.filters.metadata,
-        since=request.filters.since,
-        until=request.filters.until,
-        where=request.filters.where,
+        filters=request.filters,
         exclude_conversation=request.exclude_conversation if kind is Kind.EPISODIC else None,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar, cast
@@ -443,19 +443,22 @@ def check_limits(
         _check_metadata(settings, metadata)
 
 
-def narrowed(arguments: ToolArguments) -> Filters:
-    """What arguments narrow a list or a search to, beside tags."""
-    return Filters.parse(cast("FilterOptions", arguments.model_dump(include={"metadata", "since", "until", "where"})))
+def narrowed(settings: ToolSettings, arguments: ToolArguments, *, tags: Sequence[str]) -> Filters:
+    """What arguments narrow a list or a search to.
 
-
-def tags_filter(settings: ToolSettings, given: Sequence[str]) -> tuple[str, ...]:
-    """Tags to filter by, as they are stored.
+    Args:
+        settings: The limits.
+        arguments: Metadata, times and conditions.
+        tags: Tags that memories must have, as they were given.
 
     Raises:
-        ValidationError: There are more than a memory can have, or one is too long.
+        ValidationError: There are more tags than a memory can have, one is too long, or another filter is malformed.
     """
-    check_limits(settings, tags=given)
-    return tuple(tag.strip() for tag in given if tag.strip())
+    check_limits(settings, tags=tags)
+    options = arguments.model_dump(include={"metadata", "since", "until", "where"})
+    return replace(
+        Filters.parse(cast("FilterOptions", options)), tags=tuple(tag.strip() for tag in tags if tag.strip())
+    )
 
 
 def _check_tags(settings: ToolSettings, tags: Sequence[str]) -> None:

@@ -33,7 +33,6 @@ from memory_retrievers.tools.arguments import (
     check_limits,
     narrowed,
     one_of,
-    tags_filter,
     whole_number,
 )
 from memory_retrievers.tools.responses import MOST_ASSOCIATIONS, association_object, complete, glance, respond, text_of
@@ -112,8 +111,7 @@ def memory_list(context: ToolContext, arguments: MemoryListArguments) -> ToolOut
         scope=context.scope,
         kinds=context.seen,
         tier=arguments.memory_tier,
-        tags=tags_filter(context.manager.settings, arguments.tags),
-        narrowed=narrowed(arguments),
+        narrowed=narrowed(context.manager.settings, arguments, tags=arguments.tags),
         content_type=arguments.content_type,
         created_after=arguments.created_after,
         created_before=arguments.created_before,

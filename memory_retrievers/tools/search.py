@@ -25,7 +25,6 @@ from memory_retrievers.tools.arguments import (
     fraction,
     narrowed,
     one_of,
-    tags_filter,
     under_one_name,
     whole_number,
 )
@@ -222,8 +221,7 @@ def _find(context: ToolContext, arguments: MemorySearchArguments) -> list[FoundM
         include_child_scopes=arguments.include_child_scopes,
         kinds=context.seen,
         tier=arguments.memory_tier,
-        tags=tags_filter(context.manager.settings, arguments.tags),
-        narrowed=narrowed(arguments),
+        narrowed=narrowed(context.manager.settings, arguments, tags=arguments.tags),
         content_type=arguments.content_type,
     )
 

@@ -30,6 +30,7 @@ from memory_retrievers.backends.sqlite import SQLiteLedger
 from memory_retrievers.backends.vectors import ExactVectorIndex
 from memory_retrievers.errors import BackendError, NotFoundError, ValidationError
 from memory_retrievers.models import Category, Kind, MemoryKey, Origin
+from memory_retrievers.models.filters import Filters
 from memory_retrievers.models.memories import EpisodicDraft, SemanticDraft
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.settings import IngestionSettings
@@ -71,7 +72,9 @@ def selections(now):
                 yield whole
                 yield replace(whole, as_of=now)
                 yield replace(whole, as_of=BEGIN + timedelta(hours=2), category=Category.GOAL)
-                yield replace(whole, since=BEGIN + timedelta(hours=1), until=now, origins=(Origin.CONVERSATION,))
+                yield replace(
+                    whole, filters=Filters(since=BEGIN + timedelta(hours=1), until=now), origins=(Origin.CONVERSATION,)
+                )
                 yield replace(whole, created_after=BEGIN + timedelta(hours=1), created_before=now - timedelta(hours=1))
                 yield replace(whole, ids=IDS[:3], exclude_conversation="thread-1")
 
@@ -416,8 +419,8 @@ def test_moments_and_origins_are_masks_and_the_memories_are_not_asked(ledger, mo
         (): ["f0", "f2", "f3"],
         (("as_of", days[1]),): ["f0", "f1"],
         (("as_of", days[2]),): ["f0", "f2"],
-        (("since", days[2]),): ["f2", "f3"],
-        (("until", days[2]),): ["f0", "f2"],
+        (("filters", Filters(since=days[2])),): ["f2", "f3"],
+        (("filters", Filters(until=days[2])),): ["f0", "f2"],
         (("created_after", days[1]), ("created_before", days[2])): ["f2"],
         (("origins", (Origin.TOOL, Origin.CONVERSATION)),): ["f0", "f2"],
         (("origins", (Origin.TOOL,)), ("as_of", days[1])): ["f0"],

@@ -87,14 +87,4 @@ def memories_to_filter(kind: Kind, *, scope: str = SCOPE) -> list[AnyMemory]:
 def filtered(selection: Selection) -> Iterator[tuple[Filters, Selection]]:
     """A selection narrowed by each of the filters."""
     for filters in FILTERED:
-        yield (
-            filters,
-            replace(
-                selection,
-                tags=filters.tags,
-                metadata=filters.metadata,
-                since=filters.since,
-                until=filters.until,
-                where=filters.where,
-            ),
-        )
+        yield filters, replace(selection, filters=filters)

@@ -169,16 +169,7 @@ class StoredRecords(StoredRows):
             dialect = connection.dialect
             rows = []
             for kind in kinds:
-                selection = Selection(
-                    scope=scope,
-                    kind=kind,
-                    now=now,
-                    tags=filters.tags,
-                    metadata=filters.metadata,
-                    since=filters.since,
-                    until=filters.until,
-                    where=filters.where,
-                )
+                selection = Selection(scope=scope, kind=kind, now=now, filters=filters)
                 narrowed = " AND ".join(["", f"m.kind = '{kind}'", *where.narrowing(dialect, selection)])
                 values = where.parameters(dialect, selection) | (after or _BEGINNING)._asdict() | {"limit": limit}
                 rows += connection.execute(f"{memory_query(dialect)} {_PAGE} {narrowed} {_NEWEST}", values).fetchall()

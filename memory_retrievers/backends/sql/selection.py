@@ -12,7 +12,7 @@ import numpy as np
 from memory_retrievers.backends.sql.connection import Dialect
 from memory_retrievers.backends.sql.rows import encode_json, encode_time
 from memory_retrievers.models import scopes
-from memory_retrievers.models.filters import Combination, Condition, Expression, JsonScalar
+from memory_retrievers.models.filters import Combination, Condition, Expression, Filters, JsonScalar
 from memory_retrievers.models.selection import TURN, WHOLE, Layout, Selection
 
 _ONE_SCOPE = "= (SELECT id FROM scopes WHERE scope = :scope)"
@@ -59,18 +59,14 @@ def narrowing(dialect: Dialect, selection: Selection) -> list[str]:
         "m.tier = :tier": selection.tier is not None,
         "m.content_type = :content_type": selection.content_type is not None,
         f"m.origin IN ({', '.join(f':{name}' for name in _origins(selection))})": bool(selection.origins),
-        f"{_BEGAN} >= :since": selection.since is not None,
-        f"{_BEGAN} <= :until": selection.until is not None,
         "m.created_at >= :created_after": selection.created_after is not None,
         "m.created_at <= :created_before": selection.created_before is not None,
         dialect.among("m.id", ":ids"): selection.ids is not None,
         "(m.conversation_id IS NULL OR m.conversation_id != :conversation)": selection.exclude_conversation is not None,
     }
-    asked |= {f":tag_{number} IN ({dialect.items('m.tags')})": True for number in range(len(selection.tags))}
-    for number, (_, value) in enumerate(selection.metadata):
-        asked[dialect.member("m.metadata", f"metadata_{number}", value)] = True
-    narrowed = [] if selection.where is None else [_expressed(dialect, selection.where, count())]
-    return [*(condition for condition, is_asked in asked.items() if is_asked), *narrowed]
+    numbers = count()
+    filtering = [_expressed(dialect, each, numbers) for each in _expressions(selection.filters)]
+    return [*(condition for condition, is_asked in asked.items() if is_asked), *filtering]
 
 
 _SIGNS: Final = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
@@ -92,18 +88,27 @@ def _expressed(dialect: Dialect, expression: Expression, numbers: Iterator[int])
     return f"m.created_at {sign} :{name}"
 
 
-def _conditions(expression: Expression | None) -> Iterator[Condition]:
-    if isinstance(expression, Condition):
-        yield expression
-    elif expression is not None:
-        for part in expression.parts:
-            yield from _conditions(part)
+def _expressions(filters: Filters) -> list[Expression]:
+    """Filters as expressions, all of which hold."""
+    conditions: list[Expression] = [Condition("tags", "", "eq", tag) for tag in filters.tags]
+    conditions += [Condition("metadata", key, "eq", value) for key, value in filters.metadata]
+    conditions += [Condition("time", "", "gte", filters.since)] if filters.since is not None else []
+    conditions += [Condition("time", "", "lte", filters.until)] if filters.until is not None else []
+    return [*conditions, *([] if filters.where is None else [filters.where])]
+
+
+def _conditions(expressions: Iterable[Expression]) -> Iterator[Condition]:
+    for each in expressions:
+        if isinstance(each, Condition):
+            yield each
+        else:
+            yield from _conditions(each.parts)
 
 
 def _compared(selection: Selection) -> dict[str, object]:
-    """Values of the conditions of ``where``, as :func:`_expressed` numbers them."""
+    """Values of the conditions of filters, as :func:`_expressed` numbers them; numbers as text, read as stored ones."""
     values: dict[str, object] = {}
-    for number, condition in enumerate(_conditions(selection.where)):
+    for number, condition in enumerate(_conditions(_expressions(selection.filters))):
         value = condition.value
         if condition.field == "metadata":
             values[f"where_{number}_key"] = condition.key
@@ -136,15 +141,6 @@ def _origins(selection: Selection) -> dict[str, object]:
     return {f"origin_{number}": origin for number, origin in enumerate(selection.origins)}
 
 
-def _metadata(selection: Selection) -> dict[str, object]:
-    """Keys and values, numbers as text, so that both databases read them as they read those that are stored."""
-    values: dict[str, object] = {}
-    for number, (key, value) in enumerate(selection.metadata):
-        values[f"metadata_{number}_key"] = key
-        values[f"metadata_{number}_value"] = value if isinstance(value, str) else encode_json(value)
-    return values
-
-
 def parameters(dialect: Dialect, selection: Selection) -> dict[str, object]:
     """Parameters of the SQL fragments."""
     children, children_end = scopes.child_range(selection.scope)
@@ -158,14 +154,10 @@ def parameters(dialect: Dialect, selection: Selection) -> dict[str, object]:
         "as_of": encode_time(selection.as_of),
         "tier": selection.tier,
         "content_type": selection.content_type,
-        "since": encode_time(selection.since),
-        "until": encode_time(selection.until),
         "created_after": encode_time(selection.created_after),
         "created_before": encode_time(selection.created_before),
         "conversation": selection.exclude_conversation,
         "ids": None if selection.ids is None else dialect.listed(selection.ids),
-        **{f"tag_{number}": tag for number, tag in enumerate(selection.tags)},
-        **_metadata(selection),
         **_compared(selection),
         **_origins(selection),
     }

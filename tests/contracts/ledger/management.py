@@ -25,6 +25,7 @@ from contracts.samples import (
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, Category, ContentType, EpisodicMemory, Kind, MemoryKey, Origin, Tier
+from memory_retrievers.models.filters import Filters
 from memory_retrievers.models.management import Association, AssociationType, AuditEntry, AuditType, MemoryFilter
 from memory_retrievers.models.selection import Selection
 
@@ -49,7 +50,7 @@ _FILTERS = st.fixed_dictionaries(
         "include_child_scopes": st.booleans(),
         "kinds": st.sampled_from(["tool", "all"]),
         "tier": st.none() | st.sampled_from(Tier),
-        "tags": st.lists(st.sampled_from(_TAGS), max_size=2).map(tuple),
+        "narrowed": st.lists(st.sampled_from(_TAGS), max_size=2).map(lambda tags: Filters(tags=tuple(tags))),
         "content_type": st.none() | st.sampled_from(ContentType),
         "category": st.none() | st.just(Category.GOAL),
         "created_after": st.none() | st.just(NOW + _SECOND),
@@ -76,7 +77,7 @@ def _lets_through(asked: MemoryFilter, memory: AnyMemory) -> bool:
         and (asked.include_invalidated or getattr(memory, "invalid_at", None) is None)
         and (asked.kinds == "all" or memory.origin is Origin.TOOL)
         and asked.tier in {None, memory.tier}
-        and set(asked.tags) <= set(memory.tags)
+        and set(asked.narrowed.tags) <= set(memory.tags)
         and asked.content_type in {None, memory.content_type}
         and asked.category in {None, getattr(memory, "category", None)}
         and (asked.created_after is None or memory.created_at >= asked.created_after)

@@ -6,6 +6,7 @@ import pytest
 
 from memory_retrievers import AgentMemory, ConfigurationError, NotFoundError, ToolSettings, ValidationError
 from memory_retrievers.models import MemoryKey, Tier
+from memory_retrievers.models.filters import Filters
 from memory_retrievers.models.management import (
     Association,
     AssociationType,
@@ -229,7 +230,9 @@ def test_threads_may_store_search_and_move_at_once(tmp_path, draft):
 
         with ThreadPoolExecutor(8) as executor:
             ids = list(executor.map(work, range(40)))
-        assert {each.id for each in manager.select(MemoryFilter(scope="user/1/all", tags=("t",)))} == set(ids)
+        assert {
+            each.id for each in manager.select(MemoryFilter(scope="user/1/all", narrowed=Filters(tags=("t",))))
+        } == set(ids)
         assert memory.scopes() == ["user/1/all"]
         assert memory.verify().ok
 
