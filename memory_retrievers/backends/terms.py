@@ -159,8 +159,11 @@ class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
 
     def frequency(self, term: str) -> int:
         """Number of passages with a term."""
-        places = [(layer.starts, layer.numbers[term]) for layer in self.layers if term in layer.numbers]
-        return sum([int(starts[number + 1] - starts[number]) for starts, number in places])
+        passages = 0
+        for layer in self.layers:
+            if (number := layer.numbers.get(term)) is not None:
+                passages += int(layer.starts[number + 1] - layer.starts[number])
+        return passages
 
     def __contains__(self, term: object) -> bool:
         return any([term in layer.numbers for layer in self.layers])  # noqa: C419 - a list is the faster one
@@ -206,7 +209,7 @@ class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
         return LayeredPostings(tuple(layers))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TermBlock:
     """Immutable term index of the n passages of one scope and its fields.
 
@@ -228,7 +231,7 @@ class TermBlock:
         """Size in bytes."""
         return self.postings.size + _PASSAGE_BYTES * len(self.ids)
 
-    @property
+    @cached_property
     def average_length(self) -> float:
         """Mean number of terms per passage; never 0."""
         return max(float(np.add.reduce(self.lengths)), 1.0) / max(len(self.ids), 1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from memory_retrievers.models.fields import Category
 from memory_retrievers.models.filters import EVERYTHING, Filters
@@ -235,6 +235,7 @@ class Layout:
         tells_time: Whether each is a message with a time expression.
         began: Start of each episode in microseconds since 1970; 0 for facts.
         names: Names of the speakers, as the messages give them.
+        made: What was made of it and goes with it, by name: the layout of all passages is kept with its snapshot.
     """
 
     passages: NDArray[np.int64]
@@ -244,6 +245,7 @@ class Layout:
     tells_time: NDArray[np.bool_]
     began: NDArray[np.int64]
     names: tuple[str, ...]
+    made: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @cached_property
     def is_first(self) -> NDArray[np.bool_]:

@@ -58,6 +58,42 @@ class QuestionTokens:
     read: ReadTokens
 
 
+def with_neighbours(rows: Floats, layout: Layout) -> Floats:
+    """Add to the values of each of n passages those of the messages around it: shape (k, n) in and out."""
+    around = rows.copy()
+    around[:, 1:] += rows[:, :-1] * layout.is_next
+    around[:, :-1] += rows[:, 1:] * layout.is_next
+    return around
+
+
+@dataclass(frozen=True)
+class TextLengths:
+    """Numbers of terms of n passages, and what follows from these alone, for all questions.
+
+    Attributes:
+        passages: Shape (n,).
+        layout: The passages.
+    """
+
+    passages: Floats
+    layout: Layout
+
+    @cached_property
+    def windows(self) -> Floats:
+        """How many passages each one and the messages around it are, and how long these together; shape (2, n)."""
+        return with_neighbours(np.stack((np.ones(len(self.passages)), self.passages)), self.layout)
+
+    @cached_property
+    def memories(self) -> Floats:
+        """Terms of each memory's messages, or its other passages if it has none; shape (m,)."""
+        return np.add.reduceat(self.passages * self.layout.is_counted, self.layout.starts)
+
+    @cached_property
+    def logarithms(self) -> Floats:
+        """Logarithm of each passage's length and 1, shape (n,)."""
+        return np.log1p(self.passages)
+
+
 @dataclass(frozen=True)
 class Candidates:
     """Candidate passages as parallel arrays; messages of one episode are adjacent, in the order they were said.
@@ -92,12 +128,17 @@ class Candidates:
     @cached_property
     def windows(self) -> tuple[Floats, Floats, Floats]:
         """Each passage and the messages around it as one text: mean cosine (n,), counts (t, n), lengths (n,)."""
-        rows = np.empty((3 + len(self.counts), len(self)))
-        rows[0], rows[1], rows[2], rows[3:] = 1.0, self.similarities, self.lengths, self.counts
-        around, is_next = rows.copy(), self.layout.is_next
-        around[:, 1:] += rows[:, :-1] * is_next
-        around[:, :-1] += rows[:, 1:] * is_next
-        return around[1] / around[0], around[3:], around[2]
+        passages, lengths = self.texts.windows
+        around = with_neighbours(np.concatenate((self.similarities[np.newaxis], self.counts)), self.layout)
+        return around[0] / passages, around[1:], lengths
+
+    @cached_property
+    def texts(self) -> TextLengths:
+        """Lengths of the texts that are scored."""
+        known: TextLengths | None = self.layout.made.get("texts")
+        if known is None or known.passages is not self.lengths:
+            known = self.layout.made["texts"] = TextLengths(self.lengths, self.layout)
+        return known
 
     def span(self, memory: int) -> tuple[int, int]:
         """The first passage of a memory, and the one behind its last."""

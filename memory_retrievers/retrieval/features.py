@@ -53,7 +53,7 @@ def min_max(values: Floats, *, floor: float | None = None) -> Floats:
         lowest = floor
     if highest - lowest <= _EQUAL:
         return np.full(len(values), 1.0 if floor is None else 0.0)
-    return (values - lowest) / (highest - lowest)
+    return (values - lowest if lowest else values) / (highest - lowest)
 
 
 def at_rank(scores: Floats, rank: int) -> float:
@@ -98,10 +98,8 @@ def window_bm25(candidates: Candidates, settings: RetrievalSettings) -> Floats:
 
 def memory_bm25(candidates: Candidates, settings: RetrievalSettings) -> Floats:
     """BM25 of each memory as one text: of its messages, or its other passages if it has none; shape (m,), 0 or more."""
-    starts, is_counted = candidates.layout.starts, candidates.layout.is_counted
-    counts = np.add.reduceat(candidates.counts * is_counted, starts, axis=1)
-    lengths = np.add.reduceat(candidates.lengths * is_counted, starts)
-    return _bm25_of_joined(candidates, counts, lengths, settings)
+    counts = np.add.reduceat(candidates.counts * candidates.layout.is_counted, candidates.layout.starts, axis=1)
+    return _bm25_of_joined(candidates, counts, candidates.texts.memories, settings)
 
 
 def _bm25_of_joined(candidates: Candidates, counts: Floats, lengths: Floats, settings: RetrievalSettings) -> Floats:
@@ -247,7 +245,7 @@ _WRITTEN_AS_NAME: Final = re.compile(r"(?<=[\w,] )[A-Z]\w{2,}")
 
 def length(fused: FusedLists) -> Floats:
     """Scaled log length: of two passages that match equally well, the longer one holds more; shape (n,), 0 to 1."""
-    return min_max(np.log1p(fused.candidates.lengths))
+    return min_max(fused.candidates.texts.logarithms)
 
 
 def dated(began: NDArray[np.int64], question: Question) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -88,14 +89,14 @@ def score(
     # 1. the lists, which share a weight of 1
     bm25 = features.bm25(candidates, settings)
     stages = dict(_lists(candidates, bm25, settings))
-    fused = FusedLists(candidates, np.add.reduce(list(stages.values())), question, settings)
+    total = functools.reduce(np.add, stages.values())
+    fused = FusedLists(candidates, total, question, settings)
     # 2. the boosts, each with a weight of its own
     for boost in boosts:
         weight = getattr(settings, boost.setting)
         if weight and boost.concerns(question):
             stages[boost.name] = weight * boost.add(fused)
-    # 3. their sum
-    total: Floats = np.add.reduce(list(stages.values()))
+            total = total + stages[boost.name]
     return Scored(candidates, stages, total, bm25, question)
 
 
