@@ -192,6 +192,8 @@ class ScopeSnapshot:
         if matching is not None:
             return np.isin(self.memories, np.array(matching, np.int64))
         now = (selection.now - EPOCH) // MICROSECOND
+        if now < self._all_until and selection.category is None and not selection.is_narrow:
+            return self._everything
         mask: NDArray[np.bool_] = self.columns["expires"].array > now
         if selection.as_of is None:
             mask &= self.columns["invalid"].array == NEVER
@@ -207,6 +209,18 @@ class ScopeSnapshot:
                 mask &= times >= microseconds(first)
             if last is not None:
                 mask &= times <= microseconds(last)
+        return mask
+
+    @cached_property
+    def _all_until(self) -> int:
+        """The moment until which all passages are visible, in microseconds since 1970: 0 if one is not any more."""
+        all_hold = (self.columns["invalid"].array == NEVER).all()
+        return int(self.columns["expires"].array.min(initial=NEVER)) if all_hold else 0
+
+    @cached_property
+    def _everything(self) -> NDArray[np.bool_]:
+        mask = np.ones(len(self), np.bool_)
+        mask.setflags(write=False)
         return mask
 
     def _periods(self, selection: Selection) -> Iterator[tuple[NDArray[np.int64], datetime | None, datetime | None]]:
@@ -225,7 +239,7 @@ class ScopeSnapshot:
         Returns:
             The layout of the m passages, and their positions in this snapshot, shape (m,); a slice if these are all.
         """
-        if self.is_ordered and mask.all():
+        if self.is_ordered and (mask is self._everything or mask.all()):
             return self._whole, slice(None)  # what most searches see
         positions = np.flatnonzero(mask) if self.is_ordered else self._order[mask[self._order]]
         columns = {name: self.columns[name].array[positions] for name in _LAID_OUT}

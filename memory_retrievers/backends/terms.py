@@ -148,14 +148,18 @@ class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
 
     def get(self, term: str, default: Any = None) -> Any:  # noqa: ANN401 - as of any mapping
         """Positions and occurrences of a term, shape (2, number of passages with it)."""
-        found = [
-            layer.entries[:, layer.starts[number] : layer.starts[number + 1]]
-            for layer in self.layers
-            if (number := layer.numbers.get(term)) is not None
-        ]
+        found = self.parts(term)
         if len(found) == 1:
             return found[0]
         return np.concatenate(found, axis=1) if found else default
+
+    def parts(self, term: str) -> list[NDArray[np.int32]]:
+        """What each layer has of a term: arrays of shape (2, k) one after the other."""
+        found = []
+        for layer in self.layers:
+            if (number := layer.numbers.get(term)) is not None:
+                found.append(layer.entries[:, layer.starts[number] : layer.starts[number + 1]])
+        return found
 
     def frequency(self, term: str) -> int:
         """Number of passages with a term."""
@@ -349,12 +353,15 @@ class TermBlock:
         Returns:
             Lengths of shape (m,) and counts of shape (t, m).
         """
-        found = [(row, entries) for row, term in enumerate(terms) if (entries := self.postings.get(term)) is not None]
         if isinstance(positions, slice):
             counts = np.zeros((len(terms), len(self.ids)))
-            for row, (places, frequencies) in found:
-                counts[row].put(places, frequencies)
+            parts = [(row, part) for row, term in enumerate(terms) for part in self.postings.parts(term)]
+            if parts:  # all at once: one by one takes longer than what there is to do
+                rows = np.repeat([row * len(self.ids) for row, _ in parts], [part.shape[1] for _, part in parts])
+                places, frequencies = np.concatenate([part for _, part in parts], axis=1)
+                counts.put(rows + places, frequencies)
             return TermCounts(self.lengths, counts)
+        found = [(row, entries) for row, term in enumerate(terms) if (entries := self.postings.get(term)) is not None]
         counts = np.zeros((len(terms), len(positions)))
         standing = np.zeros(len(self.ids) + 1)
         for row, (places, frequencies) in found:

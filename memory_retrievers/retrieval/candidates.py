@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from memory_retrievers.backends.snapshot import rounded, similarities
+from memory_retrievers.backends.snapshot import NOTHING, rounded, similarities
 from memory_retrievers.models.selection import Layout, Selection, TermStatistics
 from memory_retrievers.storage.tracing import BM25, DENSE, observer_of_stages
 
@@ -176,14 +176,18 @@ def read_candidates(
             kind: ranked_lists(store, selection, vector=vector, terms=plan.question.terms, depth=depth)
             for kind, selection in plan.selections.items()
         }
-    return {kind: _arrays(store, plan, kind, vector=vector, settings=settings) for kind in plan.selections}
+    found = {kind: _arrays(store, plan, kind, vector=vector, settings=settings) for kind in plan.selections}
+    return {kind: each for kind, each in found.items() if each is not None}
 
 
 def _arrays(
     store: MemoryStore, plan: RetrievalPlan, kind: Kind, *, vector: Vector, settings: RetrievalSettings
-) -> Candidates:
+) -> Candidates | None:
+    """Arrays of one kind; None if the scope has nothing of it, not even what is open or was said in former versions."""
     selection, question, depth = plan.selections[kind], plan.question, settings.candidate_depth
     seen = store.ledger.snapshots.seen(selection)
+    if seen is not None and seen[0] is NOTHING and selection.as_of is None and not plan.may_find_open:
+        return None
     memories: list[int] | None = None
     if not _are_all_scored(store, selection, seen, limit=settings.exact_limit):
         with observer_of_stages.get()(DENSE):

@@ -360,7 +360,11 @@ class StoreEmbedder:
 
 def _relevance_key(notes: Mapping[str, str]) -> str:
     """Name of the note on relevance for the embedder with the fingerprint that is noted."""
-    fingerprint = "\n".join(notes.get(name, "") for name in ("embedder_id", "dimension", "probe"))
+    return _named_by("\n".join([notes.get(name, "") for name in ("embedder_id", "dimension", "probe")]))
+
+
+@functools.lru_cache(maxsize=16)
+def _named_by(fingerprint: str) -> str:
     return f"relevance {hashlib.blake2b(fingerprint.encode(), digest_size=16).hexdigest()}"
 
 
