@@ -114,8 +114,8 @@ COLUMNS: Final = {
 }
 """The columns of a snapshot and the numbers they hold."""
 
-_LAYOUT_BYTES: Final = 22
-"""What the layout of all passages takes for each, beside the columns."""
+_LAYOUT_BYTES: Final = 54
+"""What the layout of all passages takes for each, and what is made of it, beside the columns."""
 
 _LAID_OUT: Final = ("ids", "memories", "places", "speakers", "tells_time", "began")
 _MARKED: Final = ("began", "expires", "invalid", "categories", "valid")
@@ -219,9 +219,7 @@ class ScopeSnapshot:
 
     @cached_property
     def _everything(self) -> NDArray[np.bool_]:
-        mask = np.ones(len(self), np.bool_)
-        mask.setflags(write=False)
-        return mask
+        return np.ones(len(self), np.bool_)
 
     def _periods(self, selection: Selection) -> Iterator[tuple[NDArray[np.int64], datetime | None, datetime | None]]:
         """Times of shape (n,), and the first and last that a selection lets through."""
@@ -255,10 +253,6 @@ class ScopeSnapshot:
     @cached_property
     def _order(self) -> NDArray[np.int64]:
         return np.lexsort((self.ids, self.columns["places"].array, self.memories))
-
-    def similarities(self, vector: Vector) -> NDArray[np.float32]:
-        """Cosine of each passage and a unit vector of shape (d,); shape (n,)."""
-        return similarities(self.matrix, vector)
 
     def without(self, passages: NDArray[np.int64]) -> ScopeSnapshot:
         """Return a snapshot without these passages, shape (m,): nothing of them is left in its arrays."""

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, compress, islice
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -141,36 +141,22 @@ class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
         self._language: tuple[str | None] | None = None
 
     def __getitem__(self, term: str) -> NDArray[np.int32]:
-        entries: NDArray[np.int32] | None = self.get(term)
-        if entries is None:
-            raise KeyError(term)
-        return entries
-
-    def get(self, term: str, default: Any = None) -> Any:  # noqa: ANN401 - as of any mapping
         """Positions and occurrences of a term, shape (2, number of passages with it)."""
-        found = self.parts(term)
-        if len(found) == 1:
-            return found[0]
-        return np.concatenate(found, axis=1) if found else default
+        if not (found := self.parts(term)):
+            raise KeyError(term)
+        return np.concatenate(found, axis=1) if len(found) > 1 else found[0]
 
     def parts(self, term: str) -> list[NDArray[np.int32]]:
-        """What each layer has of a term: arrays of shape (2, k) one after the other."""
-        found = []
-        for layer in self.layers:
-            if (number := layer.numbers.get(term)) is not None:
-                found.append(layer.entries[:, layer.starts[number] : layer.starts[number + 1]])
-        return found
+        """The same layer by layer, as far as they have it."""
+        return [
+            layer.entries[:, layer.starts[number] : layer.starts[number + 1]]
+            for layer in self.layers
+            if (number := layer.numbers.get(term)) is not None
+        ]
 
     def frequency(self, term: str) -> int:
         """Number of passages with a term."""
-        passages = 0
-        for layer in self.layers:
-            if (number := layer.numbers.get(term)) is not None:
-                passages += int(layer.starts[number + 1] - layer.starts[number])
-        return passages
-
-    def __contains__(self, term: object) -> bool:
-        return any([term in layer.numbers for layer in self.layers])  # noqa: C419 - a list is the faster one
+        return sum([part.shape[1] for part in self.parts(term)])
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys(chain.from_iterable(layer.numbers for layer in self.layers)))
@@ -353,22 +339,16 @@ class TermBlock:
         Returns:
             Lengths of shape (m,) and counts of shape (t, m).
         """
+        parts = [(row, part) for row, term in enumerate(terms) for part in self.postings.parts(term)]
+        columns = len(self.ids) + (not isinstance(positions, slice))
+        counts = np.zeros((len(terms), columns))
+        if parts:  # all at once: one by one takes longer than what there is to do
+            rows = np.repeat([row * columns for row, _ in parts], [part.shape[1] for _, part in parts])
+            places, frequencies = np.concatenate([part for _, part in parts], axis=1)
+            counts.put(rows + places, frequencies)
         if isinstance(positions, slice):
-            counts = np.zeros((len(terms), len(self.ids)))
-            parts = [(row, part) for row, term in enumerate(terms) for part in self.postings.parts(term)]
-            if parts:  # all at once: one by one takes longer than what there is to do
-                rows = np.repeat([row * len(self.ids) for row, _ in parts], [part.shape[1] for _, part in parts])
-                places, frequencies = np.concatenate([part for _, part in parts], axis=1)
-                counts.put(rows + places, frequencies)
             return TermCounts(self.lengths, counts)
-        found = [(row, entries) for row, term in enumerate(terms) if (entries := self.postings.get(term)) is not None]
-        counts = np.zeros((len(terms), len(positions)))
-        standing = np.zeros(len(self.ids) + 1)
-        for row, (places, frequencies) in found:
-            standing[places] = frequencies
-            counts[row] = standing[positions]
-            standing[places] = 0
-        return TermCounts(np.append(self.lengths, 0.0)[positions], counts)
+        return TermCounts(np.append(self.lengths, 0.0)[positions], counts.take(positions, axis=1))
 
 
 EMPTY: Final = TermBlock(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64), LayeredPostings())

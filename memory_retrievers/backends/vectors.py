@@ -84,7 +84,7 @@ class ExactVectorIndex:
         if not len(rows):
             return Hits([], [], [])
         if len(snapshot) > _FEW:
-            rows = rows[_near(snapshot.similarities(vector)[rows], limit)]
+            rows = rows[_near(similarities(snapshot.matrix, vector)[rows], limit)]
         return _ranked(_Block(snapshot.ids, snapshot.memories, snapshot.matrix), rows, vector, limit)
 
     def is_approximate(self, selection: Selection) -> bool:
@@ -108,7 +108,7 @@ class ExactVectorIndex:
         if snapshot is not None:
             rows, is_here = positions_of(passages, snapshot.ids)
             if is_here.any():
-                found[is_here] = rounded(snapshot.similarities(vector)[rows[is_here]])
+                found[is_here] = rounded(similarities(snapshot.matrix, vector)[rows[is_here]])
             return found
         order = np.argsort(passages, kind="stable")
         for start in range(0, len(passages), _STREAMED):

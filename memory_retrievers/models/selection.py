@@ -235,7 +235,7 @@ class Layout:
         tells_time: Whether each is a message with a time expression.
         began: Start of each episode in microseconds since 1970; 0 for facts.
         names: Names of the speakers, as the messages give them.
-        made: What was made of it and goes with it, by name: the layout of all passages is kept with its snapshot.
+        made: What was made of it and goes with it, by name, with the array that it was made by.
     """
 
     passages: NDArray[np.int64]
@@ -245,7 +245,7 @@ class Layout:
     tells_time: NDArray[np.bool_]
     began: NDArray[np.int64]
     names: tuple[str, ...]
-    made: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    made: dict[str, tuple[Any, Any]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @cached_property
     def is_first(self) -> NDArray[np.bool_]:

@@ -58,42 +58,6 @@ class QuestionTokens:
     read: ReadTokens
 
 
-def with_neighbours(rows: Floats, layout: Layout) -> Floats:
-    """Add to the values of each of n passages those of the messages around it: shape (k, n) in and out."""
-    around = rows.copy()
-    around[:, 1:] += rows[:, :-1] * layout.is_next
-    around[:, :-1] += rows[:, 1:] * layout.is_next
-    return around
-
-
-@dataclass(frozen=True)
-class TextLengths:
-    """Numbers of terms of n passages, and what follows from these alone, for all questions.
-
-    Attributes:
-        passages: Shape (n,).
-        layout: The passages.
-    """
-
-    passages: Floats
-    layout: Layout
-
-    @cached_property
-    def windows(self) -> Floats:
-        """How many passages each one and the messages around it are, and how long these together; shape (2, n)."""
-        return with_neighbours(np.stack((np.ones(len(self.passages)), self.passages)), self.layout)
-
-    @cached_property
-    def memories(self) -> Floats:
-        """Terms of each memory's messages, or its other passages if it has none; shape (m,)."""
-        return np.add.reduceat(self.passages * self.layout.is_counted, self.layout.starts)
-
-    @cached_property
-    def logarithms(self) -> Floats:
-        """Logarithm of each passage's length and 1, shape (n,)."""
-        return np.log1p(self.passages)
-
-
 @dataclass(frozen=True)
 class Candidates:
     """Candidate passages as parallel arrays; messages of one episode are adjacent, in the order they were said.
@@ -128,17 +92,23 @@ class Candidates:
     @cached_property
     def windows(self) -> tuple[Floats, Floats, Floats]:
         """Each passage and the messages around it as one text: mean cosine (n,), counts (t, n), lengths (n,)."""
-        passages, lengths = self.texts.windows
-        around = with_neighbours(np.concatenate((self.similarities[np.newaxis], self.counts)), self.layout)
+        passages, lengths = self.kept("windows", lambda: self._around(np.stack((np.ones(len(self)), self.lengths))))
+        around = self._around(np.concatenate((self.similarities[np.newaxis], self.counts)))
         return around[0] / passages, around[1:], lengths
 
-    @cached_property
-    def texts(self) -> TextLengths:
-        """Lengths of the texts that are scored."""
-        known: TextLengths | None = self.layout.made.get("texts")
-        if known is None or known.passages is not self.lengths:
-            known = self.layout.made["texts"] = TextLengths(self.lengths, self.layout)
-        return known
+    def _around(self, rows: Floats) -> Floats:
+        """Values of each passage and of the messages around it, added up: shape (k, n) in and out."""
+        around, is_next = rows.copy(), self.layout.is_next
+        around[:, 1:] += rows[:, :-1] * is_next
+        around[:, :-1] += rows[:, 1:] * is_next
+        return around
+
+    def kept(self, name: str, make: Callable[[], Floats]) -> Floats:
+        """What follows from the lengths alone, made once: it goes with the layout, which a snapshot keeps of all."""
+        known = self.layout.made.get(name)
+        if known is None or known[0] is not self.lengths:
+            known = self.layout.made[name] = self.lengths, make()
+        return known[1]
 
     def span(self, memory: int) -> tuple[int, int]:
         """The first passage of a memory, and the one behind its last."""
@@ -275,20 +245,18 @@ def _candidates(
     layout, positions = snapshot.layout(mask)
     with observer_of_stages.get()(DENSE):
         if len(snapshot) <= _MEASURED_WHOLE or is_whole:
-            cosines = snapshot.similarities(vector)[positions]
+            cosines = similarities(snapshot.matrix, vector)[positions]
         else:
             cosines = similarities(snapshot.matrix[positions], vector)
-        cosines = rounded(cosines)
     with observer_of_stages.get()(BM25):
         counted = snapshot.terms.counts_at(terms, positions)
-        known = statistics or snapshot.terms.statistics(terms)
     return Candidates(
         layout=layout,
-        similarities=cosines.astype(np.float64),
+        similarities=rounded(cosines).astype(np.float64),
         repeats=np.array([question.terms.count(term) for term in terms], np.float64),
         counts=counted.counts,
         lengths=counted.lengths,
-        statistics=known,
+        statistics=statistics or snapshot.terms.statistics(terms),
         is_whole=is_whole,
         snapshot=snapshot,
     )

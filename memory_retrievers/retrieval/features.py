@@ -72,16 +72,6 @@ def at_rank(scores: Floats, rank: int) -> float:
     return float(least if len(better) < rank else np.sort(better)[-rank])
 
 
-def cosine(candidates: Candidates) -> Floats:
-    """Cosine of each passage with the query, shape (n,)."""
-    return candidates.similarities
-
-
-def window_cosine(candidates: Candidates) -> Floats:
-    """Mean cosine of each passage and the messages around it, shape (n,)."""
-    return candidates.windows[0]
-
-
 def bm25(candidates: Candidates, settings: RetrievalSettings) -> Floats:
     """BM25 of each passage, with the statistics of the searched scope; shape (n,), 0 or more."""
     k1, b, average_length = settings.bm25_k1, settings.bm25_b, candidates.statistics.average_length
@@ -98,13 +88,15 @@ def window_bm25(candidates: Candidates, settings: RetrievalSettings) -> Floats:
 
 def memory_bm25(candidates: Candidates, settings: RetrievalSettings) -> Floats:
     """BM25 of each memory as one text: of its messages, or its other passages if it has none; shape (m,), 0 or more."""
-    counts = np.add.reduceat(candidates.counts * candidates.layout.is_counted, candidates.layout.starts, axis=1)
-    return _bm25_of_joined(candidates, counts, candidates.texts.memories, settings)
+    starts, is_counted = candidates.layout.starts, candidates.layout.is_counted
+    counts = np.add.reduceat(candidates.counts * is_counted, starts, axis=1)
+    lengths = candidates.kept("memories", lambda: np.add.reduceat(candidates.lengths * is_counted, starts))
+    return _bm25_of_joined(candidates, counts, lengths, settings)
 
 
 def _bm25_of_joined(candidates: Candidates, counts: Floats, lengths: Floats, settings: RetrievalSettings) -> Floats:
     """BM25 of n texts that are joined of passages: counts of shape (t, n), lengths of shape (n,)."""
-    k1, b, average_length = settings.bm25_k1, settings.bm25_b, _mean(lengths)
+    k1, b, average_length = settings.bm25_k1, settings.bm25_b, float(np.add.reduce(lengths)) / len(lengths)
     return score_bm25(counts, lengths, _weights(candidates, counts), average_length=average_length, k1=k1, b=b)
 
 
@@ -163,10 +155,6 @@ def _weights(candidates: Candidates, counts: Floats) -> Floats:
 def _weights_alone(candidates: Candidates) -> Floats:
     """Weight of each term among single passages, shape (t,)."""
     return candidates.repeats * candidates.idf * (candidates.frequencies > 0)
-
-
-def _mean(lengths: Floats) -> float:
-    return float(np.add.reduce(lengths)) / len(lengths) if len(lengths) else 1.0
 
 
 _BEST_PASSAGES: Final = 3
@@ -245,7 +233,7 @@ _WRITTEN_AS_NAME: Final = re.compile(r"(?<=[\w,] )[A-Z]\w{2,}")
 
 def length(fused: FusedLists) -> Floats:
     """Scaled log length: of two passages that match equally well, the longer one holds more; shape (n,), 0 to 1."""
-    return min_max(fused.candidates.texts.logarithms)
+    return fused.candidates.kept("length", lambda: min_max(np.log1p(fused.candidates.lengths)))
 
 
 def dated(began: NDArray[np.int64], question: Question) -> Floats:

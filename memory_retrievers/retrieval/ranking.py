@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, reduce
 from sys import float_info
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -89,7 +88,7 @@ def score(
     # 1. the lists, which share a weight of 1
     bm25 = features.bm25(candidates, settings)
     stages = dict(_lists(candidates, bm25, settings))
-    total = functools.reduce(np.add, stages.values())
+    total = reduce(np.add, stages.values())
     fused = FusedLists(candidates, total, question, settings)
     # 2. the boosts, each with a weight of its own
     for boost in boosts:
@@ -104,9 +103,9 @@ def _lists(candidates: Candidates, bm25: Floats, settings: RetrievalSettings) ->
     """The lists with their shares, by name; without messages there are no windows."""
     dense, window = settings.dense_weight, settings.window_weight if candidates.layout.has_messages else 0.0
     if dense * (1 - window):
-        yield "dense", dense * (1 - window) * min_max(features.cosine(candidates))
+        yield "dense", dense * (1 - window) * min_max(candidates.similarities)
     if dense * window:
-        yield "window_dense", dense * window * min_max(features.window_cosine(candidates))
+        yield "window_dense", dense * window * min_max(candidates.windows[0])
     if (1 - dense) * (1 - window):
         yield "bm25", (1 - dense) * (1 - window) * min_max(bm25, floor=0.0)
     if (1 - dense) * window:

@@ -38,7 +38,7 @@ def test_a_message_that_is_not_indexed_leaves_a_gap(make_candidates):
 
 def test_a_window_is_as_near_as_its_messages_are_on_average(story):
     expected = [0.2, 0.25, 1.1 / 3, 0.35, 0.0, 0.25, 0.25, 0.5]
-    assert features.window_cosine(story).tolist() == pytest.approx(expected)
+    assert story.windows[0].tolist() == pytest.approx(expected)
 
 
 def test_the_words_of_a_passage_are_weighed_by_the_statistics_of_the_scope(story):
@@ -128,7 +128,7 @@ def test_windows_never_cross_episodes(make_candidates, memories, changed, cosine
         make_candidates(laid_out(other), ("basil", "boat")),
     )
     elsewhere = before.layout.groups != changed
-    for tell in (features.window_cosine, lambda candidates: candidates.windows[1][1]):
+    for tell in (lambda candidates: candidates.windows[0], lambda candidates: candidates.windows[1][1]):
         assert tell(before)[elsewhere].tolist() == tell(after)[elsewhere].tolist()
 
 
