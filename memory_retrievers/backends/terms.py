@@ -311,9 +311,8 @@ class TermBlock:
 
     def statistics(self, terms: Iterable[str]) -> TermStatistics:
         """Return the document frequencies of the terms and the average length."""
-        return TermStatistics(
-            len(self.ids), self.average_length, {term: self.postings.frequency(term) for term in terms}
-        )
+        frequencies = {term: self.postings.frequency(term) for term in terms}
+        return TermStatistics(len(self.ids), self.average_length, frequencies)
 
     def counts(self, terms: Sequence[str], passages: NDArray[np.int64]) -> TermCounts:
         """Count the occurrences of terms in passages; 0 for a passage that is not in this block.

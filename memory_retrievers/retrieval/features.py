@@ -82,8 +82,7 @@ def bm25(candidates: Candidates, settings: RetrievalSettings) -> Floats:
 
 def window_bm25(candidates: Candidates, settings: RetrievalSettings) -> Floats:
     """BM25 of each passage and the messages around it, as one text; shape (n,), 0 or more."""
-    _, counts, lengths = candidates.windows
-    return _bm25_of_joined(candidates, counts, lengths, settings)
+    return _bm25_of_joined(candidates, *candidates.windows[1:], settings)
 
 
 def memory_bm25(candidates: Candidates, settings: RetrievalSettings) -> Floats:
