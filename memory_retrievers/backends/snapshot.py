@@ -6,9 +6,10 @@ import functools
 import hashlib
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,14 +21,18 @@ from memory_retrievers.models.selection import Layout, Selection
 from memory_retrievers.text import analyze
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from numpy.typing import NDArray
 
     from memory_retrievers.models.selection import Vector, Vectors
 
 NEVER: Final = np.iinfo(np.int64).max
 """The moment of what never ends."""
+
+_UNCONDITIONAL: Final = (None, None, None, None, None, None, ())
+_conditions_of: Final = attrgetter(
+    *("category", "as_of", "filters.since", "filters.until", "created_after", "created_before", "origins")
+)
+"""What a selection asks of the columns beside its kind, and that it asks nothing of them."""
 
 _CATEGORIES: Final = {category.value: code for code, category in enumerate(Category)}
 ORIGINS: Final = {origin.value: code for code, origin in enumerate(Origin)}
@@ -192,7 +197,7 @@ class ScopeSnapshot:
         if matching is not None:
             return np.isin(self.memories, np.array(matching, np.int64))
         now = (selection.now - EPOCH) // MICROSECOND
-        if now < self._all_until and selection.category is None and not selection.is_narrow:
+        if now < self._all_until and _conditions_of(selection) == _UNCONDITIONAL:
             return self._everything
         mask: NDArray[np.bool_] = self.columns["expires"].array > now
         if selection.as_of is None:
@@ -204,7 +209,10 @@ class ScopeSnapshot:
             mask &= self.columns["categories"].array == category_code(selection.category.value)
         if selection.origins:
             mask &= np.isin(self.columns["origins"].array, [ORIGINS[origin.value] for origin in selection.origins])
-        for times, first, last in self._periods(selection):
+        created = self.columns["created"].array
+        happened = self.columns["began"].array if selection.kind is Kind.EPISODIC else created
+        of_all = (created, selection.created_after, selection.created_before)
+        for times, first, last in ((happened, selection.filters.since, selection.filters.until), of_all):
             if first is not None:
                 mask &= times >= microseconds(first)
             if last is not None:
@@ -220,13 +228,6 @@ class ScopeSnapshot:
     @cached_property
     def _everything(self) -> NDArray[np.bool_]:
         return np.ones(len(self), np.bool_)
-
-    def _periods(self, selection: Selection) -> Iterator[tuple[NDArray[np.int64], datetime | None, datetime | None]]:
-        """Times of shape (n,), and the first and last that a selection lets through."""
-        created = self.columns["created"].array
-        happened = self.columns["began"].array if selection.kind is Kind.EPISODIC else created
-        yield happened, selection.filters.since, selection.filters.until
-        yield created, selection.created_after, selection.created_before
 
     def layout(self, mask: NDArray[np.bool_]) -> tuple[Layout, NDArray[np.int64] | slice]:
         """Group the passages of a mask by memory.
