@@ -108,7 +108,7 @@ class Candidates:
         known = self.layout.made.get(name)
         if known is None or known[0] is not self.lengths:
             known = self.layout.made[name] = self.lengths, make()
-        return known[1]  # type: ignore[no-any-return]
+        return known[1]
 
     def span(self, memory: int) -> tuple[int, int]:
         """The first passage of a memory, and the one behind its last."""
