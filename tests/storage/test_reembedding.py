@@ -22,8 +22,8 @@ from memory_retrievers import (
     EpisodicMemory,
     SemanticMemory,
 )
-from memory_retrievers.backends.snapshot import ScopeSnapshot
 from memory_retrievers.backends.sql.snapshots import Snapshots
+from memory_retrievers.retrieval import candidates
 from memory_retrievers.storage.maintenance import PASSAGES_AT_ONCE
 from memory_retrievers.testing import HashEmbedder, inside
 
@@ -458,11 +458,11 @@ def test_a_text_embedded_before_the_change_is_embedded_again_after_it(store, wri
 def test_an_error_of_a_search_that_nothing_disturbed_is_raised_once(filled, monkeypatch):
     calls = []
 
-    def fail(snapshot, vector):
-        calls.append(len(snapshot))
+    def fail(vectors, vector):
+        calls.append(len(vectors))
         raise RuntimeError("the index is broken")
 
-    monkeypatch.setattr(ScopeSnapshot, "similarities", fail)
+    monkeypatch.setattr(candidates, "similarities", fail)
     with pytest.raises(RuntimeError, match="the index is broken"):
         filled.retrieve("tea", scope="c1")
     assert len(calls) == 1

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from memory_retrievers import AgentMemory, ToolSettings, ValidationError
 from memory_retrievers.models import Category, ContentType, Origin, Tier
+from memory_retrievers.models.filters import Filters
 from memory_retrievers.models.management import Change, MemoryFilter, SearchMode, SearchRequest, SortBy
 from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.tools.manager.search import weighted_fusion
@@ -217,7 +218,7 @@ def test_what_breaks_a_rule_is_refused(manager, asked, message):
             "kinds": st.sampled_from(["tool", "all"]),
             "tier": st.none() | st.sampled_from(Tier),
             "content_type": st.none() | st.sampled_from(ContentType),
-            "tags": st.sets(st.sampled_from(["a", "b"])).map(tuple),
+            "narrowed": st.sets(st.sampled_from(["a", "b"])).map(lambda tags: Filters(tags=tuple(tags))),
             "category": st.none() | st.just(Category.GOAL),
         }
     ),
@@ -234,7 +235,7 @@ def test_a_search_sees_exactly_what_its_filter_lets_through(draft, stored, asked
             if fields["scope"] in ({"s/1", "s/1/x"} if asked["include_child_scopes"] else {"s/1"})
             and (asked["kinds"] == "all" or fields["origin"] is Origin.TOOL)
             and all(asked[name] in {None, fields[name]} for name in ("tier", "content_type", "category"))
-            and set(asked["tags"]) <= set(fields["tags"])
+            and set(asked["narrowed"].tags) <= set(fields["tags"])
         }
         assert {hit.memory.id for hit in found} == expected
         assert len(found) == memory.manager.count(where)
