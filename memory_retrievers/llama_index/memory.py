@@ -277,7 +277,8 @@ class ConversationMemory(BaseMemory):
         place = _place_of(asked, recent) if self.placement == "tail" else None
         messages = [*recent]
         if block and place is not None:
-            messages[place] = _with_text(messages[place], f"\n\n{block}")
+            blocks = [*messages[place].blocks, TextBlock(text=f"\n\n{block}")]
+            messages[place] = messages[place].model_copy(update={"blocks": blocks})
         in_system = "\n\n".join(filter(None, (profile, "" if place is not None else block)))
         return [ChatMessage(role=MessageRole.SYSTEM, content=in_system), *messages] if in_system else messages
 
@@ -319,10 +320,6 @@ def _place_of(asked: Turn, messages: Sequence[ChatMessage]) -> int | None:
         return None
     said = read_llama_index(messages[places[-1]], include_tools=False)
     return places[-1] if said is not None and said.content == asked.query else None
-
-
-def _with_text(message: ChatMessage, text: str) -> ChatMessage:
-    return message.model_copy(update={"blocks": [*message.blocks, TextBlock(text=text)]})
 
 
 def _copies(messages: Sequence[ChatMessage]) -> list[ChatMessage]:

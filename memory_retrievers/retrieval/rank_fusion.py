@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
+from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Explanation, Match
 from memory_retrievers.retrieval.candidates import RankedLists
 from memory_retrievers.retrieval.explanations import StageScore
@@ -83,7 +84,7 @@ class RankingByRank:
         """The scores: ranks are no evidence of relevance."""
         return [each.score for each in ranked]
 
-    def matches(self, row: int) -> tuple[Match, ...]:  # noqa: ARG002
+    def matches(self, row: int, messages: Sequence[Message]) -> tuple[Match, ...]:  # noqa: ARG002
         """No messages: ranks are of memories."""
         return ()
 

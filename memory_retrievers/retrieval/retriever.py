@@ -297,7 +297,7 @@ def _hydrated(
             score=each.score,
             relevance=partial(relevance, position - 1),
             explanation=partial(lambda each: trace().explanation(each), each),
-            matches=partial(lambda row: trace().matches(row), each.row),
+            matches=partial(lambda row, of: trace().matches(row, getattr(of, "messages", ())), each.row, memory),
         )
         hits.append(hit)
     return tuple(hits)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -21,7 +23,18 @@ from memory_retrievers.retrieval.relevance import MOST_DEVIATIONS, Weights, cove
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memory_retrievers.models.messages import Message
+
     Floats = NDArray[np.float64]
+
+
+ANSWER_SHARE: Final = 0.6
+"""Share of what a question is ahead of its answer that the answer gains."""
+
+QUESTION_DISCOUNT: Final = 0.05
+"""Share of its score that a question loses where it is answered."""
+
+_ASKS: Final = re.compile(r"[?？؟][^.!?…。！？؟]*$")
 
 
 def trace_of(fused: FusedRanking) -> ScoreTrace | RankingByRank:
@@ -63,15 +76,13 @@ class ScoreTrace:
             return [0.0] * len(ranked)
         return falling([weights.relevance(self.evidence(each.row)) for each in ranked])
 
-    def matches(self, row: int) -> tuple[Match, ...]:
+    def matches(self, row: int, messages: Sequence[Message]) -> tuple[Match, ...]:
         """Messages of a candidate by score, best first; equal ones in the order they were said."""
-        if not self._candidates.layout.has_messages:
-            return ()
         first, behind = self._candidates.span(self._places[row])
-        messages = np.flatnonzero(self._candidates.layout.is_message[first:behind]) + first
-        places = self._candidates.layout.places[messages].tolist()
-        scores = self.ranking.message_scores[messages].tolist()
-        best_first = sorted(zip(places, scores, strict=True), key=lambda match: (-match[1], match[0]))
+        passages = np.flatnonzero(self._candidates.layout.is_message[first:behind]) + first
+        places = self._candidates.layout.places[passages].tolist()
+        scores = dict(zip(places, self.ranking.message_scores[passages].tolist(), strict=True))
+        best_first = sorted(with_answers(scores, messages).items(), key=lambda match: (-match[1], match[0]))
         return tuple(Match(part=TURN, messages=(place,), score=score) for place, score in best_first)
 
     def stages(self, row: int) -> tuple[StageScore, ...]:
@@ -154,6 +165,20 @@ class ScoreTrace:
     @property
     def _candidates(self) -> Candidates:
         return self.scored.candidates
+
+
+def with_answers(scores: Mapping[int, float], messages: Sequence[Message]) -> dict[int, float]:
+    """Scores of messages by their places, with an answer raised towards the question before it, which is no evidence.
+
+    A question has the words that are searched for, and the answer of somebody else leaves them out.
+    """
+    given = dict(scores)
+    for place, (asked, answer) in enumerate(pairwise(messages)):
+        if place in scores and place + 1 in scores and asked.role != answer.role and _ASKS.search(asked.content):
+            raised = scores[place + 1] + ANSWER_SHARE * (scores[place] - scores[place + 1])
+            given[place + 1] = max(given[place + 1], raised)
+            given[place] *= 1 - QUESTION_DISCOUNT
+    return given
 
 
 def _ranks(values: Floats) -> list[int]:

@@ -161,15 +161,21 @@ def _server(offer: McpOffer) -> Any:  # noqa: ANN401 - the class has other type 
         raise MissingExtraError("mcp", extra="mcp") from error
     server = lowlevel.Server(_NAME, version=__version__, instructions=offer.guide)
     first_version = version("mcp").startswith("1.")
+
+    def failed(code: int, message: str) -> Exception:
+        if first_version:
+            return exceptions.McpError(types.ErrorData(code=code, message=message))  # type: ignore[no-any-return]
+        return exceptions.MCPError(code=code, message=message)  # type: ignore[no-any-return]
+
     for method, name, answer in _ANSWERS:
         result = getattr(types, f"{name}Result")
         request = getattr(types, f"{name}Request")
+        handle = _handler(offer, answer, result, failed=failed)
         if first_version:
-            handle = _handler(offer, answer, result, failed=_first_error(types, exceptions))
             server.request_handlers[request] = _of_first_version(server, handle, types.ServerResult)
         else:
-            handle = _handler(offer, answer, result, failed=_second_error(exceptions))
-            server.add_request_handler(method, _parameters(types, name), _of_second_version(handle))
+            parameters = getattr(types, f"{name}RequestParams", types.PaginatedRequestParams)
+            server.add_request_handler(method, parameters, _of_second_version(handle))
     return server
 
 
@@ -250,15 +256,3 @@ def _of_second_version(handle: _Handler) -> Callable[[Any, Any], Awaitable[Any]]
         return await handle(parameters, tell)
 
     return handle_request
-
-
-def _parameters(types: Any, name: str) -> Any:  # noqa: ANN401
-    return getattr(types, f"{name}RequestParams", types.PaginatedRequestParams)
-
-
-def _first_error(types: Any, exceptions: Any) -> Callable[[int, str], Exception]:  # noqa: ANN401
-    return lambda code, message: exceptions.McpError(types.ErrorData(code=code, message=message))
-
-
-def _second_error(exceptions: Any) -> Callable[[int, str], Exception]:  # noqa: ANN401
-    return lambda code, message: exceptions.MCPError(code=code, message=message)

@@ -300,7 +300,9 @@ def read_report(answer: JsonObject) -> Report:
             facts=tuple(map(read_fact, answer["facts"])),
             reinforced=tuple(map(read_fact, answer["reinforced"])),
             invalidated=tuple(map(read_fact, answer["invalidated"])),
-            reviews=tuple(map(_review, answer["reviews"])),
+            reviews=tuple(
+                (MemoryKey(scope=each["scope"], id=each["id"]), Rating(each["rating"])) for each in answer["reviews"]
+            ),
             waiting=answer["waiting"],
         )
 
@@ -349,7 +351,3 @@ def _hit(item: JsonObject, memory: MemoryT, *, rank: int) -> RetrievedMemory[Mem
         explanation=explanation,
         matches=matches,
     )
-
-
-def _review(sent: JsonObject) -> tuple[MemoryKey, Rating]:
-    return MemoryKey(scope=sent["scope"], id=sent["id"]), Rating(sent["rating"])

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from memory_retrievers import RetrievalSettings
 from memory_retrievers.models import Kind
+from memory_retrievers.models.messages import Message
 from memory_retrievers.models.selection import WHOLE
 from memory_retrievers.retrieval.features import BOOSTS
 from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.rank_fusion import Ranked
 from memory_retrievers.retrieval.ranking import RankingByScore, normalise_across_kinds, score
-from memory_retrievers.retrieval.trace import ScoreTrace
+from memory_retrievers.retrieval.trace import ANSWER_SHARE, QUESTION_DISCOUNT, ScoreTrace, with_answers
 
 LISTS = {"dense": 0.25, "window_dense": 0.25, "bm25": 0.25, "window_bm25": 0.25}
 SETTINGS = RetrievalSettings()
@@ -76,11 +77,11 @@ def test_a_memory_stands_by_its_best_passage_and_tells_that_one(story):
 def test_matches_are_the_messages_best_first(story):
     scored = score(story, QUESTION, RetrievalSettings(), boosts=BOOSTS)
     trace, rows = trace_of(scored), scored.rows.tolist()
-    matches = trace.matches(rows[0])
+    matches = trace.matches(rows[0], ())
     assert {match.messages for match in matches} == {(0,), (1,), (2,)}
     assert [match.score for match in matches] == sorted(scored.passages[1:4], reverse=True)
     assert matches[0].messages == (2,)
-    assert trace.matches(rows[2]) == ()
+    assert trace.matches(rows[2], ()) == ()
 
 
 def test_equal_messages_match_in_the_order_they_were_said(make_candidates):
@@ -88,7 +89,43 @@ def test_equal_messages_match_in_the_order_they_were_said(make_candidates):
         [[(0, "sea", 0.3)], [(0, "basil", 0.1), (2, "basil", 0.1), (4, "basil", 0.1)]], ("basil",)
     )
     scored = score(candidates, QUESTION, RetrievalSettings(), boosts=BOOSTS)
-    assert [match.messages for match in trace_of(scored).matches(int(scored.rows[1]))] == [(0,), (2,), (4,)]
+    assert [match.messages for match in trace_of(scored).matches(int(scored.rows[1]), ())] == [(0,), (2,), (4,)]
+
+
+def said(*lines):
+    """Messages of "Ann: Hello" and the like."""
+    return [Message(role=line.partition(": ")[0], content=line.partition(": ")[2]) for line in lines]
+
+
+@pytest.mark.parametrize(
+    "question", ["Do you like sailing?", "帆は好き？", "Sailing? You know", "Well. Sailing? [photo: sea]"]
+)
+def test_an_answer_is_raised_towards_the_question_before_it_which_loses(question):
+    raised = with_answers({0: 1.0, 1: 0.5, 2: 0.1}, said(f"Ann: {question}", "Bo: Yes, a lot.", "Ann: Me too."))
+    assert raised == pytest.approx({0: 1 - QUESTION_DISCOUNT, 1: 0.5 + 0.5 * ANSWER_SHARE, 2: 0.1})
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("Ann: I like sailing.", "Bo: Yes, a lot."),
+        ("Ann: Sailing? Not for me.", "Bo: Yes, a lot."),
+        ("Ann: Sailing?", "Ann: Hello?"),
+        ("Ann: Sailing?",),
+        (),
+    ],
+    ids=["no question", "answers itself", "the same speaker", "nobody answers", "erased"],
+)
+def test_what_is_no_question_that_somebody_answers_stands_by_its_own_score(lines):
+    assert with_answers({0: 1.0, 1: 0.5}, said(*lines)) == {0: 1.0, 1: 0.5}
+
+
+def test_a_better_answer_keeps_its_score_and_one_that_asks_back_hands_on():
+    lines = said("Ann: Sailing?", "Bo: Yes. And you?", "Ann: Seldom.", "Bo: Why?", "Ann: No boat.")
+    given = with_answers({0: 0.2, 1: 1.0, 2: 0.5, 3: 0.1, 4: 0.9}, lines)
+    raised = 0.5 + 0.5 * ANSWER_SHARE
+    discounted = {0: 0.2 * (1 - QUESTION_DISCOUNT), 1: 1 - QUESTION_DISCOUNT, 3: 0.1 * (1 - QUESTION_DISCOUNT)}
+    assert given == pytest.approx({**discounted, 2: raised, 4: 0.9})
 
 
 @pytest.mark.parametrize("boost", BOOSTS, ids=lambda boost: boost.name)

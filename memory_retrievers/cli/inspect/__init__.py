@@ -226,23 +226,22 @@ def _memory(memory: AnyMemory, now: datetime) -> JsonObject:
         "ago": relative_time(memory.created_at, now=now),
         "marks": list(_marks(memory)),
         "fields": [[name.replace("_", " "), _cut(value)] for name, value in _fields(memory)],
-    } | (_episode(memory, now) if isinstance(memory, EpisodicMemory) else _fact(memory))
+    } | _content(memory, now)
 
 
-def _episode(episode: EpisodicMemory, now: datetime) -> JsonObject:
+def _content(memory: AnyMemory, now: datetime) -> JsonObject:
+    if isinstance(memory, SemanticMemory):
+        shown = {"label": str(memory.category), "headline": _cut(memory.fact), "text": ""}
+        return {**shown, "messages": [], "hidden_messages": 0}
     return {
-        "label": "episode" if episode.scene is None else "scene",
-        "headline": _cut(episode.title or episode.summary),
-        "text": _cut(episode.summary) if episode.title else "",
-        "messages": [_message(message) for message in episode.messages[:MOST_MESSAGES]],
-        "hidden_messages": max(len(episode.messages) - MOST_MESSAGES, 0),
-        "curve": _curve(curve_of(episode, now=now)),
-        "fades": not episode.is_flashbulb,
+        "label": "episode" if memory.scene is None else "scene",
+        "headline": _cut(memory.title or memory.summary),
+        "text": _cut(memory.summary) if memory.title else "",
+        "messages": [_message(message) for message in memory.messages[:MOST_MESSAGES]],
+        "hidden_messages": max(len(memory.messages) - MOST_MESSAGES, 0),
+        "curve": _curve(curve_of(memory, now=now)),
+        "fades": not memory.is_flashbulb,
     }
-
-
-def _fact(fact: SemanticMemory) -> JsonObject:
-    return {"label": str(fact.category), "headline": _cut(fact.fact), "text": "", "messages": [], "hidden_messages": 0}
 
 
 def _marks(memory: AnyMemory) -> Iterator[str]:
