@@ -66,6 +66,22 @@ def test_filters_hold_for_what_was_said(told, tool):
     assert tool("memory_list", created_before=told.now().isoformat())["total"] == 6
 
 
+@pytest.mark.parametrize(
+    "narrowed",
+    [
+        {"metadata": {"team": "a"}},
+        {"since": "2999-01-01T00:00:00Z"},
+        {"until": "1999-01-01T00:00:00Z"},
+        {"where": {"metadata.team": "a"}},
+    ],
+    ids=lambda narrowed: next(iter(narrowed)),
+)
+def test_what_narrows_a_search_or_a_list_holds_for_what_was_said(told, tool, narrowed):
+    assert SAID in str(tool("memory_search", query=SAID, response_level="full"))
+    assert SAID not in str(tool("memory_search", query=SAID, response_level="full", **narrowed))
+    assert tool("memory_list", **narrowed)["total"] == 0
+
+
 def test_the_newest_memories_tell_what_was_said_last(told):
     toolbox = LocalToolbox(ToolContext(memory=told, root="user/alice"))
     block = toolbox.call("recent_memory", {"response_level": "full"}).content

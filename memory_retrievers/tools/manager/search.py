@@ -318,7 +318,7 @@ def _fits(memory: EpisodicMemory, filter: MemoryFilter) -> bool:
     made = memory.created_at
     return (
         (filter.tier is None or memory.tier is filter.tier)
-        and not filter.narrowed.tags  # nobody has labelled what was just said
+        and filter.narrowed.let_through(memory)
         and (filter.content_type is None or memory.content_type is filter.content_type)
         and (filter.created_after is None or made >= filter.created_after)
         and (filter.created_before is None or made <= filter.created_before)
