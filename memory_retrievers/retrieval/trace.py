@@ -170,7 +170,7 @@ class ScoreTrace:
 def with_answers(scores: Mapping[int, float], messages: Sequence[Message]) -> dict[int, float]:
     """Scores of messages by their places, with an answer raised towards the question before it, which is no evidence.
 
-    A question has the words that are searched for, and the answer of somebody else leaves them out.
+    A question often has the words that are searched for, and what somebody else answers leaves them out.
     """
     given = dict(scores)
     for place, (asked, answer) in enumerate(pairwise(messages)):

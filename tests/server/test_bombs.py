@@ -251,7 +251,7 @@ def test_the_document_is_not_made_without_bound_for_whom_nobody_knows(memory):
 
 def test_whether_the_server_is_ready_is_found_out_once_a_second_and_without_a_count(memory, monkeypatch):
     statements, now = [], [0.0]
-    monkeypatch.setattr(application, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(application, "time", types.SimpleNamespace(**vars(time) | {"monotonic": lambda: now[0]}))
     database = inside(memory).ledger.database
     with serving(memory) as client:
         read = database.read
