@@ -339,15 +339,17 @@ class TermBlock:
             Lengths of shape (m,) and counts of shape (t, m).
         """
         parts = [(row, part) for row, term in enumerate(terms) for part in self.postings.parts(term)]
-        columns = len(self.ids) + (not isinstance(positions, slice))
-        counts = np.zeros((len(terms), columns))
-        if parts:  # all at once: one by one takes longer than what there is to do
-            rows = np.repeat([row * columns for row, _ in parts], [part.shape[1] for _, part in parts])
-            places, frequencies = np.concatenate([part for _, part in parts], axis=1)
-            counts.put(rows + places, frequencies)
         if isinstance(positions, slice):
+            counts = np.zeros((len(terms), len(self.ids)))
+            for row, (places, frequencies) in parts:
+                counts[row].put(places, frequencies)
             return TermCounts(self.lengths, counts)
-        return TermCounts(np.append(self.lengths, 0.0)[positions], counts.take(positions, axis=1))
+        counts, standing = np.zeros((len(terms), len(positions))), np.zeros(len(self.ids) + 1)
+        for row, (places, frequencies) in parts:  # one term at a time: a wide scope has room for no table of all
+            standing[places] = frequencies
+            counts[row] += standing[positions]
+            standing[places] = 0
+        return TermCounts(np.append(self.lengths, 0.0)[positions], counts)
 
 
 EMPTY: Final = TermBlock(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64), LayeredPostings())

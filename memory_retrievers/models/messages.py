@@ -251,14 +251,12 @@ def _if_said(given: object, check: pydantic.ValidatorFunctionWrapHandler) -> obj
     return None if plain is None and given is not None else check(plain)
 
 
-def _said(given: Iterable[MessageT | None]) -> tuple[MessageT, ...]:
-    return tuple(each for each in given if each is not None)
-
-
 IfSaid: TypeAlias = Annotated[MessageT, pydantic.WrapValidator(_if_said)]
 """A message, or None where one of OpenAI's chat API has no text."""
 
-Said: TypeAlias = Annotated[tuple[IfSaid[MessageT], ...], pydantic.FailFast(), pydantic.AfterValidator(_said)]
+Said: TypeAlias = Annotated[
+    tuple[IfSaid[MessageT], ...], pydantic.FailFast(), pydantic.AfterValidator(lambda said: tuple(filter(None, said)))
+]
 """Messages, of which those without any text are left out."""
 
 _MESSAGES: Final = pydantic.TypeAdapter(Said[Message])
