@@ -15,11 +15,11 @@ from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, SemanticMe
 from memory_retrievers.models.fields import iso
 from memory_retrievers.retrieval.candidates import Candidates
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedMemory, ExplainedRetrieval, Outcome
-from memory_retrievers.retrieval.open_candidates import candidates_then, load, open_episodes, prepare, read_all
 from memory_retrievers.retrieval.rank_fusion import RankingByRank
 from memory_retrievers.retrieval.ranking import Ranking, rank
 from memory_retrievers.retrieval.request import RetrievalPlan, RetrievalRequest, holds, is_visible
 from memory_retrievers.retrieval.trace import ScoreTrace, trace_of
+from memory_retrievers.retrieval.unindexed_candidates import candidates_then, load, open_episodes, prepare, read_all
 from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.open_episodes import open_id
 

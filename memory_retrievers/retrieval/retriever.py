@@ -116,9 +116,9 @@ class HybridRetriever:
     def retrieve(self, request: RetrievalRequest, *, record: bool) -> RetrievalResult:
         """Answer a question. Forgetting state never changes here; with ``record`` a review is filed for later."""
         from memory_retrievers.retrieval.candidates import read_candidates
-        from memory_retrievers.retrieval.open_candidates import load, prepare, read_all  # numpy, which is loaded late
         from memory_retrievers.retrieval.ranking import rank
         from memory_retrievers.retrieval.relevance import calibration_of
+        from memory_retrievers.retrieval.unindexed_candidates import load, prepare, read_all  # numpy is loaded late
 
         store, settings, now = self._store, self._settings, self._store.now()
         with store.ledger.snapshots.turn():

@@ -17,7 +17,7 @@ from memory_retrievers.models.fields import storable
 from memory_retrievers.models.management import FoundMemory, MemoryFilter, SearchMode, SearchRequest, SortBy
 from memory_retrievers.models.selection import Hits
 from memory_retrievers.retrieval.features import idf, score_bm25
-from memory_retrievers.retrieval.open_candidates import joined_statistics
+from memory_retrievers.retrieval.unindexed_candidates import joined_statistics
 from memory_retrievers.settings import RetrievalSettings, ToolSettings
 from memory_retrievers.storage.open_episodes import open_id
 from memory_retrievers.storage.store import MemoryStore

@@ -1,4 +1,4 @@
-"""Candidates beside the stored ones: open episodes, and what facts said at a moment in the past."""
+"""Candidates that no index holds: open episodes, and what facts said at a moment in the past."""
 
 from __future__ import annotations
 
