@@ -18,17 +18,16 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from memory_retrievers.backends.sql.requests import KEEP_SECONDS, RequestUnderWay, under_way
 from memory_retrievers.errors import NotFoundError
 from memory_retrievers.models import AnyMemory, SemanticMemory
-from memory_retrievers.models.requests import KEEP_SECONDS, RequestUnderWay, under_way
 from memory_retrievers.server.access import Access, access_in
 from memory_retrievers.server.intake import replaying
 from memory_retrievers.server.responses import HTTPError
 
 if TYPE_CHECKING:
-    from memory_retrievers.backends.sql.requests import SQLRequests
+    from memory_retrievers.backends.sql.requests import DoneRequest, SQLRequests
     from memory_retrievers.memory.agent import AgentMemory
-    from memory_retrievers.models.requests import DoneRequest
 
 HEADER: Final = "idempotency-key"
 MAX_KEY_LENGTH: Final = 255

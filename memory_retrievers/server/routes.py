@@ -10,10 +10,10 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel
 from starlette.responses import Response
 
+from memory_retrievers.backends.sql.requests import DoneRequest
 from memory_retrievers.errors import NotFoundError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, SemanticMemory
-from memory_retrievers.models.requests import DoneRequest
 from memory_retrievers.models.results import Queued, Report
 from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
 from memory_retrievers.server.bodies import (

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import uuid_utils
 
 from memory_retrievers import fsrs
+from memory_retrievers.backends.sql.requests import under_way
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.models import (
     AnyMemory,
@@ -29,7 +30,6 @@ from memory_retrievers.models import (
 from memory_retrievers.models.management import MemoryEventType, changes_of, require_category
 from memory_retrievers.models.memories import NearFact, changed
 from memory_retrievers.models.messages import Message
-from memory_retrievers.models.requests import under_way
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.selection import TURN, NewPassage, Passage
 from memory_retrievers.protocols import Clock, Embedder, KeywordIndex, VectorIndex

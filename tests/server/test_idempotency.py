@@ -7,7 +7,6 @@ import pytest
 
 from memory_retrievers.backends.sql import requests
 from memory_retrievers.errors import BackendError
-from memory_retrievers.models import requests as models_of_requests
 from memory_retrievers.server import AccessToken
 from memory_retrievers.server.access import Access
 from memory_retrievers.server.idempotency import KEEP_BYTES, KEEP_SECONDS, MAX_ANSWER_BYTES, Idempotency
@@ -159,7 +158,7 @@ def test_an_answer_is_made_anew_for_those_alone_who_may_see_it(guarded, memory):
 def test_requests_are_forgotten_after_a_day_and_bounded(client, other, memory, monkeypatch):
     monkeypatch.setattr(requests, "KEPT", 20)
     now = [1_800_000_000.0]
-    monkeypatch.setattr(models_of_requests.time, "time", lambda: now[0])
+    monkeypatch.setattr(requests.time, "time", lambda: now[0])
     said = of_alice(**WRITES["add_message"])
     for number in range(200):
         client.post("/api/v0/add_message", json=said, headers={"Idempotency-Key": f"key {number}"})
@@ -168,7 +167,7 @@ def test_requests_are_forgotten_after_a_day_and_bounded(client, other, memory, m
     assert 20 <= kept < 120
     last = {"Idempotency-Key": "key 199"}
     assert other.post("/api/v0/add_message", json=said, headers=last).status_code == 409
-    now[0] += models_of_requests.KEEP_SECONDS
+    now[0] += requests.KEEP_SECONDS
     assert other.post("/api/v0/add_message", json=said, headers=last).status_code == 200
 
 

@@ -20,9 +20,8 @@ from memory_retrievers.backends.postgres import guards, migrations
 from memory_retrievers.backends.postgres.connection import Connection, bounded, prepare, wrapped
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
 from memory_retrievers.backends.sql import connection as sql
-from memory_retrievers.backends.sql.requests import note_request
+from memory_retrievers.backends.sql.requests import note_request, under_way
 from memory_retrievers.errors import READ_ONLY, ConfigurationError
-from memory_retrievers.models.requests import under_way
 from memory_retrievers.settings import POOL_SIZE
 
 _PATIENCE: Final = 30.0

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Connection, Cursor, Database, joining, one
+from memory_retrievers.backends.sql.requests import under_way
 from memory_retrievers.backends.sql.rows import encode_time, readable
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.management import Channel, MemoryEvent, MemoryEventType, acting
-from memory_retrievers.models.requests import under_way
 
 KEPT_OF_A_TYPE: Final = 20
 """Entries of one type that a memory keeps, the newest: many reviews take nothing else from it."""

@@ -14,14 +14,13 @@ from memory_retrievers.backends import processes
 from memory_retrievers.backends.files import PRIVATE, Access, new_directory
 from memory_retrievers.backends.sql import connection as sql
 from memory_retrievers.backends.sql.connection import one
-from memory_retrievers.backends.sql.requests import note_request
+from memory_retrievers.backends.sql.requests import note_request, under_way
 from memory_retrievers.backends.sqlite import connection as connections
 from memory_retrievers.backends.sqlite import schema, seal
 from memory_retrievers.backends.sqlite.attachment import FORK_PAUSE, AttachedFile, ask_before_forks, make
 from memory_retrievers.backends.sqlite.connection import SQLITE_ERRORS, Connection, State, translated, wrapped
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.errors import READ_ONLY, BackendError, ConfigurationError
-from memory_retrievers.models.requests import under_way
 
 
 class Database:
