@@ -28,8 +28,7 @@ from memory_retrievers.storage.chroma_sync.collection import (
     embedder_in,
     without_own_fields,
 )
-from memory_retrievers.storage.chroma_sync.rows import Skip, check_embedder, memory_of, passage_of
-from memory_retrievers.storage.chroma_sync.settings import Adoption
+from memory_retrievers.storage.chroma_sync.rows import Adoption, Skip, check_embedder, memory_of, passage_of
 from memory_retrievers.storage.chroma_sync.write_through import WriteThrough
 from memory_retrievers.storage.store import MemoryStore
 

@@ -17,7 +17,7 @@ from memory_retrievers.models import AnyMemory
 from memory_retrievers.models.storage import AdoptedRow, Unwritten
 from memory_retrievers.storage.chroma_sync import collection as source
 from memory_retrievers.storage.chroma_sync.collection import PAGE, Collection, Metadata, own_fields, with_changes
-from memory_retrievers.storage.chroma_sync.settings import Adoption
+from memory_retrievers.storage.chroma_sync.rows import Adoption
 from memory_retrievers.storage.store import MemoryStore
 
 if TYPE_CHECKING:
