@@ -1,21 +1,25 @@
-"""Vector index that answers wide searches by a Chroma collection, and ignores it whenever it is out of step."""
+"""Vector index that answers wide searches by a Chroma collection, which it feeds, and ignores when out of step."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from memory_retrievers.backends.chroma.feeder import BATCH, Feeder
 from memory_retrievers.backends.vectors import ExactVectorIndex
-from memory_retrievers.errors import BackendError
+from memory_retrievers.errors import BackendError, IndexOutOfStepError, StoreLockedError
 from memory_retrievers.models.contents import Problems, VerificationReport
 from memory_retrievers.models.selection import Hits, Selection
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.chroma.collection import ChromaProjection
     from memory_retrievers.backends.sql.ledger import SQLLedger
-    from memory_retrievers.models.selection import Vector
+    from memory_retrievers.backends.sql.sync import SQLOutbox
+    from memory_retrievers.models.selection import ProjectedPassage, Vector
 
 FEED_FROM: Final = 500
 """So many waiting passages are worth waking the feeder for; fewer are scored exactly with every wide search."""
@@ -28,6 +32,21 @@ OVERSHOTS: Final = (3, 20)
 2.5 ms per 1,000 passages that match it, against 5 and 15 ms in all (``benchmarks/recall.py``)."""
 
 MOST_OVERSHOT: Final = 5_000
+
+BATCH: Final = 1_000
+"""Passages a batch: about a second of Chroma's time, which is how long closing a store may have to wait."""
+
+AT_ONCE: Final = 25
+LONGEST_BREAK: Final = 0.1
+"""In the background so many passages are given to Chroma at once, and then searches have the interpreter for as long as
+that took, in seconds: Chroma's native code keeps its lock, and nobody can search meanwhile."""
+
+LAST_BATCHES: Final = 5
+"""So many batches are still fed when a store is closed; more are left to its next use."""
+
+FIRST_PAUSE: Final = 60.0
+LONGEST_PAUSE: Final = 3_600.0
+"""Seconds after a failure before the projection is tried again; the pause doubles with every failure in a row."""
 
 _logger = logging.getLogger("memory_retrievers")
 
@@ -164,3 +183,208 @@ class ProjectedVectorIndex(ExactVectorIndex):
             if len(seen) >= limit:
                 break
         return seen
+
+
+class _StoppedError(Exception):
+    """The store is being closed; what is not done yet is done at its next use."""
+
+
+class Feeder:
+    """Brings a projection up to date, in the caller's thread or in a background thread."""
+
+    def __init__(self, outbox: SQLOutbox, projection: ChromaProjection) -> None:
+        self._outbox = outbox
+        self._projection = projection
+        self._feeding = threading.RLock()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._generation: str | None = None  # what is open and has passed the check
+        self._suspect = False
+        self._failures = 0
+        self._next_attempt = 0.0
+
+    @property
+    def ready(self) -> bool:
+        """True if the projection is open, and correct except for the changes in the outbox."""
+        return self._generation is not None
+
+    @property
+    def may_try(self) -> bool:
+        """True if the store stays open and enough time has passed since the last failure."""
+        return not self._stop.is_set() and time.monotonic() >= self._next_attempt
+
+    def catch_up(self) -> None:
+        """Open, feed and check the projection until the outbox is empty; where another process holds it, do nothing.
+
+        Raises:
+            BackendError: It cannot be done now; the next attempt comes after a pause.
+        """
+        with self._feeding:
+            if not self._projection.hold():
+                return
+            try:
+                if self._generation is None:
+                    self._prepare()
+                else:
+                    self._feed(self._generation)
+            except _StoppedError:
+                return
+            except BackendError as error:
+                self.distrust(error)
+                raise
+            self._failures = 0
+
+    def start(self) -> None:
+        """Run :meth:`catch_up` in a thread, unless one runs, another process does, or it has failed a moment ago."""
+        with self._starting:
+            if not self.may_try or (self._thread is not None and self._thread.is_alive()):
+                return
+            if not self._projection.hold():
+                return
+            self._thread = threading.Thread(target=self._in_background, name="memory-retrievers-feeder", daemon=True)
+            self._thread.start()
+
+    def distrust(self, error: BackendError) -> None:
+        """Stop using the projection until it has been reopened and checked, or recreated."""
+        self._generation = None
+        self._suspect = self._suspect or isinstance(error, IndexOutOfStepError)
+        self._failures += 1
+        self._next_attempt = time.monotonic() + min(FIRST_PAUSE * 2 ** (self._failures - 1), LONGEST_PAUSE)
+
+    @contextmanager
+    def waited_for(self) -> Iterator[bool]:
+        """Keep background threads from opening, feeding or recreating the projection while this lasts.
+
+        Yields:
+            False if another process holds it.
+        """
+        with self._feeding:
+            yield self._projection.hold()
+
+    def make_anew(self) -> None:
+        """Recreate the projection from scratch; there need not have been one.
+
+        Raises:
+            BackendError: It cannot be done now.
+        """
+        with self._undisturbed():
+            if not self._projection.hold():
+                self._outbox.begin(None)  # by which the process that holds it finds that it has to do this
+                return
+            self._generation, self._suspect = None, True
+            self.catch_up()
+
+    def discard(self) -> None:
+        """Delete the projection; the next :meth:`catch_up` starts from scratch.
+
+        Raises:
+            StoreLockedError: Another process holds it.
+            BackendError: It cannot be done now.
+        """
+        with self._undisturbed(), self._outbox.turn():
+            if not self._projection.hold():
+                raise StoreLockedError(
+                    "another process uses the vector projection of this store: call purge there, or end it first (see "
+                    "`memory-retrievers doctor`); no byte was erased"
+                )
+            self._generation = None
+            self._projection.destroy(self._outbox.state().generation, every_byte=True)
+            self._outbox.begin(None)
+
+    def close(self) -> None:
+        """Stop the thread after its batch, and feed what waits if the projection is open and it is little."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        with self._feeding:
+            try:
+                if self.ready and len(self._outbox.waiting(at_most=LAST_BATCHES * BATCH)) <= LAST_BATCHES * BATCH:
+                    self._feed(self._generation, to_the_end=True)
+            except BackendError as error:
+                _logger.warning("the vector projection could not be fed on closing and will be later: %s", error)
+            self._generation = None
+            self._projection.close()
+            self._projection.let_go()
+
+    @contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        """Stop feeding after the current batch, because the projection is about to be discarded."""
+        self._stop.set()
+        with self._feeding:
+            self._stop.clear()
+            yield
+
+    def _in_background(self) -> None:
+        try:
+            self.catch_up()
+        except BackendError as error:
+            _logger.warning("the vector projection is not used for now, searches stay exact: %s", error)
+
+    def _prepare(self) -> None:
+        self._projection.close()
+        named = self._outbox.state().generation
+        generation = self._opened(named) or self._begun_anew(instead_of=named)
+        self._feed(generation)
+        if not self._matches(generation):
+            generation = self._begun_anew(instead_of=generation)
+            self._feed(generation)
+            if not self._matches(generation):
+                raise IndexOutOfStepError("the vector projection does not hold what it was given")
+        self._generation, self._suspect = generation, False
+
+    def _opened(self, generation: str | None) -> str | None:
+        """Return the generation that the ledger names, if it exists and is usable."""
+        if generation is None or self._suspect:
+            return None
+        try:
+            return generation if self._projection.open(generation) else None
+        except IndexOutOfStepError as error:
+            _logger.warning("the vector projection is damaged and is made anew: %s", error)
+            return None
+
+    def _begun_anew(self, *, instead_of: str | None) -> str:
+        """Create a projection, unless another process has done so since this one was found missing or wrong."""
+        with self._outbox.turn():
+            named = self._outbox.state().generation
+            if named is not None and named != instead_of and self._projection.open(named):
+                return named
+            self._projection.destroy(named)
+            generation = uuid.uuid4().hex
+            self._outbox.begin(generation)  # first: if this ends here, no collection is left that nobody knows of
+            self._projection.create(generation)
+        return generation
+
+    def _feed(self, generation: str | None, *, to_the_end: bool = False) -> None:
+        """Apply batches to the open projection of this name until the outbox is empty."""
+        while self._outbox.waiting(at_most=0):
+            if self._stop.is_set() and not to_the_end:
+                raise _StoppedError
+            with self._outbox.turn():
+                batch = self._outbox.batch(limit=BATCH)
+                if batch is None:
+                    return  # another process has fed it
+                if batch.generation != generation:
+                    raise BackendError("another process has begun the vector projection anew")
+                self._put(batch.put)
+                self._projection.remove(batch.remove)
+                self._outbox.acknowledge(batch)
+
+    def _put(self, passages: Sequence[ProjectedPassage]) -> None:
+        is_waited_for = threading.current_thread() is not self._thread
+        size = len(passages) if is_waited_for else AT_ONCE
+        for start in range(0, len(passages), max(size, 1)):
+            began = time.monotonic()
+            self._projection.put(passages[start : start + size])
+            if not is_waited_for:
+                self._stop.wait(min(time.monotonic() - began, LONGEST_BREAK))
+
+    def _matches(self, generation: str) -> bool:
+        """Compare the number of stored passages with the expected one; changes meanwhile are fed and counted again."""
+        while True:
+            with self._outbox.turn():  # what another process feeds between the two would be missing in the first
+                counted = self._projection.count()
+                state = self._outbox.state()
+            if not state.changed:
+                return counted == state.projected
+            self._feed(generation)

@@ -18,9 +18,9 @@ from memory_retrievers import (
     SemanticMemory,
     StoreLockedError,
 )
+from memory_retrievers.backends import chroma as feeding
 from memory_retrievers.backends import chroma as indexing
 from memory_retrievers.backends.chroma import ProjectedVectorIndex
-from memory_retrievers.backends.chroma import feeder as feeding
 from memory_retrievers.backends.chroma.collection import ChromaProjection
 from memory_retrievers.backends.sqlite import SQLiteLedger
 from memory_retrievers.backends.vectors import ExactVectorIndex
