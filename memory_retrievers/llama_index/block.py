@@ -19,8 +19,18 @@ from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_vali
 
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.ingestion.worker import Process, process_queue
-from memory_retrievers.llama_index.scope import Scope, going_on, queue_messages, scope_getter, spoken
-from memory_retrievers.llama_index.turns import Latest, TurnRecall, last_turn, size_of
+from memory_retrievers.llama_index.turns import (
+    Latest,
+    Scope,
+    TurnRecall,
+    checked_scope,
+    going_on,
+    last_turn,
+    queue_messages,
+    scope_of,
+    size_of,
+    spoken,
+)
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.messages import Message
@@ -38,11 +48,6 @@ MARGIN: Final = 1.15
 
 _Shorter: TypeAlias = Callable[[int], str | None]
 """Renders the same memories in so many tokens, if it can."""
-
-
-def _checked_scope(scope: Scope) -> Scope:
-    scope_getter(scope)
-    return scope
 
 
 class LongTermMemoryBlock(BaseMemoryBlock[str]):
@@ -106,7 +111,7 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
     description: str | None = "What is remembered of earlier conversations."
     priority: int = 1
     memory: GivenMemory = Field(exclude=True, repr=False)
-    scope: Annotated[Scope, BeforeValidator(_checked_scope)]
+    scope: Annotated[Scope, BeforeValidator(checked_scope)]
     episodic_limit: Annotated[int, Field(ge=0)] = 5
     semantic_limit: Annotated[int, Field(ge=0)] = 20
     detail: Annotated[DetailLevel | str, BeforeValidator(parse_detail)] = DetailLevel.AUTO
@@ -171,7 +176,7 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
         others = [block for block in chat.memory_blocks if block is not self]
         if len(others) == len(chat.memory_blocks):
             raise ConfigurationError(f"block {self.name!r} is not part of this Memory: flush one that it was given to")
-        scope = scope_getter(self.scope)()
+        scope = scope_of(self.scope)
         # 1. hand on the queue; this block comes last, so that a failure of another doubles nothing here
         waiting = await chat.aget_all(status=MessageStatus.ACTIVE)
         for block in others:
@@ -201,7 +206,7 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
         await asyncio.to_thread(self._stored, messages)
 
     def _recalled(self, messages: list[ChatMessage], session_id: str | None) -> str:
-        scope, turn = scope_getter(self.scope)(), last_turn(messages)
+        scope, turn = scope_of(self.scope), last_turn(messages)
         shorter: _Shorter
         size = 0
         if self._scene_prompt is not None:
@@ -220,14 +225,14 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
         return content
 
     def _stored(self, messages: list[ChatMessage]) -> None:
-        scope = scope_getter(self.scope)()
+        scope = scope_of(self.scope)
         for session, said in groupby(messages, key=lambda message: message.additional_kwargs.get("session_id")):
             conversation = None if session is None else str(session)
             if queue_messages(self.memory, scope, [*said], conversation=conversation):
                 process_queue(self.memory, scope, process=self.process)
 
     def _truncated(self, content: str, room: int) -> str | None:
-        kept = self._shorter.get((scope_getter(self.scope)(), content))  # two scopes may hold the same text
+        kept = self._shorter.get((scope_of(self.scope), content))  # two scopes may hold the same text
         return kept[0](room) if kept is not None and room > 0 else None
 
     def _shortened(self, shown: Retrieved, retrieved: Callable[..., Retrieved], room: int) -> str | None:

@@ -13,10 +13,19 @@ from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
 from llama_index.core.memory import BaseMemory
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, field_serializer
 
+from memory_retrievers.backends.files import written
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.ingestion.worker import Process, process_queue
-from memory_retrievers.llama_index.scope import going_on, queue_messages, reopened, spoken
-from memory_retrievers.llama_index.turns import Turn, TurnRecall, last_turn, recent_turns, size_of
+from memory_retrievers.llama_index.turns import (
+    Turn,
+    TurnRecall,
+    going_on,
+    last_turn,
+    queue_messages,
+    recent_turns,
+    size_of,
+    spoken,
+)
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import DetailLevel, JsonObject, scopes
 from memory_retrievers.models.filters import MinRelevance
@@ -27,6 +36,8 @@ from memory_retrievers.protocols.memory import GivenMemory, Memory, Retrieved
 from memory_retrievers.retrieval.markdown import PROFILE_TAG, TAG, between_tags
 from memory_retrievers.retrieval.request import asked_by, parse_relevance
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
+from memory_retrievers.storage.open import is_made, noted_embedder
+from memory_retrievers.storage.options import chosen_embedder
 from memory_retrievers.text.analysis import estimate_tokens
 
 DEFAULT_TOKEN_LIMIT: Final = 20_000
@@ -298,7 +309,7 @@ class ConversationMemory(BaseMemory):
             return self.memory
         with self._lock:
             if self._own is None:
-                self._own = reopened(self.path)
+                self._own = _reopened(self.path)
             return self._own
 
     @field_serializer("messages")
@@ -325,3 +336,31 @@ def _place_of(asked: Turn, messages: Sequence[ChatMessage]) -> int | None:
 def _copies(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
     """Copies of messages that no other code can change; agents write their state into the ones they are given."""
     return [message.model_copy(deep=True) for message in messages]
+
+
+def _reopened(path: str | None) -> AgentMemory:
+    """The store at ``path`` with the bundled embedder and every other setting at its default; made if it is missing.
+
+    Raises:
+        ConfigurationError: There is no path, the store was filled with another embedder, or is open in this process
+            with other settings: only its owner can hand it over.
+        StoreLockedError: Nothing can be written there, or a process of an older version has it open.
+        EmbeddingMismatchError: The bundled embedder is not what it was.
+        BackendError: The store cannot be read or written.
+    """
+    if path is None:
+        raise ConfigurationError(
+            "this ConversationMemory has no long-term memory and no path to open one from: set its `memory`, or make "
+            "it with path="
+        )
+    place = written(path)
+    filled_with = noted_embedder(place) if is_made(place) else None
+    if filled_with not in {None, chosen_embedder(None, embedder_id=None).id}:
+        raise ConfigurationError(
+            f"the store at {path} was filled with the embedder {filled_with!r}, which its path alone cannot bring "
+            "back: open it with AgentMemory.open(path, embedder=...) and pass it as memory="
+        )
+    try:
+        return AgentMemory.open(path)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{error}; or pass the open one as memory=") from error

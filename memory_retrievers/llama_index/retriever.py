@@ -10,7 +10,7 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from memory_retrievers.llama_index.scope import Scope, scope_getter
+from memory_retrievers.llama_index.turns import Scope, checked_scope, scope_of
 from memory_retrievers.models import Category, DetailLevel, JsonObject
 from memory_retrievers.models.filters import Filters, MinRelevance, SearchOptions
 from memory_retrievers.protocols.memory import Memory, checked_memory
@@ -83,7 +83,7 @@ class MemoryRetriever(BaseRetriever):
     ) -> None:
         super().__init__(callback_manager=callback_manager, verbose=verbose)
         self._memory = checked_memory(memory)
-        self._scope = scope_getter(scope)
+        self._scope = checked_scope(scope)
         self._k = k
         self._detail = parse_detail(detail)
         self._max_tokens = parse_budget(max_tokens)
@@ -105,7 +105,7 @@ class MemoryRetriever(BaseRetriever):
         found = find_documents(
             self._memory,
             query_bundle.query_str,
-            scope=self._scope(),
+            scope=scope_of(self._scope),
             k=self._k,
             detail=self._detail,
             with_scores=self._with_scores,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
 from llama_index.core.tools.tool_spec.base import SPEC_FUNCTION_TYPE, BaseToolSpec
 
-from memory_retrievers.llama_index.scope import Scope, scope_getter
+from memory_retrievers.llama_index.turns import Scope, checked_scope, scope_of
 from memory_retrievers.protocols import Memory
 from memory_retrievers.tools.registry import offered_tools
 from memory_retrievers.tools.tool import AnyTool, PolicyOptions, ToolChoice, ToolPolicy, run_tool
@@ -81,7 +81,7 @@ class MemoryToolSpec(BaseToolSpec):
         **policy: Unpack[PolicyOptions],
     ) -> None:
         self._memory = memory
-        self._scope = scope_getter(scope)
+        self._scope = checked_scope(scope)
         self._rules = ToolPolicy(**policy)
         self._rules.check(memory, scope=None if callable(scope) else scope)
         self._chosen = {spec.name: spec for spec in offered_tools(tools, allow_scopes=self._rules.allow_scopes)}
@@ -127,7 +127,7 @@ class MemoryToolSpec(BaseToolSpec):
         return ToolMetadata(description=spec.description, name=spec.name, fn_schema=shown)
 
     def _run(self, spec: AnyTool, arguments: dict[str, object]) -> ToolOutput:
-        output = run_tool(spec, self._rules.context(self._memory, scope=self._scope()), arguments)
+        output = run_tool(spec, self._rules.context(self._memory, scope=scope_of(self._scope)), arguments)
         return ToolOutput(
             tool_name=spec.name,
             content=output.content,

@@ -1,19 +1,25 @@
-"""Turns of a LlamaIndex chat: the last question, one recall for all that an agent reads while it answers, and cuts."""
+"""Turns of a LlamaIndex chat: whose they are, what is said, one recall for all that an agent reads in one, and cuts."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from sys import getsizeof
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
+import pydantic
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
 
-from memory_retrievers.models.messages import read_llama_index
-from memory_retrievers.protocols import Retrieved
+from memory_retrievers.errors import BackendError
+from memory_retrievers.ingestion.worker import log_failure
+from memory_retrievers.models import scopes
+from memory_retrievers.models.messages import Message, read_llama_index
+from memory_retrievers.protocols import Memory, Retrieved
 
 INSTRUCTIONS: Final = frozenset({MessageRole.SYSTEM, MessageRole.DEVELOPER})
 """The roles that instruct a model: they say nothing about the user, and the same in every conversation."""
@@ -26,8 +32,62 @@ KEPT_BYTES: Final = 32 * 2**20
 
 _ENTRY_BYTES: Final = 1_000
 
+Scope: TypeAlias = str | Callable[[], str]
+"""A path such as ``user/alice``, or a function that gives one, for example from a context variable."""
+
 KeyT = TypeVar("KeyT", bound=Hashable)
 ValueT = TypeVar("ValueT")
+
+_logger = logging.getLogger("memory_retrievers")
+
+
+def checked_scope(scope: Scope) -> Scope:
+    """The scope as it was given; a fixed one is checked right away.
+
+    Raises:
+        ValidationError: The scope is malformed.
+    """
+    return scope if callable(scope) else scopes.parse(scope)
+
+
+def scope_of(scope: Scope) -> str:
+    """The scope of one call; errors as for :func:`checked_scope`."""
+    return scopes.parse(scope() if callable(scope) else scope)
+
+
+def spoken(messages: Sequence[ChatMessage]) -> list[Message]:
+    """What was said, without tool messages, instructions and what is empty."""
+    said: list[Message] = []
+    for message in messages:
+        try:
+            converted = None if message.role in INSTRUCTIONS else Message.from_llama_index(message)
+        except pydantic.ValidationError:
+            _logger.warning("a message cannot be stored and is left out: it is too long")
+        else:
+            said += [] if converted is None else [converted]
+    return said
+
+
+def queue_messages(memory: Memory, scope: str, messages: Sequence[ChatMessage], *, conversation: str | None) -> bool:
+    """Queue what was said, without tool messages, instructions and what is empty; True if anything was.
+
+    Args:
+        memory: The memory.
+        scope: The scope of the conversation.
+        messages: Its new messages, oldest first.
+        conversation: Which of the scope's conversations it is.
+    """
+    said = spoken(messages)
+    return bool(said and memory.add_messages(scope, said, conversation=conversation))
+
+
+@contextmanager
+def going_on(outcome: str) -> Iterator[None]:
+    """Log, without any text, what fails in the block: a chat goes on where a model or a store fails underneath."""
+    try:
+        yield
+    except BackendError as error:
+        log_failure(outcome, error)
 
 
 @dataclass(frozen=True, slots=True)
