@@ -43,6 +43,7 @@ def process(
     scope: Annotated[str | None, typer.Option("--scope", help="Only this scope; all if left out.")] = None,
     store: Store = DEFAULT_STORE,
     include_child_scopes: ChildScopes = False,
+    as_json: AsJson = False,
     model: ModelOptions = DEFAULTS,
 ) -> None:
     """Turn what is due of the queued messages into episodes and facts, and print these.
@@ -52,19 +53,21 @@ def process(
         scope: Scope of the messages; None is every scope.
         store: Place of the store.
         include_child_scopes: Also every scope below.
+        as_json: Print the whole report as JSON.
         model: Names the models, the profile and the settings.
     """  # noqa: D205, D301, D415
     store.require_store()
     options = store_options(model)
     with to_fill(store, embedder=model, options=options) as memory:
         report = memory.process_due(scope, include_child_scopes=include_child_scopes)
-    _print_made(report)
+    _print_made(report, as_json=as_json)
 
 
 def flush(
     *,
     at: OfScope,
     conversation: Conversation = None,
+    as_json: AsJson = False,
     model: ModelOptions = DEFAULTS,
 ) -> None:
     """Make episodes of everything that is queued in a scope, as at the end of a session, and print them.
@@ -73,13 +76,14 @@ def flush(
     Args:
         at: Scope and store of the messages.
         conversation: Only this conversation; None is all of the scope.
+        as_json: Print the whole report as JSON.
         model: Names the models, the profile and the settings.
     """  # noqa: D205, D301, D415
     at.store.require_store()
     options = store_options(model)
     with to_fill(at.store, embedder=model, options=options) as memory:
         report = memory.flush(at.scope, conversation)
-    _print_made(report)
+    _print_made(report, as_json=as_json)
 
 
 def waiting(
@@ -173,9 +177,12 @@ def review(
         memory.review(id, scope=at.scope, rating=rating)
 
 
-def _print_made(report: Report) -> None:
-    print_memories([*report.episodes, *report.facts])
-    print_text(f"{report.waiting} messages wait", err=True)
+def _print_made(report: Report, *, as_json: bool) -> None:
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        print_memories([*report.episodes, *report.facts])
+        print_text(f"{report.waiting} messages wait", err=True)
 
 
 def _messages_from_standard_input() -> list[Message | dict[str, Any]]:

@@ -336,11 +336,23 @@ def scopes(
 def stats(
     store: Store = DEFAULT_STORE,
     scope: Annotated[str | None, typer.Option("--scope", help="Count in this scope only.")] = None,
+    *,
+    as_json: AsJson = False,
 ) -> None:
-    """Count what the store, or one scope, holds."""
+    """Count what the store, or one scope, holds.
+    \f
+
+    Args:
+        store: Place of the store.
+        scope: Count in this scope only; None counts in all.
+        as_json: Print JSON.
+    """  # noqa: D205, D301, D415
     with to_look_into(store) as memory:
         statistics = memory.stats(scope)
-    print_statistics(statistics)
+    if as_json:
+        print_json(statistics.model_dump(mode="json"))
+    else:
+        print_statistics(statistics)
 
 
 def inspect(

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Final, Protocol, Self, TypeAlias, TypeVar
+from typing import Annotated, Final, Protocol, Self, TypeAlias, TypeGuard, TypeVar
 
 import pydantic
 
@@ -195,8 +195,9 @@ class Message(Value):
         return None if said is None else cls(role=said.role, content=said.content, timestamp=said.timestamp)
 
 
-MessageLike: TypeAlias = Message | Mapping[str, object]
-"""A message, or one as ``{"role": …, "content": …}``, with a ``timestamp`` if it has one, or in OpenAI's form."""
+MessageLike: TypeAlias = Message | Mapping[str, object] | pydantic.BaseModel
+"""A message, or one as ``{"role": …, "content": …}``, with a ``timestamp`` if it has one, or in OpenAI's form: a
+mapping, or what a client answers with, such as ``completion.choices[0].message``."""
 
 _PLAIN_ROLES: Final = {"human": "user", "ai": "assistant"}
 _CALLS: Final = frozenset({"tool_calls", "function_call"})
@@ -217,11 +218,20 @@ def plain_message(given: object) -> object:
     Raises:
         ValueError: A part of the content is neither text nor an object with a type.
     """
+    if _is_answer(given):
+        given = given.model_dump(include={"role", "content", *_CALLS}, warnings=False)
     role = given.get("role") if isinstance(given, Mapping) else getattr(given, "role", None)
     plain = _PLAIN_ROLES.get(role.strip().lower()) if isinstance(role, str) else None
     if isinstance(given, Mapping):
         return _of_chat(dict(given) if plain is None else {**given, "role": plain})
     return given.model_copy(update={"role": plain}) if plain is not None and isinstance(given, Message) else given
+
+
+def _is_answer(given: object) -> TypeGuard[pydantic.BaseModel]:
+    """Whether it is what a client of a chat API answers with: told by its fields, each client has its own classes."""
+    if not isinstance(given, pydantic.BaseModel) or isinstance(given, Value):
+        return False
+    return {"role", "content"} <= type(given).model_fields.keys()
 
 
 def _of_chat(given: dict[str, object]) -> dict[str, object] | None:
@@ -274,7 +284,7 @@ def messages_of(given: Iterable[MessageLike], *, name: str = "messages") -> tupl
         )
     listed = tuple(given)
     for place, each in enumerate(listed):
-        if not isinstance(each, Message | Mapping):
+        if not isinstance(each, Message | Mapping) and not _is_answer(each):
             raise ValidationError(
                 f'{name}.{place}: Input should be a Message or {{"role": ..., "content": ...}}, not '
                 f"{type(each).__name__}: Message.from_langchain and Message.from_llama_index make them of a framework's"

@@ -15,6 +15,7 @@ from memory_retrievers.models.fields import microseconds
 from memory_retrievers.models.memories import (
     AnyMemory,
     EpisodicMemory,
+    JsonObject,
     Kind,
     MemoryKey,
     MemoryT,
@@ -274,6 +275,21 @@ class Report:
     invalidated: tuple[SemanticMemory, ...] = ()
     reviews: tuple[tuple[MemoryKey, Rating], ...] = ()
     waiting: int = 0
+
+    def to_dict(self) -> JsonObject:
+        """The report as JSON: complete records, and of each review the scope, the id and the rating."""
+
+        def records(memories: Iterable[AnyMemory]) -> list[JsonObject]:
+            return [each.model_dump(mode="json") for each in memories]
+
+        return {
+            "episodes": records(self.episodes),
+            "facts": records(self.facts),
+            "reinforced": records(self.reinforced),
+            "invalidated": records(self.invalidated),
+            "reviews": [{"scope": key.scope, "id": key.id, "rating": str(rating)} for key, rating in self.reviews],
+            "waiting": self.waiting,
+        }
 
     def joined(self, other: Self) -> Self:
         """Combine two reports."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -29,7 +29,7 @@ from memory_retrievers.text.analysis import estimate_tokens
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalResult:
-    """The answer to a question.
+    """The answer to a question: false where nothing was found, and iterated facts first.
 
     Attributes:
         query: What was asked, stripped.
@@ -47,6 +47,13 @@ class RetrievalResult:
     semantic: tuple[RetrievedMemory[SemanticMemory], ...] = ()
     episodic: tuple[RetrievedMemory[EpisodicMemory], ...] = ()
     fact_display_length: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.semantic) + len(self.episodic)
+
+    def __iter__(self) -> Iterator[RetrievedMemory[SemanticMemory] | RetrievedMemory[EpisodicMemory]]:
+        yield from self.semantic
+        yield from self.episodic
 
     def to_markdown(
         self,

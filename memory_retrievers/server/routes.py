@@ -14,7 +14,7 @@ from memory_retrievers.backends.sql.requests import DoneRequest
 from memory_retrievers.errors import NotFoundError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, SemanticMemory
-from memory_retrievers.models.results import Queued, Report
+from memory_retrievers.models.results import Queued
 from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
 from memory_retrievers.server.bodies import (
     AddMessageBody,
@@ -183,7 +183,7 @@ async def process(body: ProcessBody, request: CurrentRequest) -> Response:
         process_due = partial(memory.process_due, scope, include_child_scopes=body.include_child_scopes)
         work = partial(memory.flush, scope, body.conversation) if body.flush else process_due
     report = await request.run(work)
-    return request.make(lambda: UTF8JSONResponse(_report(report)))
+    return request.make(lambda: UTF8JSONResponse(report.to_dict()))
 
 
 @write_routes.post("/remember", response_class=UTF8JSONResponse, responses=JSON)
@@ -245,17 +245,6 @@ async def _queued(
 
     queued = await request.run(work)
     return QueuedAnswer(accepted=queued.accepted, queued=queued.queued, due=queued.due)
-
-
-def _report(report: Report) -> JsonObject:
-    return {
-        "episodes": list(map(_record, report.episodes)),
-        "facts": list(map(_record, report.facts)),
-        "reinforced": list(map(_record, report.reinforced)),
-        "invalidated": list(map(_record, report.invalidated)),
-        "reviews": [{"scope": key.scope, "id": key.id, "rating": str(rating)} for key, rating in report.reviews],
-        "waiting": report.waiting,
-    }
 
 
 def _record(memory: AnyMemory) -> JsonObject:

@@ -27,6 +27,12 @@ def test_a_conversation_is_queued_found_waiting_and_made_into_an_episode(run, tm
     assert json.loads(run("get", id, *at))["last_reviewed_at"] is not None
     code, printed, told = ended("process", "--store", str(tmp_path / "store"))
     assert (code, told) == (0, "1 messages wait\n")
+    report = json.loads(run("flush", *at, "--json"))
+    assert [[said["content"] for said in each["messages"]] for each in report["episodes"]] == [[said[0]["content"]]]
+    assert (report["facts"], report["waiting"]) == ([], 0)
+    assert json.loads(run("process", "--store", tmp_path / "store", "--json")) == {name: [] for name in report} | {
+        "waiting": 0
+    }
 
 
 def test_messages_of_the_chat_api_are_queued_without_those_that_say_nothing(run, tmp_path):

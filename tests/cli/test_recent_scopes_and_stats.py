@@ -51,6 +51,7 @@ def test_stats_count_a_scope_or_the_whole_store(tmp_path, run, table):
     assert table(run("stats", "--store", tmp_path)) == [
         {"episodes": "38", "facts": "34", "invalidated_facts": "2", "pending_reviews": "0", "queued_messages": "0"}
     ]
+    assert json.loads(run("stats", "--store", tmp_path, "--json"))["facts"] == 34
     assert table(run("stats", "--store", tmp_path, "--scope", "c1")) == [
         {"episodes": "0", "facts": "1", "invalidated_facts": "0", "pending_reviews": "0", "queued_messages": "0"}
     ]

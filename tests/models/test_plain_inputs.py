@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 from contracts.samples import NOW
+from pydantic import BaseModel
 
 from memory_retrievers import AgentMemory, EpisodicMemory, Message
 from memory_retrievers.errors import ValidationError
@@ -179,3 +180,25 @@ def test_what_was_stored_the_wrong_way_round_is_read_as_it_is():
     stored = {"id": "e", "created_at": NOW, "updated_at": NOW, "start_at": NOW, "end_at": NOW - timedelta(days=1)}
     stored |= {"stability": 1.0, "difficulty": 5.0, "last_reviewed_at": NOW, "scope": "c1", "summary": "x"}
     assert EpisodicMemory.model_validate(stored).start_at == NOW
+
+
+def test_what_a_client_answers_with_goes_wherever_a_message_goes(memory):
+    openai = pytest.importorskip("openai.types.chat")
+    answers = [
+        openai.ChatCompletionMessage.model_validate(each | {"reasoning_content": "Hm."})
+        for each in (CALL, {"role": "assistant", "content": "It rains.", "refusal": None})
+    ]
+    history = [{"role": "user", "content": "Will it rain?"}, *answers]
+    heard = [("user", "Will it rain?"), ("assistant", "It rains.")]
+    assert memory.add_messages("user/alice", history).accepted == 2
+    assert [said_in(each) for each in memory.flush("user/alice").episodes] == [heard]
+    assert said_in(memory.remember_episode(scope="user/alice", summary="Rain", messages=history)) == heard
+    assert said_in(EpisodicMemory.new(scope="user/alice", summary="Rain", messages=history)) == heard
+
+
+def test_an_object_that_is_no_message_is_refused_by_its_name(memory):
+    class Note(BaseModel):
+        content: str
+
+    with pytest.raises(ValidationError, match=r"messages\.1: .*not Note"):
+        memory.add_messages("user/alice", [SAID[0], Note(content="x")])

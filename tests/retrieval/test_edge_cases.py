@@ -16,6 +16,16 @@ def test_an_unknown_scope_gives_no_results_and_records_nothing(memory):
     assert memory.pending_reviews("c2") == []
 
 
+def test_an_answer_is_false_where_nothing_was_found_and_iterated_facts_first(memory):
+    fact = memory.remember_fact(scope="c1", fact="User grows basil")
+    episode = memory.remember_episode(scope="c1", summary="The user planted basil.")
+    result = memory.retrieve("basil", scope="c1")
+    assert result
+    assert [hit.memory.id for hit in result] == [fact.id, episode.id]
+    assert len(result) == 2
+    assert not memory.retrieve("basil", scope="c2")
+
+
 def test_facts_only_and_episodes_only_have_one_section_each(memory):
     memory.remember_fact(scope="facts", fact="User lives in Lyon", category="identity")
     memory.remember_episode(scope="episodes", summary="The user moved to Lyon.", title="Move")
