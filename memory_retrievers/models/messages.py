@@ -219,7 +219,7 @@ def plain_message(given: object) -> object:
         ValueError: A part of the content is neither text nor an object with a type.
     """
     if _is_answer(given):
-        given = given.model_dump(include={"role", "content", *_CALLS}, warnings=False)
+        given = given.model_dump(include={"role", "content", "timestamp", *_CHAT_FIELDS}, warnings=False)
     role = given.get("role") if isinstance(given, Mapping) else getattr(given, "role", None)
     plain = _PLAIN_ROLES.get(role.strip().lower()) if isinstance(role, str) else None
     if isinstance(given, Mapping):

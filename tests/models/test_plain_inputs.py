@@ -1,7 +1,8 @@
 """Messages and memories as plain mappings, wherever a record goes."""
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
+from enum import StrEnum
 
 import pytest
 from contracts.samples import NOW
@@ -38,6 +39,11 @@ HEARD = [("user", "I moved\n[image]"), ("assistant", "It rains."), ("user", "To 
 def memory():
     with AgentMemory.in_memory(embedder=HashEmbedder(), clock=FixedClock(NOW)) as memory:
         yield memory
+
+
+class Speaker(StrEnum):
+    HUMAN = "human"
+    TOOL = "tool"
 
 
 def said_in(episode):
@@ -194,6 +200,23 @@ def test_what_a_client_answers_with_goes_wherever_a_message_goes(memory):
     assert [said_in(each) for each in memory.flush("user/alice").episodes] == [heard]
     assert said_in(memory.remember_episode(scope="user/alice", summary="Rain", messages=history)) == heard
     assert said_in(EpisodicMemory.new(scope="user/alice", summary="Rain", messages=history)) == heard
+
+
+class Turn(BaseModel):
+    role: Speaker
+    content: str
+    timestamp: datetime
+    tool_call_id: str | None = None
+    cost: float = 0.1
+
+
+def test_a_record_with_role_and_content_keeps_its_time_and_is_no_answer_of_a_tool(memory):
+    turns = [Turn(role=Speaker.HUMAN, content="I moved.", timestamp=NOW - timedelta(days=9))]
+    turns += [Turn(role=Speaker.TOOL, content="Rain.", timestamp=NOW, tool_call_id="c1")]
+    (message,) = memory.remember_episode(scope="user/alice", summary="A move", messages=turns).messages
+    assert message == Message(role="user", content="I moved.", timestamp=NOW - timedelta(days=9))
+    assert type(message.role) is str
+    assert memory.add_messages("user/alice", turns).accepted == 1
 
 
 def test_an_object_that_is_no_message_is_refused_by_its_name(memory):

@@ -18,7 +18,6 @@ from memory_retrievers import (
     SemanticMemory,
     StoreLockedError,
 )
-from memory_retrievers.backends import chroma as feeding
 from memory_retrievers.backends import chroma as indexing
 from memory_retrievers.backends.chroma import ProjectedVectorIndex
 from memory_retrievers.backends.chroma.collection import ChromaProjection
@@ -165,7 +164,7 @@ def test_many_waiting_passages_wake_the_feeder(ledger, index, projection, monkey
 def test_in_the_background_few_passages_are_given_at_once_so_that_searches_come_between(
     ledger, index, projection, monkeypatch
 ):
-    monkeypatch.setattr(feeding, "AT_ONCE", 20)
+    monkeypatch.setattr(indexing, "AT_ONCE", 20)
     store(ledger, 50)
     same_as_exact(index, ledger)
     wait_until_ready(index)
@@ -223,7 +222,7 @@ def test_a_projection_that_fails_is_answered_for_exactly_and_left_alone_for_a_wh
 
 
 def test_after_the_pause_an_unreachable_projection_is_used_again_as_it_is(ledger, tmp_path, monkeypatch):
-    monkeypatch.setattr(feeding, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(indexing, "FIRST_PAUSE", 0.0)
     projection = Recording(tmp_path / "chroma")
     index = made(ledger, projection, exact_limit=0, at_once=True)
     store(ledger, 30)
@@ -239,7 +238,7 @@ def test_after_the_pause_an_unreachable_projection_is_used_again_as_it_is(ledger
 
 
 def test_a_damaged_projection_is_made_anew(ledger, at_once, projection, monkeypatch):
-    monkeypatch.setattr(feeding, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(indexing, "FIRST_PAUSE", 0.0)
     store(ledger, 30)
     same_as_exact(at_once, ledger)
     projection.fails_with = IndexOutOfStepError("scrambled")
@@ -310,7 +309,7 @@ def test_closing_feeds_what_waits(tmp_path):
 
 
 def test_closing_in_the_middle_of_a_rebuild_keeps_what_is_done(tmp_path, monkeypatch):
-    monkeypatch.setattr(feeding, "BATCH", 10)
+    monkeypatch.setattr(indexing, "BATCH", 10)
     ledger = SQLiteLedger(None)
     store(ledger, 100)
     projection = Recording(tmp_path / "chroma")
@@ -338,7 +337,7 @@ def test_closing_in_the_middle_of_a_rebuild_keeps_what_is_done(tmp_path, monkeyp
 
 
 def test_purging_does_not_wait_for_a_long_feed(tmp_path, monkeypatch):
-    monkeypatch.setattr(feeding, "BATCH", 10)
+    monkeypatch.setattr(indexing, "BATCH", 10)
     ledger = SQLiteLedger(None)
     store(ledger, 200)
     projection = Recording(tmp_path / "chroma")
