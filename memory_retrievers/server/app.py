@@ -94,7 +94,11 @@ def create_app(memory: AgentMemory, *, settings: ServerSettings | None = None) -
     app.add_exception_handler(RepeatedRequestError, _repeated)
     # the last one added stands outermost
     app.add_middleware(
-        Idempotency, is_write=_is_write, requests=requests_of(memory), make_anew=partial(routes.made_anew, memory)
+        Idempotency,
+        is_write=_is_write,
+        requests=requests_of(memory),
+        make_anew=partial(routes.made_anew, memory),
+        now=memory.now,
     )
     app.add_middleware(Guard, settings=chosen, metrics=metrics, takes_body=takes_body)
     return app

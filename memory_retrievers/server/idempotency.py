@@ -11,6 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from starlette.concurrency import run_in_threadpool
@@ -73,6 +74,7 @@ class Idempotency:
         is_write: Whether the path of a request writes.
         requests: Which requests the processes of the store have done; None leaves it at this process.
         make_anew: Makes the answer of a path from what its request has made; None where it cannot be made.
+        now: The time by which memories expire.
         clock: Seconds that only rise.
     """
 
@@ -83,12 +85,14 @@ class Idempotency:
         is_write: Callable[[str], bool],
         requests: SQLRequests | None = None,
         make_anew: Callable[[str, DoneRequest], Response | None] = lambda _path, _done: None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app = app
         self._is_write = is_write
         self._requests = requests
         self._make_anew = make_anew
+        self._now = now
         self._clock = clock
         self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
         self._bytes = 0
@@ -104,11 +108,10 @@ class Idempotency:
         body = (await receive()).get("body", b"")
         key, request = (access_in(scope).name, given), _fingerprint(scope, body)
         if (answer := self._answered(key, request)) is not None:
-            if await run_in_threadpool(self._has_lost, _hashed(*key)):  # its words do not outlive them in an answer
-                self._drop(key)
-                raise _not_kept()
-            await answer(scope, receive, send)
-            return
+            if not await run_in_threadpool(self._is_outdated, _hashed(*key)):
+                await answer(scope, receive, send)
+                return
+            self._drop(key)  # words do not outlive in it what said them: it is made anew, or known to be done
         once_more = replaying(body, receive)
         del body  # not held twice for as long as the work takes
         await self._first(key, request, scope, once_more, send)
@@ -187,10 +190,10 @@ class Idempotency:
             return answer
         raise _not_kept(each.key.id for each in done.made or ())
 
-    def _has_lost(self, hashed: str) -> bool:
-        """True if the request of a key has made what is forgotten since."""
+    def _is_outdated(self, hashed: str) -> bool:
+        """True if the answer to the request of a key may quote what is forgotten, expired or changed since."""
         done = None if self._requests is None else self._requests.find(hashed)
-        return done is not None and done.has_lost
+        return done is not None and done.is_outdated(now=self._now())
 
     def _forget_old(self) -> None:
         """Drop the answers that are too old, and then the oldest while all take too much; requests under way stay."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import timedelta
 
 import pytest
 
@@ -122,6 +123,41 @@ def test_no_answer_quotes_what_was_forgotten_since(client, memory, route, fields
     again = client.post(f"/api/v0/{route}", json=of_alice(**fields), headers=KEY)
     assert error_of(again) == (409, "Conflict")
     assert "otter" not in again.text
+
+
+@pytest.mark.parametrize("correct", [False, True])
+def test_no_answer_quotes_what_was_changed_since(client, other, memory, clock, correct):
+    sent = {
+        "remember": of_alice(episodes=[{"id": "e9", "summary": "The otter swims in Nice"}]),
+        "tools/memory_store": of_alice(arguments={"content": "The otter sleeps in Nice", "response_level": "full"}),
+    }
+
+    def send(server, route):
+        return server.post(f"/api/v0/{route}", json=sent[route], headers={"Idempotency-Key": route})
+
+    assert ["Nice" in send(client, route).text for route in sent] == [True, True]
+    clock.advance(seconds=1)
+    (stored,) = [each for each in memory.list("user/alice").memories if "sleeps" in getattr(each, "fact", "")]
+    memory.update(stored.id, scope="user/alice", fact="The otter sleeps", correct=correct)
+    memory.update("e9", scope="user/alice", summary="The otter swims", correct=correct)
+    held = memory.stats()
+    for server in (client, other):
+        assert send(server, "remember").json()["episodes"][0]["summary"] == "The otter swims"
+        refused = send(server, "tools/memory_store")
+        assert error_of(refused) == (409, "Conflict")
+        assert "Nice" not in refused.text
+    assert memory.stats() == held
+
+
+def test_no_answer_quotes_what_has_expired_since(client, other, memory, clock):
+    ends = (clock.now() + timedelta(hours=1)).isoformat()
+    told = of_alice(episodes=[{"summary": "The otter swims in Nice", "expires_at": ends}])
+    assert "Nice" in client.post("/api/v0/remember", json=told, headers=KEY).text
+    clock.advance(hours=2)
+    for server in (client, other):
+        refused = server.post("/api/v0/remember", json=told, headers=KEY)
+        assert error_of(refused) == (409, "Conflict")
+        assert "Nice" not in refused.text
 
 
 def test_an_answer_about_too_many_memories_to_note_is_given_once(client, memory, monkeypatch):

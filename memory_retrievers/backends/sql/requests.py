@@ -2,8 +2,8 @@
 
 A request is noted in the transaction of its first change: both are there, or neither. What is noted is a hash of the
 key, a hash of the request, when it was, and the numbers of the rows that it has made, and of others that its answer may
-quote; no word, id or scope, which would outlive what is forgotten. The notes stand among the store's metadata, under
-names that nothing else has.
+quote, with the moments of their last changes; no word, id or scope, which would outlive what is forgotten. The notes
+stand among the store's metadata, under names that nothing else has.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import time
 from collections.abc import Collection, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import uuid_utils
 
 from memory_retrievers.models import AnyMemory, MemoryKey, SemanticMemory
+from memory_retrievers.models.fields import moment
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.connection import Connection, Database
@@ -76,6 +78,8 @@ class DoneRequest:
         by: Who has done it, a number that nothing else has.
         made: The memories that it has made and that are still there, in order; None if they are too many.
         has_lost: One that its answer may quote is forgotten, or they are too many to tell.
+        has_changed: One that its answer may quote has changed since.
+        expires_at: When the first of these expires.
     """
 
     request: str
@@ -83,6 +87,12 @@ class DoneRequest:
     by: str
     made: tuple[Made, ...] | None
     has_lost: bool
+    has_changed: bool = False
+    expires_at: datetime | None = None
+
+    def is_outdated(self, *, now: datetime) -> bool:
+        """True if an answer that was given then may quote what is not so any more."""
+        return self.has_lost or self.has_changed or (self.expires_at is not None and self.expires_at <= now)
 
 
 @dataclass(slots=True)
@@ -169,24 +179,26 @@ class SQLRequests:
 def _value(connection: Connection, request: RequestUnderWay) -> str:
     rows: list[tuple[int, bool]] | None = None
     others: list[int] = []
+    changed: dict[int, int] = {}
     made = {key for key, _ in request.made}
     if len(made | request.quoted) <= _MOST_QUOTED:
         found = _rows(connection, made | request.quoted)
-        rows = [(found[key], old) for key, old in request.made if key in found]
-        others = [row for key, row in found.items() if key not in made]
-    note = json.dumps([request.at, request.request, request.by, rows, others])
+        rows = [(found[key][0], old) for key, old in request.made if key in found]
+        others = [row for key, (row, _) in found.items() if key not in made]
+        changed = dict(found.values())
+    note = json.dumps([request.at, request.request, request.by, rows, others, [*changed.items()]])
     return f"{int(request.at):0{_TIME_DIGITS}}{note}"
 
 
-def _rows(connection: Connection, keys: Collection[MemoryKey]) -> dict[MemoryKey, int]:
-    """The row ids of the memories that are there."""
+def _rows(connection: Connection, keys: Collection[MemoryKey]) -> dict[MemoryKey, tuple[int, int]]:
+    """The row ids of the memories that are there, and when each has changed last."""
     ids, dialect = groupby(sorted(keys, key=attrgetter("scope")), key=attrgetter("scope")), connection.dialect
-    sql = f"""SELECT id, row FROM memories WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope)
+    sql = f"""SELECT id, row, updated_at FROM memories WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope)
         AND {dialect.among("id", ":ids")}"""
     return {
-        MemoryKey(scope=scope, id=id): row
+        MemoryKey(scope=scope, id=id): (row, at)
         for scope, its in ids
-        for id, row in connection.execute(sql, {"scope": scope, "ids": dialect.listed([key.id for key in its])})  # noqa: A001
+        for id, row, at in connection.execute(sql, {"scope": scope, "ids": dialect.listed([key.id for key in its])})  # noqa: A001
     }
 
 
@@ -194,20 +206,23 @@ def _read(connection: Connection, name: str) -> DoneRequest | None:
     found = connection.execute(_READ, (name,)).fetchone()
     if found is None:
         return None
-    note: list[Any] = [*json.loads(found[0][_TIME_DIGITS:]), []]  # earlier versions noted no others
-    at, request, by, rows, others = note[:5]
+    note: list[Any] = json.loads(found[0][_TIME_DIGITS:])
+    at, request, by, rows, others, changed = note + [[], []][len(note) - 4 :]  # earlier versions noted less
     if rows is None:
         return DoneRequest(request, at, by, None, has_lost=True)
     known = {*others, *(row for row, _ in rows)}
     dialect = connection.dialect
-    keys = connection.execute(
-        f"""SELECT m.row, s.scope, m.id FROM memories m JOIN scopes s ON s.id = m.scope_id
+    found = connection.execute(
+        f"""SELECT m.row, s.scope, m.id, m.updated_at, m.expires_at FROM memories m JOIN scopes s ON s.id = m.scope_id
         WHERE {dialect.among("m.row", ":rows")}""",
         {"rows": dialect.listed([*known])},
-    )
-    there = {row: MemoryKey(scope=scope, id=id) for row, scope, id in keys}  # noqa: A001
+    ).fetchall()
+    there = {row: MemoryKey(scope=scope, id=id) for row, scope, id, *_ in found}  # noqa: A001
     made = tuple(Made(there[row], old) for row, old in rows if row in there)
-    return DoneRequest(request, at, by, made, has_lost=len(there) < len(known))
+    before = dict(changed)
+    has_changed = any(before.get(row, at) != at for row, _, _, at, _ in found)
+    expires_at = min((moment(ends) for *_, ends in found if ends is not None), default=None)
+    return DoneRequest(request, at, by, made, len(there) < len(known), has_changed, expires_at)
 
 
 def _sweep(connection: Connection, *, at: float) -> None:
