@@ -50,11 +50,19 @@ READ_ONLY: Final = "this memory was opened read-only: open it without read_only=
 """What a store that is only looked into says to a change, on whichever backend."""
 
 
+MOST_CHARACTERS: Final = 2_000
+"""Of a message: a longer one keeps its begin and its end, where it says what to do."""
+
+
+def _shortened(message: str) -> str:
+    return message if len(message) <= MOST_CHARACTERS else f"{message[: MOST_CHARACTERS - 503]} … {message[-500:]}"
+
+
 class MemoryRetrieversError(Exception):
     """Base class of all exceptions this package raises.
 
     Args:
-        *args: The message.
+        *args: The message; of a long one, which quotes what was given, the middle is left out.
         details: See below.
 
     Attributes:
@@ -62,7 +70,7 @@ class MemoryRetrieversError(Exception):
     """
 
     def __init__(self, *args: object, details: Mapping[str, Any] | None = None) -> None:
-        super().__init__(*args)
+        super().__init__(*(_shortened(each) if isinstance(each, str) else each for each in args))
         self.details = details
 
 

@@ -1,5 +1,6 @@
 """Bad input gets one clear error that says what to do, and nothing is half-written."""
 
+import pickle
 import sqlite3
 
 import numpy as np
@@ -288,3 +289,26 @@ def test_a_message_of_a_framework_is_refused_with_what_makes_one_of_it(untouched
 def test_a_memory_that_is_made_by_its_class_says_how_one_is_opened(arguments):
     with pytest.raises(TypeError, match=r"AgentMemory\.open\(path\)"):
         AgentMemory(*arguments)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda memory, long: memory.retrieve("x", scope=long),
+        lambda memory, long: memory.retrieve("x", scope="c1").to_markdown(detail=long),
+        lambda memory, long: memory.retrieve("x", scope="c1", where={long: 1}),
+        lambda memory, long: memory.remember_fact(scope="c1", fact="x", expires_at=long),
+        lambda memory, long: memory.get(long, scope="c1"),
+        lambda memory, long: memory.list("c1", cursor=long),
+    ],
+)
+def test_no_error_quotes_a_long_value_whole_and_its_copies_say_the_same(untouched, call):
+    with pytest.raises(MemoryRetrieversError) as refused:
+        call(untouched, "x" * 3_000_000)
+    assert 20 < len(str(refused.value)) <= 2_000
+    assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)  # noqa: S301 - made here
+
+
+def test_a_long_error_keeps_its_end_which_says_what_to_do():
+    error = MemoryRetrieversError("x" * 5_000 + "; open it anew")
+    assert (str(error)[:5], str(error)[-14:], len(str(error))) == ("xxxxx", "; open it anew", 2_000)
