@@ -48,10 +48,12 @@ def written(path: str | Path) -> Path:
     """A path as somebody writes it: ``~`` is the home directory, also where no shell has read it.
 
     Raises:
-        ConfigurationError: It is blank, which would be the directory that the process happens to be in.
+        ConfigurationError: It is blank, which would be the directory that the process happens to be in, or has a NUL
+            character.
     """
-    if not str(path).strip():
-        raise ConfigurationError("the path is empty: name a directory or a file, such as './agent-memory'")
+    if not str(path).strip() or "\0" in str(path):
+        what = "has a NUL character" if "\0" in str(path) else "is empty"
+        raise ConfigurationError(f"the path {what}: name a directory or a file, such as './agent-memory'")
     return Path(os.path.expanduser(path))  # noqa: PTH111 - the other one raises where there is no such user
 
 

@@ -266,6 +266,21 @@ def test_a_tilde_is_the_home_directory_wherever_a_place_is_named(tmp_path, monke
 
 
 @pytest.mark.embedded("a database is at no path")
+@pytest.mark.parametrize(
+    "name",
+    [
+        lambda memory, path: AgentMemory.open(path, embedder=HashEmbedder()),
+        lambda memory, path: memory.backup(path),
+        lambda memory, path: memory.export(path),
+        lambda memory, path: AgentMemory.import_(path, into="./other", embedder=HashEmbedder()),
+    ],
+)
+def test_a_path_with_a_nul_character_is_no_place(untouched, name):
+    with pytest.raises(ConfigurationError, match="the path has a NUL character: name a directory or a file"):
+        name(untouched, "a\0b")
+
+
+@pytest.mark.embedded("a database is at no path")
 @pytest.mark.parametrize("place", ["", " "])
 def test_a_blank_path_is_no_place_of_a_store(tmp_path, monkeypatch, place):
     monkeypatch.chdir(tmp_path)

@@ -338,9 +338,10 @@ def test_a_database_that_is_truncated_by_somebody_else_is_an_error_and_not_the_e
 @pytest.mark.embedded("it takes away the files of a store")
 @pytest.mark.skipif(os.name != "posix", reason="where files can be taken away while they are open")
 @pytest.mark.parametrize("how", ["deleted", "moved", "replaced by a copy"])
-def test_nothing_is_acknowledged_that_is_written_into_a_file_which_is_gone(tmp_path, clock, how):
+@pytest.mark.parametrize("dense", ["exact", "chroma"])
+def test_nothing_is_acknowledged_that_is_written_into_a_file_which_is_gone(tmp_path, clock, how, dense):
     store = tmp_path / "store"
-    with AgentMemory.open(store, embedder=HashEmbedder(), clock=clock, dense="exact") as memory:
+    with AgentMemory.open(store, embedder=HashEmbedder(), clock=clock, dense=dense) as memory:
         memory.remember_fact(scope="c", fact="User likes tea", id="f1")
         memory.backup(tmp_path / "copy")
         store.rename(tmp_path / "elsewhere")
@@ -352,9 +353,13 @@ def test_nothing_is_acknowledged_that_is_written_into_a_file_which_is_gone(tmp_p
             lambda: memory.remember_fact(scope="c", fact="User likes coffee"),
             lambda: memory.add_messages("c", [Message(role="user", content="And cake?")]),
             lambda: memory.forget("f1", scope="c"),
+            memory.purge,
+            memory.rebuild,
+            lambda: memory.reembed(HashEmbedder(), embedder_id="another"),
         ):
             with pytest.raises(BackendError, match="was moved, deleted or replaced while it was open here"):
                 write()
+        assert how == "replaced by a copy" or not store.exists()
     if how == "replaced by a copy":
         with AgentMemory.open(store, embedder=HashEmbedder(), clock=clock, dense="exact") as memory:
             assert memory.remember_fact(scope="c", fact="User likes coffee")

@@ -79,8 +79,13 @@ class ChromaProjection:
         with self._holding:
             if self._lock is None:
                 # Not in Chroma's directory, which is thrown away with all that is in it.
-                with Folder(self._directory.parent) as store, store.below(PROCESSES, self._access) as folder:
-                    lock = FileLock(folder, LOCK, self._access)
+                try:
+                    with Folder(self._directory.parent) as store, store.below(PROCESSES, self._access) as folder:
+                        lock = FileLock(folder, LOCK, self._access)
+                except FileNotFoundError as error:
+                    raise BackendError(
+                        f"{self._directory.parent} was moved or deleted while it was open here: open it again"
+                    ) from error
                 if not lock.try_acquire():
                     lock.close()
                     return False

@@ -183,8 +183,7 @@ class AttachedFile:
                 "nothing was written"
             )
         try:
-            if not self._is_in_place():
-                raise BackendError(f"{self._path} was moved, deleted or replaced while it was open here: open it again")
+            self._require_place()
             self.break_seal()
             yield
         finally:
@@ -193,8 +192,13 @@ class AttachedFile:
     @contextmanager
     def lock(self, name: str, *, timeout: float) -> Iterator[bool]:
         """Hold another lock that the processes of the store share; yields False if it cannot be had in time."""
+        self._require_place()
         with self._required().lock(name) as lock:
             yield lock.acquire(timeout)
+
+    def _require_place(self) -> None:
+        if not self._is_in_place():
+            raise BackendError(f"{self._path} was moved, deleted or replaced while it was open here: open it again")
 
     def _is_in_place(self) -> bool:
         return self._path.exists() and self._path.stat().st_ino == self._inode
