@@ -618,7 +618,7 @@ class AgentMemory(BaseMemory):
         Raises:
             ValidationError: The scope is malformed.
         """
-        return _those_within(within, self._store.ledger.scopes())
+        return _those_within(within, self._store.ledger.scopes(now=self._store.now()))
 
     def stats(self, scope: str | None = None) -> ScopeStatistics:
         """How much a scope holds, or the whole store.
@@ -627,7 +627,7 @@ class AgentMemory(BaseMemory):
             ValidationError: The scope is malformed.
         """
         self._pending.flush()
-        return self._store.ledger.statistics(None if scope is None else scopes.parse(scope))
+        return self._store.ledger.statistics(None if scope is None else scopes.parse(scope), now=self._store.now())
 
     # --- explaining
 

@@ -144,6 +144,15 @@ def test_an_unknown_id_and_one_of_another_scope_are_the_same_error(memory, metho
     assert errors == ["Memory not found: ID"] * 2
 
 
+def test_an_expired_memory_is_not_counted_and_holds_no_scope_before_it_is_swept(memory, clock):
+    memory.remember_fact(scope="c1", fact="x", expires_at=clock.now() + timedelta(seconds=1))
+    assert (memory.scopes(), memory.stats("c1").facts, memory.stats().facts) == (["c1"], 1, 1)
+    clock.advance(seconds=1)
+    assert (memory.scopes(), memory.stats("c1").facts, memory.stats().facts) == ([], 0, 0)
+    memory.add_messages("other", [Message(role="user", content="What others do is not seen in a count.")])
+    assert (memory.scopes(), memory.stats("c1").facts, memory.stats().facts) == ([], 0, 0)
+
+
 def test_an_expired_memory_cannot_be_got(memory, clock):
     fact = memory.remember_fact(scope="c1", fact="x", expires_at=clock.now() + timedelta(seconds=1))
     clock.advance(seconds=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 from memory_retrievers.backends.sql import selection as where
@@ -39,6 +39,7 @@ _STANDING: Final = (
         for category in ("guideline", "identity", "preference")
     ),
 )
+_EVER: Final = datetime.min.replace(tzinfo=UTC)
 _BEGINNING: Final = Position(created_at=2**63 - 1, id="")
 _PAGE: Final = f"""WHERE {_OF_SCOPE} AND {where.NOT_EXPIRED}
     AND m.created_at <= :created_at AND (m.created_at < :created_at OR m.id > :id)"""
@@ -186,37 +187,33 @@ class StoredRecords(StoredRows):
             )
             return [MemoryKey(scope=scope, id=its_id) for scope, its_id in rows]
 
-    def scopes(self) -> list[str]:
-        """List all scopes that hold a memory, sorted."""
+    def scopes(self, *, now: datetime = _EVER) -> list[str]:
+        """List all scopes that hold a memory that has not expired by ``now``, sorted."""
         with self.database.read() as connection:
             found = connection.execute(
-                """SELECT scope FROM scopes s WHERE EXISTS (SELECT 1 FROM memories m WHERE m.scope_id = s.id)
-                ORDER BY scope"""
+                f"""SELECT scope FROM scopes s WHERE EXISTS
+                (SELECT 1 FROM memories m WHERE m.scope_id = s.id AND {where.NOT_EXPIRED}) ORDER BY scope""",
+                {"now": encode_time(now)},
             )
             return [scope for (scope,) in found]
 
-    def statistics(self, scope: str | None) -> ScopeStatistics:
-        """Count the contents of one scope, or of all."""
+    def statistics(self, scope: str | None, *, now: datetime = _EVER) -> ScopeStatistics:
+        """Count the contents of one scope, or of all, without what has expired by ``now``."""
         in_scope = "(CAST(:scope AS TEXT) IS NULL OR scope_id = (SELECT id FROM scopes WHERE scope = :scope))"
         with self.database.read(snapshot=True) as connection:
-            episodes, facts, invalidated = connection.execute(
+            counts = connection.execute(
                 f"""SELECT count(*) FILTER (WHERE kind = 'episodic'),
                 count(*) FILTER (WHERE kind = 'semantic' AND invalid_at IS NULL),
                 count(*) FILTER (WHERE kind = 'semantic' AND invalid_at IS NOT NULL)
-                FROM memories WHERE {in_scope}""",
-                {"scope": scope},
+                FROM memories m WHERE {in_scope} AND {where.NOT_EXPIRED}""",
+                {"scope": scope, "now": encode_time(now)},
             ).fetchone()
-            pending, queued = (
+            counts += tuple(
                 one(connection, f"SELECT count(*) FROM {table} WHERE {in_scope}", {"scope": scope})
                 for table in ("pending_reviews", "queued_messages")
             )
-        return ScopeStatistics(
-            episodes=episodes,
-            facts=facts,
-            invalidated_facts=invalidated,
-            pending_reviews=pending,
-            queued_messages=queued,
-        )
+        names = ("episodes", "facts", "invalidated_facts", "pending_reviews", "queued_messages")
+        return ScopeStatistics(**dict(zip(names, counts, strict=True)))
 
 
 PUT_NOTE: Final = "INSERT INTO notes VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
