@@ -140,7 +140,7 @@ def language_model_at(given: str | None) -> AnyLanguageModel | None:
     if given is None:
         return None
     if given.startswith(("http://", "https://")):
-        from memory_retrievers.backends.language_models.openai_compatible import openai_compatible
+        from memory_retrievers.backends.language_models import openai_compatible
 
         address, _, name = given.partition("#")
         return openai_compatible(address, model=name, key=os.environ.get(KEY) or None)

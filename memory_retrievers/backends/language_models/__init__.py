@@ -1,4 +1,4 @@
-"""Adapts language models of LangChain and LlamaIndex, and objects with ``generate``, to one interface.
+"""Adapts language models of LangChain, LlamaIndex and servers, and objects with ``generate``, to one interface.
 
 A prompt goes in, a checked object comes out.
 """
@@ -6,7 +6,7 @@ A prompt goes in, a checked object comes out.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast, runtime_checkable
 
 import pydantic
 from pydantic import BaseModel
@@ -22,7 +22,15 @@ from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.protocols import LanguageModel
 
 if TYPE_CHECKING:
+    import httpx
+
     from memory_retrievers.models import JsonObject
+
+TIMEOUT: Final = 300.0
+"""Seconds to wait for an answer: a small machine takes minutes for a long conversation."""
+
+_NO_SCHEMA: Final = frozenset({400, 404, 422, 501})
+"""Statuses with which a server refuses ``response_format``."""
 
 
 class LangChainAsks:
@@ -204,3 +212,60 @@ def _ask_of(generate: Callable[[str, str, type[BaseModel]], object]) -> Ask:
             raise UnusableAnswerError(complaint_of(error)) from error
 
     return ask
+
+
+class _ChatCompletions:
+    """The two ways to ask a server that speaks OpenAI's chat completions; both are an ``structured.Ask``."""
+
+    def __init__(self, address: str, *, model: str, key: str | None) -> None:
+        import httpx
+
+        self._url = f"{address.rstrip('/')}/chat/completions"
+        self._model = model
+        self._client = httpx.Client(
+            headers={} if key is None else {"Authorization": f"Bearer {key}"}, timeout=TIMEOUT, follow_redirects=False
+        )
+
+    def structured(self, system: str, user: str, schema: type[BaseModel], /) -> object:
+        wanted = {"name": schema.__name__, "schema": schema.model_json_schema()}
+        answer = self._post(system, user, schema, response_format={"type": "json_schema", "json_schema": wanted})
+        return self.plain(system, user, schema) if answer.status_code in _NO_SCHEMA else _completion(answer)
+
+    def plain(self, system: str, user: str, schema: type[BaseModel], /) -> object:
+        return _completion(self._post(system, user, schema))
+
+    def _post(self, system: str, user: str, schema: type[BaseModel], **more: object) -> httpx.Response:
+        turns = [("system", in_plain_words(system, schema)), ("user", user)]
+        messages = [{"role": role, "content": content} for role, content in turns]
+        body = {"model": self._model, "messages": messages, "temperature": 0, **more}
+        return self._client.post(self._url, json=body)
+
+
+def _completion(answer: httpx.Response) -> object:
+    answer.raise_for_status()
+    try:
+        sent: Any = answer.json()
+        return sent["choices"][0]["message"]["content"]
+    except (ValueError, LookupError, TypeError) as error:
+        raise UnusableAnswerError("the server sent no chat completion") from error
+
+
+def openai_compatible(address: str, *, model: str, key: str | None = None) -> CheckedLanguageModel:
+    """A language model on a server, asked for JSON by its schema, or by words where the server takes no schema.
+
+    Args:
+        address: What stands before ``/chat/completions``, for example ``http://127.0.0.1:11434/v1``.
+        model: The name that the server knows the model by.
+        key: The bearer token; None sends none.
+
+    Raises:
+        ConfigurationError: The address is none of a web server, or there is no name.
+    """
+    if not address.startswith(("http://", "https://")) or not model:
+        raise ConfigurationError(
+            "a language model on a server is an address and a name: http://127.0.0.1:11434/v1#name"
+        )
+    if key is not None and not (key.isascii() and key.isprintable()):
+        raise ConfigurationError("the key of a language model is printable ASCII")
+    asks = _ChatCompletions(address, model=model, key=key)
+    return CheckedLanguageModel(asks.structured, asks.plain, name=model)
