@@ -360,6 +360,7 @@ def test_nothing_is_acknowledged_that_is_written_into_a_file_which_is_gone(tmp_p
             with pytest.raises(BackendError, match="was moved, deleted or replaced while it was open here"):
                 write()
         assert how == "replaced by a copy" or not store.exists()
+        assert any("was moved, deleted or replaced" in problem for problem in memory.verify().problems)
     if how == "replaced by a copy":
         with AgentMemory.open(store, embedder=HashEmbedder(), clock=clock, dense="exact") as memory:
             assert memory.remember_fact(scope="c", fact="User likes coffee")

@@ -97,6 +97,7 @@ class AttachedFile:
             with opening:
                 self._check(is_first=True)
                 yield
+                self._inode = self._path.stat().st_ino
                 _connections[self.place] += 1
             return
         deadline = time.monotonic() + OLDER_LEAVE_WITHIN
@@ -183,7 +184,7 @@ class AttachedFile:
                 "nothing was written"
             )
         try:
-            self._require_place()
+            self.require_place()
             self.break_seal()
             yield
         finally:
@@ -192,11 +193,16 @@ class AttachedFile:
     @contextmanager
     def lock(self, name: str, *, timeout: float) -> Iterator[bool]:
         """Hold another lock that the processes of the store share; yields False if it cannot be had in time."""
-        self._require_place()
+        self.require_place()
         with self._required().lock(name) as lock:
             yield lock.acquire(timeout)
 
-    def _require_place(self) -> None:
+    def require_place(self) -> None:
+        """Require that the file is where it was opened.
+
+        Raises:
+            BackendError: It is not: what is written would be lost with it.
+        """
         if not self._is_in_place():
             raise BackendError(f"{self._path} was moved, deleted or replaced while it was open here: open it again")
 

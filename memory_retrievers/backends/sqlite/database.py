@@ -207,7 +207,12 @@ class Database:
         return range(first, first + number)
 
     def problems(self, connection: sql.Connection) -> Iterator[str]:
-        """Describe the damage that SQLite finds in its file."""
+        """Describe the damage that SQLite finds in its file, which may be gone from its place."""
+        try:
+            if self._file is not None:
+                self._file.require_place()
+        except BackendError as gone:
+            yield str(gone)
         for (finding,) in connection.execute("PRAGMA integrity_check"):
             if finding != "ok":
                 yield f"SQLite's integrity check: {finding}"
