@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Final, Generic, NamedTuple, Self, TypeVar, cast
@@ -173,7 +173,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A page of a scope's memories.
+    """A page of a scope's memories: false where there are none, and iterated in their order.
 
     Attributes:
         memories: Newest first by ``created_at``, then by id.
@@ -182,6 +182,12 @@ class Page:
 
     memories: tuple[AnyMemory, ...]
     cursor: str | None
+
+    def __len__(self) -> int:
+        return len(self.memories)
+
+    def __iter__(self) -> Iterator[AnyMemory]:
+        return iter(self.memories)
 
 
 def page_of(memories: Sequence[AnyMemory], *, limit: int) -> Page:
@@ -307,6 +313,8 @@ class FactChange(NamedTuple):
 class MemoryDiff:
     """What a scope knew at one moment and not, or otherwise, at a later one; each part in the order of time.
 
+    It is false where nothing has changed.
+
     What was forgotten is in no part: nothing of it is kept.
 
     Attributes:
@@ -324,6 +332,9 @@ class MemoryDiff:
     changed: tuple[FactChange, ...] = ()
     ended: tuple[SemanticMemory, ...] = ()
     is_complete: bool = True
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.ended)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as JSON has it."""

@@ -102,7 +102,7 @@ class RetrievalResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentResult:
-    """A scope's newest memories, newest first.
+    """A scope's newest memories, newest first: false where there are none, and iterated facts first.
 
     Attributes:
         now: When it was asked; relative times count from here.
@@ -115,6 +115,13 @@ class RecentResult:
     episodic: tuple[EpisodicMemory, ...] = ()
     semantic: tuple[SemanticMemory, ...] | None = None
     fact_display_length: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.semantic or ()) + len(self.episodic)
+
+    def __iter__(self) -> Iterator[SemanticMemory | EpisodicMemory]:
+        yield from self.semantic or ()
+        yield from self.episodic
 
     def to_markdown(self, *, messages: bool = False) -> str:
         """The block for a model to read (specification §2.17); with ``messages`` also those of every episode."""
@@ -337,7 +344,7 @@ _ORDER: Final = (Category.GUIDELINE, Category.IDENTITY, Category.PREFERENCE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What a model should always know of a scope.
+    """What a model should always know of a scope: false where that is nothing, and iterated by its facts.
 
     Attributes:
         scope: The scope.
@@ -348,6 +355,12 @@ class Profile:
     scope: str
     facts: tuple[SemanticMemory, ...] = ()
     fact_display_length: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.facts)
+
+    def __iter__(self) -> Iterator[SemanticMemory]:
+        return iter(self.facts)
 
     def to_markdown(
         self, *, max_tokens: int | None = PROFILE_TOKENS, token_counter: Callable[[str], int] = estimate_tokens

@@ -297,3 +297,19 @@ def test_a_clock_without_zone_is_taken_as_utc():
 
     memory = AgentMemory.in_memory(embedder=HashEmbedder(), clock=Naive())
     assert memory.remember_fact(scope="c1", fact="x").created_at == datetime(2026, 3, 1, 9, tzinfo=UTC)
+
+
+def test_answers_that_hold_memories_are_false_without_any_and_are_iterated(memory, clock):
+    before = clock.now()
+    for ask in (memory.list, memory.profile, lambda scope: memory.recent(scope=scope, facts=True)):
+        assert not ask("c1")
+    assert not memory.diff("c1", since=before)
+    clock.advance(seconds=1)
+    fact = memory.remember_fact(scope="c1", fact="User grows basil", category="identity")
+    episode = memory.remember_episode(scope="c1", summary="The user planted basil.")
+    assert [each.id for each in memory.list("c1")] == [each.id for each in memory.list("c1").memories]
+    assert len(memory.list("c1")) == 2
+    assert [each.id for each in memory.recent(scope="c1", facts=True)] == [fact.id, episode.id]
+    assert (len(memory.recent(scope="c1")), len(memory.profile("c1"))) == (1, 1)
+    assert [each.id for each in memory.profile("c1")] == [fact.id]
+    assert memory.diff("c1", since=before)
