@@ -14,7 +14,7 @@ from patience import until
 from memory_retrievers import AgentMemory
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.langchain import MemoryStoreAdapter
-from memory_retrievers.testing import FixedClock, HashEmbedder
+from memory_retrievers.testing import FixedClock, HashEmbedder, inside
 
 from .langgraph_functions import COVERED
 
@@ -541,5 +541,5 @@ def test_the_sweeper_removes_by_itself(memory, clock):
     store.start_ttl_sweeper()
     store.put(HERE, "a", {})
     clock.advance(minutes=3)
-    until(lambda: memory.stats().facts == 0, "sweeping")
+    until(lambda: inside(memory).ledger.statistics(None).facts == 0, "sweeping")
     assert store.stop_ttl_sweeper(timeout=60)

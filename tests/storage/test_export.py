@@ -159,9 +159,9 @@ def test_several_pages_are_told_of_and_come_back_whole(tmp_path):
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
-def test_a_scope_is_exported_with_those_below_it_alone(filled, tmp_path):
+def test_a_scope_is_exported_with_those_below_it_alone(filled, tmp_path, clock):
     assert filled.export(tmp_path / "part", scope="user/a") == 2
-    with imported(tmp_path / "part", tmp_path / "other") as copy:
+    with imported(tmp_path / "part", tmp_path / "other", clock=clock) as copy:
         assert copy.scopes() == ["user/a", "user/a/work"]
     with pytest.raises(ValidationError, match="malformed"):
         filled.export(tmp_path / "none", scope="user//a")
