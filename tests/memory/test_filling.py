@@ -1,11 +1,11 @@
-"""``benchmarks/filling.py`` gives plain sqlite3 the rows that the store has written, whatever its tables are today."""
+"""What the benchmarks measure is what they say: the same rows beside, and questions that find what says the same."""
 
 import sqlite3
 from contextlib import closing
 
 import filling
 import pytest
-from corpus import Words
+from corpus import VectorTable, Words
 
 pytestmark = pytest.mark.embedded("it reads the file")
 
@@ -26,3 +26,12 @@ def test_both_hold_the_same_rows(tmp_path):
             tables = (*filling._APPENDED, *filling._COUNTED, "postings")
             assert [rows(store, table) for table in tables] == [rows(beside, table) for table in tables]
             assert len(rows(beside, "passages")) == pair.size == 4 * filling.PASSAGES
+
+
+def test_a_question_without_its_common_words_has_the_vector_of_the_whole():
+    table = VectorTable(1)
+    whole = table.embed_query("kaka lolo kaka mimi")
+    assert table.embed_query("lolo mimi") is whole
+    (other,) = table.embed_documents(["lolo mimi nunu"])
+    assert other is not whole
+    assert table.embed_query("lolo mimi") is whole
