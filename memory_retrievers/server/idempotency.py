@@ -58,6 +58,11 @@ class _Kept:
         """Its approximate size in bytes."""
         return _ENTRY_BYTES + len(self.body)
 
+    def answer(self) -> Response:
+        """The answer, once it is whole."""
+        assert self.status is not None  # noqa: S101 - it is not under way
+        return Response(self.body, status_code=self.status, media_type=self.media_type)
+
     def add(self, piece: bytes) -> None:
         """Keep a piece of the answer, as long as all of it may be kept."""
         self.too_long = self.too_long or len(self.body) + len(piece) > MAX_ANSWER_BYTES
@@ -107,17 +112,19 @@ class Idempotency:
             raise HTTPError(422, "ValidationError", f"an Idempotency-Key has 1 to {MAX_KEY_LENGTH} characters")
         body = (await receive()).get("body", b"")
         key, request = (access_in(scope).name, given), _fingerprint(scope, body)
-        if (answer := self._answered(key, request)) is not None:
+        while (kept := self._answered(key, request)) is not None:
             if not await run_in_threadpool(self._is_outdated, _hashed(*key)):
-                await answer(scope, receive, send)
+                await kept.answer()(scope, receive, send)
                 return
-            self._drop(key)  # words do not outlive in it what said them: it is made anew, or known to be done
+            # Words do not outlive in it what said them: it is made anew, by this request or by one at the same moment.
+            if self._kept.get(key) is kept:
+                self._drop(key)
         once_more = replaying(body, receive)
         del body  # not held twice for as long as the work takes
         await self._first(key, request, scope, once_more, send)
 
-    def _answered(self, key: tuple[str, str], request: bytes) -> Response | None:
-        """The answer of the first request of this key; None if this is the first.
+    def _answered(self, key: tuple[str, str], request: bytes) -> _Kept | None:
+        """What is kept of the answer to the first request of this key; None if this is the first.
 
         Raises:
             HTTPError: The first was another request (422), or is under way, or is done and its answer was too long to
@@ -135,7 +142,7 @@ class Idempotency:
             )
         if kept.too_long:
             raise _not_kept()
-        return Response(kept.body, status_code=kept.status, media_type=kept.media_type)
+        return kept
 
     async def _first(self, key: tuple[str, str], request: bytes, scope: Scope, receive: Receive, send: Send) -> None:
         kept = self._kept[key] = _Kept(request, self._clock())

@@ -1,10 +1,15 @@
 """A write that is sent twice under one key is done once."""
 
 import asyncio
+import itertools
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 
 import pytest
+from patience import PATIENCE
 
 from memory_retrievers.backends.sql import requests
 from memory_retrievers.errors import BackendError
@@ -146,6 +151,29 @@ def test_no_answer_quotes_what_was_changed_since(client, other, memory, clock, c
         refused = send(server, "tools/memory_store")
         assert error_of(refused) == (409, "Conflict")
         assert "Nice" not in refused.text
+    assert memory.stats() == held
+
+
+def test_two_that_ask_at_the_same_moment_for_an_outdated_answer_are_both_refused(client, memory, clock, monkeypatch):
+    taken = {"arguments": {"content": "The otter sleeps in Nice", "response_level": "full"}}
+    ask = partial(client.post, "/api/v0/tools/memory_store", json=of_alice(**taken), headers=KEY)
+    assert "Nice" in ask().text
+    clock.advance(seconds=1)
+    (stored,) = [each for each in memory.list("user/alice") if "sleeps" in getattr(each, "fact", "")]
+    memory.update(stored.id, scope="user/alice", fact="The otter sleeps")
+    held, find, both, looked = memory.stats(), requests.SQLRequests.find, threading.Barrier(2), itertools.count()
+
+    def find_together(self, key):
+        done = find(self, key)
+        if next(looked) < both.parties:
+            both.wait(PATIENCE)
+        return done
+
+    monkeypatch.setattr(requests.SQLRequests, "find", find_together)
+    with ThreadPoolExecutor(both.parties) as threads:
+        answers = [sent.result() for sent in [threads.submit(ask) for _ in range(both.parties)]]
+    assert [error_of(each) for each in [*answers, ask()]] == [(409, "Conflict")] * 3
+    assert not any("Nice" in each.text for each in answers)
     assert memory.stats() == held
 
 
