@@ -50,12 +50,16 @@ READ_ONLY: Final = "this memory was opened read-only: open it without read_only=
 """What a store that is only looked into says to a change, on whichever backend."""
 
 
-MOST_CHARACTERS: Final = 2_000
-"""Of a message: a longer one keeps its begin and its end, where it says what to do."""
+_MOST_CHARACTERS: Final = 2_000
+_AT_THE_END: Final = 500
+"""Characters of a message, and how many of a longer one are its end, where it says what to do."""
 
 
 def _shortened(message: str) -> str:
-    return message if len(message) <= MOST_CHARACTERS else f"{message[: MOST_CHARACTERS - 503]} … {message[-500:]}"
+    if len(message) <= _MOST_CHARACTERS:
+        return message
+    gap = " … "
+    return message[: _MOST_CHARACTERS - len(gap) - _AT_THE_END] + gap + message[-_AT_THE_END:]
 
 
 class MemoryRetrieversError(Exception):

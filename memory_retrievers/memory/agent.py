@@ -613,7 +613,7 @@ class AgentMemory(BaseMemory):
         return self._store.now()
 
     def scopes(self, within: str | None = None) -> builtins.list[str]:
-        """The scopes that hold a memory, sorted: all, or ``within`` and those below it.
+        """The scopes that hold a memory that has not expired, sorted: all, or ``within`` and those below it.
 
         Raises:
             ValidationError: The scope is malformed.
@@ -621,7 +621,7 @@ class AgentMemory(BaseMemory):
         return _those_within(within, self._store.ledger.scopes(now=self._store.now()))
 
     def stats(self, scope: str | None = None) -> ScopeStatistics:
-        """How much a scope holds, or the whole store.
+        """How much a scope holds, or the whole store, without what has expired.
 
         Raises:
             ValidationError: The scope is malformed.

@@ -73,7 +73,11 @@ class ChromaProjection:
         self._lock: FileLock | None = None
 
     def hold(self) -> bool:
-        """Take the right to use Chroma's files, which bear one process; False if another has it."""
+        """Take the right to use Chroma's files, which bear one process; False if another has it.
+
+        Raises:
+            BackendError: The directory of the store is gone.
+        """
         if self._directory is None:
             return True
         with self._holding:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from memory_retrievers.models import JsonObject
 
-TIMEOUT: Final = 300.0
-"""Seconds to wait for an answer: a small machine takes minutes for a long conversation."""
+SERVER_TIMEOUT: Final = 300.0
+"""Seconds to wait for the answer of a server: a small machine takes minutes for a long conversation."""
 
 _NO_SCHEMA: Final = frozenset({400, 404, 422, 501})
 """Statuses with which a server refuses ``response_format``."""
@@ -223,7 +223,9 @@ class _ChatCompletions:
         self._url = f"{address.rstrip('/')}/chat/completions"
         self._model = model
         self._client = httpx.Client(
-            headers={} if key is None else {"Authorization": f"Bearer {key}"}, timeout=TIMEOUT, follow_redirects=False
+            headers={} if key is None else {"Authorization": f"Bearer {key}"},
+            timeout=SERVER_TIMEOUT,
+            follow_redirects=False,
         )
 
     def structured(self, system: str, user: str, schema: type[BaseModel], /) -> object:

@@ -192,7 +192,11 @@ class AttachedFile:
 
     @contextmanager
     def lock(self, name: str, *, timeout: float) -> Iterator[bool]:
-        """Hold another lock that the processes of the store share; yields False if it cannot be had in time."""
+        """Hold another lock that the processes of the store share; yields False if it cannot be had in time.
+
+        Raises:
+            BackendError: The file is no longer in its place.
+        """
         self.require_place()
         with self._required().lock(name) as lock:
             yield lock.acquire(timeout)
