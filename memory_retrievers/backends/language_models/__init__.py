@@ -222,11 +222,8 @@ class _ChatCompletions:
 
         self._url = f"{address.rstrip('/')}/chat/completions"
         self._model = model
-        self._client = httpx.Client(
-            headers={} if key is None else {"Authorization": f"Bearer {key}"},
-            timeout=SERVER_TIMEOUT,
-            follow_redirects=False,
-        )
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self._client = httpx.Client(headers=headers, timeout=SERVER_TIMEOUT, follow_redirects=False)
 
     def structured(self, system: str, user: str, schema: type[BaseModel], /) -> object:
         wanted = {"name": schema.__name__, "schema": schema.model_json_schema()}
