@@ -264,8 +264,9 @@ class SQLLedger(StoredRecords, StoredPassages):
         imported from another store. A scope keeps its newest 200.
         """
         with self.database.write(*{review.scope for review in pending}) as connection:
-            for review in pending:
-                removal.insert(connection, review, scope_id=scope_id_of(connection, review.scope), merge=merge)
+            for scope in sorted({review.scope for review in pending}):
+                reviews = [review for review in pending if review.scope == scope]
+                removal.insert(connection, reviews, scope_id=scope_id_of(connection, scope), merge=merge)
 
     def pending_reviews(self, scope: str) -> list[PendingReview]:
         """List the scope's pending reviews, oldest first."""

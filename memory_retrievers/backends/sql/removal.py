@@ -21,25 +21,26 @@ DROP_EMPTY_JOBS: Final = """DELETE FROM review_jobs
     WHERE NOT EXISTS (SELECT 1 FROM pending_reviews WHERE job = review_jobs.id)"""
 
 
-def insert(connection: Connection, review: PendingReview, *, scope_id: int, merge: bool) -> None:
-    """Store a pending review, and delete the scope's oldest beyond 200.
+def insert(connection: Connection, reviews: Sequence[PendingReview], *, scope_id: int, merge: bool) -> None:
+    """Store pending reviews of a scope, and delete its oldest beyond 200.
 
     Args:
         connection: A connection in a write transaction.
-        review: The review.
-        scope_id: Row id of its scope.
-        merge: Skip the review if the same one was stored within a minute.
+        reviews: The reviews.
+        scope_id: Row id of the scope.
+        merge: Skip a review if the same one was stored within a minute.
     """
-    memories = _encode(review.memories)
     same = """SELECT 1 FROM pending_reviews WHERE scope_id = ? AND job IS NULL AND query = ? AND memories = ?
         AND abs(created_at - ?) < ?"""
-    created_at, window = encode_time(review.created_at), SAME_REVIEW_WINDOW // timedelta(microseconds=1)
-    if merge and one(connection, same, (scope_id, review.query, memories, created_at, window)) is not None:
-        return
-    connection.execute(
-        "INSERT INTO pending_reviews (scope_id, query, memories, created_at) VALUES (?, ?, ?, ?)",
-        (scope_id, review.query, memories, created_at),
-    )
+    window = SAME_REVIEW_WINDOW // timedelta(microseconds=1)
+    for review in reviews:
+        memories, created_at = _encode(review.memories), encode_time(review.created_at)
+        if merge and one(connection, same, (scope_id, review.query, memories, created_at, window)) is not None:
+            continue
+        connection.execute(
+            "INSERT INTO pending_reviews (scope_id, query, memories, created_at) VALUES (?, ?, ?, ?)",
+            (scope_id, review.query, memories, created_at),
+        )
     connection.execute(
         """DELETE FROM pending_reviews WHERE scope_id = :scope_id AND job IS NULL AND id NOT IN
         (SELECT id FROM pending_reviews WHERE scope_id = :scope_id AND job IS NULL
