@@ -371,3 +371,21 @@ def test_a_vector_that_no_import_takes_is_not_exported(damaged, tmp_path, statem
     with at(damaged(statement)) as memory, pytest.raises(BackendError, match=f"{name} .*{problem}.* reembed"):
         memory.export(tmp_path / "export.jsonl")
     assert not (tmp_path / "export.jsonl").exists()
+
+
+def test_what_a_scope_has_forgotten_moves_only_with_what_else_it_holds(tmp_path, run, exported):
+    with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder()) as memory:
+        memory.remember_fact(scope="other", id="kept", fact="Alice likes tea")
+        memory.remember_fact(scope="user", id="p", fact="Bob lives in Lyon")
+        memory.remember_episode(scope="user/a", id="c", summary="A trip to Lyon")
+        memory.retrieve("Lyon", scope="user", include_child_scopes=True)
+    with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder()) as memory:
+        memory.forget("p", scope="user")  # the review of the search keeps the scope, until its episode goes too
+        memory.forget("c", scope="user/a")
+        assert memory.events("user") != ()
+
+    run("migrate", "--from", tmp_path / "store", "--to", tmp_path / "moved")
+
+    assert exported(tmp_path / "moved") == exported(tmp_path / "store")
+    with at(tmp_path / "moved") as memory:
+        assert [each.id for each in memory.list("other")] == ["kept"]

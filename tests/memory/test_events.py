@@ -161,6 +161,39 @@ def test_an_export_carries_it_and_an_older_one_says_imported(memory, clock, tmp_
         AgentMemory.import_(tmp_path / "lost.jsonl", into=tmp_path / "lost", embedder=HashEmbedder())
 
 
+@pytest.mark.parametrize("is_searched", [True, False], ids=["review", "queue"])
+def test_a_scope_that_holds_only_what_was_forgotten_hinders_no_copy(tmp_path, is_searched):
+    """What kept the scope, a review or queued messages, went in another way than by forgetting in that scope."""
+
+    def before_store(draft):
+        return draft if is_searched or isinstance(draft, Message) else None
+
+    with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder()) as memory:
+        memory.remember_fact(scope="other", fact="Alice likes tea", id="kept")
+        memory.remember_fact(scope="user", fact="Bob lives in Lyon", id="p")
+        memory.remember_episode(scope="user/a", summary="Child went to Lyon", id="c")
+    with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder(), before_store=before_store) as memory:
+        if is_searched:
+            memory.retrieve("Child Lyon", scope="user", include_child_scopes=True)
+            assert len(memory.pending_reviews("user")) == 1
+        else:
+            memory.add_messages("user", [{"role": "user", "content": "Keep"}, {"role": "assistant", "content": "Yes"}])
+        memory.forget("p", scope="user")
+        memory.forget("c", scope="user/a")
+        memory.flush("user")
+        assert memory.events("user") != ()
+        assert memory.export(tmp_path / "new.jsonl") == 1
+    lines = [json.loads(line) for line in (tmp_path / "new.jsonl").read_text("utf-8").splitlines()]
+    assert {line["scope"] for line in lines if line.get("type") == "event"} == {"other"}
+    earlier = {**next(line for line in lines if line.get("type") == "event"), "scope": "user", "id": None}
+    lines[0]["events"] += 1
+    (tmp_path / "old.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in [*lines, earlier]), "utf-8")
+    for name in ("new", "old"):
+        with AgentMemory.import_(tmp_path / f"{name}.jsonl", into=tmp_path / name, embedder=HashEmbedder()) as copy:
+            assert [each.id for each in copy.list("other")] == ["kept"]
+            assert copy.events("user") == ()
+
+
 STEPS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(
     ["tell", "say", "correct", "tag", "invalidate", "replace", "pin", "unpin", "forget", "move"]
 )), max_size=12)  # fmt: skip

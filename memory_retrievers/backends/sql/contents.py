@@ -34,6 +34,9 @@ _SCOPES: Final = """
     SELECT id FROM scopes
     WHERE CAST(:scope AS TEXT) IS NULL OR scope = :scope OR (scope >= :children AND scope < :children_end)
 """
+_LOGGED_SCOPES: Final = f"SELECT id FROM scopes WHERE id IN ({_SCOPES}) AND NOT ({removal.EMPTY_SCOPES})"
+"""An entry without a memory belongs to what else its scope holds: where that is gone, it is on its way out too."""
+
 _COUNTED: Final = {
     "memories": f"count(*) FROM memories WHERE scope_id IN ({_SCOPES})",
     "versions": f"count(*) {facts.VERSIONS_OF_SCOPES.format(scopes=_SCOPES)}",
@@ -42,7 +45,7 @@ _COUNTED: Final = {
         WHERE scope_id IN ({_SCOPES})) AS queued""",
     "associations": f"count(*) {management.BETWEEN.format(scopes=_SCOPES)}",
     "audit": f"count(*) {management.OF_SCOPES.format(scopes=_SCOPES)}",
-    "events": f"count(*) {events.OF_SCOPES.format(scopes=_SCOPES)}",
+    "events": f"count(*) {events.OF_SCOPES.format(scopes=_LOGGED_SCOPES)}",
     "characters": f"count(*) FROM characters WHERE scope_id IN ({_SCOPES})",
 }
 
@@ -82,7 +85,7 @@ def read_contents(connection: Connection, scope: str | None) -> Contents:
         queues=_queues(connection, asked),
         associations=management.read_all_associations(connection, _SCOPES, asked),
         audit=management.read_all_audit(connection, _SCOPES, asked),
-        events=events.read_all(connection, _SCOPES, asked),
+        events=events.read_all(connection, _LOGGED_SCOPES, asked),
         characters=characters.read_all(connection, _SCOPES, asked),
     )
 

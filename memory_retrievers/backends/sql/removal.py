@@ -122,12 +122,13 @@ def _decode(memories: str) -> tuple[MemoryKey, ...]:
     return tuple(MemoryKey(scope=its_scope, id=its_id) for its_scope, its_id in json.loads(memories))
 
 
-_EMPTY_SCOPES: Final = """
+EMPTY_SCOPES: Final = """
     NOT EXISTS (SELECT 1 FROM memories WHERE scope_id = scopes.id)
     AND NOT EXISTS (SELECT 1 FROM pending_reviews WHERE scope_id = scopes.id)
     AND NOT EXISTS (SELECT 1 FROM queued_messages WHERE scope_id = scopes.id)
     AND NOT EXISTS (SELECT 1 FROM characters WHERE scope_id = scopes.id)
 """
+"""A condition on a row of ``scopes``: it holds nothing but the log of what was forgotten."""
 
 SCOPE_AND_CHILDREN: Final = "(scope = :scope OR (:children AND scope >= :first AND scope < :behind))"
 """A condition on a row of ``scopes``; its values come from :func:`scope_values`."""
@@ -194,7 +195,7 @@ def sweep(connection: Connection) -> None:
     """
     events.sweep(connection)
     connection.execute("DELETE FROM postings WHERE passage NOT IN (SELECT id FROM passages)")
-    connection.execute(f"DELETE FROM scopes WHERE {_EMPTY_SCOPES}")
+    connection.execute(f"DELETE FROM scopes WHERE {EMPTY_SCOPES}")
     connection.execute("DELETE FROM keyword_statistics WHERE scope_id NOT IN (SELECT id FROM scopes)")
 
 
@@ -207,7 +208,7 @@ def forget_empty_scopes(connection: Connection, scope: str, *, include_child_sco
         include_child_scopes: Also look at the scopes below it.
     """
     values = scope_values(scope, include_child_scopes=include_child_scopes)
-    connection.execute(f"DELETE FROM scopes WHERE {SCOPE_AND_CHILDREN} AND {_EMPTY_SCOPES}", values)
+    connection.execute(f"DELETE FROM scopes WHERE {SCOPE_AND_CHILDREN} AND {EMPTY_SCOPES}", values)
 
 
 def _remove_one(connection: Connection, scope_id: int | None, id: str) -> bool:
