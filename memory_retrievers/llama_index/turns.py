@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,10 @@ KEPT_BYTES: Final = 32 * 2**20
 """About so many bytes they may take in all; the last one stays, however large it is."""
 
 _ENTRY_BYTES: Final = 1_000
+
+TURN_SECONDS: Final = 600.0
+"""What a turn has recalled is for another one where nobody has asked for so long: the same question tomorrow, or after
+a model that failed, is a new one, though the chat may look the same."""
 
 Scope: TypeAlias = str | Callable[[], str]
 """A path such as ``user/alice``, or a function that gives one, for example from a context variable."""
@@ -177,15 +182,16 @@ class TurnRecall(Generic[ValueT]):
     """
 
     def __init__(self, size: Callable[[ValueT], int]) -> None:
-        self._recalled: Latest[Hashable, tuple[Turn, ValueT]] = Latest(
+        self._recalled: Latest[Hashable, tuple[Turn, ValueT, float]] = Latest(
             lambda kept: getsizeof(kept[0].query) + size(kept[1])
         )
 
     def __call__(self, chat: Hashable, turn: Turn, recall: Callable[[str], ValueT]) -> ValueT:
         """The memories recalled for this turn of a chat before, or else what ``recall`` finds for it now."""
-        earlier = self._recalled.get(chat)
-        found = earlier[1] if earlier is not None and turn.continues(earlier[0]) else recall(turn.query)
-        self._recalled.keep(chat, (turn, found))
+        earlier, now = self._recalled.get(chat), time.monotonic()
+        goes_on = earlier is not None and turn.continues(earlier[0]) and now - earlier[2] <= TURN_SECONDS
+        found = earlier[1] if earlier is not None and goes_on else recall(turn.query)
+        self._recalled.keep(chat, (turn, found, now))
         return found
 
     def clear(self) -> None:

@@ -179,6 +179,20 @@ def test_a_turn_is_recorded_once_and_the_next_one_again(memory, chat, clock):
     assert [review.query for review in memory.pending_reviews("user/alice")] == ["nightly import?"] * 2
 
 
+@pytest.mark.parametrize("begin", ["set", "put"])
+def test_the_same_question_once_more_knows_what_was_stored_meanwhile(memory, chat, begin):
+    """A caller that keeps the chat sets it before every turn; one whose model failed puts the question again."""
+    chat.put(user("Which bridge collapsed?"))
+    assert "Tay" not in told(chat.get())
+    memory.remember_fact(scope="user/alice", fact="The bridge over the Tay collapsed", category="note")
+    if begin == "set":
+        chat.set([])
+        assert "Tay" in told(chat.get("Which bridge collapsed?"))
+    else:
+        chat.put(user("Which bridge collapsed?"))
+        assert "Tay" in told(chat.get())
+
+
 def test_every_message_is_stored_at_once_and_only_once(memory, chat, stored):
     chat.put(user("I moved to Nice."))
     chat.put_messages([assistant("Noted."), user("And I like it.")])

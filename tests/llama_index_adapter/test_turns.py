@@ -1,12 +1,22 @@
 import threading
 from sys import getsizeof
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
 
-from memory_retrievers.llama_index.turns import KEPT, KEPT_BYTES, Turn, TurnRecall, last_turn, recent_turns
+from memory_retrievers.llama_index import turns
+from memory_retrievers.llama_index.turns import (
+    KEPT,
+    KEPT_BYTES,
+    TURN_SECONDS,
+    Turn,
+    TurnRecall,
+    last_turn,
+    recent_turns,
+)
 from memory_retrievers.retrieval.markdown import notes
 from memory_retrievers.text.analysis import estimate_tokens
 
@@ -80,6 +90,15 @@ def test_a_turn_is_recalled_once_in_every_chat():
     recall.clear()
     recall("b", Turn("Who?", 1, answered=False), ask)
     assert len(asked) == 4
+
+
+def test_a_turn_that_nobody_asked_for_in_ten_minutes_is_recalled_anew(monkeypatch):
+    """The same question tomorrow, in a chat that was cleared or whose model failed, looks like the turn of today."""
+    recall, asked, now = TurnRecall(getsizeof), [], [0.0]
+    monkeypatch.setattr(turns, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    for now[0] in (0.0, TURN_SECONDS, 2 * TURN_SECONDS, 3 * TURN_SECONDS + 1):
+        recall("a", Turn("Who?", 1, answered=False), asked.append)
+    assert len(asked) == 2
 
 
 def test_the_recall_of_a_chat_that_is_long_past_is_let_go():
