@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from memory_retrievers.server.access import AccessToken
 
 TOKENS: Final = "MEMORY_RETRIEVERS_TOKENS"
+MCP_TOKEN: Final = "MEMORY_RETRIEVERS_MCP_TOKEN"  # noqa: S105 - its name
 
 
 def serve(
@@ -126,9 +127,9 @@ def mcp(
     port: Annotated[int, typer.Option(help="Where to listen with --http.", min=0, max=65_535)] = 8766,
     token: Annotated[
         str | None,
-        typer.Option(envvar="MEMORY_RETRIEVERS_MCP_TOKEN", help="The bearer token that --http asks of clients."),
+        typer.Option(envvar=MCP_TOKEN, help="The bearer token that --http asks of clients."),
     ] = None,
-    sync_directory: Annotated[Path | None, typer.Option(help="Where memory_sync keeps its files.")] = None,
+    sync_directory: Annotated[Path | None, typer.Option(help="Where memory_sync keeps its files, by scope.")] = None,
     model: ModelOptions = DEFAULTS,
 ) -> None:
     """Serve a memory to MCP clients: its tools, its newest memories, and a prompt on how to use them.
@@ -146,7 +147,8 @@ def mcp(
         host: Address to listen on with ``http``.
         port: Port to listen on with ``http``.
         token: Bearer token that HTTP clients must send; None needs none, on loopback only.
-        sync_directory: Directory of ``memory_sync``; None lets no tool touch a file.
+        sync_directory: Directory of ``memory_sync``, with one for the scope in it, unless ``root`` is given; None lets
+            no tool touch a file.
         model: Names the models, the profile and the settings.
     """  # noqa: D301
     from memory_retrievers.server.mcp import McpOffer
@@ -154,6 +156,8 @@ def mcp(
     from memory_retrievers.server.settings import is_loopback
     from memory_retrievers.tools.registry import offered_tools, parse_tool_choice
 
+    if http and not token and MCP_TOKEN in os.environ:
+        raise ConfigurationError(f"{MCP_TOKEN} holds no token: leave it away to let this machine in")
     if http and not token and not is_loopback(host):
         raise ConfigurationError(f"whoever reaches {host} could read the memory: give --token, or a loopback host")
     rules = ToolPolicy(root=root, allow_scopes=allow_scopes, sync_directory=sync_directory)

@@ -84,7 +84,7 @@ def call(
         embedder: Names the embedder.
     """  # noqa: D301
     given = _object(arguments)
-    rules = ToolPolicy(root=root, allow_scopes=allow_scopes, sync_directory=sync_directory)
+    rules = ToolPolicy(root=root or at.scope, allow_scopes=allow_scopes, sync_directory=sync_directory)
     writes = find_tool(name).writes
     with _open(at.store, writes=writes, embedder=embedder) as memory:
         output = LocalToolbox(rules.context(memory, scope=at.scope)).call(name, given)

@@ -130,7 +130,9 @@ def http_app(
         async with manager.run(), sessions.ending():
             yield
 
-    return Starlette(routes=[Route(PATH, McpEndpoint(sessions, settings=chosen, token=token))], lifespan=running)
+    app = Starlette(routes=[Route(PATH, McpEndpoint(sessions, settings=chosen, token=token))], lifespan=running)
+    app.router.redirect_slashes = False  # it would lead to whatever Host says, before the token is asked for
+    return app
 
 
 def _default_settings() -> McpSettings:
@@ -184,12 +186,16 @@ _Tell: TypeAlias = Callable[[int, int], Coroutine[Any, Any, None]]
 
 
 def _handler(offer: McpOffer, answer: _Answer, result: Any, *, failed: Callable[[int, str], Exception]) -> _Handler:  # noqa: ANN401
+    import anyio.to_thread  # it comes with the SDK
+
     async def handle(asked: object, tell: _Tell | None) -> object:
         if getattr(asked, "cursor", None) is not None:
             raise failed(_INVALID_PARAMETERS, "Invalid cursor: each list is one page, and none was given")
         course = _Course(tell)
         try:
-            return result.model_validate(await asyncio.to_thread(course.follow, answer, offer, asked))
+            # not in the few threads of asyncio: some long imports of one client must not hold up all others
+            work = anyio.to_thread.run_sync(course.follow, answer, offer, asked, abandon_on_cancel=True)
+            return result.model_validate(await work)
         except asyncio.CancelledError:
             course.is_ended = True
             raise

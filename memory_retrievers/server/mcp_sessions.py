@@ -3,26 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic_core import from_json
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory_retrievers.server.access import AccessToken
-from memory_retrievers.server.intake import BodyLimiter
-from memory_retrievers.server.responses import HTTPError
+from memory_retrievers.server.access import AccessToken, TokenAuth
+from memory_retrievers.server.intake import BodyLimiter, replaying
+from memory_retrievers.server.responses import HTTPError, UTF8JSONResponse
 from memory_retrievers.server.settings import McpSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+_INVALID_REQUEST: Final = -32600
+
+
+class InvalidMessageError(HTTPError):
+    """Error for a body that is no message of the protocol, as JSON-RPC tells it.
+
+    Args:
+        message: What to do about it.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(400, "ValidationError", message)
+
+    def response(self) -> Response:
+        """The answer."""
+        error = {"code": _INVALID_REQUEST, "message": str(self)}
+        return UTF8JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status_code=self.status)
+
+
 class McpEndpoint:
-    """Passes requests on that carry the token, with bodies that are bounded.
+    """Passes requests on that carry the token, with bodies that are bounded and one message each.
 
     Args:
         app: What is behind it.
@@ -33,7 +53,7 @@ class McpEndpoint:
     def __init__(self, app: ASGIApp, *, settings: McpSettings, token: str | None) -> None:
         self._app = app
         self._bodies = BodyLimiter(settings)
-        self._expected = None if token is None else f"Bearer {AccessToken(secret=token).secret}".encode()
+        self._tokens = TokenAuth([] if token is None else [AccessToken(secret=token)])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -57,17 +77,43 @@ class McpEndpoint:
             await self._app(scope, _empty(receive), send)
             return
         async with self._bodies.body(headers, receive) as read:
-            await self._app(scope, read, send)
+            body = (await read())["body"]
+            _check_message(body)
+            once_more = replaying(body, receive)
+            del body  # as in the limiter: who reads it keeps a copy
+            await self._app(scope, once_more, send)
 
     def _check_token(self, headers: Headers) -> None:
-        given = headers.get("authorization", "").encode("latin-1")
-        if self._expected is not None and not hmac.compare_digest(given, self._expected):
+        if self._tokens.admit(headers.get("authorization", "").encode("latin-1")) is None:
             raise HTTPError(
                 401,
                 "AuthenticationError",
                 "send the bearer token of this server",
                 headers={"WWW-Authenticate": "Bearer"},
             )
+
+
+def _check_message(body: bytes) -> None:
+    """Refuse JSON that is no single message; of what is no JSON the SDK says so.
+
+    The SDK takes a request whose id is of another type for a notification: it would say that it was accepted, and do
+    nothing.
+
+    Raises:
+        InvalidMessageError: It is a list, has no method and answers nothing, or its id is no text or whole number.
+    """
+    try:
+        message = from_json(body)
+    except ValueError:
+        return
+    if not isinstance(message, dict):
+        raise InvalidMessageError("send one message, a JSON object, in each request: batches are not understood")
+    if not isinstance(message.get("method"), str):
+        if message.keys() & {"result", "error"}:
+            return  # an answer of the client
+        raise InvalidMessageError("a message needs a method, such as tools/call")
+    if "id" in message and (isinstance(message["id"], bool) or not isinstance(message["id"], str | int)):
+        raise InvalidMessageError("the id of a request must be a text or a whole number; nothing was done")
 
 
 def _empty(receive: Receive) -> Receive:
@@ -97,15 +143,19 @@ _RETRY_AFTER_SECONDS: Final = 60
 
 @dataclass(slots=True)
 class _Session:
-    """State of one session; ``scope`` is that of a request that was accepted."""
+    """State of one session; ``scope`` is that of a request that was accepted. Who only listens is under way, too."""
 
     scope: Scope
     used: float
     under_way: int = 0
+    listening: int = 0
 
 
 class Sessions:
     """Counts the sessions that the application behind it begins, and ends those that are idle.
+
+    One more than there may be takes the place of the one that was used longest ago, before it of those to which nobody
+    listens.
 
     Args:
         app: The SDK.
@@ -128,7 +178,7 @@ class Sessions:
         """Pass a request on to its session, or to begin one, if there may be one more.
 
         Raises:
-            HTTPError: There are as many sessions as there may be (503).
+            HTTPError: There are as many sessions as there may be, and all have a request under way (503).
         """
         headers = Headers(scope=scope)
         id_ = headers.get(HEADER)
@@ -163,13 +213,16 @@ class Sessions:
             await self.end_idle()
 
     async def _begin(self, scope: Scope, receive: Receive, send: Send) -> None:
+        outlived = None
         if len(self._sessions) + self._beginning >= self._settings.max_sessions:
-            raise HTTPError(
-                503,
-                "Busy",
-                f"{self._settings.max_sessions} sessions are open, as many as there may be: end one, or come back",
-                headers={"Retry-After": str(_RETRY_AFTER_SECONDS)},
-            )
+            outlived = self._idlest()
+            if outlived is None:
+                raise HTTPError(
+                    503,
+                    "Busy",
+                    f"{self._settings.max_sessions} sessions are at work, as many as there may be: come back",
+                    headers={"Retry-After": str(_RETRY_AFTER_SECONDS)},
+                )
         begun: list[tuple[str, int]] = []
 
         async def noting_send(message: Message) -> None:
@@ -183,6 +236,8 @@ class Sessions:
 
         self._beginning += 1
         try:
+            if outlived is not None:
+                await self._end(outlived)
             await self._app(scope, receive, noting_send)
         finally:
             self._beginning -= not begun
@@ -190,6 +245,11 @@ class Sessions:
                 self._used(id_)
                 if status >= 400:  # noqa: PLR2004 - no success, as HTTP has it
                     await self._end(id_)
+
+    def _idlest(self) -> str | None:
+        """The session to end for another one: none that has a request under way."""
+        free = {id_: each for id_, each in self._sessions.items() if each.under_way == each.listening}
+        return min(free, key=lambda id_: (free[id_].listening > 0, free[id_].used), default=None)
 
     async def _go_on(self, id_: str, scope: Scope, receive: Receive, send: Send) -> None:
         statuses: list[int] = []
@@ -199,17 +259,20 @@ class Sessions:
                 statuses.append(message["status"])
             await send(message)
 
-        with self._in_use(id_):
+        with self._in_use(id_, listens=scope["method"] == "GET"):
             await self._app(scope, receive, noting_send)
         if statuses[:1] == [404] or (scope["method"] == "DELETE" and statuses[:1] == [200]):
             self._forget(id_)
 
     @contextmanager
-    def _in_use(self, id_: str) -> Iterator[None]:
-        self._sessions[id_].under_way += 1
+    def _in_use(self, id_: str, *, listens: bool) -> Iterator[None]:
+        session = self._sessions[id_]
+        session.under_way += 1
+        session.listening += listens
         try:
             yield
         finally:
+            session.listening -= listens
             self._used(id_)
 
     def _used(self, id_: str) -> None:
@@ -223,7 +286,10 @@ class Sessions:
 
     async def _end(self, id_: str) -> None:
         """As its client would; whatever is answered, it is no more afterwards."""
-        begun = self._sessions[id_].scope
+        session = self._sessions.pop(id_, None)  # at once: nobody else ends it, or goes on with it
+        if session is None:
+            return
+        begun = session.scope
         named = [(name, value) for name, value in begun["headers"] if name in {b"host", b"authorization"}]
         headers = [*named, (HEADER.encode("ascii"), id_.encode("latin-1"))]
         try:

@@ -45,8 +45,8 @@ class McpSettings(TrafficSettings):
     """Limits on clients of MCP over HTTP.
 
     Attributes:
-        max_sessions: At most so many at once; a client that begins one more is asked to come back (503). Each takes
-            some 100 KB.
+        max_sessions: At most so many at once. One more takes the place of the one that was used longest ago; where all
+            of them have a request under way, it is refused (503). Each takes some 100 KB.
         session_seconds: A session without a request under way for so long is ended; its client begins a new one.
     """
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeAlias, TypedDict, runtime_checkable
+from urllib.parse import quote
 
 import pydantic
 
@@ -112,7 +114,8 @@ class ToolPolicy:
         deletes: What deletes by condition reach, of that.
         allow_scopes: Whether models may name scopes within the root.
         response_format: The shape of the answers.
-        sync_directory: The directory of exports; None lets no tool touch a file.
+        sync_directory: The directory of exports, with one for each scope in it, unless ``root`` is fixed; None lets no
+            tool touch a file.
     """
 
     root: str | None = None
@@ -134,8 +137,16 @@ class ToolPolicy:
             ConfigurationError: The scope is outside the root, or one of the words is unknown.
         """
         fixed: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(ToolPolicy)}
-        fixed["root"] = scope if self.root is None else self.root
+        if self.root is None:
+            fixed["root"] = scopes.parse(scope)
+            if self.sync_directory is not None:  # one policy serves many users: none reads what another exports
+                fixed["sync_directory"] = self.sync_directory / _folder_of(scope)
         return ToolContext(memory=memory, default_scope=scope, **fixed)
+
+
+def _folder_of(scope: str) -> str:
+    """The name of a scope's directory: two scopes never have one, on no file system."""
+    return f"{quote(scope, safe='')[:60]}-{hashlib.sha256(scope.encode()).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

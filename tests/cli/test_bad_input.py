@@ -111,3 +111,13 @@ def test_an_operating_system_error_is_reported_in_one_line(refused):
     too_long = "x" * 300
 
     assert "x" in refused("stats", "--store", too_long)
+
+
+def test_an_empty_variable_for_a_token_opens_no_server(refused, monkeypatch, tmp_path):
+    """A secret that is missing where the variable is filled from it."""
+    for command, variable in (("mcp", "MEMORY_RETRIEVERS_MCP_TOKEN"), ("serve", "MEMORY_RETRIEVERS_TOKENS")):
+        monkeypatch.setenv(variable, "")
+        arguments = ("--http", "--scope", "user/alice") if command == "mcp" else ()
+        said = refused(command, *arguments, "--store", tmp_path / "store")
+        assert f"{variable} holds no token: leave it away to let this machine in" in said
+    assert list(tmp_path.iterdir()) == []

@@ -68,3 +68,24 @@ def test_a_tool_tells_of_its_own_scope_alone(crowded, name):
 def test_child_scopes_are_those_below_and_no_others(crowded):
     retriever = MemoryRetriever(memory=crowded, scope="user/1", include_child_scopes=True, k=50)
     assert {document.metadata["scope"] for document in retriever.invoke("code")} == {"user/1", "user/1/work"}
+
+
+def test_no_scope_reads_what_another_has_exported(crowded, tmp_path):
+    rules = ToolPolicy(sync_directory=tmp_path / "exports")
+    sync = RegistryTool(spec=REGISTRY["memory_sync"], memory=crowded, rules=rules)
+
+    def call(number, operation):
+        config = {"configurable": {"user_id": NAMES[number]}}
+        return json.loads(sync.invoke({"operation": operation, "file_path": "mine.json"}, config))
+
+    for own in range(len(NAMES)):
+        assert call(own, "import")["error"]
+        assert call(own, "export")["success"]
+    assert len({file.parent.name.lower() for file in (tmp_path / "exports").glob("*/mine.json")}) == len(NAMES)
+
+
+def test_a_root_that_the_host_has_fixed_has_its_files_right_in_the_directory(crowded, tmp_path):
+    rules = ToolPolicy(root="user", sync_directory=tmp_path)
+    sync = RegistryTool(spec=REGISTRY["memory_sync"], memory=crowded, rules=rules)
+    sync.invoke({"operation": "export", "file_path": "all.json"}, {"configurable": {"user_id": "user/1"}})
+    assert [file.name for file in tmp_path.iterdir()] == ["all.json"]

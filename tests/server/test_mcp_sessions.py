@@ -78,15 +78,116 @@ def session_of(answer):
     return answer.headers["mcp-session-id"]
 
 
-def test_sessions_are_bounded_in_number_and_those_there_are_go_on(memory):
+def test_one_session_too_many_takes_the_place_of_the_one_used_longest_ago(memory):
     with served(memory, max_sessions=3) as url, client() as sender:
         sessions = [session_of(begin(sender, url)) for _ in range(3)]
-        refused = begin(sender, url)
+        assert [listed(sender, url, session) for session in sessions[::2]] == [200, 200]
+        sessions.append(session_of(begin(sender, url)))
+        assert [listed(sender, url, session) for session in sessions] == [200, 404, 200, 200]
+        assert sender.delete(url, headers={"Mcp-Session-Id": sessions[0]}).status_code == 200
+        sessions.append(session_of(begin(sender, url)))
+        assert [listed(sender, url, session) for session in sessions[2:]] == [200, 200, 200]
+
+
+def test_who_only_listens_keeps_no_newcomer_out(memory):
+    with served(memory, max_sessions=1) as url, client() as sender, client() as newcomer:
+        about = {"Mcp-Session-Id": session_of(begin(sender, url)), "Mcp-Protocol-Version": "2025-06-18"}
+        with sender.stream("GET", url, headers=about) as stream:
+            assert stream.status_code == 200
+            session_of(begin(newcomer, url))
+            for _ in stream.iter_raw():  # it ends with its session
+                pass
+
+
+def test_where_all_sessions_are_at_work_a_newcomer_is_asked_to_come_back(memory, monkeypatch):
+    begun, done = threading.Event(), threading.Event()
+
+    def tools(_offer):
+        begun.set()
+        assert done.wait(PATIENCE)
+        return {"tools": []}
+
+    with served(memory, max_sessions=1) as url, client() as sender, client() as newcomer:
+        session = session_of(begin(sender, url))
+        monkeypatch.setattr(McpOffer, "tools", tools)
+        at_work = threading.Thread(target=listed, args=(sender, url, session))
+        at_work.start()
+        assert begun.wait(PATIENCE)
+        refused = begin(newcomer, url)
+        done.set()
+        at_work.join(PATIENCE)
         assert (refused.status_code, refused.json()["error_type"]) == (503, "Busy")
         assert "Retry-After" in refused.headers
-        assert {listed(sender, url, session) for session in sessions} == {200}
-        assert sender.delete(url, headers={"Mcp-Session-Id": sessions[0]}).status_code == 200
-        assert session_of(begin(sender, url)) not in sessions
+        session_of(begin(newcomer, url))
+
+
+@pytest.mark.parametrize("number", ["7.0", "7.5", "null", "true", "{}", "[]", "NaN", "1e400"])
+def test_a_request_whose_id_is_no_text_or_number_is_refused_and_not_lost(memory, number):
+    """The SDK would take it for a notification: accepted, and nothing done."""
+    call = '"method":"tools/call","params":{"name":"memory_store","arguments":{"content":"My bike is green"}}'
+    with served(memory) as url, client() as sender:
+        about = {"Mcp-Session-Id": session_of(begin(sender, url)), "Mcp-Protocol-Version": "2025-06-18"}
+        before = memory.stats("user/alice").facts
+        refused = sender.post(url, content='{"jsonrpc":"2.0","id":' + number + "," + call + "}", headers=about)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, -32600)
+        assert "the id of a request must be a text or a whole number" in refused.json()["error"]["message"]
+        assert memory.stats("user/alice").facts == before
+        for known in ("8", '"9"'):
+            assert sender.post(
+                url, content='{"jsonrpc":"2.0","id":' + known + "," + call + "}", headers=about
+            ).is_success
+        assert memory.stats("user/alice").facts == before + 1
+
+
+@pytest.mark.parametrize(
+    ("body", "message"), [("[]", "batches"), ("7", "one message"), ('{"jsonrpc": "2.0", "id": 1}', "needs a method")]
+)
+def test_what_is_no_message_is_told_in_a_sentence(memory, body, message):
+    with served(memory) as url, client() as sender:
+        refused = sender.post(url, content=body)
+        assert refused.status_code == 400
+        assert message in refused.json()["error"]["message"]
+        assert len(refused.content) < 300
+
+
+def test_nothing_is_said_of_other_addresses_before_the_token(memory):
+    with served(memory, token=TOKEN) as url, client(Host="attacker.example:80") as page:
+        answer = page.post(f"{url}/", json={})
+        assert answer.status_code == 404
+        assert "location" not in answer.headers
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER "])
+def test_the_name_of_the_scheme_is_read_in_any_case(memory, scheme):
+    with served(memory, token=TOKEN) as url, client(Authorization=f"{scheme} {TOKEN}") as sender:
+        session_of(begin(sender, url))
+        assert sender.post(url, json={}, headers={"Authorization": f"Basic {TOKEN}"}).status_code == 401
+
+
+def test_long_calls_of_one_client_hold_up_no_other(memory, monkeypatch):
+    calls, done, call = threading.Semaphore(0), threading.Event(), McpOffer.call
+
+    def slow(offer, name, arguments):
+        calls.release()
+        assert done.wait(PATIENCE)
+        return call(offer, name, arguments)
+
+    monkeypatch.setattr(McpOffer, "call", slow)
+    asked = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "memory_delete", "arguments": {}}}
+    with served(memory) as url, client() as sender:
+        about = {"Mcp-Session-Id": session_of(begin(sender, url)), "Mcp-Protocol-Version": "2025-06-18"}
+        many = [
+            threading.Thread(target=sender.post, args=(url,), kwargs={"json": asked | {"id": n}, "headers": about})
+            for n in range(10, 30)
+        ]
+        for each in many:
+            each.start()
+        assert all(calls.acquire(timeout=PATIENCE) for _ in many)  # all of them have begun
+        with client() as other:
+            assert listed(other, url, session_of(begin(other, url))) == 200
+        done.set()
+        for each in many:
+            each.join(PATIENCE)
 
 
 @pytest.fixture
