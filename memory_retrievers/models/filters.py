@@ -69,7 +69,8 @@ class SearchOptions(FilterOptions, total=False):
             memories, searches by ``category``, and rank fusion. Default: 0.
         exclude_conversation: No episode of this conversation, for example of the one that is going on. Default: all.
         in_prompt: Messages that the model has before it already, as ``Message`` or ``{"role": …, "content": …}``: of
-            what is still queued these are left out, by role and content. Default: none.
+            what is still queued these are left out, by role and content, and finished episodes that have no other
+            messages. Default: none.
     """
 
     episodic_limit: int

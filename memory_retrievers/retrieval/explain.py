@@ -128,6 +128,8 @@ def _obstacle(memory: AnyMemory, request: RetrievalRequest) -> ExplainedOutcome 
         return ExplainedOutcome(
             Outcome.OTHER_CATEGORY, f"It is of category {memory.category}; only {request.category} was asked for."
         )
+    if request.has_before_it(memory):
+        return ExplainedOutcome(Outcome.IN_PROMPT, "All of its messages are in the prompt already.")
     left_out = request.exclude_conversation
     if left_out is not None and isinstance(memory, EpisodicMemory) and memory.conversation_id == left_out:
         return ExplainedOutcome(

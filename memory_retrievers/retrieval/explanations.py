@@ -21,6 +21,7 @@ class Outcome(StrEnum):
     OTHER_CATEGORY = "other_category"
     FILTERED = "filtered"
     NOT_ASKED_FOR = "not_asked_for"
+    IN_PROMPT = "in_prompt"
     OTHER_CONVERSATION = "other_conversation"
     STILL_OPEN = "still_open"
     NOT_INDEXED = "not_indexed"

@@ -77,7 +77,7 @@ class RetrievalRequest:
         min_relevance: The least relevance of a hit, 0 to 1; ``auto`` is the embedder's.
         filters: Tags, metadata and times that a memory must have.
         exclude_conversation: No episode of this conversation; None leaves out none.
-        in_prompt: Messages that open episodes are not to show.
+        in_prompt: Messages that open episodes are not to show, nor finished ones of which they are all.
     """
 
     query: str
@@ -131,6 +131,13 @@ class RetrievalRequest:
             limit=joint,
             **_given(options),
         )
+
+    def has_before_it(self, memory: AnyMemory) -> bool:
+        """True for a finished episode all of whose messages are in the prompt: it would be told twice."""
+        if not isinstance(memory, EpisodicMemory) or memory.is_open or not memory.messages:
+            return False
+        known = {(message.role, message.content) for message in self.in_prompt}
+        return all((message.role, message.content) in known for message in memory.messages)
 
     def least_relevance(self, fitted: float) -> float:
         """The least relevance of a hit, where what is fitted for the embedder asks for ``fitted``."""
@@ -419,6 +426,8 @@ def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -
     )
     is_excluded = isinstance(memory, EpisodicMemory) and memory.conversation_id == request.exclude_conversation
     if is_excluded and request.exclude_conversation is not None:
+        return False
+    if request.in_prompt and request.has_before_it(memory):
         return False
     has_expired = memory.expires_at is not None and memory.expires_at <= now
     is_held = not has_expired and holds(memory, as_of=request.as_of)

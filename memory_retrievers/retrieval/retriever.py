@@ -23,7 +23,13 @@ from memory_retrievers.models.results import (
     parse_page_size,
 )
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedRetrieval, Outcome
-from memory_retrievers.retrieval.request import RetrievalPlan, RetrievalRequest, is_visible, parse_limit
+from memory_retrievers.retrieval.request import (
+    MAX_EPISODES,
+    RetrievalPlan,
+    RetrievalRequest,
+    is_visible,
+    parse_limit,
+)
 from memory_retrievers.retrieval.results import MOST_FACTS, Profile, RecentResult, RetrievalResult, profile_of
 from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.tracing import HYDRATE, observer_of_stages
@@ -115,6 +121,22 @@ class HybridRetriever:
 
     def retrieve(self, request: RetrievalRequest, *, record: bool) -> RetrievalResult:
         """Answer a question. Forgetting state never changes here; with ``record`` a review is filed for later."""
+        result = self._found(request)[0] if request.in_prompt else self._answer(request)[0]
+        if record and (review := _pending_review(result)).memories:
+            self._pending.add(review)
+        return result
+
+    def _found(self, request: RetrievalRequest) -> tuple[RetrievalResult, RetrievalRequest]:
+        """The answer, and the request that leads to it: one for more, where episodes that the prompt has came first."""
+        asked, most = request, request.episodic_limit
+        result, hidden = self._answer(asked)
+        while hidden and asked.limit is None and asked.episodic_limit < min(most + hidden, MAX_EPISODES):
+            asked = replace(asked, episodic_limit=min(most + 2 * hidden, MAX_EPISODES))
+            result, hidden = self._answer(asked)
+        return replace(result, episodic=result.episodic[:most]), asked
+
+    def _answer(self, request: RetrievalRequest) -> tuple[RetrievalResult, int]:
+        """Search once; also the number of episodes that the prompt has already."""
         from memory_retrievers.retrieval.candidates import read_candidates
         from memory_retrievers.retrieval.ranking import rank
         from memory_retrievers.retrieval.relevance import calibration_of
@@ -157,13 +179,13 @@ class HybridRetriever:
             episodic=episodic,
             fact_display_length=settings.fact_display_length,
         )
-        if record and (review := _pending_review(result)).memories:
-            self._pending.add(review)
-        return result
+        return result, sum(map(request.has_before_it, memories.values())) if request.in_prompt else 0
 
     def explain(self, request: RetrievalRequest) -> ExplainedRetrieval:
         """Explain every stage of what a request returns."""
-        told = self._explainer().explain(request)
+        asked = self._found(request)[1] if request.in_prompt else request
+        told = self._explainer().explain(asked)
+        told = replace(told, episodic=told.episodic[: request.episodic_limit])
         if not request.min_relevance:
             return told
         kept = self._relevances(request)

@@ -248,7 +248,9 @@ def test_flush_makes_memories_of_what_is_queued(memory, chat):
     report = chat.flush()
     assert texts(report.episodes[0].messages) == ["I moved to Nice."]
     assert memory.stats("user/alice").queued_messages == 0
-    assert "Nice" in chat.get("Who moved to Nice?")[0].content
+    assert "Nice" not in told(chat.get("Who moved to Nice?"))  # it stands in the chat
+    chat.reset()
+    assert "Nice" in told(chat.get("Who moved to Nice?"))
 
 
 def test_enough_messages_become_memories_unless_somebody_else_makes_them(memory):
@@ -500,6 +502,9 @@ async def test_a_context_is_restored_with_its_chat_and_opens_the_store_again(tmp
     agent = FunctionAgent(tools=[look], llm=llm)
     chat = ConversationMemory.from_defaults(path=tmp_path / "store", scope="user/dora", token_limit=500)
     context = Context(agent)
+    chat.put(user("I live in Lyon no more, but in a house by the sea."))
+    chat.flush()
+    chat.reset()
     await agent.run("I moved to Nice.", memory=chat, ctx=context)
     chat.flush()
     dump = json.loads(json.dumps(context.to_dict(serializer=JsonSerializer())))
@@ -507,7 +512,7 @@ async def test_a_context_is_restored_with_its_chat_and_opens_the_store_again(tmp
 
     restored = Context.from_dict(agent, dump, serializer=JsonSerializer())
     assert str(await agent.run("Where do I live?", ctx=restored)) == "In Nice."
-    assert "I moved to Nice." in prompts[1][-1].blocks[-1].text
+    assert "a house by the sea" in prompts[1][-1].blocks[-1].text
     assert said(prompts[1]) == ["I moved to Nice.", "Noted.", "Where do I live?"]
     again = await restored.store.get("memory")
     assert isinstance(again, ConversationMemory)

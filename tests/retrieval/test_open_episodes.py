@@ -196,6 +196,31 @@ def test_what_is_in_the_prompt_is_not_recalled_and_what_was_trimmed_is(memory):
     assert len(told(memory, "my cat", exclude_conversation="another")) == 3
 
 
+def test_an_episode_that_is_in_the_prompt_as_a_whole_makes_room_for_others(memory, clock):
+    """A thread goes on after a silence: its earlier messages are an episode by now, and still before the model."""
+    running = []
+    for number in range(4):
+        turns = said(f"My cat Minka has {number} kittens") + said("How nice", role="assistant")
+        memory.add_messages("c", turns, conversation="running")
+        memory.flush("c")
+        running += turns
+        clock.advance(hours=1)
+    memory.add_messages("c", said("Minka the cat was ill"), conversation="another")
+    memory.flush("c")
+    options = {"episodic_limit": 1}
+    assert told(memory, "my cat Minka has kittens", **options) != ["Minka the cat was ill"]
+    assert told(memory, "my cat Minka has kittens", in_prompt=running, **options) == ["Minka the cat was ill"]
+    (explained,) = memory.explain("my cat Minka has kittens", scope="c", in_prompt=running, **options).episodic
+    (hit,) = episodes(memory, "my cat Minka has kittens", in_prompt=running, **options)
+    assert explained.id == hit.id
+    trimmed = told(memory, "my cat Minka has kittens", in_prompt=running[1:], episodic_limit=5)
+    assert trimmed.count("How nice") == 1
+    assert sorted(trimmed)[-2:] == ["Minka the cat was ill", "My cat Minka has 0 kittens"]
+    (gone, *_) = episodes(memory, "kittens", episodic_limit=1)
+    absence = memory.explain_missing(gone.id, query="kittens", scope="c", in_prompt=running)
+    assert absence.outcome == "in_prompt"
+
+
 @pytest.mark.parametrize("messages", ["Minka", {"role": "user"}, [{"role": "user"}], [7], 7, None])
 def test_what_is_in_the_prompt_are_messages(memory, messages):
     with pytest.raises(ValidationError):
