@@ -9,7 +9,7 @@ from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.runnables import RunnableConfig, ensure_config
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.models import scopes
 from memory_retrievers.models.messages import parse_conversation
 
@@ -99,8 +99,10 @@ def resolve_scope(config: RunnableConfig | None, *, scope_from: ScopeSource | No
         complete.get("metadata", {}),
         callbacks.metadata if isinstance(callbacks, BaseCallbackManager) else {},
     ]
-    named = (value for place in places for key in keys if (value := place.get(key)) is not None)
-    for value in named:
+    named = ((key, value) for place in places for key in keys if (value := place.get(key)) is not None)
+    for key, value in named:
+        if not isinstance(value, str):
+            raise ValidationError(f"{key} must be a string such as 'user/alice', not {type(value).__name__}")
         return scopes.parse(value)
     key = keys[-1] if scope_from == "thread" else "user_id"
     beside = "" if scope_from == "thread" else f"{' and '.join(CONTEXT_KEYS)} of LangGraph's context=, "

@@ -187,8 +187,10 @@ class MemoryStoreAdapter(BaseStore):
         if len(key.id.encode()) > MAX_ID_LENGTH:  # no index of PostgreSQL takes four times as many
             raise ValidationError(f"a key has at most {MAX_ID_LENGTH} bytes, not {len(key.id.encode())}")
         try:
+            # as a store of JSON has it: a tuple is a list, and a name that is a number its text
+            value = json.loads(json.dumps(dict(value), allow_nan=False))
             texts = _indexed(value, self._paths if op.index is None else op.index)
-            metadata: dict[str, Any] = {VALUE: dict(value)}
+            metadata: dict[str, Any] = {VALUE: value}
             if op.ttl is not None:
                 metadata[LIFETIME] = op.ttl
             if len(texts) > 1:
@@ -206,7 +208,7 @@ class MemoryStoreAdapter(BaseStore):
             )
         except pydantic.ValidationError as error:
             raise ValidationError.from_pydantic(error) from error
-        except (TypeError, ValueError, OverflowError) as error:
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ValidationError(
                 f"the value of {op.key!r} must be a dict of JSON such as {{'text': …}}, ttl some minutes: {error}"
             ) from error

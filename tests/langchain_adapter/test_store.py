@@ -50,12 +50,26 @@ def test_what_was_put_is_got_whole(store):
     assert item.created_at == item.updated_at == NOON
 
 
+def test_a_value_is_kept_as_json_has_it(store):
+    store.put(ALICE, "m1", {"pair": (1, 2), 3: "three"})
+    assert store.get(ALICE, "m1").value == {"pair": [1, 2], "3": "three"}
+
+
+def deep():
+    """What is deeper than JSON is written."""
+    value = {}
+    for _ in range(100_000):
+        value = {"in": value}
+    return value
+
+
 @pytest.mark.parametrize(
     ("value", "complaint"),
     [
         ("Tea", r"must be a dict of JSON such as \{'text': …\}"),
         ({"when": object()}, "type object is not JSON serializable"),
-        ({"temperature": float("nan")}, "JSON"),
+        ({"temperature": float("nan")}, "the value of 'm1' must be a dict of JSON"),
+        (deep(), "the value of 'm1' must be a dict of JSON"),
     ],
 )
 def test_a_value_that_is_no_dict_of_json_is_refused_with_what_is_wrong(store, value, complaint):
