@@ -10,6 +10,7 @@ from compatibility import COLUMNS, SCOPE, Case, Section, Setting, expect
 from langchain.agents import create_agent
 from langchain_classic.chains import (
     ConversationalRetrievalChain,
+    ConversationChain,
     RetrievalQA,
     RetrievalQAWithSourcesChain,
     create_history_aware_retriever,
@@ -236,12 +237,13 @@ async def node(setting: Setting) -> None:
 
 
 async def classic_memory(setting: Setting) -> None:
-    made = ConversationMemory(memory=setting.memory, scope=setting.scope)
-    chain = RunnableLambda(made.load_memory_variables, made.aload_memory_variables)
+    chat = Listening(responses=[AIMessage("In Bergen.")])
+    made = ConversationMemory(memory=setting.memory, scope=setting.scope, process="never")
+    chain: Any = RunnablePassthrough() | ConversationChain(llm=chat, memory=made)
     config: Any = None if setting.given else CONFIGURABLE
     asked = {"input": QUESTION}
-    found = await chain.ainvoke(asked, config) if setting.asynchronous else chain.invoke(asked, config)
-    expect("Bob lives in Bergen" in str(found) and "Alice" not in str(found), found)
+    _ = await chain.ainvoke(asked, config) if setting.asynchronous else chain.invoke(asked, config)
+    expect("Bob lives in Bergen" in chat.heard[0] and "Alice" not in chat.heard[0], chat.heard)
 
 
 async def vector_store(setting: Setting) -> None:
@@ -365,7 +367,7 @@ AGENTS: Final = [
     Case("`RetrieveMemoryTool`", tool),
     Case("`AgentMemoryMiddleware` in `create_agent`", middleware),
     Case("`MultiQueryRetriever` in a LangGraph node", node),
-    Case("`ConversationMemory` of LangChain classic", classic_memory),
+    Case("`ConversationMemory` of a classic `ConversationChain`, in a chain", classic_memory),
     Case("`MemoryVectorStore.as_retriever(…)` in a chain", vector_store),
     with_vector_store("`MemoryVectorStore`, filters with `$gte`, `$in`, `$and`, `$or`", filtered),
     with_vector_store("`index(…)` and `aindex(…)` into `MemoryVectorStore`", indexed),
