@@ -110,6 +110,19 @@ class TestTitle:
     def test_what_has_no_words_is_its_own_title_if_anything_is(self, content):
         assert fallback_title(said(content)) in {"😀", ""}
 
+    @pytest.mark.parametrize(
+        "answer",
+        ["OK, noted.", "Noted.", "Done!", "Understood.", "Noted, I will keep that in mind.", "What a nice place.",
+         "How exciting!"],
+    )  # fmt: skip
+    def test_what_is_only_acknowledged_or_praised_is_the_title(self, answer):
+        talked = [*said("I am allergic to peanuts."), *said(answer, role="assistant")]
+        assert fallback_title(talked) == "I am allergic to peanuts"
+
+    @pytest.mark.parametrize("answer", ["Noted, but cashews.", "Done, cashews.", "Never mind.", "No."])
+    def test_what_may_be_taken_back_beside_it_is_not(self, answer):
+        assert fallback_title([*said("I take peanuts."), *said(answer, role="assistant")]) == ""
+
     def test_what_only_the_assistant_says_makes_no_title(self):
         assert fallback_title(said("The report on Kafka partitions is done.", role="assistant")) == ""
 
