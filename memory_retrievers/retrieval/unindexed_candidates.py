@@ -40,6 +40,8 @@ def open_episodes(store: MemoryStore, request: RetrievalRequest) -> dict[int, Op
     """Read the open episodes that a request may see, by row."""
     turns = store.open_episodes.turns(request.scope, include_child_scopes=request.include_child_scopes)
     in_prompt = {hash((message.role, message.content)) for message in request.in_prompt}
+    if request.query.endswith(("?", "？")):
+        in_prompt.add(hash(("user", request.query)))  # a question is no answer to itself
     found: dict[int, OpenEpisode] = {}
     for (_, conversation), queued in groupby(turns, key=lambda turn: (turn.scope, turn.conversation)):
         first, *others = queued

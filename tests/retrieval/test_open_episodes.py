@@ -196,6 +196,17 @@ def test_what_is_in_the_prompt_is_not_recalled_and_what_was_trimmed_is(memory):
     assert len(told(memory, "my cat", exclude_conversation="another")) == 3
 
 
+def test_a_question_that_is_still_open_is_no_answer_to_itself(memory):
+    """An agent's tool asks in the user's own words, which were queued when they were said."""
+    memory.remember_fact(scope="c", fact="The cat is called Minka")
+    memory.add_messages("c", said("Who is my cat?"), conversation="running")
+    memory.add_messages("c", [*said("Who is my cat?"), *said("Minka is.", role="assistant")], conversation="another")
+    assert told(memory, "Who is my cat?") == ["Minka is."]
+    assert sorted(told(memory, "who is my cat")) == ["Minka is.", "Who is my cat?", "Who is my cat?"]
+    memory.add_messages("c", said(NANTES), conversation="running")
+    assert NANTES in told(memory, NANTES)
+
+
 def test_an_episode_that_is_in_the_prompt_as_a_whole_makes_room_for_others(memory, clock):
     """A thread goes on after a silence: its earlier messages are an episode by now, and still before the model."""
     running = []
