@@ -53,7 +53,6 @@ way still even ever never always today tomorrow yesterday week last next one two
 please maybe actually anyway say said says saying tell told talk talking come coming came been gonna wanna would could
 since back around every another help helps helped love loved hope hear heard absolutely definitely totally haha lol btw
 course kind sort pretty quite thought wondering guess forget remember day days year years ago soon later good-bye us
-noted understood done mind
 """
 WORDS_OF_CHAT: Final = STOP_WORDS | frozenset(_CHAT.split())
 """Words that name nothing."""
@@ -90,6 +89,7 @@ _AMONG: Final = {"day": ["time"], "month": ["time"], "hour": ["time", "number"],
 _REACTION: Final = re.compile(
     r"\b(?:thank\w*|congrat\w*|glad|luck|(?<!could )(?<!can )you|your|i['’]m|sorry|always|agreed)\b"
     r"|\w\W+\w+\W+\w+!|\babout\b.*\?|^\W*(?:what an?|how) \w+(?: \w+)?[.!]*$"
+    r"|^\W*(?:(?:ok|okay|great|sure)\W+)?(?:noted|done|understood)(?:\W*$|, i(?:['’]ll| will)\b)"
     r"|^(?!how about|what about).*\b(?:who|what|where|when|why|how|which)\b.*\?",
     re.IGNORECASE,
 )
