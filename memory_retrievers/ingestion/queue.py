@@ -108,10 +108,12 @@ class MessageQueue:
             whole: Also if it is not due, as long as there is a message.
         """
         state = self._conversations.state(scope, conversation)
-        ends = whole or self._is_silent(state)
+        before = None if whole else self._before_pause(scope, conversation, state)
+        ends = whole or self._is_silent(state) or before is not None
         if not state.messages or self.is_leased(state) or not (ends or self._is_enough(state)):
             return None
-        lease, messages = self._conversations.new_lease(), min(state.messages, self._window(state))
+        every = state.messages if before is None else before
+        lease, messages = self._conversations.new_lease(), min(every, self._window(state))
         claimed = self._conversations.claim(
             scope,
             conversation=conversation,
@@ -126,7 +128,7 @@ class MessageQueue:
         if len(covered) < messages:  # somebody has drained it since it was looked at
             self._conversations.release(scope, conversation=conversation, lease=lease)
             return self.claim(scope, conversation, whole=whole)
-        is_all = messages == state.messages
+        is_all = messages == every
         return Claim(
             scope=scope,
             conversation=conversation,
@@ -137,6 +139,22 @@ class MessageQueue:
             is_last_look=state.window_doubled or (is_all and self._is_old(state)),
             previous_summary=state.previous_summary,
         )
+
+    def _before_pause(self, scope: str, conversation: str | None, state: QueueState) -> int | None:
+        """How many messages a silence has ended, though somebody speaks again; None if there was no such silence."""
+        idle_after, most = self._settings.idle_after, self._settings.doubled_window
+        if idle_after is None or state.first_at is None or state.messages > most:
+            return None  # of a longer queue what was just said is not claimed anyway
+        now = self._clock.now()
+        if now - state.first_at < idle_after:
+            return None
+        said = [
+            each.message.timestamp for each in self._conversations.head(scope, conversation=conversation, limit=most)
+        ]
+        times = [each or now for each in said]
+        ended = sum(now - each >= idle_after for each in times)
+        is_tail = 0 < ended < len(times) and all(now - each < idle_after for each in times[ended:])
+        return ended if is_tail and times[ended] - times[ended - 1] >= idle_after else None
 
     def _is_enough(self, state: QueueState) -> bool:
         if state.messages < self._settings.min_messages:
