@@ -15,6 +15,7 @@ from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.scenes import CharacterState
 from memory_retrievers.models.selection import NewPassage
+from memory_retrievers.models.storage import ReviewJob
 
 if TYPE_CHECKING:  # importing the package loads no numpy
     from memory_retrievers.models.selection import Vector
@@ -87,7 +88,15 @@ class StoredCharacter:
 
 
 Record: TypeAlias = (
-    StoredMemory | FactVersion | PendingReview | StoredQueue | Association | AuditEntry | MemoryEvent | StoredCharacter
+    StoredMemory
+    | FactVersion
+    | PendingReview
+    | ReviewJob
+    | StoredQueue
+    | Association
+    | AuditEntry
+    | MemoryEvent
+    | StoredCharacter
 )
 """A record of a store; an export has a line for each."""
 
@@ -101,7 +110,8 @@ class Contents:
         counts: How many records of each kind there are, by the names of the iterators.
         memories: The memories by scope, ``created_at`` and id.
         versions: What facts have said before, by scope, id and time.
-        pending_reviews: The pending reviews by scope and ``created_at``.
+        pending_reviews: The pending reviews that are part of no job, by scope and ``created_at``.
+        review_jobs: The review jobs with their reviews, by scope, oldest first.
         queues: The messages that wait, by scope and conversation.
         associations: The associations of these memories, by scope and id.
         audit: The entries that the audit has of them, by scope, id and time.
@@ -114,6 +124,7 @@ class Contents:
     memories: Iterator[StoredMemory]
     versions: Iterator[FactVersion]
     pending_reviews: Iterator[PendingReview]
+    review_jobs: Iterator[ReviewJob]
     queues: Iterator[StoredQueue]
     associations: Iterator[Association]
     audit: Iterator[AuditEntry]
@@ -128,6 +139,7 @@ class Contents:
         yield from self.memories
         yield from self.versions
         yield from self.pending_reviews
+        yield from self.review_jobs
         yield from self.queues
         yield from self.associations
         yield from self.audit

@@ -137,14 +137,14 @@ class ReviewJob:
     """Retrievals to be rated by the conversation around them.
 
     Attributes:
-        id: Its number in the ledger.
+        id: Its number in the ledger; 0 in none.
         scope: The scope.
         reviewed_at: The moment the review counts from.
         conversation: The messages.
         reviews: The retrievals, oldest first.
     """
 
-    id: int
+    id: int = 0
     scope: str
     reviewed_at: datetime
     conversation: tuple[Message, ...]

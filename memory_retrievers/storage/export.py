@@ -20,6 +20,7 @@ from memory_retrievers.errors import BackendError, ConfigurationError, Embedding
 from memory_retrievers.models.contents import FactVersion, Progress, Record, StoredCharacter, StoredMemory, StoredQueue
 from memory_retrievers.models.management import Association, AuditEntry, Channel, MemoryEvent, acting_as
 from memory_retrievers.models.results import PendingReview
+from memory_retrievers.models.storage import ReviewJob
 from memory_retrievers.storage import export_format
 from memory_retrievers.storage.export_format import Header
 from memory_retrievers.storage.store import MemoryStore
@@ -218,8 +219,8 @@ def restore(store: MemoryStore, record: Record) -> str:
             ledger.facts.restore([record])
         case StoredQueue():
             ledger.conversations.restore(record)
-        case PendingReview():
-            ledger.add_pending_reviews([record], merge=False)
+        case PendingReview() | ReviewJob():
+            _restore_review(ledger, record)
         case Association():
             if not ledger.management.associate([record]):
                 raise ValidationError("this associates a pair again, or a memory that is in no line before")
@@ -230,6 +231,13 @@ def restore(store: MemoryStore, record: Record) -> str:
         case StoredCharacter():
             ledger.characters.put(record.scope, [record.state])
     return _NAMES[type(record)]
+
+
+def _restore_review(ledger: SQLLedger, record: PendingReview | ReviewJob) -> None:
+    if isinstance(record, ReviewJob):
+        ledger.conversations.restore_review_job(record)
+    else:
+        ledger.add_pending_reviews([record], merge=False)
 
 
 def _restore_event(ledger: SQLLedger, event: MemoryEvent) -> None:
@@ -243,6 +251,7 @@ _NAMES: Final[Mapping[type[Record], str]] = {
     FactVersion: "versions",
     StoredQueue: "queues",
     PendingReview: "pending_reviews",
+    ReviewJob: "review_jobs",
     Association: "associations",
     AuditEntry: "audit",
     MemoryEvent: "events",
@@ -252,6 +261,7 @@ _NAMES: Final[Mapping[type[Record], str]] = {
 _NAMES_IN_SCOPE: Final[Mapping[type[Record], str]] = {
     StoredQueue: "the queue",
     PendingReview: "a pending review",
+    ReviewJob: "a review under way",
     MemoryEvent: "an entry of the log",
     StoredCharacter: "a character",
 }

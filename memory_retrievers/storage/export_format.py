@@ -28,6 +28,7 @@ from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.scenes import CharacterState
 from memory_retrievers.models.selection import MAX_LENGTH_ERROR, MOST_TOKEN_BYTES, NewPassage
+from memory_retrievers.models.storage import ReviewJob
 from memory_retrievers.text.passages import passage_text, passage_texts, turn_place
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class _Event(Line):
 
 
 FORMAT: Final = "memory-retrievers export"
-VERSION: Final = 6
+VERSION: Final = 7
 
 MOST_VALUES: Final = 5_000_000
 """Values in one line: the 5 of each message that waits in a scope, for a million messages; half a gigabyte, read."""
@@ -86,20 +87,31 @@ DEEPEST: Final = 300
 """How deep they may be nested: the metadata of a memory may be 255 deep."""
 
 _MOST_SHOWN: Final = 60  # characters of what is wrong
-_COUNTED: Final = {"memories", "versions", "pending_reviews", "queues", "associations", "audit", "events", "characters"}
+_COUNTED: Final = {
+    "memories",
+    "versions",
+    "pending_reviews",
+    "review_jobs",
+    "queues",
+    "associations",
+    "audit",
+    "events",
+    "characters",
+}
 
 
 class Header(Line):
     """The first line."""
 
     format: Literal["memory-retrievers export"] = FORMAT
-    version: Literal[1, 2, 3, 4, 5, 6] = VERSION
+    version: Literal[1, 2, 3, 4, 5, 6, 7] = VERSION
     embedder_id: str | None
     dimension: Annotated[int, Field(ge=1)] | None
     probe: tuple[FiniteFloat, ...] | None
     memories: Annotated[int, Field(ge=0)]
     versions: Annotated[int, Field(ge=0)] = 0
     pending_reviews: Annotated[int, Field(ge=0)]
+    review_jobs: Annotated[int, Field(ge=0)] = 0
     queues: Annotated[int, Field(ge=0)] = 0
     associations: Annotated[int, Field(ge=0)] = 0
     audit: Annotated[int, Field(ge=0)] = 0
@@ -156,11 +168,21 @@ class _Character(CharacterState):
     scope: str
 
 
-class _Review(Line):
-    scope: str
+class _JobReview(Line):
     query: Text
     memories: tuple[MemoryKey, ...]
     created_at: UTCDateTime
+
+
+class _Review(_JobReview):
+    scope: str
+
+
+class _ReviewJob(Line):
+    scope: str
+    reviewed_at: UTCDateTime
+    conversation: tuple[Message, ...]
+    reviews: tuple[_JobReview, ...]
 
 
 _PASSAGES: Final = TypeAdapter(tuple[_Passage, ...])
@@ -196,6 +218,8 @@ def line_of(record: Record) -> JsonObject:
             name, line = "version", _Version.of(record, vector=vector)
         case PendingReview():
             name, line = "pending_review", _Review.of(record)
+        case ReviewJob():
+            name, line = "review_job", _ReviewJob.of(record, reviews=tuple(map(_JobReview.of, record.reviews)))
         case StoredQueue():
             messages = [{"id": its_id, **message.model_dump(mode="json")} for its_id, message in record.messages]
             return {
@@ -336,16 +360,31 @@ def parse_record(line: JsonObject, dimension: int | None) -> Record:
             return Association(type=read.pop("association_type"), **read | ends)
         case "audit" | "event" as name:
             return (_parse_audit if name == "audit" else _parse_event)(line)
-        case "pending_review":
-            review = _Review.model_validate(line)
-            keys = tuple(map(_within_rules, review.memories))
-            return PendingReview(**dict(review) | {"scope": scopes.parse(review.scope), "memories": keys})
+        case "pending_review" | "review_job" as name:
+            return (_parse_review if name == "pending_review" else _parse_review_job)(line)
         case "character":
             character = _Character.model_validate(line)
             state = CharacterState(**character.model_dump(exclude={"scope"}))
             return StoredCharacter(scope=scopes.parse(character.scope), state=state)
         case other:
             raise ValidationError(f"unknown type of line: {other!r}")
+
+
+def _parse_review(line: JsonObject) -> PendingReview:
+    review = _Review.model_validate(line)
+    return _review_of(review, scopes.parse(review.scope))
+
+
+def _parse_review_job(line: JsonObject) -> ReviewJob:
+    job = _ReviewJob.model_validate(line)
+    scope = scopes.parse(job.scope)
+    reviews = tuple(_review_of(each, scope) for each in job.reviews)
+    return ReviewJob(**dict(job) | {"scope": scope, "reviews": reviews})
+
+
+def _review_of(review: _JobReview, scope: str) -> PendingReview:
+    keys = tuple(map(_within_rules, review.memories))
+    return PendingReview(**dict(review) | {"scope": scope, "memories": keys})
 
 
 def _parse_version(line: JsonObject, dimension: int | None) -> FactVersion:

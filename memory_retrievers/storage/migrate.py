@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
-from itertools import chain, islice, zip_longest
+from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memory_retrievers.errors import ConfigurationError, EmbeddingMismatchError
 from memory_retrievers.models.contents import Contents, Problems, Progress, Record, StoredMemory, VerificationReport
-from memory_retrievers.models.results import PendingReview
-from memory_retrievers.models.storage import ReviewJob
 from memory_retrievers.storage import export as transfer
 from memory_retrievers.storage import export_format, maintenance
 from memory_retrievers.storage.fingerprint import Fingerprint
@@ -59,7 +57,8 @@ def move(source: SQLLedger, target: MemoryStore, *, progress: Progress | None = 
         _move_memories(contents, records, target, going_on=state == BEGUN, progress=progress)
         with target.ledger.transaction():
             if target.ledger.notes()[NOTE] == BEGUN:  # nobody else has ended it
-                _move_the_rest(source, records, target)
+                for record in records:
+                    transfer.restore(target, record)
                 target.ledger.write_notes({NOTE: COPIED})
 
 
@@ -170,25 +169,6 @@ def _is_there(target: SQLLedger, stored: StoredMemory) -> bool:
     return found is not None
 
 
-def _move_the_rest(source: SQLLedger, records: Iterator[Record], target: MemoryStore) -> None:
-    """Copy the other records; reviews that belong to a job become one job again."""
-    in_jobs: Counter[PendingReview] = Counter()
-    for job in _review_jobs(source):
-        target.ledger.add_pending_reviews(job.reviews, merge=False)
-        target.ledger.conversations.take_reviews(job.scope, conversation=job.conversation, at=job.reviewed_at)
-        in_jobs.update(job.reviews)
-    for record in records:
-        if isinstance(record, PendingReview) and in_jobs[record]:
-            in_jobs[record] -= 1
-        else:
-            transfer.restore(target, record)
-
-
-def _review_jobs(ledger: SQLLedger) -> Iterator[ReviewJob]:
-    for scope in ledger.conversations.scopes():
-        yield from ledger.conversations.review_jobs(scope)
-
-
 class _DigestedRecord(NamedTuple):
     """A stored record: its name in messages, and a digest of its content."""
 
@@ -205,7 +185,7 @@ def _differences(source: SQLLedger, target: SQLLedger, progress: Progress | None
         closing(here.records()) as ours,
         closing(there.records()) as theirs,
     ):
-        both = zip_longest(_digests(source, ours), _digests(target, theirs))
+        both = zip_longest(_digests(ours), _digests(theirs))
         for number, sides in enumerate(both, start=1):
             for name, count in zip(sides, (1, -1), strict=True):
                 if name is not None:
@@ -227,22 +207,7 @@ def _sentences(unmatched: Counter[_DigestedRecord]) -> Iterator[str]:
             yield f"{name} is {'missing in the store moved to' if name in missing else 'not in the store moved from'}"
 
 
-def _digests(ledger: SQLLedger, records: Iterator[Record]) -> Iterator[_DigestedRecord]:
-    found = (
-        _DigestedRecord(transfer.name_of(record), _digest([export_format.encode(export_format.line_of(record))]))
-        for record in records
-    )
-    jobs = (
-        _DigestedRecord(f"a review under way in scope {job.scope!r}", _digest(_job_lines(job)))
-        for job in _review_jobs(ledger)
-    )
-    return chain(found, jobs)
-
-
-def _job_lines(job: ReviewJob) -> list[bytes]:
-    said = {"at": job.reviewed_at.isoformat(), "said": [each.model_dump(mode="json") for each in job.conversation]}
-    return [export_format.encode(line) for line in (said, *map(export_format.line_of, job.reviews))]
-
-
-def _digest(lines: Sequence[bytes]) -> bytes:
-    return hashlib.blake2b(b"".join(lines), digest_size=16).digest()
+def _digests(records: Iterator[Record]) -> Iterator[_DigestedRecord]:
+    for record in records:
+        line = export_format.encode(export_format.line_of(record))
+        yield _DigestedRecord(transfer.name_of(record), hashlib.blake2b(line, digest_size=16).digest())

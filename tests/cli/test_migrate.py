@@ -119,7 +119,7 @@ def test_a_store_moves_to_a_database_and_back_to_the_same_bytes(store, postgres_
     told = json.loads(run("migrate", "--from", postgres_url, "--to", tmp_path / "back", "--json"))
 
     kinds = {json.loads(line).get("type") for line in before.splitlines()}
-    assert kinds >= {"memory", "pending_review", "queue", "association", "audit", "character"}
+    assert kinds >= {"memory", "pending_review", "review_job", "queue", "association", "audit", "character"}
     assert (counts["problems"], told["problems"]) == ("0", [])
     assert int(counts["memories"]) == told["memories"] > MANY
     assert exported(postgres_url) == exported(tmp_path / "back") == exported(store) == before

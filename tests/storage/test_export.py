@@ -97,7 +97,7 @@ def left_over(directory):
 
 def test_an_export_has_a_header_and_a_line_for_each_memory_and_review_in_order(exported):
     header, *rest = map(json.loads, lines(exported))
-    assert (header["format"], header["version"]) == ("memory-retrievers export", 6)
+    assert (header["format"], header["version"]) == ("memory-retrievers export", 7)
     assert (header["embedder_id"], header["dimension"]) == ("HashEmbedder", 256)
     assert (header["memories"], header["pending_reviews"]) == (3, 1)
     assert [(line["type"], line["scope"]) for line in rest] == [
@@ -199,6 +199,36 @@ def test_reviews_that_became_equal_stay_apart(tmp_path):
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
+def test_reviews_that_wait_for_their_judge_keep_their_conversation(tmp_path, clock):
+    with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock) as memory:
+        ledger = inside(memory).ledger
+        for said in ("We move to Lyon", "We cook"):
+            ledger.add_pending_reviews([review(f"{said} {n}", scope="user") for n in range(150)], merge=False)
+            conversation = [Message(role="user", content=said, timestamp=clock.now())]
+            ledger.conversations.take_reviews("user", conversation=conversation, at=clock.now())
+        ledger.add_pending_reviews([review("next", scope="user")])
+        jobs = ledger.conversations.review_jobs("user")
+        memory.export(tmp_path / "one")
+    header, *rest = map(json.loads, lines(tmp_path / "one"))
+    assert (header["pending_reviews"], header["review_jobs"]) == (1, 2)
+    with imported(tmp_path / "one", tmp_path / "store", clock=clock) as copy:
+        restored = inside(copy).ledger.conversations.review_jobs("user")
+        assert [content_of(job) for job in restored] == [content_of(job) for job in jobs]
+        assert [each.query for each in copy.pending_reviews("user")] == ["next"]
+        copy.export(tmp_path / "two")
+    assert (tmp_path / "two").read_bytes() == (tmp_path / "one").read_bytes()
+    reviews = [each | {"type": "pending_review", "scope": "user"} for job in rest[1:] for each in job["reviews"]]
+    older = [{**header, "version": 6, "pending_reviews": 301}, rest[0], *reviews]  # they had no lines for jobs
+    del older[0]["review_jobs"]
+    (tmp_path / "old").write_text("".join(f"{json.dumps(line)}\n" for line in older), "utf-8")
+    with imported(tmp_path / "old", tmp_path / "older", clock=clock) as copy:
+        assert len(copy.pending_reviews("user")) == 301
+
+
+def content_of(job):
+    return job.scope, job.reviewed_at, job.conversation, job.reviews
+
+
 def test_a_target_that_exists_is_left_as_it_is(filled, tmp_path):
     target = tmp_path / "mine"
     target.write_text("precious")
@@ -239,7 +269,7 @@ def test_an_import_refuses_a_directory_that_is_in_use(exported, tmp_path):
     ("line", "fields", "error", "problem"),
     [
         (1, {"format": "something"}, ValidationError, "line 1: this is not a file that export wrote"),
-        (1, {"version": 7}, ConfigurationError, "line 1: a newer version .* wrote this file"),
+        (1, {"version": 8}, ConfigurationError, "line 1: a newer version .* wrote this file"),
         (1, {"version": "1"}, ValidationError, "line 1: version"),
         (1, {"memories": -1}, ValidationError, "line 1: memories"),
         (1, {"embedder_id": "other"}, EmbeddingMismatchError, "line 1: .*'other', not 'HashEmbedder'"),
@@ -364,7 +394,7 @@ def test_what_an_export_holds_of_episodes_is_taken_as_it_is_and_reindex_adds_the
 def test_an_export_of_the_first_format_is_still_read(exported, tmp_path, clock):
     header, *rest = map(json.loads, lines(exported))
     header["version"] = 1
-    for name in ("queues", "associations", "audit", "characters", "events"):
+    for name in ("review_jobs", "queues", "associations", "audit", "characters", "events"):
         del header[name]
     rest = [line for line in rest if line["type"] != "event"]
     for line in rest:

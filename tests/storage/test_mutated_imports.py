@@ -32,6 +32,9 @@ def exported(tmp_path_factory):
         memory.add_scene_events("user/a", [SceneEvent(id="s1", summary="Bob left.", emotional_impact={"Bob": "sad"})])
         memory.add_messages("user/b", [Message(role="user", content="Hello")])
         memory.retrieve("Lyon", scope="user/a")
+        assert memory.pending_reviews("user/a")  # they are filed when somebody looks
+        inside(memory).ledger.conversations.take_reviews("user/a", conversation=said, at=inside(memory).store.now())
+        memory.retrieve("moved to Lyon", scope="user/a")
         with inside(memory).ledger.transaction():
             ends = [MemoryKey(scope="user/a", id=each) for each in ("e1", "f1")]
             now = inside(memory).store.now()
@@ -122,6 +125,7 @@ def test_the_export_itself_is_taken(exported):
         None,
         "memory",
         "pending_review",
+        "review_job",
         "queue",
         "association",
         "event",

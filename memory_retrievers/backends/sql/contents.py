@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from memory_retrievers.backends.sql import characters, events, facts, management, removal
+from memory_retrievers.backends.sql import characters, conversations, events, facts, management, removal
 from memory_retrievers.backends.sql.connection import Connection, one
 from memory_retrievers.backends.sql.requests import OTHER_NOTES
 from memory_retrievers.backends.sql.rows import COLUMNS, UNREADABLE, decode, readable
@@ -40,7 +40,8 @@ _LOGGED_SCOPES: Final = f"SELECT id FROM scopes WHERE id IN ({_SCOPES}) AND NOT 
 _COUNTED: Final = {
     "memories": f"count(*) FROM memories WHERE scope_id IN ({_SCOPES})",
     "versions": f"count(*) {facts.VERSIONS_OF_SCOPES.format(scopes=_SCOPES)}",
-    "pending_reviews": f"count(*) FROM pending_reviews WHERE scope_id IN ({_SCOPES})",
+    "pending_reviews": f"count(*) FROM pending_reviews WHERE job IS NULL AND scope_id IN ({_SCOPES})",
+    "review_jobs": f"count(*) FROM review_jobs WHERE scope_id IN ({_SCOPES})",
     "queues": f"""count(*) FROM (SELECT DISTINCT scope_id, conversation FROM queued_messages
         WHERE scope_id IN ({_SCOPES})) AS queued""",
     "associations": f"count(*) {management.BETWEEN.format(scopes=_SCOPES)}",
@@ -82,6 +83,7 @@ def read_contents(connection: Connection, scope: str | None) -> Contents:
         memories=_memories(connection, asked),
         versions=facts.read_all_versions(connection, _SCOPES, asked),
         pending_reviews=_reviews(connection, asked),
+        review_jobs=conversations.read_review_jobs(connection, _SCOPES, asked),
         queues=_queues(connection, asked),
         associations=management.read_all_associations(connection, _SCOPES, asked),
         audit=management.read_all_audit(connection, _SCOPES, asked),
@@ -145,7 +147,7 @@ def _rows_in_order(connection: Connection, asked: dict[str, str | None]) -> Iter
 def _reviews(connection: Connection, asked: dict[str, str | None]) -> Iterator[PendingReview]:
     found = connection.execute(
         f"""SELECT s.scope, r.query, r.memories, r.created_at FROM scopes s JOIN pending_reviews r ON r.scope_id = s.id
-        WHERE s.id IN ({_SCOPES}) ORDER BY s.scope, r.created_at, r.id""",
+        WHERE s.id IN ({_SCOPES}) AND r.job IS NULL ORDER BY s.scope, r.created_at, r.id""",
         asked,
     )
     return (removal.decode(*row) for row in found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -313,30 +313,21 @@ class SQLConversations:
             waiting = f"{_OF_SCOPE} AND job IS NULL"
             if one(connection, f"SELECT 1 FROM pending_reviews WHERE {waiting}", {"scope": scope}) is None:
                 return
-            job = one(
-                connection,
-                "INSERT INTO review_jobs (scope_id, reviewed_at, conversation) VALUES (?, ?, ?) RETURNING id",
-                (scope_id_of(connection, scope), encode_time(at), encode_messages(conversation)),
-            )
+            job = _insert_job(connection, scope_id_of(connection, scope), conversation=conversation, at=at)
             connection.execute(f"UPDATE pending_reviews SET job = :job WHERE {waiting}", {"scope": scope, "job": job})
 
     def review_jobs(self, scope: str) -> list[ReviewJob]:
         """List the scope's review jobs, oldest first."""
+        of_scope = "SELECT id FROM scopes WHERE scope = :scope"
         with self._database.read(snapshot=True) as connection:
-            rows = connection.execute(
-                f"SELECT id, reviewed_at, conversation FROM review_jobs WHERE {_OF_SCOPE} ORDER BY id", {"scope": scope}
-            ).fetchall()
-            with readable(f"a conversation that waits for review in scope {scope!r}"):
-                return [
-                    ReviewJob(
-                        id=job,
-                        scope=scope,
-                        reviewed_at=moment(reviewed_at),
-                        conversation=decode_messages(conversation),
-                        reviews=tuple(removal.read(connection, scope, job=job)),
-                    )
-                    for job, reviewed_at, conversation in rows
-                ]
+            return list(read_review_jobs(connection, of_scope, {"scope": scope}))
+
+    def restore_review_job(self, job: ReviewJob) -> None:
+        """Restore a review job as it was exported from another store."""
+        with self._database.write(job.scope) as connection:
+            scope_id = scope_id_of(connection, job.scope)
+            its_id = _insert_job(connection, scope_id, conversation=job.conversation, at=job.reviewed_at)
+            removal.insert(connection, job.reviews, scope_id=scope_id, merge=False, job=its_id)
 
     def finish_review_job(self, job: int) -> bool:
         """Delete a review job; False if it no longer exists."""
@@ -365,6 +356,41 @@ class SQLConversations:
                 WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?)""",
                 [(key.scope, key.id) for key in keys],
             )
+
+
+def read_review_jobs(connection: Connection, scopes: str, asked: Mapping[str, object]) -> Iterator[ReviewJob]:
+    """Read the review jobs of scopes, by scope, oldest first.
+
+    Args:
+        connection: The connection to read from.
+        scopes: Query of the row ids of the scopes.
+        asked: Its parameters.
+    """
+    rows = connection.execute(
+        f"""SELECT j.id, s.scope, j.reviewed_at, j.conversation FROM scopes s JOIN review_jobs j ON j.scope_id = s.id
+        WHERE s.id IN ({scopes}) ORDER BY s.scope, j.id""",
+        asked,
+    )
+    for job, scope, reviewed_at, conversation in rows.fetchall():
+        with readable(f"a conversation that waits for review in scope {scope!r}"):
+            read = ReviewJob(
+                id=job,
+                scope=scope,
+                reviewed_at=moment(reviewed_at),
+                conversation=decode_messages(conversation),
+                reviews=tuple(removal.read(connection, scope, job=job)),
+            )
+        yield read
+
+
+def _insert_job(connection: Connection, scope_id: int, *, conversation: Sequence[Message], at: datetime) -> int:
+    return int(
+        one(
+            connection,
+            "INSERT INTO review_jobs (scope_id, reviewed_at, conversation) VALUES (?, ?, ?) RETURNING id",
+            (scope_id, encode_time(at), encode_messages(conversation)),
+        )
+    )
 
 
 def _key(scope: str, conversation: str | None) -> dict[str, object]:

@@ -260,8 +260,8 @@ class SQLLedger(StoredRecords, StoredPassages):
     def add_pending_reviews(self, pending: Sequence[PendingReview], *, merge: bool = True) -> None:
         """Record retrievals for later review.
 
-        The same query with the same memories within 60 s counts once, unless ``merge`` is False, as for reviews
-        imported from another store. A scope keeps its newest 200.
+        The same query with the same memories within 60 s counts once, and a scope keeps its newest 200, unless
+        ``merge`` is False, as for reviews imported from another store.
         """
         with self.database.write(*{review.scope for review in pending}) as connection:
             for scope in sorted({review.scope for review in pending}):

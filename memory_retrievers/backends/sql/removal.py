@@ -21,14 +21,18 @@ DROP_EMPTY_JOBS: Final = """DELETE FROM review_jobs
     WHERE NOT EXISTS (SELECT 1 FROM pending_reviews WHERE job = review_jobs.id)"""
 
 
-def insert(connection: Connection, reviews: Sequence[PendingReview], *, scope_id: int, merge: bool) -> None:
-    """Store pending reviews of a scope, and delete its oldest beyond 200.
+def insert(
+    connection: Connection, reviews: Sequence[PendingReview], *, scope_id: int, merge: bool, job: int | None = None
+) -> None:
+    """Store pending reviews of a scope.
 
     Args:
         connection: A connection in a write transaction.
         reviews: The reviews.
         scope_id: Row id of the scope.
-        merge: Skip a review if the same one was stored within a minute.
+        merge: Skip a review if the same one was stored within a minute, and delete the scope's oldest beyond 200;
+            what is restored is kept as it is.
+        job: Id of the review job that they belong to; None is none.
     """
     same = """SELECT 1 FROM pending_reviews WHERE scope_id = ? AND job IS NULL AND query = ? AND memories = ?
         AND abs(created_at - ?) < ?"""
@@ -38,9 +42,11 @@ def insert(connection: Connection, reviews: Sequence[PendingReview], *, scope_id
         if merge and one(connection, same, (scope_id, review.query, memories, created_at, window)) is not None:
             continue
         connection.execute(
-            "INSERT INTO pending_reviews (scope_id, query, memories, created_at) VALUES (?, ?, ?, ?)",
-            (scope_id, review.query, memories, created_at),
+            "INSERT INTO pending_reviews (scope_id, query, memories, created_at, job) VALUES (?, ?, ?, ?, ?)",
+            (scope_id, review.query, memories, created_at, job),
         )
+    if not merge:
+        return
     connection.execute(
         """DELETE FROM pending_reviews WHERE scope_id = :scope_id AND job IS NULL AND id NOT IN
         (SELECT id FROM pending_reviews WHERE scope_id = :scope_id AND job IS NULL
