@@ -62,7 +62,7 @@ class FactVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredQueue:
-    """The queued messages of a conversation, in order of arrival, each with its id.
+    """Queued messages of a conversation, in order of arrival, each with its id: all of them, or a part of very many.
 
     Attributes:
         scope: The scope.

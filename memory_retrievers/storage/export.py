@@ -36,7 +36,7 @@ PAGE_BYTES: Final = 16 * 2**20
 """Bytes of such lines from which on no more are read first: 256 long episodes could be gigabytes."""
 
 LARGEST_LINE: Final = 256 * 2**20
-"""Bytes: the messages that wait in a scope are one line, and so is a long episode with the vectors of its messages."""
+"""Bytes: a long episode with the vectors of its messages is one line, and so was all that waits in a scope."""
 
 _MAX_HEADER: Final = 1_000_000
 """Bytes; a first line that is longer belongs to another kind of file."""

@@ -81,7 +81,7 @@ FORMAT: Final = "memory-retrievers export"
 VERSION: Final = 7
 
 MOST_VALUES: Final = 5_000_000
-"""Values in one line: the 5 of each message that waits in a scope, for a million messages; half a gigabyte, read."""
+"""Values in one line: up to format 6 a million messages that wait, with 5 each, were one; half a gigabyte, read."""
 
 DEEPEST: Final = 300
 """How deep they may be nested: the metadata of a memory may be 255 deep."""

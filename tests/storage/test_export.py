@@ -23,6 +23,7 @@ from memory_retrievers import (
     ToolSettings,
     ValidationError,
 )
+from memory_retrievers.backends.sql import contents
 from memory_retrievers.backends.sqlite import SQLiteLedger
 from memory_retrievers.models import Kind
 from memory_retrievers.models.selection import Selection
@@ -342,6 +343,21 @@ def test_messages_that_wait_travel_with_the_rest(filled, tmp_path, clock):
         copy.export(tmp_path / "third.jsonl")
         assert (tmp_path / "third.jsonl").read_bytes() == (tmp_path / "again.jsonl").read_bytes()
         assert sum(len(episode.messages) for episode in copy.flush("user/a").episodes) == 25
+
+
+def test_a_long_queue_is_several_lines_and_one_again(filled, tmp_path, clock, monkeypatch):
+    monkeypatch.setattr(contents, "QUEUE_BYTES", 9_000)
+    said = [Message(role="user", content=f"{n} {'咖' * 100}", timestamp=clock.now()) for n in range(15)]
+    late = Message(role="user", content="Soon", timestamp=clock.now() + timedelta(hours=1))
+    filled.add_messages("user/a", [late, *said], conversation="c")
+    filled.export(tmp_path / "again.jsonl")
+    header, *rest = map(json.loads, lines(tmp_path / "again.jsonl"))
+    assert header["queues"] == sum(line["type"] == "queue" for line in rest) == 3
+    with imported(tmp_path / "again.jsonl", tmp_path / "copy", clock=clock) as copy:
+        assert copy.waiting("user/a") == filled.waiting("user/a")
+        assert inside(copy).ledger.conversations.state("user/a", "c").heard_at == late.timestamp
+        copy.export(tmp_path / "third.jsonl")
+    assert (tmp_path / "third.jsonl").read_bytes() == (tmp_path / "again.jsonl").read_bytes()
 
 
 def without_speakers(given):

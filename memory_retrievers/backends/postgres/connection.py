@@ -88,6 +88,7 @@ class PostgresDialect:
     counted = staticmethod(
         "(SELECT key, CAST(value AS bigint) AS value FROM json_each_text(CAST({} AS json))) AS {}".format
     )
+    octets = staticmethod(f"octet_length(replace({{}}, chr({ord(ESCAPE)}), ''))".format)  # as if nothing were escaped
     summed = staticmethod("sum({} ORDER BY {})".format)  # rows come in any order, and floats are not associative
     gathered = staticmethod("string_agg(CAST({} AS text), ',' ORDER BY passage)".format)
     indexed_by = staticmethod("".format)  # PostgreSQL chooses by itself

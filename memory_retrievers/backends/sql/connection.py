@@ -126,6 +126,9 @@ class Dialect(Protocol):
     def counted(self, parameter: str, table: str, /) -> str:
         """Table with the names of a JSON object in its column ``key`` and their integers in ``value``."""
 
+    def octets(self, column: str, /) -> str:
+        """Number of bytes of a text, the same in every dialect."""
+
     def items(self, column: str, /) -> str:
         """Query of the texts in a JSON list."""
 

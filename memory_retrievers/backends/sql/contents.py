@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from memory_retrievers.backends.sql import characters, conversations, events, facts, management, removal
-from memory_retrievers.backends.sql.connection import Connection, one
+from memory_retrievers.backends.sql.connection import Connection, Dialect, one
 from memory_retrievers.backends.sql.requests import OTHER_NOTES
 from memory_retrievers.backends.sql.rows import COLUMNS, UNREADABLE, decode, readable
 from memory_retrievers.errors import BackendError
@@ -21,6 +22,12 @@ from memory_retrievers.models.selection import NewPassage
 
 PAGE: Final = 256
 """Memories in a page."""
+
+QUEUE_BYTES: Final = 4 * 2**20
+"""Bytes of queued messages after which the next ones are a record of their own."""
+
+_MESSAGE_BYTES: Final = 1_000
+"""What a message counts for beside its words."""
 
 _MEMORIES: Final = f"""
     SELECT m.row, {", ".join(f"m.{column}" for column in COLUMNS)}, m.kind, m.content, s.scope, e.messages
@@ -42,7 +49,7 @@ _COUNTED: Final = {
     "versions": f"count(*) {facts.VERSIONS_OF_SCOPES.format(scopes=_SCOPES)}",
     "pending_reviews": f"count(*) FROM pending_reviews WHERE job IS NULL AND scope_id IN ({_SCOPES})",
     "review_jobs": f"count(*) FROM review_jobs WHERE scope_id IN ({_SCOPES})",
-    "queues": f"""count(*) FROM (SELECT DISTINCT scope_id, conversation FROM queued_messages
+    "queues": f"""count(*) FROM (SELECT DISTINCT scope_id, conversation, {{part}} AS part FROM queued_messages
         WHERE scope_id IN ({_SCOPES})) AS queued""",
     "associations": f"count(*) {management.BETWEEN.format(scopes=_SCOPES)}",
     "audit": f"count(*) {management.OF_SCOPES.format(scopes=_SCOPES)}",
@@ -76,10 +83,11 @@ class RawMemory(NamedTuple):
 
 def read_contents(connection: Connection, scope: str | None) -> Contents:
     """Read a scope and those below it, or all; the connection must stay on one snapshot until the end."""
-    asked = _asked(scope)
+    asked, part = _asked(scope), _part(connection.dialect)
+    counted = {name: f"SELECT {counting.format(part=part)}" for name, counting in _COUNTED.items()}
     return Contents(
         notes=dict(connection.execute(f"SELECT name, value FROM notes WHERE {OTHER_NOTES}").fetchall()),
-        counts={name: int(one(connection, f"SELECT {counted}", asked)) for name, counted in _COUNTED.items()},
+        counts={name: int(one(connection, counting, asked)) for name, counting in counted.items()},
         memories=_memories(connection, asked),
         versions=facts.read_all_versions(connection, _SCOPES, asked),
         pending_reviews=_reviews(connection, asked),
@@ -164,22 +172,29 @@ def _queues(connection: Connection, asked: dict[str, str | None]) -> Iterator[St
     )
     for scope_id, scope, conversation, doubled, summary in waiting:
         messages = connection.execute(
-            """SELECT id, role, content, timestamp FROM queued_messages WHERE scope_id = ? AND conversation = ?
-            ORDER BY row""",
+            f"""SELECT {_part(connection.dialect)}, id, role, content, timestamp FROM queued_messages
+            WHERE scope_id = ? AND conversation = ? ORDER BY row""",
             (scope_id, conversation),
         )
-        with readable(f"what waits in scope {scope!r} to become an episode"):
-            queued = tuple(
-                (its_id, Message(role=role, content=content, timestamp=moment(timestamp)))
-                for its_id, role, content, timestamp in messages
+        for _, part in groupby(messages, key=itemgetter(0)):
+            with readable(f"what waits in scope {scope!r} to become an episode"):
+                queued = tuple(
+                    (its_id, Message(role=role, content=content, timestamp=moment(timestamp)))
+                    for _, its_id, role, content, timestamp in part
+                )
+            yield StoredQueue(
+                scope=scope,
+                conversation=conversation or None,
+                messages=queued,
+                window_doubled=bool(doubled),
+                previous_summary=summary,
             )
-        yield StoredQueue(
-            scope=scope,
-            conversation=conversation or None,
-            messages=queued,
-            window_doubled=bool(doubled),
-            previous_summary=summary,
-        )
+
+
+def _part(dialect: Dialect) -> str:
+    """Number of the record in which a queued message is, by the bytes of those before it."""
+    size = f"({dialect.octets('content')} + {_MESSAGE_BYTES})"
+    return f"(sum({size}) OVER (PARTITION BY scope_id, conversation ORDER BY row) - {size}) / {QUEUE_BYTES}"
 
 
 def all_rows(connection: Connection) -> Iterator[list[int]]:

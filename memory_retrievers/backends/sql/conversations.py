@@ -104,13 +104,15 @@ class SQLConversations:
             )
 
     def restore(self, queue: StoredQueue) -> None:
-        """Restore a queue as it was exported from another store; it was heard last when its last message was said."""
+        """Restore a queue, or its next part, as it was exported; it was heard last when its last message was said."""
         queued = [QueuedMessage(id=its_id, message=message) for its_id, message in queue.messages]
         times = [message.timestamp for _, message in queue.messages if message.timestamp is not None]
         if not times:
             return
         with self._database.write(queue.scope) as connection:
-            self.append(queue.scope, queued, conversation=queue.conversation, at=max(times))
+            heard = self.state(queue.scope, queue.conversation).heard_at
+            at = max(times if heard is None else [*times, heard])
+            self.append(queue.scope, queued, conversation=queue.conversation, at=at)
             connection.execute(
                 f"UPDATE queues SET window_doubled = :doubled, previous_summary = :summary WHERE {_OF_QUEUE}",
                 {

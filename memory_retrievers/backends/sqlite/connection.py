@@ -41,6 +41,7 @@ class SQLiteDialect:
     among = staticmethod("{} IN (SELECT value FROM json_each({}))".format)
     each = staticmethod("json_each({}) AS each".format)
     counted = staticmethod("json_each({}) AS {}".format)
+    octets = staticmethod("length(CAST({} AS BLOB))".format)  # of a text, length counts to its first NUL
     items = staticmethod("SELECT value FROM json_each({})".format)
     summed = staticmethod("sum({})".format)  # rows come in the order of the loop
     gathered = staticmethod("group_concat({})".format)

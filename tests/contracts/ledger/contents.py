@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from contracts.samples import BELOW, BESIDE, NOW, SCOPE, add, episode, fact, review
+from memory_retrievers.backends.sql import contents
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.storage import QueuedMessage
 
 
 class ContentsContract:
@@ -65,6 +68,20 @@ class ContentsContract:
     def test_reviews_that_are_not_to_merge_stay_apart(self, ledger: SQLLedger) -> None:
         ledger.add_pending_reviews([review(), review()], merge=False)
         assert ledger.pending_reviews(SCOPE) == [review(), review()]
+
+    def test_a_long_queue_comes_in_parts_by_bytes(self, ledger: SQLLedger, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(contents, "QUEUE_BYTES", 2_300)
+        words = ["\0" * 100, "\x1a" * 100, "咖" * 33, "x", "y" * 300, "z"]
+        queued = [
+            QueuedMessage(id=f"m{number}", message=Message(role="user", content=text + "!", timestamp=NOW))
+            for number, text in enumerate(words)
+        ]
+        for conversation in (None, "other"):
+            ledger.conversations.append(SCOPE, queued, conversation=conversation, at=NOW)
+        with ledger.contents(SCOPE) as stored:
+            parts = [[id for id, _ in queue.messages] for queue in stored.queues]
+            assert parts == 2 * [["m0", "m1", "m2"], ["m3", "m4"], ["m5"]]
+            assert stored.counts["queues"] == len(parts)
 
     def test_a_whole_ledger_is_verified_without_a_problem(self, ledger: SQLLedger) -> None:
         ledger.write_notes({"dimension": "4"})
