@@ -301,6 +301,7 @@ class SQLConversations:
                 {**key, "ids": dialect.listed(messages)},
             ).rowcount
             _delete_empty(connection, key)
+            removal.forget_empty_scopes(connection, scope)
             return removed == len(messages)
 
     def take_reviews(self, scope: str, *, conversation: Sequence[Message], at: datetime) -> None:
@@ -332,10 +333,16 @@ class SQLConversations:
             removal.insert(connection, job.reviews, scope_id=scope_id, merge=False, job=its_id)
 
     def finish_review_job(self, job: int) -> bool:
-        """Delete a review job; False if it no longer exists."""
+        """Delete a review job, and the scope that held nothing else; False if the job no longer exists."""
+        asked = "SELECT s.scope FROM review_jobs j JOIN scopes s ON s.id = j.scope_id WHERE j.id = ?"
         with self._database.write() as connection:
+            scope = one(connection, asked, (job,))
+            if scope is None:
+                return False
             connection.execute("DELETE FROM pending_reviews WHERE job = ?", (job,))
-            return bool(connection.execute("DELETE FROM review_jobs WHERE id = ?", (job,)).rowcount)
+            connection.execute("DELETE FROM review_jobs WHERE id = ?", (job,))
+            removal.forget_empty_scopes(connection, scope)
+            return True
 
     def old_messages(self, *, before: datetime, limit: int) -> list[MemoryKey]:
         """List episodes that ended before a time and still have messages."""

@@ -86,17 +86,17 @@ def decode(scope: str, query: str, memories: str, created_at: int) -> PendingRev
 
 
 def strike_out(connection: Connection, scope: str, is_gone: Callable[[MemoryKey], bool]) -> None:
-    """Remove memories from every review that may name them; reviews left without memories are deleted.
+    """Remove memories from every review that may name them, and delete what is left empty: reviews, jobs, scopes.
 
     Args:
-        connection: Inside a write transaction.
+        connection: In a write transaction of the scope and those above it.
         scope: Where the memories are. A review is filed there, or above, where children were searched as well.
         is_gone: Whether a memory is one of them.
     """
+    filed = f"FROM scopes WHERE {connection.dialect.among('scope', ':scopes')}"
+    asked = {"scopes": connection.dialect.listed(scopes.lineage(scope))}
     rows = connection.execute(
-        f"""SELECT id, memories FROM pending_reviews
-        WHERE scope_id IN (SELECT id FROM scopes WHERE {connection.dialect.among("scope", ":scopes")})""",
-        {"scopes": connection.dialect.listed(scopes.lineage(scope))},
+        f"SELECT id, memories FROM pending_reviews WHERE scope_id IN (SELECT id {filed})", asked
     ).fetchall()
     for row, memories in rows:
         with readable("what waits for review"):
@@ -107,6 +107,7 @@ def strike_out(connection: Connection, scope: str, is_gone: Callable[[MemoryKey]
         elif len(kept) < len(named):
             connection.execute("UPDATE pending_reviews SET memories = ? WHERE id = ?", (_encode(kept), row))
     connection.execute(DROP_EMPTY_JOBS)
+    connection.execute(f"DELETE {filed} AND {EMPTY_SCOPES}", asked)
 
 
 def drop_conversations(connection: Connection, scope: str, ids: Sequence[str]) -> None:
@@ -131,6 +132,7 @@ def _decode(memories: str) -> tuple[MemoryKey, ...]:
 EMPTY_SCOPES: Final = """
     NOT EXISTS (SELECT 1 FROM memories WHERE scope_id = scopes.id)
     AND NOT EXISTS (SELECT 1 FROM pending_reviews WHERE scope_id = scopes.id)
+    AND NOT EXISTS (SELECT 1 FROM review_jobs WHERE scope_id = scopes.id)
     AND NOT EXISTS (SELECT 1 FROM queued_messages WHERE scope_id = scopes.id)
     AND NOT EXISTS (SELECT 1 FROM characters WHERE scope_id = scopes.id)
 """

@@ -23,6 +23,7 @@ from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.models import AnyMemory, MemoryKey, ScopeStatistics
 from memory_retrievers.models.contents import StoredQueue
 from memory_retrievers.models.messages import Message
+from memory_retrievers.models.storage import QueuedMessage
 
 
 class RemovalContract:
@@ -67,6 +68,28 @@ class RemovalContract:
         assert ledger.pending_reviews(SCOPE) == [review(ids=["e2"])]
         assert ledger.pending_reviews("user") == [replace(above, memories=keys[1:])]
         assert ledger.pending_reviews("user/10") == [review(scope="user/10")]
+
+    @pytest.mark.parametrize("last", ["review", "queue", "job"])
+    def test_a_scope_goes_with_the_last_that_it_holds(self, ledger: SQLLedger, last: str) -> None:
+        add(ledger, [episode("e1"), fact("f1", scope="user"), fact("f1", scope="user/10")])
+        said = QueuedMessage(id="m1", message=Message(role="user", content="And now?", timestamp=NOW))
+        if last == "queue":
+            ledger.conversations.append("user", [said], at=NOW)
+            assert ledger.conversations.claim("user", lease="mine", messages=1, at=NOW, expired=NOW)
+        else:
+            ledger.add_pending_reviews([replace(review(scope="user"), memories=(MemoryKey(scope=SCOPE, id="e1"),))])
+        ledger.remove(scope="user", id="f1")
+        assert _names(ledger) == ["user", SCOPE, "user/10"]
+        if last == "queue":
+            assert ledger.conversations.drain("user", lease="mine", messages=["m1"], previous_summary=None)
+        elif last == "review":
+            ledger.remove(scope=SCOPE, id="e1")
+        else:
+            ledger.conversations.take_reviews("user", conversation=[said.message], at=NOW)
+            (job,) = ledger.conversations.review_jobs("user")
+            with ledger.transaction("user", SCOPE):
+                assert ledger.conversations.finish_review_job(job.id)
+        assert _names(ledger) == (["user/10"] if last == "review" else [SCOPE, "user/10"])
 
     def test_the_id_leaves_what_it_has_replaced_and_its_successor_takes_its_place(self, ledger: SQLLedger) -> None:
         add(ledger, [fact("f1"), fact("f2"), fact("f3"), fact("f1", scope="user/10")])
@@ -159,3 +182,8 @@ class RemovalContract:
         ledger.purge()
         assert ledger.eligible(facts_in()) == [kept.id]
         assert ledger.get(scope=SCOPE, id="f2") == fact("f2")
+
+
+def _names(ledger: SQLLedger) -> list[str]:
+    with ledger.database.read() as connection:
+        return [scope for (scope,) in connection.execute("SELECT scope FROM scopes ORDER BY scope")]
