@@ -197,7 +197,10 @@ def token_nearness(
     for kind, read in question.read(wanted).items():
         if len(read) < len(wanted[kind]) or None in read.values():
             continue
-        known = cast("Mapping[int, bytes]", read)
+        known = {  # tokens of another width, as damage leaves them, count as none
+            passage: tokens if len(tokens) % question.vectors.shape[1] == 0 else b""
+            for passage, tokens in cast("Mapping[int, bytes]", read).items()
+        }
         texts = [[known[passage] for passage in passages] for passages in ids[kind]]
         sums, of_terms = max_sim(question, texts, found[kind][0].statistics, fade=kind is Kind.EPISODIC)
         each = BestMessages(best[kind], [known[passage] for passage in messages[kind]]) if messages[kind] else None

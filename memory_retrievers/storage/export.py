@@ -71,7 +71,7 @@ def export(
         file.write(export_format.encode(header.model_dump(mode="json")))
         for number, record in enumerate(records, start=1):
             if isinstance(record, StoredMemory):
-                export_format.require_whole(record, header.dimension)
+                export_format.require_whole(record, header)
             file.write(export_format.encode(export_format.line_of(record)))
             if progress is not None and (
                 number == header.memories or (number % PAGE == 0 and number < header.memories)
@@ -80,14 +80,15 @@ def export(
     return header.memories
 
 
-def require_importable(record: Record, dimension: int | None) -> None:
+def require_importable(record: Record, header: Header) -> None:
     """Reject a record that an import would reject.
 
     Raises:
         BackendError: An import would not take it, nor would :func:`export` write it; the message names it.
     """
     try:
-        export_format.parse_record(export_format.line_of(record), dimension)
+        export_format.parse_record(export_format.line_of(record), header.dimension)
+        export_format.check_tokens(record, header)
     except pydantic.ValidationError as error:
         raise _damaged(record, ValidationError.from_pydantic(error)) from error
     except ValidationError as error:
@@ -167,7 +168,9 @@ def _take_in(store: MemoryStore, source: Path, file: IO[bytes], header: Header, 
         with store.ledger.transaction():
             for number, text in page:
                 with _line(source, number):
-                    taken[restore(store, export_format.parse_line(text, header.dimension))] += 1
+                    record = export_format.parse_line(text, header.dimension)
+                    export_format.check_tokens(record, header)
+                    taken[restore(store, record)] += 1
         if progress is not None and taken["memories"] > before:
             progress(taken["memories"], header.memories)
     with acting_as(Channel.IMPORT):

@@ -27,7 +27,7 @@ from memory_retrievers.models.memories import ANSWER_FIELDS
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.scenes import CharacterState
-from memory_retrievers.models.selection import MAX_LENGTH_ERROR, MOST_TOKEN_BYTES, NewPassage
+from memory_retrievers.models.selection import MAX_LENGTH_ERROR, MOST_TOKEN_BYTES, TOKEN_WIDTHS, NewPassage
 from memory_retrievers.models.storage import ReviewJob
 from memory_retrievers.text.passages import passage_text, passage_texts, turn_place
 
@@ -253,15 +253,17 @@ def _memory_line(stored: StoredMemory) -> JsonObject:
     return {"type": "memory", "kind": memory.kind, **fields, "passages": passages}
 
 
-def require_whole(stored: StoredMemory, dimension: int | None) -> None:
+def require_whole(stored: StoredMemory, header: Header) -> None:
     """Reject a memory with a vector that no import accepts.
 
     Raises:
-        BackendError: A vector has another number of them, or is not finite or not of unit length.
+        BackendError: A vector has another number of them, or is not finite or not of unit length, or one of a token
+            is cut off.
     """
     try:
         for passage in stored.passages:
-            _check_vector(passage.vector, dimension)
+            _check_vector(passage.vector, header.dimension)
+        check_tokens(stored, header)
     except ValidationError as error:
         memory = stored.memory
         raise BackendError(
@@ -460,6 +462,18 @@ def _parse_tokens(text: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except ValueError as error:
         raise ValidationError(f"tokens: are no base64: {error}") from error
+
+
+def check_tokens(record: Record, header: Header) -> None:
+    """Reject token vectors that ``verify`` would report: of another width than those of the embedder, if it is known.
+
+    Raises:
+        ValidationError: There are some.
+    """
+    width = TOKEN_WIDTHS.get(header.embedder_id or "", 1)
+    for passage in record.passages if isinstance(record, StoredMemory) else ():
+        if passage.tokens is not None and len(passage.tokens) % width:
+            raise ValidationError(f"tokens: have {len(passage.tokens)} bytes, which is no multiple of {width}")
 
 
 def _parse_vector(text: str, dimension: int | None) -> Vector:

@@ -92,9 +92,9 @@ def _is_copied(source: SQLLedger, target: SQLLedger) -> bool:
 def _require_importable(source: SQLLedger, progress: Progress | None) -> None:
     """Check everything as strictly as an import does."""
     with source.contents() as contents, closing(contents.records()) as records:
-        dimension, total = export_format.header_of(contents).dimension, contents.counts["memories"]
+        header, total = export_format.header_of(contents), contents.counts["memories"]
         for number, record in enumerate(records, start=1):
-            transfer.require_importable(record, dimension)
+            transfer.require_importable(record, header)
             if progress is not None and number <= total and number % transfer.PAGE == 0:
                 progress(number, total)
 
@@ -142,12 +142,12 @@ def _move_memories(
     contents: Contents, records: Iterator[Record], target: MemoryStore, *, going_on: bool, progress: Progress | None
 ) -> None:
     """Copy the memories, which are the bulk and come first."""
-    dimension = export_format.header_of(contents).dimension
+    header = export_format.header_of(contents)
     memories = (record for record in islice(records, contents.counts["memories"]) if isinstance(record, StoredMemory))
     done = 0
     while page := list(islice(memories, transfer.PAGE)):
         for stored in page:
-            export_format.require_whole(stored, dimension)
+            export_format.require_whole(stored, header)
         with target.ledger.transaction():
             new = [stored for stored in page if not (going_on and _is_there(target.ledger, stored))]
             # a page at once: a database far away is asked less often

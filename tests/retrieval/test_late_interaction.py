@@ -137,6 +137,16 @@ def test_what_was_said_keeps_its_tokens_on_the_way_to_an_episode(make_memory, em
     assert stages(memory)["tokens"] > 0
 
 
+def test_tokens_that_are_cut_off_count_as_none(make_memory, embedder):
+    memory = make_memory(embedder=embedder)
+    told_of_something_else(memory)
+    told(memory, *TURNS)
+    with inside(memory).ledger.database.write() as connection:
+        connection.execute("UPDATE passage_contents SET tokens = substr(tokens, 2) WHERE passage > 1")
+    assert memory.retrieve("Who plays the oboe?", scope="c").episodic[0].memory.id == "e"
+    assert memory.explain("Who plays the oboe?", scope="c")
+
+
 @pytest.mark.parametrize("settings", [WITHOUT, RetrievalSettings.light(), RetrievalSettings.reference()])
 def test_light_and_reference_neither_store_nor_measure_tokens(make_memory, embedder, settings):
     memory = make_memory(embedder=embedder, retrieval=settings)

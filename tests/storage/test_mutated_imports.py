@@ -167,3 +167,16 @@ def test_passages_that_would_not_verify_are_refused_with_their_line(exported, tm
     with pytest.raises(ValidationError, match=f"line {number + 1}: .*{complaint}"):
         AgentMemory.import_(source, into=tmp_path / "store", embedder=HashEmbedder())
     assert not (tmp_path / "store").exists()
+
+
+def test_tokens_that_are_cut_off_are_refused_with_their_line(tmp_path):
+    with AgentMemory.in_memory() as memory:  # by the bundled embedder
+        memory.remember_fact(scope="user/a", fact="Alice lives in Lyon")
+        memory.export(tmp_path / "export.jsonl")
+    header, fact, *rest = map(json.loads, (tmp_path / "export.jsonl").read_text("utf-8").splitlines())
+    assert len(base64.b64decode(fact["passages"][0]["tokens"])) % 64 == 0
+    fact["passages"][0]["tokens"] = "AAAA"
+    (tmp_path / "cut.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in (header, fact, *rest)))
+    with pytest.raises(ValidationError, match="line 2: tokens: have 3 bytes, which is no multiple of 64"):
+        AgentMemory.import_(tmp_path / "cut.jsonl", into=tmp_path / "store")
+    assert not (tmp_path / "store").exists()

@@ -188,6 +188,22 @@ def test_a_file_that_is_torn_ends_in_a_report(tmp_path, clock):
         assert any("SQLite" in problem for problem in report.problems)
 
 
+@pytest.mark.embedded("it changes the tables in SQLite's own words")
+@pytest.mark.parametrize("tokens", ["x'000000'", "'text'"])
+def test_tokens_that_are_cut_off_are_named_and_not_exported(tmp_path, clock, tokens):
+    with AgentMemory.in_memory(embedder=HashEmbedder(), embedder_id="all-MiniLM-L6-v2-int8", clock=clock) as memory:
+        memory.remember_fact(scope="user/a", fact="User lives in Lyon", id="f1")
+        memory.remember_fact(scope="user/a", fact="User likes tea", id="f2")
+        with inside(memory).ledger.database.read() as connection:
+            connection.execute("UPDATE passage_contents SET tokens = zeroblob(128) WHERE passage = 2")
+            assert memory.verify().ok
+            connection.execute(f"UPDATE passage_contents SET tokens = {tokens} WHERE passage = 1")
+        (problem,) = memory.verify().problems
+        assert problem.startswith(f"passage 'semantic' of {F1} has vectors of tokens that are cut off")
+        with pytest.raises(BackendError, match="'f1' in scope 'user/a' has a damaged vector"):
+            memory.export(tmp_path / "export.jsonl")
+
+
 def test_several_pages_are_verified_and_rebuilt(clock):
     with AgentMemory.in_memory(embedder=HashEmbedder(16), clock=clock, keyword="sqlite_bm25") as memory:
         memory.remember_many([SemanticMemory.new(scope=f"u/{n % 5}", fact=f"number {n}") for n in range(600)])

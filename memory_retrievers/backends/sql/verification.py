@@ -20,7 +20,7 @@ from memory_retrievers.errors import BackendError
 from memory_retrievers.models import AnyMemory, Category, Kind
 from memory_retrievers.models.contents import Problems, VerificationReport
 from memory_retrievers.models.fields import moment
-from memory_retrievers.models.selection import MAX_LENGTH_ERROR, Passage
+from memory_retrievers.models.selection import MAX_LENGTH_ERROR, TOKEN_WIDTHS, Passage
 from memory_retrievers.text import analyze
 from memory_retrievers.text.passages import passage_text, passage_texts, turn_place
 
@@ -132,11 +132,12 @@ def verify(database: Database) -> VerificationReport:
     try:
         with database.read(snapshot=True) as connection:
             problems.add(database.problems(connection))
-            dimension = _dimension(connection)
+            dimension, width = _dimension(connection), _token_width(connection)
             for page in all_rows(connection):
                 for memory in read_page(connection, page):
                     memories, passages = memories + 1, passages + len(memory.passages)
                     problems.add(_memory_problems(memory, dimension, connection.dialect))
+                    problems.add(_token_problems(memory, width))
             problems.add(_version_problems(connection, dimension))
             problems.add(characters.problems(connection))
             problems.add(events.problems(connection))
@@ -148,6 +149,10 @@ def verify(database: Database) -> VerificationReport:
 def _dimension(connection: Connection) -> int | None:
     noted = one(connection, "SELECT value FROM notes WHERE name = 'dimension'")
     return int(noted) if noted is not None and str(noted).isdecimal() else None
+
+
+def _token_width(connection: Connection) -> int:
+    return TOKEN_WIDTHS.get(str(one(connection, "SELECT value FROM notes WHERE name = 'embedder_id'")), 1)
 
 
 def _memory_problems(raw: RawMemory, dimension: int | None, dialect: Dialect) -> Iterator[str]:
@@ -169,6 +174,13 @@ def _memory_problems(raw: RawMemory, dimension: int | None, dialect: Dialect) ->
         else:
             yield from (f"{whose} {problem}" for problem in _text_problems(passage, memory))
         yield from (f"{whose} has a vector that {problem}" for problem in _vector_problems(passage, dimension, dialect))
+
+
+def _token_problems(raw: RawMemory, width: int) -> Iterator[str]:
+    for passage in raw.passages:
+        tokens = passage.tokens
+        if tokens is not None and (not isinstance(tokens, bytes) or len(tokens) % width):
+            yield f"passage {passage.part!r} of {raw.name} has vectors of tokens that are cut off"
 
 
 def _version_problems(connection: Connection, dimension: int | None) -> Iterator[str]:
