@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, model_validator
 
 from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
 from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, JsonObject, MemoryKey, SemanticMemory, scopes
@@ -117,6 +117,13 @@ class Header(Line):
     audit: Annotated[int, Field(ge=0)] = 0
     events: Annotated[int, Field(ge=0)] = 0
     characters: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _whole_embedder(self) -> Self:
+        known = [each is not None for each in (self.embedder_id, self.dimension, self.probe)]
+        if any(known) and not all(known):  # else vectors would be taken without asking whose they are
+            raise ValueError("embedder_id, dimension and probe tell the embedder together: some of them are missing")
+        return self
 
     def counts(self) -> dict[str, int]:
         """Number of lines that follow, by type."""
