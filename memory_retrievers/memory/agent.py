@@ -233,7 +233,7 @@ class AgentMemory(BaseMemory):
             EmbeddingMismatchError: The vectors are from another embedder.
         """
         parts = ResolvedOptions.chosen(options, keyword=keyword, shared_group=shared_group)
-        require_local(target := written(into))
+        require_local(target := written(into).absolute())  # the directory that is here now may be the one replaced
         transfer.import_(
             written(path),
             into=target,

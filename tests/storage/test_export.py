@@ -318,6 +318,14 @@ def test_a_file_of_another_kind_is_refused(tmp_path, content):
     assert not (tmp_path / "new").exists()
 
 
+def test_an_import_into_the_current_directory_opens_what_it_has_made(exported, tmp_path, monkeypatch):
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    with imported(exported, ".") as copy:
+        assert copy.get("f1", scope="user/a").id == "f1"
+    assert (tmp_path / "empty" / "memory.db").is_file()
+
+
 def test_a_memory_with_several_passages_keeps_them(tmp_path):
     said = [Message(role="user", content="another text"), Message(role="assistant", content="and one more")]
     with AgentMemory.in_memory(embedder=HashEmbedder(4)) as memory:
