@@ -1,17 +1,20 @@
-"""The agent middleware: recalls memories before an agent answers, and queues the new messages afterwards."""
+"""The agent middleware: recalls memories before an agent answers, and queues what the user and the agent say."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import uuid
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypeVar
+from itertools import takewhile
+from typing import Annotated, ClassVar, Final, Literal, NotRequired, TypeAlias, TypeVar
 
 import pydantic
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import PrivateStateAttr
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.runtime import Runtime
 from langgraph.typing import ContextT
@@ -19,7 +22,7 @@ from langgraph.typing import ContextT
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.ingestion.worker import Process
 from memory_retrievers.langchain.scope import ScopeSource, conversation_of
-from memory_retrievers.langchain.turns import Recall, TurnMemory, going_on
+from memory_retrievers.langchain.turns import Recall, TurnMemory, going_on, is_summary
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.protocols import Memory
@@ -35,6 +38,9 @@ Placement: TypeAlias = Literal["tail", "system"]
 
 MAX_TOKENS: Final = 600
 """Tokens that are recalled at most for a turn, unless the middleware is given another number."""
+
+MOST_RUNS: Final = 256
+"""Runs under way whose recall is kept; one that was dropped recalls once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,10 @@ class RunRecall:
         self._lock = threading.Lock()
         self._recalled: Recalled | None = None
 
+    def __deepcopy__(self, _memo: object = None) -> RunRecall:
+        """The same: a copy of a middleware goes on with the runs that are under way."""
+        return self
+
     def __call__(self, recall: Callable[[], Recalled]) -> Recalled:
         """What was recalled in the run before, or else what ``recall`` finds now."""
         with self._lock:
@@ -69,14 +79,14 @@ class RunRecall:
 
 
 class MemoryState(AgentState[object]):
-    """State that the middleware adds to that of an agent; no input sets it and no output shows it.
+    """State that the middleware adds to that of an agent; no input sets it, and ``invoke`` does not show it.
 
     Attributes:
-        memory_recall: What is recalled for this run; not part of any checkpoint.
+        memory_recall: The key of what is recalled for this run; not part of any checkpoint.
         memory_done: The ids of the messages that are recorded, or are older than the middleware.
     """
 
-    memory_recall: NotRequired[Annotated[RunRecall, UntrackedValue, PrivateStateAttr]]
+    memory_recall: NotRequired[Annotated[str, UntrackedValue, PrivateStateAttr]]
     memory_done: NotRequired[Annotated[list[str], PrivateStateAttr]]
 
 
@@ -93,19 +103,20 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
     What should always be known, ``memory.profile(scope)``, is put last into the system message; it stays the same to
     the byte until one of its facts changes, so that a provider's prompt cache holds from turn to turn.
 
-    When the run has ended, what is new in the thread is queued in the memory, each message once, however many runs the
-    thread has; ``thread_id`` is the conversation it belongs to. Instructions (system messages) and the summaries of
-    ``SummarizationMiddleware`` are not recorded. What a tool answers is not, unless the run ends with it (as with
-    structured output, or ``return_direct``): then it is recorded as the agent's answer. Where a thread
-    begins with messages of earlier turns, as without a checkpointer, only those after the last answer are new.
+    What the user says is queued in the memory before the model is called, and what the agent answers when the run has
+    ended, each message once, however many runs the thread has; ``thread_id`` is the conversation it belongs to.
+    Instructions (system messages) and the summaries of ``SummarizationMiddleware`` are not recorded. What tools answer
+    is not, unless the run ends with it (as with structured output, or ``return_direct``): then it is recorded as the
+    agent's answer. Where a thread begins with messages of earlier turns, as without a checkpointer, only those after
+    the last answer are new.
 
     What stands in the prompt already is not recalled. What other middleware has trimmed from it or summarised away is,
     where this one stands behind the other in the list.
 
     An agent has one of these. A memory that fails does not fail the agent, which answers without what could not be
-    recalled; messages that could not be queued are queued after the next run of the thread; a warning without any
-    text goes to the log. Only what is set up wrongly raises: no scope or a malformed one, before the model is called,
-    or a memory that is closed or may only be read.
+    recalled; messages that could not be queued are queued at the end of the run, or with the next one of the thread; a
+    warning without any text goes to the log. Only what is set up wrongly raises: no scope or a malformed one, before
+    the model is called, or a memory that is closed or may only be read.
 
     Args:
         memory: An AgentMemory, or anything of that shape.
@@ -142,6 +153,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
     """
 
     state_schema = MemoryState
+    _lock: ClassVar = threading.Lock()  # of all: what is done with it takes no time, and a copy needs none
 
     def __init__(
         self,
@@ -169,6 +181,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
     ) -> None:
         super().__init__()
         self.tools = []
+        self._runs: OrderedDict[str, RunRecall] = OrderedDict()
         self._record = record
         if placement not in {"tail", "system"}:
             raise ConfigurationError(f"placement must be 'tail' or 'system', not {placement!r}")
@@ -204,8 +217,13 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
 
     def before_agent(self, state: MemoryState, runtime: Runtime[ContextT]) -> dict[str, object]:  # noqa: ARG002
         """See what is asked, and which messages are new to the thread."""
-        messages = state["messages"]
-        begun: dict[str, object] = {"memory_recall": self._run(messages)}
+        messages, key = state["messages"], uuid.uuid4().hex
+        run = self._run(messages)
+        with self._lock:  # in the state it would be copied and stored with what hands the state on
+            self._runs[key] = run
+            while len(self._runs) > MOST_RUNS:
+                self._runs.popitem(last=False)
+        begun: dict[str, object] = {"memory_recall": key}
         if not self._record or "memory_done" in state:
             return begun
         return begun | {"memory_done": _ids(_answered(messages))}
@@ -213,6 +231,21 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
     async def abefore_agent(self, state: MemoryState, runtime: Runtime[ContextT]) -> dict[str, object]:
         """:meth:`before_agent` in a thread."""
         return await asyncio.to_thread(self.before_agent, state, runtime)
+
+    def before_model(self, state: MemoryState, runtime: Runtime[ContextT]) -> dict[str, object] | None:  # noqa: ARG002
+        """Queue what the user says now: it is known from here on, whatever becomes of the run."""
+        done = state.get("memory_done")
+        if not self._record or done is None:
+            return None
+        known = set(done)
+        new = [each for each in state["messages"] if each.id not in known]
+        while new and not isinstance(new[-1], HumanMessage):
+            new.pop()  # the agent's own words of this run
+        return self._queued(new, new, done=done) if new else None
+
+    async def abefore_model(self, state: MemoryState, runtime: Runtime[ContextT]) -> dict[str, object] | None:
+        """:meth:`before_model` in a thread."""
+        return await asyncio.to_thread(self.before_model, state, runtime)
 
     def wrap_model_call(
         self,
@@ -235,22 +268,48 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         done = state.get("memory_done")
         if not self._record or done is None:
             return None
+        with self._lock:
+            self._runs.pop(state.get("memory_recall", ""), None)
         messages, known = state["messages"], set(done)
-        scope, conversation = self._turn.scope_of(None), conversation_of()
-        with going_on("messages are queued after the next run"):
-            new = [each for each in messages if each.id not in known]
-            said = self._turn.said(new) + self._turn.answered_by_tools(new[-1:])
-            self._turn.keep(said, scope=scope, conversation=conversation)
-            return {"memory_done": _ids(messages)}
-        return None
+        new = [each for each in messages if each.id not in known]
+        answered = [*takewhile(lambda each: isinstance(each, ToolMessage), reversed(new))][::-1]
+        return self._queued(new, messages, done=[], answered=answered, is_end=True)
 
     async def aafter_agent(self, state: MemoryState, runtime: Runtime[ContextT]) -> dict[str, object] | None:
         """:meth:`after_agent` in a thread."""
         return await asyncio.to_thread(self.after_agent, state, runtime)
 
+    def _queued(
+        self,
+        new: Sequence[BaseMessage],
+        seen: Sequence[BaseMessage],
+        *,
+        done: Sequence[str],
+        answered: Sequence[BaseMessage] = (),
+        is_end: bool = False,
+    ) -> dict[str, object] | None:
+        """Queue messages, and note in the state which are done; None if they could not be queued.
+
+        Args:
+            new: The messages to queue.
+            seen: Those that are done then, beside ``done``.
+            done: The ids of those that are.
+            answered: What tools have answered in place of the agent.
+            is_end: Whether to see to it that what is due becomes memories.
+        """
+        scope, conversation = self._turn.scope_of(None), conversation_of()
+        with going_on("messages are queued later"):
+            said = self._turn.said(new) + self._turn.answered_by_tools(answered)
+            self._turn.keep(said, scope=scope, conversation=conversation, is_end=is_end)
+            return {"memory_done": [*done, *_ids(seen)]}
+        return None
+
     def _run(self, messages: Sequence[BaseMessage]) -> RunRecall:
         conversation_of()  # a thread whose id cannot name a conversation is refused before the model is called
-        asked = next((message for message in reversed(messages) if isinstance(message, HumanMessage)), None)
+        of_user = [message for message in reversed(messages) if isinstance(message, HumanMessage)]
+        asked = next((message for message in of_user if not is_summary(message)), None)
+        if asked is None and of_user:
+            asked = of_user[0]  # what is left of what was asked
         return RunRecall(self._turn.scope_of(None), asked)
 
     def _recalled(self, run: RunRecall, messages: Sequence[BaseMessage]) -> Recalled:
@@ -267,8 +326,10 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
 
     def _informed(self, request: ModelRequest[ContextT]) -> ModelRequest[ContextT]:
         # a run that goes on after an interrupt has none: what it recalled is in no checkpoint
-        begun = request.state.get("memory_recall")
-        run = begun if isinstance(begun, RunRecall) else self._run(request.messages)
+        key = request.state.get("memory_recall")
+        with self._lock:
+            begun = self._runs.get(key) if isinstance(key, str) else None
+        run = self._run(request.messages) if begun is None else begun
         recalled = run(lambda: self._recalled(run, request.messages))
         in_system, behind = recalled.profile, recalled.block
         place = _place_of(recalled.asked, request.messages) if self._placement == "tail" else None

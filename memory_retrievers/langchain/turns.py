@@ -151,7 +151,7 @@ class TurnMemory(ScopedByConfig):
             return block, frozenset(fact.id for fact in shown.facts)
         return "", frozenset()
 
-    def keep(self, messages: Sequence[Message], *, scope: str, conversation: str | None) -> None:
+    def keep(self, messages: Sequence[Message], *, scope: str, conversation: str | None, is_end: bool = True) -> None:
         """Queue messages, and see to it that what is due becomes memories.
 
         They are safe once they are queued: where they cannot be turned into memories now, they wait.
@@ -160,6 +160,7 @@ class TurnMemory(ScopedByConfig):
             messages: What was said, in order.
             scope: Whose memory.
             conversation: Which of the scope's conversations it is.
+            is_end: Whether the turn ends with them, so that it may be held up for what is due.
 
         Raises:
             MemoryRetrieversError: They could not be queued.
@@ -167,11 +168,12 @@ class TurnMemory(ScopedByConfig):
         if not messages:
             return
         self.memory.add_messages(scope, messages, conversation=conversation)
-        process_queue(self.memory, scope, process=self.process)
+        if is_end:
+            process_queue(self.memory, scope, process=self.process)
 
     def said(self, messages: Sequence[BaseMessage]) -> list[Message]:
         """The messages of a conversation to keep: what was said, but no instructions, and no summary in its place."""
-        converted = [self._message_of(message) for message in messages if not _is_summary(message)]
+        converted = [self._message_of(message) for message in messages if not is_summary(message)]
         return [message for message in converted if message is not None and message.role not in _INSTRUCTIONS]
 
     def answered_by_tools(self, messages: Sequence[BaseMessage]) -> list[Message]:
@@ -197,10 +199,10 @@ def going_on(outcome: str) -> Iterator[None]:
         yield
     except ConfigurationError:
         raise
-    except MemoryRetrieversError as error:
+    except Exception as error:  # noqa: BLE001 - a hook or a counter of the host may raise anything
         log_failure(outcome, error)
 
 
-def _is_summary(message: BaseMessage) -> bool:
+def is_summary(message: BaseMessage) -> bool:
     """True if LangChain's summarization put the message in the place of messages that were said."""
     return message.additional_kwargs.get("lc_source") == "summarization"

@@ -1,21 +1,26 @@
 """An agent that recalls before it answers, and remembers what was said."""
 
+import copy
 import logging
+import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from itertools import pairwise
+from typing import Annotated
 
 import pytest
-from blockbuster import BlockingError
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware, ModelRequest, SummarizationMiddleware
 from langchain.agents.structured_output import ToolStrategy
+from langchain.tools import ToolRuntime
 from langchain_core.language_models.chat_models import BaseChatModel
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import InjectedState
 from langgraph.types import Command
 from patience import PATIENCE, until
 from pydantic import BaseModel
@@ -408,13 +413,13 @@ def test_a_thread_that_is_older_than_the_middleware_is_recorded_from_now_on(memo
     assert [content for _, content in recorded(memory)] == ["Newer?", "New."]
 
 
-def test_what_a_failed_run_left_in_the_thread_is_recorded_after_the_next(memory, saying):
+def test_what_the_user_said_is_recorded_though_the_run_fails_and_once(memory, saying):
     saver = InMemorySaver()
     middleware = [AgentMemoryMiddleware(memory=memory)]
     failing = create_agent(saying(RuntimeError("overloaded")), middleware=middleware, checkpointer=saver)
     with pytest.raises(RuntimeError, match="overloaded"):
         failing.invoke(asking("First?"), ALICE)
-    assert memory.stats("user/alice").queued_messages == 0
+    assert memory.stats("user/alice").queued_messages == 1
     create_agent(saying("Two."), middleware=middleware, checkpointer=saver).invoke(asking("Second?"), ALICE)
     assert [content for _, content in recorded(memory)] == ["First?", "Second?", "Two."]
 
@@ -423,7 +428,7 @@ def test_a_run_that_waits_for_approval_recalls_and_records_when_it_goes_on(memor
     model = saying(LOOK, "Warm.")
     agent = agent_of(model, memory, HumanInTheLoopMiddleware(interrupt_on={"thermometer": True}))
     agent.invoke(asking("How warm is it in Lyon?"), ALICE)
-    assert memory.stats("user/alice").queued_messages == 0
+    assert [message.content for message in memory.waiting("user/alice")] == ["How warm is it in Lyon?"]
     agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), ALICE)
     assert recalled_text(model.heard[1]) == recalled_text(model.heard[0])
     assert recorded(memory) == [("user", "How warm is it in Lyon?"), ("assistant", "Warm.")]
@@ -598,11 +603,11 @@ def test_an_agent_whose_memory_cannot_recall_answers_all_the_same(memory, saying
     assert len(recorded(memory)) == 2
 
 
-def test_messages_that_could_not_be_queued_are_queued_after_the_next_run(memory, saying, caplog):
+def test_messages_that_could_not_be_queued_are_queued_with_the_next_run(memory, saying, caplog):
     failing = Failing(memory, "add_messages", BackendError("secret disk"))
     agent = agent_of(saying("One.", "Two."), failing)
     assert agent.invoke(asking("First?"), ALICE)["messages"][-1].content == "One."
-    assert caplog.messages == ["messages are queued after the next run, since the memory failed (BackendError)"]
+    assert caplog.messages == ["messages are queued later, since the memory failed (BackendError)"] * 2
     failing.error = None
     agent.invoke(asking("Second?"), ALICE)
     assert [content for _, content in recorded(memory)] == ["First?", "One.", "Second?", "Two."]
@@ -634,22 +639,116 @@ def test_a_memory_that_is_closed_is_a_mistake_of_the_host(saying):
         agent_of(saying("never said"), memory).invoke(asking("Who?"), ALICE)
 
 
+# --- what runs around an agent
+
+
+def test_what_is_trimmed_within_the_run_that_heard_it_is_recorded(memory, saying):
+    summarizing = SummarizationMiddleware(saying(*["They looked."] * 5), trigger=("messages", 4), keep=("messages", 2))
+    agent = create_agent(
+        saying(LOOK, LOOK, LOOK, "Warm."), [thermometer], middleware=[summarizing, AgentMemoryMiddleware(memory=memory)]
+    )
+    agent.invoke(asking("I freeze easily. How warm is it?"), ALICE)
+    assert recorded(memory) == [("user", "I freeze easily. How warm is it?"), ("assistant", "Warm.")]
+
+
+def test_two_agents_that_hand_over_record_a_message_once(memory, saying):
+    @tool
+    def hand_over(runtime: ToolRuntime) -> Command:
+        """Hand over."""
+        calling = [message for message in runtime.state["messages"] if isinstance(message, AIMessage)][-1]
+        answer = ToolMessage("handed over", tool_call_id=runtime.tool_call_id)
+        return Command(goto="second", graph=Command.PARENT, update={"messages": [calling, answer]})
+
+    graph = StateGraph(MessagesState)
+    for name, model, tools in (("first", saying(("hand_over", {})), [hand_over]), ("second", saying("Noted."), [])):
+        graph.add_node(name, create_agent(model, tools, middleware=[AgentMemoryMiddleware(memory=memory)], name=name))
+    graph.add_edge(START, "first")
+    graph.compile(checkpointer=InMemorySaver()).invoke(asking("I fly to Lisbon in May."), ALICE)
+    assert recorded(memory) == [("user", "I fly to Lisbon in May."), ("assistant", "Noted.")]
+
+
+def test_who_said_it_is_the_one_whose_run_failed(memory, saying):
+    saver, middleware = InMemorySaver(), [AgentMemoryMiddleware(memory=memory)]
+    failing = create_agent(saying(RuntimeError("overloaded")), middleware=middleware, checkpointer=saver)
+    with pytest.raises(RuntimeError):
+        failing.invoke(asking("My PIN is 1234."), ALICE)
+    bob = {"configurable": ALICE["configurable"] | {"user_id": "user/bob"}}
+    create_agent(saying("Hello."), middleware=middleware, checkpointer=saver).invoke(asking("Bob here."), bob)
+    assert recorded(memory) == [("user", "My PIN is 1234.")]
+    assert recorded(memory, "user/bob") == [("user", "Bob here."), ("assistant", "Hello.")]
+
+
+@pytest.mark.parametrize("saver", [None, InMemorySaver()])
+def test_the_state_can_be_copied_and_handed_on(memory, saying, saver):
+    subagent = create_agent(saying("Done."))
+
+    @tool
+    def delegate(state: Annotated[dict, InjectedState]) -> str:
+        """Hand the state on."""
+        given = {**copy.deepcopy(state), "messages": [HumanMessage("Do it")]}
+        return subagent.invoke(given)["messages"][-1].text
+
+    middleware = [AgentMemoryMiddleware(memory=memory)]
+    agent = create_agent(saying(("delegate", {}), "Yes."), [delegate], middleware=middleware, checkpointer=saver)
+    assert agent.invoke(asking("Is it done?"), ALICE)["messages"][2].text == "Done."
+    for chunk in create_agent(saying("Yes."), middleware=middleware).stream(asking("?"), ALICE, stream_mode="updates"):
+        assert copy.deepcopy(chunk) == chunk
+        assert pickle.dumps(chunk)
+
+
+@pytest.mark.parametrize("what", ["before_store", "token_counter"])
+def test_a_hook_of_the_host_that_raises_fails_no_agent(saying, caplog, what):
+    def broken(_):
+        raise ValueError("the secret garden")
+
+    options = {} if what == "before_store" else {"token_counter": broken}
+    hook = broken if what == "before_store" else None
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        memory.remember_fact(scope="user/alice", fact="Alice lives in Lyon", category="identity")
+        with AgentMemory.in_memory(embedder=HashEmbedder(), before_store=hook) as hooked:
+            given = hooked if hook else memory
+            state = agent_of(saying("In Lyon."), given, **options).invoke(asking("Where does Alice live?"), ALICE)
+    assert state["messages"][-1].text == "In Lyon."
+    assert "ValueError" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_what_several_tools_answer_in_place_of_the_agent_is_recorded(memory, saying):
+    @tool(return_direct=True)
+    def weather(city: str) -> str:
+        """The weather."""
+        return f"In {city} it rains."
+
+    calls = [
+        {"name": "weather", "args": {"city": city}, "id": city, "type": "tool_call"} for city in ("Lyon", "Nantes")
+    ]
+    model = saying()
+    model.messages = iter([AIMessage("", tool_calls=calls)])
+    create_agent(model, [weather], middleware=[AgentMemoryMiddleware(memory=memory)]).invoke(asking("Rain?"), ALICE)
+    assert recorded(memory) == [
+        ("user", "Rain?"),
+        ("assistant", "In Lyon it rains."),
+        ("assistant", "In Nantes it rains."),
+    ]
+
+
 # --- the event loop
 
 
-async def test_the_guard_notices_a_hook_that_is_run_on_the_event_loop(memory_on_disk, no_blocking):
+async def test_the_guard_notices_a_hook_that_is_run_on_the_event_loop(memory_on_disk, no_blocking, caplog):
     middleware = AgentMemoryMiddleware(memory=memory_on_disk, scope="user/bob")
     request = ModelRequest(model=None, messages=[HumanMessage("Bergen?")], state={"messages": []})
-    with pytest.raises(BlockingError):
-        middleware.wrap_model_call(request, lambda asked: asked)
+    middleware.wrap_model_call(request, lambda asked: asked)
+    assert "nothing was recalled, since the memory failed (BlockingError)" in caplog.messages
 
 
-async def test_an_agent_never_holds_up_the_event_loop(memory_on_disk, saying, no_blocking):
+async def test_an_agent_never_holds_up_the_event_loop(memory_on_disk, saying, no_blocking, caplog):
     model = saying(LOOK, *["Yes."] * 12)
     agent = agent_of(model, memory_on_disk, scope="user/bob")
     for number in range(12):
         await agent.ainvoke(asking(f"Is {number} a number in Bergen?"), ALICE)
     assert "Bob lives in Bergen" in recalled_text(model.heard[0])
+    assert caplog.messages == []
 
 
 @pytest.mark.parametrize("error", [RuntimeError("the secret garden"), ConfigurationError("the secret garden")])
