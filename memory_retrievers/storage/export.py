@@ -214,25 +214,27 @@ def restore(store: MemoryStore, record: Record) -> str:
     Raises:
         ValidationError: It is there already, or refers to a memory that is not.
     """
-    ledger = store.ledger
+    ledger, kept = store.ledger, 1
     match record:
         case StoredMemory():
             store.add([record.memory], [record.passages], event=None)
         case FactVersion():
             ledger.facts.restore([record])
         case StoredQueue():
-            ledger.conversations.restore(record)
+            kept = ledger.conversations.restore(record)
         case PendingReview() | ReviewJob():
             _restore_review(ledger, record)
         case Association():
-            if not ledger.management.associate([record]):
-                raise ValidationError("this associates a pair again, or a memory that is in no line before")
+            kept = ledger.management.associate([record])
         case AuditEntry():
-            ledger.management.note([record])
+            kept = ledger.management.note([record])
         case MemoryEvent():
-            _restore_event(ledger, record)
+            # one without a memory goes with its scope, which may hold nothing else: earlier versions exported it
+            kept = ledger.events.restore([record]) or record.id is None
         case StoredCharacter():
-            ledger.characters.put(record.scope, [record.state])
+            kept = ledger.characters.restore(record)
+    if not kept:
+        raise ValidationError(_REFUSALS[type(record)])
     return _NAMES[type(record)]
 
 
@@ -241,12 +243,6 @@ def _restore_review(ledger: SQLLedger, record: PendingReview | ReviewJob) -> Non
         ledger.conversations.restore_review_job(record)
     else:
         ledger.add_pending_reviews([record], merge=False)
-
-
-def _restore_event(ledger: SQLLedger, event: MemoryEvent) -> None:
-    # one without a memory goes with its scope, which may hold nothing else: earlier versions exported it all the same
-    if not ledger.events.restore([event]) and event.id is not None:
-        raise ValidationError("this happened to a memory that is in no line before")
 
 
 _NAMES: Final[Mapping[type[Record], str]] = {
@@ -259,6 +255,14 @@ _NAMES: Final[Mapping[type[Record], str]] = {
     AuditEntry: "audit",
     MemoryEvent: "events",
     StoredCharacter: "characters",
+}
+
+_REFUSALS: Final[Mapping[type[Record], str]] = {
+    StoredQueue: "this queue has no message, or one that waits in its scope already",
+    Association: "this associates a pair again, or a memory that is in no line before",
+    AuditEntry: "this is of a memory that is in no line before",
+    MemoryEvent: "this happened to a memory that is in no line before",
+    StoredCharacter: "this character is in a line before",
 }
 
 _NAMES_IN_SCOPE: Final[Mapping[type[Record], str]] = {

@@ -12,7 +12,7 @@ import pytest
 
 from memory_retrievers import AgentMemory, MemoryRetrieversError, Message, SceneEvent, ValidationError
 from memory_retrievers.models import MemoryKey
-from memory_retrievers.models.management import Association, AssociationType
+from memory_retrievers.models.management import Association, AssociationType, AuditEntry, AuditType
 from memory_retrievers.testing import HashEmbedder, inside
 
 HOSTILE = (
@@ -45,6 +45,9 @@ def exported(tmp_path_factory):
                     )
                 ]
             )  # fmt: skip
+            inside(memory).ledger.management.note(
+                [AuditEntry(memory=ends[1], type=next(iter(AuditType)), at=now, old=0.1, new=0.2, reason="x")]
+            )
         memory.export(path)
     return [json.loads(line) for line in path.read_text("utf-8").split("\n")[:-1]]
 
@@ -128,6 +131,7 @@ def test_the_export_itself_is_taken(exported):
         "review_job",
         "queue",
         "association",
+        "audit",
         "event",
         "character",
     }
@@ -179,4 +183,26 @@ def test_tokens_that_are_cut_off_are_refused_with_their_line(tmp_path):
     (tmp_path / "cut.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in (header, fact, *rest)))
     with pytest.raises(ValidationError, match="line 2: tokens: have 3 bytes, which is no multiple of 64"):
         AgentMemory.import_(tmp_path / "cut.jsonl", into=tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "complaint"),
+    [
+        ("audit", lambda lines, line: line["memory"].update(id="f9"), "a memory that is in no line before"),
+        ("queue", lambda lines, line: line.update(messages=[]), "no message, or one that waits"),
+        ("queue", lambda lines, line: line["messages"].append(line["messages"][0]), "no message, or one that waits"),
+        ("queue", lambda lines, line: lines.insert(1, {**line, "conversation": "c2"}), "no message, or one that waits"),
+        ("character", lambda lines, line: lines.insert(lines.index(line), line), "this character is in a line before"),
+    ],
+)
+def test_a_line_of_which_nothing_would_be_kept_is_refused(exported, tmp_path, kind, change, complaint):
+    lines = copy.deepcopy(exported)
+    line = next(line for line in lines if line.get("type") == kind)
+    change(lines, line)
+    number = len(lines) - lines[::-1].index(line)
+    source = tmp_path / "export.jsonl"
+    source.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    with pytest.raises(ValidationError, match=f"line {number}: .*{complaint}"):
+        AgentMemory.import_(source, into=tmp_path / "store", embedder=HashEmbedder())
     assert not (tmp_path / "store").exists()

@@ -14,6 +14,8 @@ from memory_retrievers.models.scenes import CharacterState
 
 _OF_SCOPE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
 _IN_COLUMNS: Final = {"name", "known_events"}
+_INSERT: Final = """INSERT INTO characters (scope_id, name, known_events, state) VALUES (?, ?, ?, ?)
+    ON CONFLICT (scope_id, name)"""
 
 
 class SQLCharacters:
@@ -42,11 +44,15 @@ class SQLCharacters:
         with self._database.write(scope) as connection:
             scope_id = scope_id_of(connection, scope)
             connection.executemany(
-                """INSERT INTO characters (scope_id, name, known_events, state) VALUES (?, ?, ?, ?)
-                ON CONFLICT (scope_id, name) DO UPDATE SET known_events = excluded.known_events, state = excluded.state
-                """,
-                [(scope_id, state.name, encode_json(state.known_events), _encode(state)) for state in states],
+                f"{_INSERT} DO UPDATE SET known_events = excluded.known_events, state = excluded.state",
+                [_row(scope_id, state) for state in states],
             )
+
+    def restore(self, character: StoredCharacter) -> bool:
+        """Restore a character as it was exported; False if there is one of its name."""
+        with self._database.write(character.scope) as connection:
+            row = _row(scope_id_of(connection, character.scope), character.state)
+            return bool(connection.execute(f"{_INSERT} DO NOTHING", row).rowcount)
 
 
 def strike_out(connection: Connection, scope: str, ids: Sequence[str]) -> None:
@@ -99,6 +105,10 @@ def problems(connection: Connection) -> Iterator[str]:
             _decode(*row)
         except BackendError as error:
             yield str(error)
+
+
+def _row(scope_id: int, state: CharacterState) -> tuple[int, str, str, str]:
+    return scope_id, state.name, encode_json(state.known_events), _encode(state)
 
 
 def _decode(scope: str, name: str, known_events: str, state: str) -> CharacterState:

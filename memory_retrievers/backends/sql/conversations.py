@@ -103,13 +103,22 @@ class SQLConversations:
                 ],
             )
 
-    def restore(self, queue: StoredQueue) -> None:
-        """Restore a queue, or its next part, as it was exported; it was heard last when its last message was said."""
+    def restore(self, queue: StoredQueue) -> bool:
+        """Restore a queue, or its next part, as it was exported; it was heard last when its last message was said.
+
+        Returns:
+            False if it has no message, or one that waits in its scope already; nothing was stored.
+        """
         queued = [QueuedMessage(id=its_id, message=message) for its_id, message in queue.messages]
         times = [message.timestamp for _, message in queue.messages if message.timestamp is not None]
-        if not times:
-            return
+        ids = {each.id for each in queued}
+        if not times or len(ids) < len(queued):
+            return False
         with self._database.write(queue.scope) as connection:
+            dialect = connection.dialect
+            known = f"SELECT 1 FROM queued_messages WHERE {_OF_SCOPE} AND {dialect.among('id', ':ids')} LIMIT 1"
+            if one(connection, known, {"scope": queue.scope, "ids": dialect.listed(list(ids))}) is not None:
+                return False
             heard = self.state(queue.scope, queue.conversation).heard_at
             at = max(times if heard is None else [*times, heard])
             self.append(queue.scope, queued, conversation=queue.conversation, at=at)
@@ -121,6 +130,7 @@ class SQLConversations:
                     "summary": queue.previous_summary,
                 },
             )
+        return True
 
     def state(self, scope: str, conversation: str | None = None) -> QueueState:
         """Return the state of a conversation's queue."""

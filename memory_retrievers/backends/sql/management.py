@@ -133,8 +133,8 @@ OF_SCOPES: Final = """FROM audit a JOIN memories m ON m.row = a.memory JOIN scop
     WHERE m.scope_id IN ({scopes})"""
 
 
-def write_audit(connection: Connection, entry: AuditEntry, *, spacing: timedelta | None) -> None:
-    """Add an audit entry, unless its memory does not exist.
+def write_audit(connection: Connection, entry: AuditEntry, *, spacing: timedelta | None) -> bool:
+    """Add an audit entry, unless its memory does not exist; returns whether it was added.
 
     Args:
         connection: A connection in a write transaction.
@@ -146,13 +146,13 @@ def write_audit(connection: Connection, entry: AuditEntry, *, spacing: timedelta
         (entry.memory.scope, entry.memory.id),
     ).fetchone()
     if found is None:
-        return
+        return False
     scope_id, memory = found
     if spacing is not None:
         since = encode_time(entry.at - spacing)
         noted = "SELECT 1 FROM audit WHERE memory = ? AND type = ? AND at > ? LIMIT 1"
         if one(connection, noted, (memory, entry.type, since)) is not None:
-            return
+            return False
     values = {
         "memory": memory,
         "type": entry.type,
@@ -162,6 +162,7 @@ def write_audit(connection: Connection, entry: AuditEntry, *, spacing: timedelta
         "reason": entry.reason,
     }
     insert(connection, "audit", values, scope_id=scope_id)
+    return True
 
 
 def read_audit(connection: Connection, key: MemoryKey) -> list[AuditEntry]:
@@ -363,16 +364,18 @@ class SQLManagement:
         with self._database.read() as connection:
             return read_associations(connection, key, within=within, now=now, limit=limit)
 
-    def note(self, entries: Sequence[AuditEntry], *, spacing: timedelta | None = None) -> None:
+    def note(self, entries: Sequence[AuditEntry], *, spacing: timedelta | None = None) -> int:
         """Append to the audit log; entries about memories that do not exist are left out.
 
         Args:
             entries: The entries to add.
             spacing: Skip an entry that follows another of the same memory and type by less than this; None skips none.
+
+        Returns:
+            How many were appended.
         """
         with self._database.write(*{entry.memory.scope for entry in entries}) as connection:
-            for entry in entries:
-                write_audit(connection, entry, spacing=spacing)
+            return sum(write_audit(connection, entry, spacing=spacing) for entry in entries)
 
     def audit(self, key: MemoryKey) -> list[AuditEntry]:
         """List the audit entries of a memory, oldest first."""
