@@ -426,6 +426,8 @@ def _parse_memory(line: JsonObject, dimension: int | None) -> StoredMemory:
         raise ValidationError("kind: must be episodic or semantic")
     passages = _PASSAGES.validate_python(line.pop("passages", ()))
     memory = model.model_validate(line)
+    if isinstance(memory, EpisodicMemory) and memory.is_open:
+        raise ValidationError("is_open: an episode that is still open is not stored; what waits for it is a queue")
     scopes.parse(memory.scope)
     read = tuple(_parse_passage(passage, memory, dimension) for passage in passages)
     _check_passages(memory, passages)

@@ -284,6 +284,8 @@ def test_an_import_refuses_a_directory_that_is_in_use(exported, tmp_path):
         (2, {"kind": "procedural"}, ValidationError, "line 2: kind: must be episodic or semantic"),
         (2, {"mood": "good"}, ValidationError, "line 2: mood: Extra inputs"),
         (2, {"created_at": None}, ValidationError, "line 2: created_at"),
+        (3, {"is_open": True}, ValidationError, "line 3: is_open: "),
+        (3, {"is_open": True, "summary": ""}, ValidationError, "line 3: is_open: "),
         (2, {"scope": "a//b"}, ValidationError, "line 2: .*malformed"),
         (2, {"passages": [{"part": "semantic", "text": "x"}]}, ValidationError, "line 2: 0.vector: Field required"),
         (2, {"passages": [{"part": "p", "text": "x", "vector": "AAA"}]}, ValidationError, "line 2: vector: is no base64"),
