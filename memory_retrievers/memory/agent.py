@@ -1053,10 +1053,12 @@ class AgentMemory(BaseMemory):
         """Copy the store to a new directory, whatever is written meanwhile; :meth:`open` opens the copy.
 
         Raises:
-            ConfigurationError: The directory is in use, in that of the store, or cannot be made.
+            ConfigurationError: The directory is in use, in that of the store, or cannot be made, or a move into the
+                store has not ended.
             BackendError: The copy failed, and nothing was left of it.
         """
         self._pending.flush()
+        transfer.require_moved(self._store.ledger.notes())
         self._store.ledger.backup(outside(self._store.ledger.database.home, path) / STORE_FILE)
 
     def export(self, path: str | Path, *, scope: str | None = None, progress: Progress | None = None) -> int:
@@ -1074,7 +1076,8 @@ class AgentMemory(BaseMemory):
             How many memories were written.
 
         Raises:
-            ConfigurationError: The file exists, is in the store's directory, or cannot be written.
+            ConfigurationError: The file exists, is in the store's directory, or cannot be written, or a move into the
+                store has not ended.
             ValidationError: The scope is malformed.
             BackendError: A memory is damaged; :meth:`verify` tells more.
         """

@@ -26,6 +26,14 @@ Progress: TypeAlias = Callable[[int, int], None]
 MAX_PROBLEMS: Final = 1_000
 """So many problems are listed one by one; the rest are counted."""
 
+MOVING: Final = "moving"
+"""The note of a store that ``migrate`` fills; once the move is verified it is blank."""
+
+HALF_MOVED: Final = (
+    "a migrate into this store has not ended, and something may be missing: run the same migrate command again, which "
+    "goes on where it was"
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMemory:

@@ -22,6 +22,7 @@ from memory_retrievers.backends.sql.verification import TableState
 from memory_retrievers.backends.sqlite import FileState, state_of_file
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.errors import ConfigurationError, StoreLockedError, required
+from memory_retrievers.models.contents import HALF_MOVED
 from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.storage.open import CHROMA_DIRECTORY, LOCK_FILE, OWNER_FILE, PSYCOPG, STORE_FILE, require_local
 
@@ -290,6 +291,9 @@ def _of_schema(version: int, known: int) -> Iterator[Finding]:
 def _of_tables(tables: TableState | None, now: datetime) -> Iterator[Finding]:
     if tables is None:
         return
+    if tables.is_half_moved:
+        what, _, remedy = HALF_MOVED.partition(": ")
+        yield Finding(what=what, remedy=remedy)
     settings = IngestionSettings()
     old = timedelta(hours=settings.due_after_hours)
     is_due = (tables.waiting_messages or 0) >= settings.min_messages

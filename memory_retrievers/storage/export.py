@@ -17,7 +17,16 @@ import pydantic
 
 from memory_retrievers.backends.files import PRIVATE, Access, new_directory, new_file
 from memory_retrievers.errors import BackendError, ConfigurationError, EmbeddingMismatchError, ValidationError
-from memory_retrievers.models.contents import FactVersion, Progress, Record, StoredCharacter, StoredMemory, StoredQueue
+from memory_retrievers.models.contents import (
+    HALF_MOVED,
+    MOVING,
+    FactVersion,
+    Progress,
+    Record,
+    StoredCharacter,
+    StoredMemory,
+    StoredQueue,
+)
 from memory_retrievers.models.management import Association, AuditEntry, Channel, MemoryEvent, acting_as
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.storage import ReviewJob
@@ -63,10 +72,11 @@ def export(
         How many memories were written.
 
     Raises:
-        ConfigurationError: The target exists, or cannot be written.
+        ConfigurationError: The target exists, or cannot be written, or a move into the store has not ended.
         BackendError: A memory is damaged, or has a vector that no import takes; there is no target then.
     """
     with new_file(target, access) as file, ledger.contents(scope) as contents, closing(contents.records()) as records:
+        require_moved(contents.notes)
         header = export_format.header_of(contents)
         file.write(export_format.encode(header.model_dump(mode="json")))
         for number, record in enumerate(records, start=1):
@@ -78,6 +88,16 @@ def export(
             ):
                 progress(number, header.memories)
     return header.memories
+
+
+def require_moved(notes: Mapping[str, str]) -> None:
+    """Reject a store that has notes of a move into it which has not ended: a copy would pass for a whole one.
+
+    Raises:
+        ConfigurationError: It has.
+    """
+    if notes.get(MOVING):
+        raise ConfigurationError(HALF_MOVED)
 
 
 def require_importable(record: Record, header: Header) -> None:

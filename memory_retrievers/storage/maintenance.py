@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import logging
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from memory_retrievers.errors import BackendError, ConfigurationError, MemoryRetrieversError, ValidationError
 from memory_retrievers.models import EpisodicMemory
-from memory_retrievers.models.contents import Progress, VerificationReport
+from memory_retrievers.models.contents import HALF_MOVED, MOVING, Progress, VerificationReport
 from memory_retrievers.models.selection import NewPassage
 from memory_retrievers.protocols import Embedder
 from memory_retrievers.storage.embedder import EMBEDDED_TEXTS, ProbedEmbedder
@@ -208,9 +209,18 @@ def _gap(store: MemoryStore, episode: EpisodicMemory) -> _Gap | None:
 Index: TypeAlias = Literal["sparse", "dense", "all"]
 
 
-def verify(store: MemoryStore) -> VerificationReport:
-    """Check the ledger, and compare both indexes with it."""
-    return store.ledger.verify().joined(store.keyword.verify()).joined(store.dense.verify())
+def verify(store: MemoryStore, *, is_moving: bool = False) -> VerificationReport:
+    """Check the ledger, and compare both indexes with it; a move into it that has not ended is a problem, unless asked.
+
+    Args:
+        store: The store.
+        is_moving: It is that move which asks.
+    """
+    report = store.ledger.verify().joined(store.keyword.verify()).joined(store.dense.verify())
+    with contextlib.suppress(BackendError):  # of a damaged file, which the report has named
+        if not is_moving and store.ledger.notes().get(MOVING):
+            return report.joined(VerificationReport(problems=(HALF_MOVED,)))
+    return report
 
 
 def rebuild(store: MemoryStore, what: Index) -> None:

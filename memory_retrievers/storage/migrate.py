@@ -17,7 +17,15 @@ from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memory_retrievers.errors import ConfigurationError, EmbeddingMismatchError
-from memory_retrievers.models.contents import Contents, Problems, Progress, Record, StoredMemory, VerificationReport
+from memory_retrievers.models.contents import (
+    MOVING,
+    Contents,
+    Problems,
+    Progress,
+    Record,
+    StoredMemory,
+    VerificationReport,
+)
 from memory_retrievers.storage import export as transfer
 from memory_retrievers.storage import export_format, maintenance
 from memory_retrievers.storage.fingerprint import Fingerprint
@@ -27,11 +35,9 @@ if TYPE_CHECKING:
     from memory_retrievers.backends.sql.ledger import SQLLedger
 
 
-NOTE: Final = "moving"
-"""The name of the note; its values follow. Once the move is verified it is blank."""
-
 BEGUN: Final = "begun"
 COPIED: Final = "copied"
+"""The values of the note."""
 
 
 def move(source: SQLLedger, target: MemoryStore, *, progress: Progress | None = None) -> None:
@@ -56,10 +62,10 @@ def move(source: SQLLedger, target: MemoryStore, *, progress: Progress | None = 
             return
         _move_memories(contents, records, target, going_on=state == BEGUN, progress=progress)
         with target.ledger.transaction():
-            if target.ledger.notes()[NOTE] == BEGUN:  # nobody else has ended it
+            if target.ledger.notes()[MOVING] == BEGUN:  # nobody else has ended it
                 for record in records:
                     transfer.restore(target, record)
-                target.ledger.write_notes({NOTE: COPIED})
+                target.ledger.write_notes({MOVING: COPIED})
 
 
 def check(source: SQLLedger, target: MemoryStore, *, progress: Progress | None = None) -> VerificationReport:
@@ -75,16 +81,16 @@ def check(source: SQLLedger, target: MemoryStore, *, progress: Progress | None =
     """
     differences = Problems()
     differences.add(_differences(source, target.ledger, progress))
-    report = maintenance.verify(target).joined(VerificationReport(problems=differences.listed()))
+    report = maintenance.verify(target, is_moving=True).joined(VerificationReport(problems=differences.listed()))
     if report.ok:
-        target.ledger.write_notes({NOTE: ""})
+        target.ledger.write_notes({MOVING: ""})
     return report
 
 
 def _is_copied(source: SQLLedger, target: SQLLedger) -> bool:
     """Reject unsuitable stores before they are read; True if everything is already copied."""
     with source.contents() as contents:
-        if contents.notes.get(NOTE):
+        if contents.notes.get(MOVING):
             raise ConfigurationError("the store to move from is not whole: end the move into it first")
         return _state(target, contents) == COPIED
 
@@ -105,14 +111,14 @@ def _begin_or_go_on(target: SQLLedger, contents: Contents) -> str:
         state = _state(target, contents)
         if not state:
             embedder = Fingerprint.noted(contents.notes)
-            target.write_notes({**({} if embedder is None else embedder.notes()), NOTE: BEGUN})
+            target.write_notes({**({} if embedder is None else embedder.notes()), MOVING: BEGUN})
         return state
 
 
 def _state(target: SQLLedger, contents: Contents) -> str:
     """Read the note of a suitable target."""
     notes = target.notes()
-    state = notes.get(NOTE, "")
+    state = notes.get(MOVING, "")
     if not state:
         _require_empty(target)
     _require_embedder(Fingerprint.noted(notes), Fingerprint.noted(contents.notes))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -15,9 +16,9 @@ from memory_retrievers import AgentMemory, BackendError, Message, SemanticMemory
 from memory_retrievers.backends.sql import removal
 from memory_retrievers.cli.stores import Place, opened
 from memory_retrievers.models import MemoryKey
+from memory_retrievers.models.contents import MOVING
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.storage.export import PAGE
-from memory_retrievers.storage.migrate import NOTE
 from memory_retrievers.storage.open import STORE_FILE
 from memory_retrievers.testing import FixedClock, HashEmbedder, inside
 
@@ -138,7 +139,7 @@ def test_a_move_that_is_killed_goes_on_and_doubles_nothing(store, postgres_url, 
 
     with at(postgres_url) as memory, at(store, read_only=True) as source:
         counts, all_counts = memory.stats(), source.stats()
-        assert inside(memory).ledger.notes()[NOTE]
+        assert inside(memory).ledger.notes()[MOVING]
     if there is not ...:
         assert counts.episodes + counts.facts + counts.invalidated_facts == there
     if point in {IN_A_PAGE, IN_THE_REST}:
@@ -156,6 +157,24 @@ def test_a_move_to_a_directory_that_is_killed_again_and_again_goes_on(store, run
         killed(point, count, *arguments)
     run(*arguments)
     assert exported(tmp_path / "copy") == exported(store)
+
+
+def test_a_half_moved_store_is_named_and_not_copied_until_the_move_has_ended(store, run, ended, refused, tmp_path):
+    half, moving = ("--store", tmp_path / "half"), ("migrate", "--from", store, "--to", tmp_path / "half")
+    killed(IN_A_PAGE, 2, *moving)
+    again = "a migrate into this store has not ended, .*: run the same migrate command again"
+    with at(half[1]) as memory:
+        (problem,) = memory.verify().problems
+        assert re.match(again, problem)
+    (finding,) = json.loads(ended("doctor", *half, "--json")[1])["findings"]
+    assert re.match(again, f"{finding['what']}: {finding['remedy']}")
+    for command in ("export", "backup"):
+        assert re.search(again, refused(command, tmp_path / command, *half))
+        assert not (tmp_path / command).exists()
+    run(*moving)
+    for command in ("export", "backup"):
+        run(command, tmp_path / command, *half)
+    assert json.loads(run("doctor", *half, "--json"))["findings"] == []
 
 
 def test_a_store_is_only_moved_into_one_that_is_empty(store, postgres_url, refused, tmp_path, run):
@@ -291,7 +310,7 @@ def damaged(tmp_path):
 def nothing_is_in(place):
     with at(place) as memory:
         assert memory.scopes() == []
-        assert NOTE not in inside(memory).ledger.notes()
+        assert MOVING not in inside(memory).ledger.notes()
     return True
 
 

@@ -18,7 +18,7 @@ from memory_retrievers.backends.sql.contents import RawMemory, RawPassage, all_r
 from memory_retrievers.backends.sql.rows import UNREADABLE, decode
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models import AnyMemory, Category, Kind
-from memory_retrievers.models.contents import Problems, VerificationReport
+from memory_retrievers.models.contents import MOVING, Problems, VerificationReport
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.selection import MAX_LENGTH_ERROR, TOKEN_WIDTHS, Passage
 from memory_retrievers.text import analyze
@@ -266,6 +266,7 @@ class TableState:
         pending_reviews: How many retrievals wait for a conversation to be rated by.
         review_jobs: How many conversations wait to be worked on for that.
         unwritten: How many changes an adopted collection has yet to take.
+        is_half_moved: Whether a move into it has not ended.
     """
 
     embedder: str | None
@@ -280,11 +281,15 @@ class TableState:
     pending_reviews: int | None
     review_jobs: int | None
     unwritten: int | None
+    is_half_moved: bool
 
 
 def state_of_tables(ask: Ask) -> TableState:
     """Read the state of a store."""
-    noted = ask("SELECT name, value FROM notes WHERE name IN ('embedder_id', 'dimension', 'reembedding')") or ()
+    noted = (
+        ask(f"SELECT name, value FROM notes WHERE name IN ('embedder_id', 'dimension', 'reembedding', '{MOVING}')")
+        or ()
+    )
     notes: dict[str, str] = {name: value for name, value in noted}  # noqa: C416 - rows, which dict takes for sequences
     generation, mark = (ask("SELECT generation, mark FROM projection") or [(None, None)])[0]
     is_projected = None if mark is None else generation is not None
@@ -310,6 +315,7 @@ def state_of_tables(ask: Ask) -> TableState:
         pending_reviews=_count(ask, "pending_reviews"),
         review_jobs=_count(ask, "review_jobs"),
         unwritten=_count(ask, "unwritten"),
+        is_half_moved=bool(notes.get(MOVING)),
     )
 
 
