@@ -259,13 +259,21 @@ def make_directories(directory: Path, access: Access = PRIVATE) -> None:
             raise
 
 
-def refusal(place: Path, error: OSError) -> DiskFullError | ConfigurationError:
-    """What is raised where a file or directory of a store cannot be made; nothing is left of it."""
+def refusal(
+    place: Path, error: OSError, what: str = "be used as a store directory"
+) -> DiskFullError | ConfigurationError:
+    """What is raised where a file or directory cannot be made; nothing is left of it.
+
+    Args:
+        place: The file or directory.
+        error: Why not.
+        what: What the place cannot do or become, for messages.
+    """
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return DiskFullError(
             f"no space is left for {place}: {error.strerror}; nothing was written. Make room where it is, and try again"
         )
-    return ConfigurationError(f"{place} cannot be used as a store directory: {error.strerror}")
+    return ConfigurationError(f"{place} cannot {what}: {error.strerror or error}")
 
 
 def make_file(path: Path, access: Access = PRIVATE) -> None:
@@ -327,6 +335,7 @@ def new_file(target: Path, access: Access = PRIVATE) -> Iterator[IO[bytes]]:
 
     Raises:
         ConfigurationError: There is something of that name, be it a link, or it cannot be written.
+        DiskFullError: There is no space left for it.
     """
     name = _beside(target)
     try:
@@ -343,7 +352,7 @@ def new_file(target: Path, access: Access = PRIVATE) -> Iterator[IO[bytes]]:
             finally:
                 folder.remove(name)
     except OSError as error:
-        raise ConfigurationError(f"{target} cannot be written: {error.strerror or error}") from error
+        raise refusal(target, error, "be written") from error
 
 
 def _refuse_existing(folder: Folder, target: Path) -> None:
@@ -362,6 +371,7 @@ def new_directory(directory: Path, *, becoming: str, access: Access = PRIVATE) -
 
     Raises:
         ConfigurationError: It is in use, a link, or cannot be made.
+        DiskFullError: There is no space left for it.
     """
     directory = directory.absolute()
     if directory.is_symlink():
@@ -385,7 +395,7 @@ def new_directory(directory: Path, *, becoming: str, access: Access = PRIVATE) -
             finally:
                 shutil.rmtree(beside, ignore_errors=True)
     except OSError as error:
-        raise ConfigurationError(f"{directory} cannot become {becoming}: {error.strerror or error}") from error
+        raise refusal(directory, error, f"become {becoming}") from error
 
 
 def _mode_of_empty(directory: Path) -> int | None:
@@ -415,4 +425,5 @@ def _not_plain(path: Path) -> ConfigurationError:
 
 
 def _beside(path: Path) -> str:
-    return f".{path.name[:100]}.{secrets.token_hex(4)}.part"
+    name = os.fsencode(path.name)[:100].decode("utf-8", "ignore")  # file systems count bytes
+    return f".{name}.{secrets.token_hex(4)}.part"

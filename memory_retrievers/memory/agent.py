@@ -1080,6 +1080,7 @@ class AgentMemory(BaseMemory):
                 store has not ended.
             ValidationError: The scope is malformed.
             BackendError: A memory is damaged; :meth:`verify` tells more.
+            DiskFullError: There is no space left for the file; nothing was left of it.
         """
         asked = None if scope is None else scopes.parse(scope)
         if not self._engine.read_only:

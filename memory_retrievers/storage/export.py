@@ -158,11 +158,13 @@ def import_(
     Raises:
         ValidationError: The file is not one that :func:`export` wrote, or not whole; the message names the line.
         ConfigurationError: The file cannot be read, a newer version wrote it, or the directory is in use.
+        DiskFullError: There is no space left for the store.
         EmbeddingMismatchError: The embedder is not the one the vectors are from.
     """
     with _opened(source) as file:
+        first = _read_line(source, file, _MAX_HEADER)
         with _line(source, 1):
-            header = export_format.parse_header(file.readline(_MAX_HEADER))
+            header = export_format.parse_header(first)
         with new_directory(into, becoming="a store", access=access) as directory:
             store = build(directory)
             try:
@@ -217,7 +219,7 @@ def _page(numbered: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
 def _lines(source: Path, file: IO[bytes]) -> Iterator[bytes]:
     """Yield the lines after the header, each of bounded size."""
     for number in itertools.count(2):
-        line = file.readline(LARGEST_LINE + 1)
+        line = _read_line(source, file, LARGEST_LINE + 1)
         if len(line) > LARGEST_LINE:
             raise ValidationError(
                 f"{source}, line {number}: the line is larger than {LARGEST_LINE >> 20} MB, which is more "
@@ -226,6 +228,13 @@ def _lines(source: Path, file: IO[bytes]) -> Iterator[bytes]:
         if not line:
             return
         yield line
+
+
+def _read_line(source: Path, file: IO[bytes], at_most: int) -> bytes:
+    try:
+        return file.readline(at_most)
+    except OSError as error:
+        raise ConfigurationError(f"{source} cannot be read: {error.strerror}") from error
 
 
 def restore(store: MemoryStore, record: Record) -> str:
@@ -308,6 +317,8 @@ def _line(source: Path, number: int) -> Iterator[None]:
 @contextmanager
 def _opened(source: Path) -> Iterator[IO[bytes]]:
     try:
+        if source.exists() and not source.is_file():  # a pipe may never give anything
+            raise ConfigurationError(f"{source} cannot be read: it is no plain file, as export writes one")
         file = source.open("rb")
     except OSError as error:
         raise ConfigurationError(f"{source} cannot be read: {error.strerror}") from error

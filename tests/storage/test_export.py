@@ -1,8 +1,10 @@
 """Export and import: nothing is lost, nothing is embedded again, nothing is left half-made."""
 
 import json
+import os
 import tracemalloc
 from datetime import timedelta
+from pathlib import Path
 
 import pydantic
 import pytest
@@ -318,6 +320,31 @@ def test_a_file_of_another_kind_is_refused(tmp_path, content):
     with pytest.raises(ConfigurationError, match="cannot be read"):
         imported(tmp_path / "missing", tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+def test_what_is_no_plain_file_or_cannot_be_read_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    held = os.open(tmp_path / "pipe", os.O_RDWR)
+    os.write(held, b"a line that comes, as no further one does\n")
+    try:
+        for source in (tmp_path / "pipe", tmp_path, Path("/dev/null")):
+            with pytest.raises(ConfigurationError, match="cannot be read: it is no plain file"):
+                imported(source, tmp_path / "new")
+    finally:
+        os.close(held)
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="a plain file that cannot be read")
+def test_an_error_of_reading_is_named(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"^/proc/self/mem cannot be read: Input/output error"):
+        imported("/proc/self/mem", tmp_path / "new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_as_long_as_a_file_system_takes_serves(exported, filled, tmp_path):
+    long = tmp_path / ("\N{CJK UNIFIED IDEOGRAPH-5496}" * 82)
+    imported(exported, long).close()
+    assert (long / "memory.db").is_file()
 
 
 def test_an_import_into_the_current_directory_opens_what_it_has_made(exported, tmp_path, monkeypatch):

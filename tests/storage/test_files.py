@@ -1,6 +1,8 @@
 """Files of a store: for their owner alone whatever the umask, never through a link, readable where nothing can be written."""
 
 import contextlib
+import errno
+import functools
 import os
 import shutil
 import stat
@@ -9,8 +11,8 @@ import sys
 
 import pytest
 
-from memory_retrievers import AgentMemory, BackendError, ConfigurationError, Message, ValidationError
-from memory_retrievers.backends.files import new_file
+from memory_retrievers import AgentMemory, BackendError, ConfigurationError, DiskFullError, Message, ValidationError
+from memory_retrievers.backends.files import new_directory, new_file
 from memory_retrievers.backends.processes import DIRECTORY, GATE, TURN
 from memory_retrievers.models import SemanticDraft
 from memory_retrievers.storage.open import CHROMA_DIRECTORY, STORE_FILE
@@ -178,6 +180,15 @@ def test_a_link_in_the_place_of_an_export_or_a_copy_is_refused_and_its_target_un
             assert not target.exists() or not any(target.iterdir())
             target.mkdir(exist_ok=True)
     assert (tmp_path / "all.jsonl").is_symlink()
+
+
+@pytest.mark.parametrize("making", [new_file, functools.partial(new_directory, becoming="a store")])
+def test_a_full_disk_is_told_as_that_and_nothing_is_left(tmp_path, making):
+    with pytest.raises(DiskFullError, match="no space is left for "), making(tmp_path / "target"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(ConfigurationError, match="target cannot be"), making(tmp_path / "target"):
+        raise OSError(errno.EIO, "Input/output error")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_export_goes_into_the_directory_it_began_in_though_another_takes_its_name(tmp_path):
