@@ -303,9 +303,9 @@ def _parse_json(text: bytes) -> JsonObject:
             f"{MOST_VALUES}, {DEEPEST} deep: the file is damaged, or made to take memory"
         )
     try:
-        line = json.loads(text)
+        line = json.loads(text.decode("utf-8-sig"))  # of bytes it would guess UTF-16, which json_extent does not count
     except (ValueError, RecursionError) as error:
-        raise ValidationError(f"this is no whole line of JSON: {error}") from error
+        raise ValidationError(f"this is no whole line of JSON in UTF-8: {error}") from error
     if not isinstance(line, dict):
         raise ValidationError("this is no JSON object")
     return line
