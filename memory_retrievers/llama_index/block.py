@@ -20,6 +20,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_vali
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.ingestion.worker import Process, process_queue
 from memory_retrievers.llama_index.turns import (
+    MAX_TOKENS,
     Latest,
     Scope,
     TurnRecall,
@@ -90,6 +91,7 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
         detail: Which episodes bring their messages along (specification §2.6).
         min_relevance: Recall nothing of less relevance, 0 to 1; by default what is fitted for the embedder, so that a
             greeting recalls nothing.
+        max_tokens: At most this many tokens are recalled for a turn; None sets no limit.
         priority: LlamaIndex's own.
         process: When queued messages become memories: ``background`` has the memory's worker do it, ``due`` holds up
             the chat for as long as it takes, ``never`` leaves it to the caller of ``process_due``.
@@ -116,6 +118,7 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
     semantic_limit: Annotated[int, Field(ge=0)] = 20
     detail: Annotated[DetailLevel | str, BeforeValidator(parse_detail)] = DetailLevel.AUTO
     min_relevance: Annotated[MinRelevance, BeforeValidator(parse_relevance)] = "auto"
+    max_tokens: Annotated[int, Field(ge=0)] | None = MAX_TOKENS
     process: Process = "background"
     format: PromptFormat = "block"
     scene: SceneSettings | None = None
@@ -216,7 +219,7 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
         elif turn is not None:
             retrieved = partial(self._retrieved, scope=scope, in_prompt=spoken(messages))
             found = self._recall((scope, session_id), turn, retrieved)
-            content = notes(found.to_markdown(self.detail), tag=self.name)
+            content = self._rendered(found, self.detail)
             shorter, size = partial(self._shortened, found, partial(retrieved, turn.query)), size_of(found)
         else:
             return ""
@@ -235,9 +238,13 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
         kept = self._shorter.get((scope_of(self.scope), content))  # two scopes may hold the same text
         return kept[0](room) if kept is not None and room > 0 else None
 
+    def _rendered(self, found: Retrieved, detail: DetailLevel | str) -> str:
+        text = found.to_markdown(detail, max_tokens=self.max_tokens, token_counter=self.token_counter)
+        return notes(text, tag=self.name)
+
     def _shortened(self, shown: Retrieved, retrieved: Callable[..., Retrieved], room: int) -> str | None:
         def render(found: Retrieved) -> str:
-            return notes(found.to_markdown(DetailLevel.NONE), tag=self.name)
+            return self._rendered(found, DetailLevel.NONE)
 
         def best(count: int) -> str:
             return render(retrieved(limit=count, record=False))

@@ -17,6 +17,7 @@ from memory_retrievers.backends.files import written
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.ingestion.worker import Process, process_queue
 from memory_retrievers.llama_index.turns import (
+    MAX_TOKENS,
     Turn,
     TurnRecall,
     going_on,
@@ -74,6 +75,7 @@ class ConversationMemory(BaseMemory):
         detail: Which episodes bring their messages along (specification §2.6).
         min_relevance: Recall nothing of less relevance, 0 to 1; by default what is fitted for the embedder, so that a
             greeting recalls nothing.
+        max_tokens: At most this many tokens are recalled for a turn; None sets no limit. The profile has at most 300.
         token_limit: The recent turns have at most so many tokens; the memories are not counted.
         message_limit: The recent turns have at most so many messages; None sets no limit.
         process: When queued messages become memories: ``background`` has the memory's worker do it, ``due`` holds up
@@ -94,6 +96,7 @@ class ConversationMemory(BaseMemory):
     semantic_limit: Annotated[int, Field(ge=0)] = 20
     detail: Annotated[DetailLevel | str, BeforeValidator(parse_detail)] = DetailLevel.AUTO
     min_relevance: Annotated[MinRelevance, BeforeValidator(parse_relevance)] = "auto"
+    max_tokens: Annotated[int, Field(ge=0)] | None = MAX_TOKENS
     token_limit: Annotated[int, Field(ge=1)] = DEFAULT_TOKEN_LIMIT
     message_limit: Annotated[int, Field(ge=1)] | None = None
     process: Process = "background"
@@ -123,6 +126,7 @@ class ConversationMemory(BaseMemory):
         semantic_limit: int = 20,
         detail: DetailLevel | str = DetailLevel.AUTO,
         min_relevance: MinRelevance = "auto",
+        max_tokens: int | None = MAX_TOKENS,
         token_limit: int = DEFAULT_TOKEN_LIMIT,
         message_limit: int | None = None,
         process: Process = "background",
@@ -141,6 +145,7 @@ class ConversationMemory(BaseMemory):
             semantic_limit: As the attribute.
             detail: As the attribute.
             min_relevance: As the attribute.
+            max_tokens: As the attribute.
             token_limit: As the attribute.
             message_limit: As the attribute.
             process: As the attribute.
@@ -163,6 +168,7 @@ class ConversationMemory(BaseMemory):
                 semantic_limit=semantic_limit,
                 detail=detail,
                 min_relevance=min_relevance,
+                max_tokens=max_tokens,
                 token_limit=token_limit,
                 message_limit=message_limit,
                 process=process,
@@ -280,13 +286,16 @@ class ConversationMemory(BaseMemory):
             return [*recent]
         profile, known = "", frozenset[str]()
         with going_on("no profile was read"):
-            shown = self._long_term().profile(self.scope).fitting(token_counter=self.token_counter)
-            profile = between_tags(shown.to_markdown(max_tokens=None), tag=PROFILE_TAG)
-            known = frozenset(fact.id for fact in shown.facts)
+            always = self._long_term().profile(self.scope).fitting(token_counter=self.token_counter)
+            profile = between_tags(always.to_markdown(max_tokens=None), tag=PROFILE_TAG)
+            known = frozenset(fact.id for fact in always.facts)
         block = ""
         with going_on("nothing was recalled"):
             found = self._recall(self.scope, asked, partial(self._retrieved, in_prompt=in_prompt))
-            block = between_tags(_without(found, known).to_markdown(self.detail), tag=TAG)
+            shown = _without(found, known).to_markdown(
+                self.detail, max_tokens=self.max_tokens, token_counter=self.token_counter
+            )
+            block = between_tags(shown, tag=TAG)
         place = _place_of(asked, recent) if self.placement == "tail" else None
         messages = [*recent]
         if block and place is not None:

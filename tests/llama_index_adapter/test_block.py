@@ -20,6 +20,7 @@ from memory_retrievers.errors import ConfigurationError, EmbeddingError, Languag
 from memory_retrievers.llama_index import LongTermMemoryBlock
 from memory_retrievers.llama_index.block import MARGIN
 from memory_retrievers.testing import HashEmbedder
+from memory_retrievers.text.analysis import estimate_tokens
 
 # LlamaIndex's workflows look at every attribute of an agent, deprecated ones of pydantic included.
 looks_at_deprecated_attributes = pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
@@ -100,6 +101,17 @@ async def test_limits_and_detail_are_obeyed(memory):
     episodes = LongTermMemoryBlock(memory=memory, scope="user/alice", semantic_limit=0, detail="none")
     assert "Broken import" in (text := await shown(episodes, "nightly import"))
     assert "It died again." not in text
+
+
+async def test_what_is_told_for_a_turn_is_bounded(memory):
+    for number in range(20):
+        memory.remember_fact(scope="user/alice", fact=f"The harbour of town {number} has {'many ' * 40}boats")
+    sizes = {}
+    for most in (600, 100, None):
+        options = {} if most == 600 else {"max_tokens": most}
+        block = LongTermMemoryBlock(memory=memory, scope="user/alice", min_relevance=0.0, **options)
+        sizes[most] = estimate_tokens(await block.aget([user("Which harbour has boats?")]))
+    assert sizes[100] < 150 < sizes[600] <= 650 < sizes[None]  # with the words around it
 
 
 async def test_a_memory_cannot_end_the_block(memory, chat_with):

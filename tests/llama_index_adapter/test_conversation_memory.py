@@ -17,6 +17,7 @@ from memory_retrievers.errors import ConfigurationError, EmbeddingError, Languag
 from memory_retrievers.llama_index import ConversationMemory, MemoryRetriever
 from memory_retrievers.retrieval.markdown import NOTES
 from memory_retrievers.testing import HashEmbedder
+from memory_retrievers.text.analysis import estimate_tokens
 
 # LlamaIndex's workflows look at every attribute of an agent, deprecated ones of pydantic included.
 looks_at_deprecated_attributes = pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
@@ -158,6 +159,20 @@ def test_limits_and_detail_are_obeyed(memory):
     brief = ConversationMemory.from_defaults(memory, scope="user/alice", semantic_limit=0, detail="none")
     assert "Broken import" in (text := brief.get("nightly import?")[0].content)
     assert "It died again." not in text
+
+
+def test_what_is_recalled_for_a_turn_is_bounded(memory):
+    for number in range(20):
+        memory.remember_fact(scope="user/alice", fact=f"The harbour of town {number} has {'many ' * 40}boats")
+    sizes = {}
+    for most in (600, 100, None):
+        options = {} if most == 600 else {"max_tokens": most}
+        chat = ConversationMemory.from_defaults(memory, scope="user/alice", min_relevance=0.0, **options)
+        chat.put(user("Which harbour has boats?"))
+        sizes[most] = estimate_tokens(chat.get()[-1].blocks[-1].text)
+    assert sizes[100] < 150 < sizes[600] <= 650 < sizes[None]  # with the words around it
+    with pytest.raises(ValidationError, match="max_tokens"):
+        ConversationMemory.from_defaults(memory, scope="user/alice", max_tokens=-1)
 
 
 def test_a_memory_cannot_end_the_block(memory):
