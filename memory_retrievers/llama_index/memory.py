@@ -299,8 +299,7 @@ class ConversationMemory(BaseMemory):
         place = _place_of(asked, recent) if self.placement == "tail" else None
         messages = [*recent]
         if block and place is not None:
-            blocks = [*messages[place].blocks, TextBlock(text=f"\n\n{block}")]
-            messages[place] = messages[place].model_copy(update={"blocks": blocks})
+            messages[place] = _with_text(messages[place], block)
         in_system = "\n\n".join(filter(None, (profile, "" if place is not None else block)))
         return [ChatMessage(role=MessageRole.SYSTEM, content=in_system), *messages] if in_system else messages
 
@@ -342,6 +341,20 @@ def _place_of(asked: Turn, messages: Sequence[ChatMessage]) -> int | None:
         return None
     said = read_llama_index(messages[places[-1]], include_tools=False)
     return places[-1] if said is not None and said.content == asked.query else None
+
+
+def _with_text(message: ChatMessage, text: str) -> ChatMessage:
+    """A copy of a message with a text behind its last one, in the same block.
+
+    Of an agent with a state LlamaIndex takes the last block of text for what the user says now.
+    """
+    blocks = [*message.blocks]
+    for place in reversed(range(len(blocks))):
+        block = blocks[place]
+        if isinstance(block, TextBlock):
+            blocks[place] = TextBlock(text=f"{block.text}\n\n{text}")
+            return message.model_copy(update={"blocks": blocks})
+    return message.model_copy(update={"blocks": [*blocks, TextBlock(text=text)]})
 
 
 def _copies(messages: Sequence[ChatMessage]) -> list[ChatMessage]:

@@ -123,16 +123,18 @@ class Turn:
 def last_turn(messages: Sequence[ChatMessage]) -> Turn | None:
     """The last turn, or None while the user has said nothing.
 
-    After a tool was called, LlamaIndex shows the question a second time: it counts once until it is answered.
+    After a tool was called, LlamaIndex shows the question a second time, its text alone: it counts once until it is
+    answered.
     """
-    query, number, answered = "", 0, True
+    query, text, number, answered = "", "", 0, True
     for message in messages:
         said = read_llama_index(message, include_tools=False)
         if said is None:
             continue
         if said.role == "user":
-            number += answered or said.content != query
-            query, answered = said.content, False
+            if answered or (message.content or "") != text:
+                number, query, text = number + 1, said.content, message.content or ""
+            answered = False
         elif said.role == "assistant" and not _calls_tools(message):
             answered = True
     return Turn(query, number, answered) if number else None

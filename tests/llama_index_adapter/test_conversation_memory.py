@@ -64,9 +64,10 @@ def test_the_profile_comes_first_then_the_chat_and_what_was_recalled_behind_its_
     first, *rest, last = chat.get()
     assert first.role == "system"
     assert first.content == f"<profile>\n{NOTES}\n\n{memory.profile('user/alice').to_markdown()}\n</profile>"
-    question, block = [part.text for part in last.blocks]
+    (part,) = last.blocks  # an agent with a state would take a part of its own for what the user says
+    question, _, block = part.text.partition("\n\n<memory>\n")
     assert question == "Where does Alice live?"
-    assert block.startswith(f"\n\n<memory>\n{NOTES}\n\n")
+    assert block.startswith(f"{NOTES}\n\n")
     assert "Alice saw the cathedral of Lyon" in block
     assert "The nightly import" in block
     assert not [fact for fact in memory.profile("user/alice").facts if fact.fact in block]  # said once
@@ -231,7 +232,7 @@ def test_tool_messages_instructions_and_empty_messages_stay_in_the_chat(chat, st
     chat.put_messages(messages)
     assert chat.get_all() == messages
     first, instructions, asked, *rest = chat.get("")
-    assert [first.role, asked.blocks[0].text] == ["system", "Look!"]
+    assert [first.role, asked.blocks[0].text.partition("\n\n<memory>")[0]] == ["system", "Look!"]
     assert [instructions, *rest] == [messages[0], *messages[2:]]
     assert stored("user/alice") == ["Look!", "Here."]
 
@@ -239,6 +240,18 @@ def test_tool_messages_instructions_and_empty_messages_stay_in_the_chat(chat, st
 def test_an_image_is_told_as_one(chat, stored):
     chat.put(ChatMessage(role="user", blocks=[TextBlock(text="My garden:"), ImageBlock(image=b"\x89PNG")]))
     assert stored("user/alice") == ["My garden:\n[image]"]
+
+
+def test_a_question_with_an_image_is_one_turn_though_it_is_shown_again_without(memory, chat):
+    """After a tool LlamaIndex gives the text of the question alone as its input."""
+    chat.put(ChatMessage(role="user", blocks=[TextBlock(text="nightly import?"), ImageBlock(image=b"\x89PNG")]))
+    first = chat.get()
+    chat.put(ChatMessage(role="assistant", blocks=[ToolCallBlock(tool_call_id="1", tool_name="look", tool_kwargs={})]))
+    chat.put(ChatMessage(role="tool", content="found", additional_kwargs={"tool_call_id": "1"}))
+    again = chat.get("nightly import?")
+    assert again[: len(first)] == first
+    assert "The nightly import" in told(first)
+    assert len(memory.pending_reviews("user/alice")) == 1
 
 
 def test_a_message_that_is_too_long_to_be_stored_is_left_out(chat, stored, caplog):
@@ -480,6 +493,15 @@ async def test_an_agent_with_tools_remembers_and_is_recorded_once(memory, chat, 
     await agent.run("Really?", memory=chat)
     assert [review.query for review in memory.pending_reviews("user/alice")] == ["nightly import?", "Really?"]
     assert stored("user/alice") == ["nightly import?", "It failed.", "Really?", "Yes."]
+
+
+@looks_at_deprecated_attributes
+async def test_an_agent_with_a_state_takes_no_memory_for_what_the_user_says(memory, chat, scripted):
+    llm, prompts = scripted("In Lyon.")
+    agent = FunctionAgent(tools=[look], llm=llm, initial_state={"step": 1})
+    await agent.run("Where does the nightly import fail?", memory=chat)
+    now = prompts[0][-1].blocks[-1].text.partition("Current message:\n")[2]
+    assert now.startswith("Where does the nightly import fail?\n\n<memory>\n")
 
 
 @looks_at_deprecated_attributes
