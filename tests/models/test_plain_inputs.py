@@ -70,7 +70,8 @@ def test_messages_of_the_chat_api_are_read_as_the_adapters_read_theirs(memory):
     assert said_in(memory.remember_episode(scope="user/alice", summary="A move", messages=CHAT)) == HEARD
     assert said_in(EpisodicMemory.new(scope="user/alice", summary="A move", messages=CHAT)) == HEARD
     assert memory.add_messages("user/alice", [CALL]).accepted == 0
-    assert memory.retrieve("Nantes", scope="user/alice", in_prompt=CHAT).episodic
+    assert memory.retrieve("Nantes", scope="user/alice", in_prompt=CHAT[:1]).episodic
+    assert memory.retrieve("Nantes", scope="user/alice", in_prompt=CHAT).episodic == ()  # all of it is there
 
     class Model:
         def generate(self, system, user, schema):
