@@ -222,6 +222,9 @@ class ReviewSettings(BaseModel):
     min_days: Annotated[int, Field(ge=0)] = 1
 
 
+MAX_TOKENS: Final = 600
+"""Tokens that an adapter recalls at most for a turn, where nothing else is said."""
+
 SCENE_BUDGET: Final = 10_000
 """Tokens that a scene may take where nothing else is said."""
 

@@ -28,16 +28,13 @@ from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.markdown import NOTES
 from memory_retrievers.scene.prompt import PromptFormat, scene_prompt
-from memory_retrievers.settings import SCENE_BUDGET, SceneSettings
+from memory_retrievers.settings import MAX_TOKENS, SCENE_BUDGET, SceneSettings
 from memory_retrievers.text.analysis import estimate_tokens
 
 MessageT = TypeVar("MessageT", bound=BaseMessage)
 
 Placement: TypeAlias = Literal["tail", "system"]
 """Where recalled memories stand: behind the last message of the user, or in the system message."""
-
-MAX_TOKENS: Final = 600
-"""Tokens that are recalled at most for a turn, unless the middleware is given another number."""
 
 MOST_RUNS: Final = 256
 """Runs under way whose recall is kept; one that was dropped recalls once more."""

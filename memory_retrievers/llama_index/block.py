@@ -20,7 +20,6 @@ from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_vali
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.ingestion.worker import Process, process_queue
 from memory_retrievers.llama_index.turns import (
-    MAX_TOKENS,
     Latest,
     Scope,
     TurnRecall,
@@ -41,7 +40,7 @@ from memory_retrievers.retrieval.markdown import notes
 from memory_retrievers.retrieval.request import asked_by, parse_relevance
 from memory_retrievers.retrieval.results import parse_detail
 from memory_retrievers.scene.prompt import PromptFormat, ScenePrompt, scene_prompt
-from memory_retrievers.settings import SCENE_BUDGET, SceneSettings
+from memory_retrievers.settings import MAX_TOKENS, SCENE_BUDGET, SceneSettings
 from memory_retrievers.text.analysis import estimate_scene_tokens, estimate_tokens
 
 MARGIN: Final = 1.15

@@ -17,7 +17,6 @@ from memory_retrievers.backends.files import written
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.ingestion.worker import Process, process_queue
 from memory_retrievers.llama_index.turns import (
-    MAX_TOKENS,
     Turn,
     TurnRecall,
     going_on,
@@ -37,6 +36,7 @@ from memory_retrievers.protocols.memory import GivenMemory, Memory, Retrieved
 from memory_retrievers.retrieval.markdown import PROFILE_TAG, TAG, between_tags
 from memory_retrievers.retrieval.request import asked_by, parse_relevance
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
+from memory_retrievers.settings import MAX_TOKENS
 from memory_retrievers.storage.open import is_made, noted_embedder
 from memory_retrievers.storage.options import chosen_embedder
 from memory_retrievers.text.analysis import estimate_tokens

@@ -25,9 +25,6 @@ from memory_retrievers.protocols import Memory, Retrieved
 INSTRUCTIONS: Final = frozenset({MessageRole.SYSTEM, MessageRole.DEVELOPER})
 """The roles that instruct a model: they say nothing about the user, and the same in every conversation."""
 
-MAX_TOKENS: Final = 600
-"""Tokens that are recalled at most for a turn, unless another number is given."""
-
 KEPT: Final = 256
 """Chats of which the recall of the last turn is kept; one that was dropped is made again when it is needed."""
 
