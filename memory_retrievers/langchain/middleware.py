@@ -39,6 +39,9 @@ Placement: TypeAlias = Literal["tail", "system"]
 MOST_RUNS: Final = 256
 """Runs under way whose recall is kept; one that was dropped recalls once more."""
 
+MOST_COMPARED: Final = 1_000
+"""Messages that are new to a thread, and are compared with what its conversation ends with."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
@@ -223,7 +226,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         begun: dict[str, object] = {"memory_recall": key}
         if not self._record or "memory_done" in state:
             return begun
-        return begun | {"memory_done": _ids(_answered(messages))}
+        return begun | {"memory_done": self._done_before(messages)}
 
     async def abefore_agent(self, state: MemoryState, runtime: Runtime[ContextT]) -> dict[str, object]:
         """:meth:`before_agent` in a thread."""
@@ -275,6 +278,16 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
     async def aafter_agent(self, state: MemoryState, runtime: Runtime[ContextT]) -> dict[str, object] | None:
         """:meth:`after_agent` in a thread."""
         return await asyncio.to_thread(self.after_agent, state, runtime)
+
+    def _done_before(self, messages: Sequence[BaseMessage]) -> list[str]:
+        """The ids of the messages of earlier turns, and of those that a run which failed or handed over has queued."""
+        answered = _answered(messages)
+        new = [(each, said) for each in messages[len(answered) :] for said in self._turn.said([each])][:MOST_COMPARED]
+        queued = 0
+        with going_on("what is queued already may be queued again"):
+            if new:
+                queued = self._turn.queued([said for _, said in new], conversation=conversation_of())
+        return _ids([*answered, *(each for each, _ in new[:queued])])
 
     def _queued(
         self,
@@ -358,9 +371,14 @@ def _with_text(message: MessageT, text: str) -> MessageT:
 
 
 def _answered(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
-    """The messages up to the last answer: they belong to earlier turns."""
-    last = max((index for index, message in enumerate(messages) if isinstance(message, AIMessage)), default=-1)
-    return messages[: last + 1]
+    """The messages up to the last answer, which belong to earlier turns; who calls tools has not answered yet."""
+    asked = max((index for index, message in enumerate(messages) if isinstance(message, HumanMessage)), default=-1)
+    answers = (
+        index
+        for index, message in enumerate(messages)
+        if isinstance(message, AIMessage) and (index < asked or not message.tool_calls)
+    )
+    return messages[: max(answers, default=-1) + 1]
 
 
 def _ids(messages: Sequence[BaseMessage]) -> list[str]:

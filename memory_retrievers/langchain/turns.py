@@ -171,6 +171,13 @@ class TurnMemory(ScopedByConfig):
         if is_end:
             process_queue(self.memory, scope, process=self.process)
 
+    def queued(self, messages: Sequence[Message], *, conversation: str | None) -> int:
+        """How many of the first messages are the last of a conversation already."""
+        new = [(each.role, each.content) for each in messages]
+        before = self.memory.transcript(self.scope_of(None), conversation, limit=len(new))
+        known = [(each.role, each.content) for each in before]
+        return max(count for count in range(len(known) + 1) if known[len(known) - count :] == new[:count])
+
     def said(self, messages: Sequence[BaseMessage]) -> list[Message]:
         """The messages of a conversation to keep: what was said, but no instructions, and no summary in its place."""
         converted = [self._message_of(message) for message in messages if not is_summary(message)]

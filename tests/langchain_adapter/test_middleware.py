@@ -667,6 +667,30 @@ def test_two_agents_that_hand_over_record_a_message_once(memory, saying):
     assert recorded(memory) == [("user", "I fly to Lisbon in May."), ("assistant", "Noted.")]
 
 
+def test_what_the_user_said_to_an_agent_without_memory_that_hands_over_is_recorded(memory, saying):
+    calling = AIMessage("", tool_calls=[{"name": "hand_over", "args": {}, "id": "1"}])
+    handed = [HumanMessage("I fly to Lisbon in May."), calling, ToolMessage("handed over", tool_call_id="1")]
+    agent_of(saying("Noted."), memory).invoke({"messages": handed}, ALICE)
+    assert recorded(memory) == [("user", "I fly to Lisbon in May."), ("assistant", "Noted.")]
+
+
+@pytest.mark.parametrize("again", [["I fly to Lisbon in May."], ["I fly to Lisbon in May.", "Are you there?"]])
+def test_a_message_that_is_sent_again_after_a_failure_without_a_checkpointer_is_recorded_once(memory, saying, again):
+    failing = agent_of(saying("Hello.", RuntimeError("overloaded")), memory, saver=False)
+    failing.invoke(asking("Hi."), ALICE)
+    with pytest.raises(RuntimeError, match="overloaded"):
+        failing.invoke(asking(again[0]), ALICE)
+    agent_of(saying("Noted."), memory, saver=False).invoke(asking(*again), ALICE)
+    assert [content for _, content in recorded(memory)] == ["Hi.", "Hello.", *again, "Noted."]
+
+
+def test_the_same_words_after_an_answer_are_recorded_again(memory, saying):
+    agent = agent_of(saying("One.", "Two."), memory, saver=False)
+    for _ in range(2):
+        agent.invoke(asking("Go on."), ALICE)
+    assert [content for _, content in recorded(memory)] == ["Go on.", "One.", "Go on.", "Two."]
+
+
 def test_who_said_it_is_the_one_whose_run_failed(memory, saying):
     saver, middleware = InMemorySaver(), [AgentMemoryMiddleware(memory=memory)]
     failing = create_agent(saying(RuntimeError("overloaded")), middleware=middleware, checkpointer=saver)
