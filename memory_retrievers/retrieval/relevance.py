@@ -119,6 +119,9 @@ _BUNDLED: Final = {
     Kind.EPISODIC: Calibration(Weights(-8.9, 3.45, deviations=0.15, fewer=1.2, dated=1.6, tokens=4.3), floor=0.0275),
     Kind.SEMANTIC: Calibration(Weights(-4.95, 3.0, deviations=0.2, fewer=0.5), floor=0.08),
 }
+_SAME_MATTER: Final = {"all-MiniLM-L6-v2-int8": 0.35}
+"""Cosine from which two passages are taken to be about the same: unrelated ones of one person have 0.1 to 0.3."""
+
 _OTHERS: Final = {kind: each._replace(floor=0.0) for kind, each in _BUNDLED.items()}
 _FITTED: Final = {"all-MiniLM-L6-v2-int8": _BUNDLED}
 
@@ -132,6 +135,11 @@ def calibration_of(embedder_id: str, note: str | None = None) -> Mapping[Kind, C
     if note is not None and (found := parsed(note)) is not None:
         return found
     return _FITTED.get(embedder_id, _OTHERS)
+
+
+def same_matter(embedder_id: str) -> float:
+    """Cosine from which two passages are about the same; above any where nobody has measured it for an embedder."""
+    return _SAME_MATTER.get(embedder_id, math.inf)
 
 
 def noted(calibration: Mapping[Kind, Calibration]) -> str:

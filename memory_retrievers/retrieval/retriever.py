@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -169,8 +169,11 @@ class HybridRetriever:
         semantic = _hydrated(rankings.get(Kind.SEMANTIC), visible, SemanticMemory, plan, calibration)
         episodic = _hydrated(rankings.get(Kind.EPISODIC), visible, EpisodicMemory, plan, calibration)
         if request.category is None and settings.fusion != "rrf" and request.min_relevance:
-            semantic = _relevant(semantic, request, calibration[Kind.SEMANTIC])
-            episodic = _relevant(episodic, request, calibration[Kind.EPISODIC])
+            kept = _relevant(semantic, request, calibration[Kind.SEMANTIC])
+            kept |= _relevant(episodic, request, calibration[Kind.EPISODIC])
+            if request.min_relevance == "auto" and request.as_of is None and 0 < len(kept) < len(visible):
+                kept |= self._newer(visible, kept, rankings)
+            semantic, episodic = _ranked(semantic, kept), _ranked(episodic, kept)
         result = RetrievalResult(
             query=request.query,
             scope=request.scope,
@@ -180,6 +183,29 @@ class HybridRetriever:
             fact_display_length=settings.fact_display_length,
         )
         return result, sum(map(request.has_before_it, memories.values())) if request.in_prompt else 0
+
+    def _newer(
+        self, memories: Mapping[int, AnyMemory], above: Container[MemoryKey], rankings: Mapping[Kind, Ranking]
+    ) -> set[MemoryKey]:
+        """Name what is newer than a memory above the floor and about the same: that one may hold no more.
+
+        Args:
+            memories: What was found, by row.
+            above: What is above the floor.
+            rankings: Where it was found.
+        """
+        from memory_retrievers.retrieval.relevance import same_matter
+        from memory_retrievers.retrieval.trace import vectors_of  # numpy, which is loaded late
+
+        vectors: dict[int, Vector] = {}
+        for kind, ranking in rankings.items():
+            vectors |= vectors_of(
+                [row for row in memories if _kind_of(memories[row]) is kind], ranking.fused, self._store
+            )
+        told = [(memory.key, _told_at(memory), vectors[row]) for row, memory in memories.items() if row in vectors]
+        known = [(at, vector) for key, at, vector in told if key in above]
+        least = same_matter(self._store.embedder.id)
+        return {key for key, at, vector in told if any(then < at and vector @ each >= least for then, each in known)}
 
     def explain(self, request: RetrievalRequest) -> ExplainedRetrieval:
         """Explain every stage of what a request returns."""
@@ -327,13 +353,27 @@ def _hydrated(
 
 def _relevant(
     hits: tuple[RetrievedMemory[KindT], ...], request: RetrievalRequest, calibration: Calibration
-) -> tuple[RetrievedMemory[KindT], ...]:
-    """Leave out hits of less relevance, but for what must always be known: guidelines, and what is pinned."""
+) -> set[MemoryKey]:
+    """Name the hits of enough relevance."""
     least = request.least_relevance(calibration.least(hits[0].relevance) if hits else 0.0)
-    kept = [hit for hit in hits if hit.relevance >= least or _is_always_known(hit.memory)]
-    if len(kept) == len(hits):
+    return {hit.memory.key for hit in hits if hit.relevance >= least}
+
+
+def _ranked(hits: tuple[RetrievedMemory[KindT], ...], kept: Container[MemoryKey]) -> tuple[RetrievedMemory[KindT], ...]:
+    """Leave out the other hits, but for what must always be known: guidelines, and what is pinned."""
+    left = [hit for hit in hits if hit.memory.key in kept or _is_always_known(hit.memory)]
+    if len(left) == len(hits):
         return hits
-    return tuple(replace(hit, rank=rank) for rank, hit in enumerate(kept, start=1))
+    return tuple(replace(hit, rank=rank) for rank, hit in enumerate(left, start=1))
+
+
+def _kind_of(memory: AnyMemory) -> Kind:
+    return Kind.SEMANTIC if isinstance(memory, SemanticMemory) else Kind.EPISODIC
+
+
+def _told_at(memory: AnyMemory) -> datetime:
+    """When what a memory says was so."""
+    return memory.valid_at if isinstance(memory, SemanticMemory) else memory.end_at
 
 
 def _is_always_known(memory: AnyMemory) -> bool:

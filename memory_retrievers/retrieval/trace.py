@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memory_retrievers.models.messages import Message
+    from memory_retrievers.models.selection import Vector
+    from memory_retrievers.storage.store import MemoryStore
 
     Floats = NDArray[np.float64]
 
@@ -40,6 +42,23 @@ _ASKS: Final = re.compile(r"[?？؟][^.!?…。！？؟]*$")
 def trace_of(fused: FusedRanking) -> ScoreTrace | RankingByRank:
     """What each stage gave each candidate of a ranking."""
     return ScoreTrace(fused) if isinstance(fused, RankingByScore) else fused
+
+
+def vectors_of(rows: Sequence[int], fused: FusedRanking, store: MemoryStore) -> dict[int, Vector]:
+    """Vector of the passage of each candidate that matches best, shape (d,), by its row; what has none is left out.
+
+    Args:
+        rows: The candidates.
+        fused: Their ranking; one by ranks has no passages.
+        store: Where the vectors of stored passages are.
+    """
+    if not isinstance(fused, RankingByScore):
+        return {}
+    candidates, best = fused.scored.candidates, ScoreTrace(fused).best_passages(rows)
+    turns = [turn for episode in candidates.open.values() for turn in episode.turns]
+    waiting = [(-turn.row, turn.embedded.vector) for turn in turns if turn.embedded is not None and -turn.row in best]
+    stored = zip(*store.ledger.vectors([passage for passage in best if passage > 0]), strict=True)
+    return {best[passage]: vector for passage, vector in (*waiting, *stored)}
 
 
 @dataclass(frozen=True)
@@ -127,6 +146,11 @@ class ScoreTrace:
             dated=bool(began.any() and dated(began, self.scored.question)[0] == 1),
             tokens=self.ranking.nearness.get(row),
         )
+
+    def best_passages(self, rows: Sequence[int]) -> dict[int, int]:
+        """Candidates by the id of the passage that matches best."""
+        places = [self._best_matches[self._places[row]] for row in rows]
+        return dict(zip(self._candidates.layout.passages[places].tolist(), rows, strict=True))
 
     @cached_property
     def _coverages(self) -> Floats:

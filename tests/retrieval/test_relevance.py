@@ -1,4 +1,5 @@
 import re
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -13,6 +14,7 @@ from memory_retrievers.models import Category, Kind
 from memory_retrievers.models.results import Evidence
 from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.relevance import Calibration, Weights, calibration_of, falling, noted
+from memory_retrievers.testing import FixedClock
 
 SCOPE = "user/ines"
 FACTS = (
@@ -334,3 +336,66 @@ def test_among_few_facts_one_that_answers_in_other_words_is_not_silenced(questio
             memory.remember_fact(scope="u", fact=fact)
         found = memory.retrieve(question, scope="u", min_relevance="auto").semantic
         assert found[0].memory.fact == answer
+
+
+JOBS = ("I work at the bakery on Main Street.", "I quit. I started at a bookshop last week.")
+OTHERS = (
+    "My dentist moved to the second floor.",
+    "The cat sleeps on the radiator all day.",
+    "I slept badly because of the storm.",
+    "We watched a film about glaciers.",
+    "The car needs new tyres before winter.",
+    "My aunt sent a parcel of walnuts.",
+)
+
+
+@pytest.fixture
+def told():
+    """Makes a memory that was told sentences, each in a conversation of its own and a day after the one before."""
+    with ExitStack() as opened:
+
+        def make(*sentences):
+            clock = FixedClock(datetime(2026, 3, 1, tzinfo=UTC))
+            memory = opened.enter_context(AgentMemory.in_memory(clock=clock))
+            for number, sentence in enumerate(sentences):
+                clock.advance(days=1)
+                memory.add_messages(SCOPE, [{"role": "user", "content": sentence}], conversation=str(number))
+                memory.process_due()
+            return memory
+
+        yield make
+
+
+def said(memory, query, **options):
+    hits = memory.retrieve(query, scope=SCOPE, record=False, **options).episodic
+    return [hit.memory.messages[0].content for hit in hits]
+
+
+def test_what_is_newer_than_an_answer_and_about_the_same_is_recalled_beside_it(told):
+    first, *_, last = said(told(JOBS[0], *OTHERS, JOBS[1]), "Where do I work now?", min_relevance="auto")
+    assert (first, last) == JOBS
+    assert JOBS[1] not in said(told(JOBS[1], *OTHERS, JOBS[0]), "Where do I work now?", min_relevance="auto")
+
+
+def test_what_is_newer_is_recalled_below_the_floor_of_the_embedder_alone(told):
+    memory = told(JOBS[0], *OTHERS, JOBS[1])
+    first, second = (hit.relevance for hit in memory.retrieve("Where do I work now?", scope=SCOPE).episodic[:2])
+    assert said(memory, "Where do I work now?", min_relevance=(first + second) / 2) == [JOBS[0]]
+
+
+def test_a_fact_that_was_said_to_hold_no_more_is_not_recalled_alone(told):
+    memory = told(*OTHERS)
+    memory.remember_fact(scope=SCOPE, fact="The user works at the bakery on Main Street", valid_at="2026-02-01")
+    memory.add_messages(SCOPE, [{"role": "user", "content": JOBS[1]}], conversation="today")
+    result = memory.retrieve("Where do I work now?", scope=SCOPE, min_relevance="auto", record=False)
+    assert [hit.memory.fact for hit in result.semantic] == ["The user works at the bakery on Main Street"]
+    assert result.episodic[-1].memory.messages[0].content == JOBS[1]
+
+
+def test_what_is_always_known_brings_nothing_along(told):
+    memory = told(*OTHERS, "My aunt sent walnuts again, a large parcel.")
+    memory.remember_fact(
+        scope=SCOPE, fact="My aunt sends parcels of walnuts", category="guideline", valid_at="2026-02-01"
+    )
+    result = memory.retrieve("Which planet is the largest?", scope=SCOPE, min_relevance="auto", record=False)
+    assert ([hit.memory.fact for hit in result.semantic], result.episodic) == (["My aunt sends parcels of walnuts"], ())
