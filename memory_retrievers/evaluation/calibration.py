@@ -125,8 +125,8 @@ def _hits(asked: CalibrationQuestion, memory: AgentMemory) -> Iterator[Example]:
             )
 
 
-def fitted(chosen: Sequence[Example], *, fewer: float = 0.0) -> Weights:
-    """Weights of a logistic regression over all hits; what would be negative is left out."""
+def fitted(chosen: Sequence[Example], *, fewer: float = 0.0, personal: float = 0.0) -> Weights:
+    """Weights of a logistic regression over all hits; what would be negative is left out, and what is given stays."""
     import numpy as np
 
     every = [evidence for example in chosen for evidence in example.evidence]
@@ -134,16 +134,18 @@ def fitted(chosen: Sequence[Example], *, fewer: float = 0.0) -> Weights:
     measured = float(chosen[0].kind is Kind.EPISODIC and any(each.tokens is not None for each in every))
     matched = ((relevance.match(each.cosine, each.coverage), measured * relevance.nearness(each)) for each in every)
     rows = np.array([(1.0, *pair, each.deviations, each.dated) for pair, each in zip(matched, every, strict=True)])
-    few = np.array([relevance.fewness(each.passages) for each in every])
+    given = np.array(
+        [fewer * relevance.fewness(each.passages) + personal * relevance.personal_share(each) for each in every]
+    )
     right = np.array([gold for example in chosen for gold in example.is_gold], np.float64)
     used = list(range(rows.shape[1]))
     while True:
-        weights = _regression(rows[:, used], right, given=fewer * few)
+        weights = _regression(rows[:, used], right, given=given)
         wrong = [column for column, weight in zip(used, weights, strict=True) if weight < 0 and column]
         if not wrong:
             whole = dict(zip(used, weights.tolist(), strict=True))
             bias, match, tokens, deviations, dated = (whole.get(column, 0.0) for column in range(rows.shape[1]))
-            return Weights(bias, match, deviations, fewer, dated, tokens)
+            return Weights(bias, match, deviations, fewer, dated, tokens, personal)
         used.remove(wrong[0])
 
 
@@ -209,7 +211,8 @@ def calibrated(every: Sequence[Example], *, are_made: bool) -> dict[Kind, Calibr
         chosen = [each for each in every if each.kind is kind]
         found[kind] = default[kind]
         if has_enough(chosen):
-            weights = fitted(chosen, fewer=default[kind].weights.fewer)
+            chosen_ones = default[kind].weights
+            weights = fitted(chosen, fewer=chosen_ones.fewer, personal=chosen_ones.personal)
             answers = [each.answered(weights) for each in chosen]
             floor = CAUTION * floor_of(answers, loss=0) if are_made else floor_of(answers)
             found[kind] = Calibration(weights, floor)

@@ -39,6 +39,7 @@ class Evidence:
         dated: Whether it is an episode of a time that the query names.
         tokens: How near the words of the query are to the best passages of the memory, each by its nearest token, as a
             mean weighed by rarity (MaxSim); None where late interaction did not measure it.
+        personal: Whether the query is in the first person: whoever asks about themselves asks for what they told.
     """
 
     cosine: float
@@ -47,6 +48,7 @@ class Evidence:
     passages: int
     dated: bool = False
     tokens: float | None = None
+    personal: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,6 +55,16 @@ _ASKS_FOR_LIST: Final = re.compile(
     r"|哪些|哪几|哪幾|多少|几[次个本]|幾[次個本]|列出|所有|何[回度冊人個]|いくつ|すべて|全部|列挙|どれだけ",
     re.IGNORECASE,
 )
+_FIRST_PERSON: Final = re.compile(
+    r"\b(?:i|my|mine|myself|we|ours?|ourselves|ich|mein\w{0,2}|wir|unser\w{0,2}|je|mon|ma|mes|notre|nos|yo|mis?|mí[oa]?s?"
+    r"|nuestr[oa]s?)\b|\bj['’]|(?<![给給帮幫诉訴教让讓替为為对對])我|私|わたし|僕|ぼく|俺|うちの",
+    re.IGNORECASE,
+)
+_HOW_TO: Final = re.compile(
+    r"\b(?:how (?:do|can|could|should|would)|wie (?:kann|soll)) (?:i|we|ich|wir)\b", re.IGNORECASE
+)
+"""Who asks like this mostly asks for what everybody may know."""
+
 _SMALL_TALK_CHARACTERS: Final = 60
 _EDGES: Final = re.compile(r"^\W+|\W+$")
 _CONTRACTED: Final = re.compile(r"['’](?:s|d|m|ll|re|ve)$")
@@ -80,6 +90,7 @@ class Question:
         is_small_talk: Whether it is a greeting, thanks or the like, which no memory bears on.
         language: Its language other than English, if that is certain.
         relatives: Words for people and animals of whoever asks, in lower case: "wife" of "my wife".
+        is_personal: Whether it is in the first person, as "What did I say?" and "my wife", but for "How do I …?".
     """
 
     text: str
@@ -90,6 +101,7 @@ class Question:
     is_small_talk: bool
     language: str | None = None
     relatives: tuple[str, ...] = ()
+    is_personal: bool = False
 
     @property
     def date_terms(self) -> frozenset[str]:
@@ -113,6 +125,8 @@ class Question:
         ((), True)
         >>> Question.parse("Good morning, how are you?").is_small_talk
         True
+        >>> Question.parse("What must I avoid?").is_personal, Question.parse("How do I boil eggs?").is_personal
+        (True, False)
         """
         named = () if now is None else periods(text, now=now)
         relatives = (_ASCII_RELATIVE if text.isascii() else _RELATIVE).finditer(text)
@@ -126,6 +140,7 @@ class Question:
             is_small_talk=_is_small_talk(text),
             language=language,
             relatives=tuple(dict.fromkeys(each[each.lastindex or 0].lower() for each in relatives)),
+            is_personal=_FIRST_PERSON.search(_HOW_TO.sub("", text)) is not None,
         )
 
 

@@ -71,6 +71,8 @@ class Weights(NamedTuple):
             Chosen, not fitted: the scopes of the data are all large.
         dated: Weight of being of a time that the query names; 0 or more.
         tokens: Weight of the nearness of its tokens; 0 or more.
+        personal: What it tells that the query is in the first person; 0 or more. Chosen, not fitted: the data asks by
+            names, and a memory has most of its questions from the one that it remembers.
     """
 
     bias: float
@@ -79,11 +81,12 @@ class Weights(NamedTuple):
     fewer: float = 0.0
     dated: float = 0.0
     tokens: float = 0.0
+    personal: float = 0.0
 
     def relevance(self, evidence: Evidence) -> float:
         """Probability that the memory bears on the query, 0 to 1; it never falls with more evidence."""
         matched, few = match(evidence.cosine, evidence.coverage), fewness(evidence.passages)
-        given = (1.0, matched, evidence.deviations, few, evidence.dated, nearness(evidence))
+        given = (1.0, matched, evidence.deviations, few, evidence.dated, nearness(evidence), personal_share(evidence))
         total = sum(weight * each for weight, each in zip(self, given, strict=True))
         return 1 / (1 + math.exp(-total))
 
@@ -92,6 +95,11 @@ def nearness(evidence: Evidence) -> float:
     """How near the words of the query are to the tokens of a memory, measured or as is to be expected."""
     expected = NEARNESS[0] + NEARNESS[1] * match(evidence.cosine, evidence.coverage)
     return expected if evidence.tokens is None else evidence.tokens
+
+
+def personal_share(evidence: Evidence) -> float:
+    """How much it tells that a query is in the first person: 0 to 1, less in a scope whose few memories tell it too."""
+    return evidence.personal * (1 - fewness(evidence.passages) / fewness(FEWEST_PASSAGES))
 
 
 def fewness(passages: int) -> float:
@@ -116,11 +124,16 @@ class Calibration(NamedTuple):
 
 
 _BUNDLED: Final = {
-    Kind.EPISODIC: Calibration(Weights(-8.9, 3.45, deviations=0.15, fewer=1.2, dated=1.6, tokens=4.3), floor=0.0275),
-    Kind.SEMANTIC: Calibration(Weights(-4.95, 3.0, deviations=0.2, fewer=0.5), floor=0.08),
+    Kind.EPISODIC: Calibration(
+        Weights(-8.9, 3.45, deviations=0.15, fewer=1.2, dated=1.6, tokens=4.3, personal=2.0), floor=0.0275
+    ),
+    Kind.SEMANTIC: Calibration(Weights(-4.95, 3.0, deviations=0.2, fewer=0.5, personal=0.7), floor=0.08),
 }
 _SAME_MATTER: Final = {"all-MiniLM-L6-v2-int8": 0.35}
 """Cosine from which two passages are taken to be about the same: unrelated ones of one person have 0.1 to 0.3."""
+
+_FORMER_NUMBERS: Final = 7
+"""Numbers of a calibration that was noted before it told whether a query is personal."""
 
 _OTHERS: Final = {kind: each._replace(floor=0.0) for kind, each in _BUNDLED.items()}
 _FITTED: Final = {"all-MiniLM-L6-v2-int8": _BUNDLED}
@@ -157,7 +170,7 @@ def parsed(note: str) -> Mapping[Kind, Calibration] | None:
         return None
     found = {}
     for kind, each in numbers.items():
-        if len(each) != len(Weights._fields) + 1 or not all(map(math.isfinite, each)):
+        if len(each) not in {_FORMER_NUMBERS, len(Weights._fields) + 1} or not all(map(math.isfinite, each)):
             return None
         *weights, floor = each
         if min(weights[1:]) < 0 or not 0 <= floor <= 1:

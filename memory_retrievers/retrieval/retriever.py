@@ -378,7 +378,7 @@ def _told_at(memory: AnyMemory) -> datetime:
 
 def _is_always_known(memory: AnyMemory) -> bool:
     is_guideline = isinstance(memory, SemanticMemory) and memory.category is Category.GUIDELINE
-    return is_guideline or memory.importance_pinned
+    return is_guideline or memory.is_pinned
 
 
 def _pending_review(result: RetrievalResult) -> PendingReview:

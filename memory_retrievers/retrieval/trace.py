@@ -145,6 +145,7 @@ class ScoreTrace:
             passages=self._candidates.statistics.passages,
             dated=bool(began.any() and dated(began, self.scored.question)[0] == 1),
             tokens=self.ranking.nearness.get(row),
+            personal=self.scored.question.is_personal,
         )
 
     def best_passages(self, rows: Sequence[int]) -> dict[int, int]:

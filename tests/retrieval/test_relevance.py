@@ -1,3 +1,4 @@
+import json
 import re
 from contextlib import ExitStack
 from dataclasses import replace
@@ -13,7 +14,7 @@ from memory_retrievers.evaluation.samples import load_history
 from memory_retrievers.models import Category, Kind
 from memory_retrievers.models.results import Evidence
 from memory_retrievers.retrieval.question import Question
-from memory_retrievers.retrieval.relevance import Calibration, Weights, calibration_of, falling, noted
+from memory_retrievers.retrieval.relevance import Calibration, Weights, calibration_of, falling, noted, parsed
 from memory_retrievers.testing import FixedClock
 
 SCOPE = "user/ines"
@@ -94,7 +95,8 @@ def test_guidelines_pinned_memories_and_searches_by_category_are_never_silenced(
         kept = SemanticMemory.new(scope=SCOPE, fact="Never suggest hazelnuts", category=Category.GUIDELINE)
         pinned = SemanticMemory.new(scope=SCOPE, fact="Bruno is allergic", importance=1.0, importance_pinned=True)
         other = SemanticMemory.new(scope=SCOPE, fact="Bruno has a boat", category=Category.NOTE)
-        memory.remember_many([kept, pinned, other])
+        lowered = SemanticMemory.new(scope=SCOPE, fact="The boat leaks", importance=0.05, importance_pinned=True)
+        memory.remember_many([kept, pinned, other, lowered])
         assert sorted(found(memory, "hello", min_relevance="auto")[0]) == [
             "Bruno is allergic",
             "Never suggest hazelnuts",
@@ -172,6 +174,12 @@ def test_silence_is_decided_by_the_best_and_a_part_of_the_floor_is_enough_behind
     calibration = calibration_of("all-MiniLM-L6-v2-int8")[Kind.SEMANTIC]._replace(floor=0.2)
     assert calibration.least(0.19) == 0.2
     assert calibration.least(0.2) == pytest.approx(0.12)
+
+
+def test_a_calibration_of_a_former_version_is_read_and_knows_nothing_of_the_first_person():
+    found_then = parsed(json.dumps({kind: [-7, 5.5, 0.25, 0.5, 1, 2, 0.04] for kind in Kind}))
+    assert found_then is not None
+    assert found_then[Kind.EPISODIC] == Calibration(Weights(-7, 5.5, 0.25, 0.5, 1, 2, personal=0.0), floor=0.04)
 
 
 def test_a_calibration_in_a_store_is_read_as_it_was_written():
@@ -338,15 +346,76 @@ def test_among_few_facts_one_that_answers_in_other_words_is_not_silenced(questio
         assert found[0].memory.fact == answer
 
 
-JOBS = ("I work at the bakery on Main Street.", "I quit. I started at a bookshop last week.")
-OTHERS = (
-    "My dentist moved to the second floor.",
-    "The cat sleeps on the radiator all day.",
-    "I slept badly because of the storm.",
-    "We watched a film about glaciers.",
-    "The car needs new tyres before winter.",
-    "My aunt sent a parcel of walnuts.",
+TOLD = (
+    ("I'm allergic to penicillin, by the way.", "Which medicine must I avoid?"),
+    ("The plumber is called Mr. Novak, his number is 555-0199.", "Who fixes our pipes?"),
+    ("The landlord raised the rent to 1,250 euros.", "How much do I pay for the flat?"),
+    ("I'm learning Portuguese with an app.", "Which language am I studying?"),
+    ("I owe Marta forty euros.", "Who do I have to pay back?"),
+    ("My cousin's getting married at the Grand Ballroom.", "Which venue did we discuss for the family event?"),
+    ("My daughter is lactose intolerant.", "Which dessert is safe for our girl?"),
 )
+GENERAL = (
+    *("How do I center a div?", "Explain recursion", "Who wrote Hamlet?", "What is the meaning of life?"),
+    *("Which is heavier, gold or lead?", "How do vaccines work?", "Who is the president of the USA?"),
+    *("Tell me about the French Revolution", "Recommend a podcast about history"),
+)
+
+
+@pytest.fixture(scope="module")
+def months():
+    """A memory of a user's conversations, each of which also asks for something else."""
+    clock = FixedClock(datetime(2026, 3, 1, tzinfo=UTC))
+    asked = ("Can you write a haiku about rain?", "What's the capital of Peru?", "How do I reverse a list in Python?")
+    with AgentMemory.in_memory(clock=clock) as memory:
+        for number, (sentence, _) in enumerate(TOLD * 4):
+            words = (sentence, "Thanks, I'll keep that in mind.", asked[number % 3], "Sure, here you go.")
+            if number >= len(TOLD):
+                words = (f"The {WORDS[number % len(WORDS)]} is in the {WORDS[number * 5 % len(WORDS)]}.", *words[1:])
+            roles = ("user", "assistant") * 2
+            messages = [{"role": role, "content": text} for role, text in zip(roles, words, strict=True)]
+            memory.add_messages(SCOPE, messages, conversation=str(number))
+            clock.advance(days=1)
+            memory.process_due()
+        yield memory
+
+
+@pytest.mark.parametrize(("sentence", "question"), TOLD)
+def test_who_asks_about_themselves_in_other_words_is_answered(months, sentence, question):
+    assert sentence in said(months, question, min_relevance="auto")
+
+
+@pytest.mark.parametrize("question", GENERAL)
+def test_what_everybody_may_know_recalls_nothing(months, question):
+    assert said(months, question, min_relevance="auto") == []
+
+
+@pytest.mark.parametrize(
+    ("query", "is_personal"),
+    [
+        ("What did we agree on?", True),
+        ("who's MY dentist", True),
+        ("I've lost my keys", True),
+        ("What do I like best?", True),
+        ("Welche Arznei muss ich meiden?", True),
+        ("Où habite ma sœur ?", True),
+        ("¿Cómo se llama mi perro?", True),
+        ("我住在哪里？", True),
+        ("私の犬の名前は？", True),
+        ("How do I sort a list?", False),
+        ("how can we stop climate change", False),
+        ("给我讲个笑话", False),
+        ("Give me a recipe", False),
+        ("Where does Alice live?", False),
+        ("Miss Marple's weirdest case", False),
+    ],
+)
+def test_a_query_in_the_first_person_is_told_by_its_words(query, is_personal):
+    assert Question.parse(query).is_personal is is_personal
+
+
+JOBS = ("I work at the bakery on Main Street.", "I quit. I started at a bookshop last week.")
+OTHERS = tuple(f"The {one} is in the {another}." for one, another in zip(WORDS, WORDS[7:] + WORDS[:7], strict=True))
 
 
 @pytest.fixture
@@ -359,7 +428,9 @@ def told():
             memory = opened.enter_context(AgentMemory.in_memory(clock=clock))
             for number, sentence in enumerate(sentences):
                 clock.advance(days=1)
-                memory.add_messages(SCOPE, [{"role": "user", "content": sentence}], conversation=str(number))
+                words = (("user", sentence), ("assistant", "Noted."), ("user", "Good."), ("assistant", "Bye."))
+                messages = [{"role": role, "content": text} for role, text in words]
+                memory.add_messages(SCOPE, messages, conversation=str(number))
                 memory.process_due()
             return memory
 
@@ -372,24 +443,29 @@ def said(memory, query, **options):
 
 
 def test_what_is_newer_than_an_answer_and_about_the_same_is_recalled_beside_it(told):
-    first, *_, last = said(told(JOBS[0], *OTHERS, JOBS[1]), "Where do I work now?", min_relevance="auto")
-    assert (first, last) == JOBS
-    assert JOBS[1] not in said(told(JOBS[1], *OTHERS, JOBS[0]), "Where do I work now?", min_relevance="auto")
+    found_now = said(told(JOBS[0], *OTHERS, JOBS[1]), "Where does the user work now?", min_relevance="auto")
+    assert found_now[0] == JOBS[0]
+    assert JOBS[1] in found_now
+    assert JOBS[1] not in said(told(JOBS[1], *OTHERS, JOBS[0]), "Where does the user work now?", min_relevance="auto")
 
 
 def test_what_is_newer_is_recalled_below_the_floor_of_the_embedder_alone(told):
     memory = told(JOBS[0], *OTHERS, JOBS[1])
-    first, second = (hit.relevance for hit in memory.retrieve("Where do I work now?", scope=SCOPE).episodic[:2])
-    assert said(memory, "Where do I work now?", min_relevance=(first + second) / 2) == [JOBS[0]]
+    first, second = (
+        hit.relevance for hit in memory.retrieve("Where does the user work now?", scope=SCOPE).episodic[:2]
+    )
+    assert said(memory, "Where does the user work now?", min_relevance=(first + second) / 2) == [JOBS[0]]
 
 
 def test_a_fact_that_was_said_to_hold_no_more_is_not_recalled_alone(told):
-    memory = told(*OTHERS)
-    memory.remember_fact(scope=SCOPE, fact="The user works at the bakery on Main Street", valid_at="2026-02-01")
-    memory.add_messages(SCOPE, [{"role": "user", "content": JOBS[1]}], conversation="today")
-    result = memory.retrieve("Where do I work now?", scope=SCOPE, min_relevance="auto", record=False)
-    assert [hit.memory.fact for hit in result.semantic] == ["The user works at the bakery on Main Street"]
-    assert result.episodic[-1].memory.messages[0].content == JOBS[1]
+    memory = told(*OTHERS[:12])
+    moved = "We moved, it is Leipzig now."
+    memory.remember_fact(scope=SCOPE, fact="I live in Hamburg with my sister.", valid_at="2026-02-01")
+    memory.add_messages(SCOPE, [{"role": "user", "content": moved}], conversation="today")
+    asked = "Where does the user live?"
+    result = memory.retrieve(asked, scope=SCOPE, min_relevance="auto", record=False, episodic_limit=20)
+    assert [hit.memory.fact for hit in result.semantic] == ["I live in Hamburg with my sister."]
+    assert moved in [hit.memory.messages[0].content for hit in result.episodic]
 
 
 def test_what_is_always_known_brings_nothing_along(told):
