@@ -223,6 +223,8 @@ def _address(host: str, listener: socket.socket) -> str:
 
 _logger = logging.getLogger("memory_retrievers")
 
+MAX_HEADER_BYTES: Final = 16_384
+
 PROBES: Final = frozenset({"/healthz", "/readyz"})
 """Probes of monitoring, which may use any host name; they reveal nothing of a memory."""
 
@@ -277,6 +279,8 @@ class Guard:
     async def _let_through(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or raise HTTPError."""
         headers, path = Headers(scope=scope), scope["path"]
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
+            raise HTTPError(400, "BadRequest", f"a request has at most {MAX_HEADER_BYTES:,} bytes of headers")
         if path in PROBES:
             put_access(scope, OPEN)
             await self._app(scope, receive, send)

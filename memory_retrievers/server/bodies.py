@@ -24,7 +24,7 @@ from memory_retrievers.models import DetailLevel, EpisodicDraft, JsonObject, Mem
 from memory_retrievers.models.fields import NonBlankText, ShortText, UTCDateTime, iso
 from memory_retrievers.models.filters import MAX_FILTERS, FilterOptions, JsonScalar, SearchOptions
 from memory_retrievers.models.messages import IfSaid, Message, Said, messages_of
-from memory_retrievers.retrieval.request import DEFAULT_EPISODES, RetrievalRequest
+from memory_retrievers.retrieval.request import RetrievalRequest
 from memory_retrievers.tools.retrieve import CategoryFilter, Detail, Query
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -164,9 +164,11 @@ class SearchBody(FilteredBody):
     def options(self) -> SearchOptions:
         """The options of the search."""
         given = self.limit if self.episodic_limit is None else self.episodic_limit
+        limits: SearchOptions = {} if given is None else {"episodic_limit": given}
+        if self.joint_limit is None or "semantic_limit" in self.model_fields_set:
+            limits["semantic_limit"] = self.semantic_limit
         return {
-            "episodic_limit": DEFAULT_EPISODES if given is None else given,
-            "semantic_limit": self.semantic_limit,
+            **limits,
             "category": self.category,
             "include_child_scopes": self.include_child_scopes,
             "limit": self.joint_limit,

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any, Concatenate, Final, Self, Unpack
+from urllib.parse import quote
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.memory.agent import AgentMemory
@@ -22,6 +23,7 @@ from memory_retrievers.server.methods import METHODS, Method
 from memory_retrievers.server.transport import (
     DEFAULT_TIMEOUT,
     Transport,
+    is_seconds,
     read_episode,
     read_fact,
     read_profile,
@@ -85,8 +87,8 @@ class RemoteMemory(BaseMemory):
         retries: int = 3,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        if processing_timeout is not None and not processing_timeout > 0:
-            raise ConfigurationError("processing_timeout must be more than 0 seconds, or None")
+        if processing_timeout is not None and not is_seconds(processing_timeout):
+            raise ConfigurationError("processing_timeout must be more than 0 seconds, a day at most, or None")
         self._transport = Transport(url, token=token, timeout=timeout, retries=retries, sleep=sleep)
         self._processing_timeout = processing_timeout
 
@@ -272,7 +274,7 @@ class RemoteMemory(BaseMemory):
             MemoryRetrieversError: What the tool raised there.
         """
         body = {"conversation_id": scopes.parse(scope), "arguments": dict(arguments)}
-        return self._transport.write(f"/tools/{name}", body)
+        return self._transport.write(f"/tools/{quote(name, safe='', errors='replace')}", body)
 
     def close(self) -> None:
         """Close the connections; the memory on the server stays as it is."""

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final, Union, cast, get_args, get_origin, get
 
 from pydantic import FailFast, Field, TypeAdapter, create_model
 
+from memory_retrievers.errors import ValidationError
 from memory_retrievers.memory.agent import AgentMemory
 from memory_retrievers.models import Category, JsonObject, Kind, Rating, scopes
 from memory_retrievers.models.filters import SearchOptions
@@ -104,6 +105,9 @@ class Method:
             bound = search_body(request) | bound
         elif self.place is not None and (scope := bound.pop(self.place, None)) is not None:
             bound["conversation_id"] = scopes.parse(scope)
+        for name, value in bound.items() if "options" not in self._signature.parameters else ():
+            if value is None and NoneType not in get_args(self._hints.get(name)):
+                raise ValidationError(f"{name} must not be None: leave it out")  # as what is null in a body would be
         written = {name: value for name, value in bound.items() if not isinstance(value, NotGiven)}
         with in_our_words():
             return self.body.model_validate(written).model_dump(mode="json", exclude_unset=True)

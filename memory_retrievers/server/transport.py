@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,6 +28,10 @@ from memory_retrievers.models.fields import UTCDateTime
 from memory_retrievers.models.results import Evidence, Explanation, Match, Queued, Report, RetrievedMemory
 from memory_retrievers.retrieval.results import Profile, RecentResult, RetrievalResult
 
+_TOKEN: Final = re.compile(r"[!-~]+")
+_LONGEST_WAIT: Final = 86_400
+"""Seconds; what is much longer no clock of the system takes."""
+
 _BY_NAME: Final[Mapping[str, type[MemoryRetrieversError]]] = {
     name: getattr(errors, name) for name in errors.__all__ if name != MissingExtraError.__name__
 }
@@ -46,7 +51,7 @@ def failure_of(answer: httpx.Response) -> MemoryRetrieversError:
     """The error that an answer reports, by its ``error_type``, or else by its status."""
     try:
         sent = answer.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         sent = None
     if not isinstance(sent, dict) or sent.get("error") is not True:
         return BackendError(f"the memory server answered with status {answer.status_code} and no word of ours")
@@ -100,12 +105,13 @@ class Transport:
     ) -> None:
         if not _is_address(url):
             raise ConfigurationError(
-                f"{url!r} is no address of a server: it begins with http:// or https://, as http://127.0.0.1:8000"
+                f"{url!r} is no address of a server: it begins with http:// or https://, as http://127.0.0.1:8000, "
+                "and has no query"
             )
-        if not timeout > 0 or retries < 0:  # a NaN is not more than 0 either
-            raise ConfigurationError("timeout must be more than 0 seconds, and retries 0 or more")
-        if token is not None and not (token.isascii() and token.isprintable()):
-            raise ConfigurationError("a token is printable ASCII")
+        if not is_seconds(timeout) or isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+            raise ConfigurationError("timeout must be more than 0 seconds, a day at most, and retries 0 or more")
+        if token is not None and not (isinstance(token, str) and _TOKEN.fullmatch(token)):
+            raise ConfigurationError("a token is printable ASCII without a space; None sends none")
         self.url = url.rstrip("/")
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._timeout = timeout
@@ -195,19 +201,25 @@ class Transport:
     def _decoded(self, answer: httpx.Response) -> JsonObject:
         try:
             decoded = answer.json()
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BackendError(f"what answers at {self.url} is no memory server: it did not send JSON") from error
         if not isinstance(decoded, dict):
             raise BackendError(f"what answers at {self.url} is no memory server: it did not send a JSON object")
         return decoded
 
 
+def is_seconds(value: object) -> bool:
+    """True for a number of seconds, above 0, that can be waited for; None and infinity are none."""
+    return isinstance(value, int | float) and 0 < value <= _LONGEST_WAIT  # a NaN is not more than 0 either
+
+
 def _is_address(url: str) -> bool:
     try:
         address = httpx.URL(url)
-    except httpx.InvalidURL:
+    except (httpx.InvalidURL, TypeError):
         return False
-    return address.scheme in {"http", "https"} and bool(address.host)
+    is_whole = not (address.query or address.fragment)  # what is sent goes behind it
+    return address.scheme in {"http", "https"} and bool(address.host) and is_whole
 
 
 def _encoded(body: JsonObject) -> bytes:

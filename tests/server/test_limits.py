@@ -21,6 +21,13 @@ def test_a_body_that_is_too_large_is_a_413_announced_or_not(memory):
         assert client.post("/api/v0/retrieve_memory", json=ASKED).status_code == 200
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/api/v0/profile?conversation_id=user/alice"])
+def test_headers_that_are_too_large_are_a_400_also_where_they_arrive_at_once(memory, path):
+    with serving(memory) as client:
+        assert error_of(client.get(path, headers={"x-more": "x" * 17_000})) == (400, "BadRequest")
+        assert client.get(path, headers={"x-more": "x" * 15_000}).status_code == 200
+
+
 async def test_a_body_that_does_not_come_is_a_408():
     async def never():
         await asyncio.sleep(60)

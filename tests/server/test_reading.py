@@ -73,6 +73,16 @@ def test_limits_beyond_the_bounds_are_clamped(client):
     assert client.post("/api/v0/retrieve_memory", json=asked).status_code == 200
 
 
+def test_a_joint_limit_is_that_of_each_kind_unless_it_has_one(memory, client):
+    for number in range(30):
+        memory.remember_fact(scope=ASKED["conversation_id"], fact=f"The otter eats fish number {number}")
+    asked = ASKED | {"query": "otter fish", "joint_limit": 25}
+    whole, less = (
+        client.post("/api/v0/retrieve_memory/raw", json=body).json() for body in (asked, asked | {"semantic_limit": 20})
+    )
+    assert len(whole["semantic"]) > 20 >= len(less["semantic"])
+
+
 def test_the_joint_limit_cuts_over_both_kinds(client):
     answer = client.post("/api/v0/retrieve_memory/raw", json=ASKED | {"joint_limit": 1}).json()
     assert len(answer["semantic"]) + len(answer["episodic"]) == 1

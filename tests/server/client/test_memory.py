@@ -183,16 +183,51 @@ def test_a_token_to_read_reads_and_a_bound_one_stays_within_its_root(served, tok
     assert memory.pending_reviews(ALICE) == []
 
 
-@pytest.mark.parametrize("url", ["", "localhost:8000", "ftp://example.com", "http://", "http://127.0.0.1:x"])
+@pytest.mark.parametrize(
+    "url", ["", "localhost:8000", "ftp://example.com", "http://", "http://127.0.0.1:x", "http://h?a=b", None]
+)
 def test_an_address_is_of_a_web_server(url):
     with pytest.raises(ConfigurationError, match="begins with http"):
         RemoteMemory(url)
 
 
-@pytest.mark.parametrize("timeouts", [{"timeout": 0}, {"timeout": float("nan")}, {"processing_timeout": -1}], ids=str)
+@pytest.mark.parametrize(
+    "timeouts",
+    [
+        *({"timeout": wrong} for wrong in (0, float("nan"), float("inf"), 10**20, None, "5")),
+        *({"processing_timeout": wrong} for wrong in (-1, float("inf"), "5")),
+        *({"retries": wrong} for wrong in (-1, 1.5, None)),
+    ],
+    ids=str,
+)
 def test_a_timeout_is_more_than_nothing(timeouts):
     with pytest.raises(ConfigurationError, match="more than 0 seconds"):
         RemoteMemory("http://127.0.0.1:8000", **timeouts)
+
+
+@pytest.mark.parametrize("token", ["", "a b", "abc ", "abcdé", b"abc"])
+def test_a_token_that_no_header_takes_is_refused(token):
+    with pytest.raises(ConfigurationError, match="printable ASCII without a space"):
+        RemoteMemory("http://127.0.0.1:8000", token)
+
+
+def test_the_name_of_a_tool_is_no_path(remote):
+    for name in ("../get", "memory_get?x=#", "\ud800"):
+        with pytest.raises(NotFoundError):
+            remote.run_tool(name, {"id": "f"}, scope=ALICE)
+
+
+def test_none_is_refused_where_a_method_does_not_take_it(memory, remote):
+    kept = memory.remember_fact(scope=ALICE, fact="Alice sails", tags=["sea"])
+    for wrong in ({"tags": None}, {"fact": "Alice rows", "metadata": None}, {"fact": None}):
+        with pytest.raises(ValidationError):
+            memory.update(kept.id, scope=ALICE, **wrong)
+        with pytest.raises(ValidationError, match="must not be None: leave it out"):
+            remote.update(kept.id, scope=ALICE, **wrong)
+    assert remote.get(kept.id, scope=ALICE) == kept
+    assert remote.update(kept.id, scope=ALICE, expires_at=None) == kept
+    with pytest.raises(ValidationError, match="limit"):
+        remote.list(ALICE, limit=None)
 
 
 def test_a_closed_one_says_that_it_is_closed(served, tokens):

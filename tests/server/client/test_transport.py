@@ -25,6 +25,12 @@ class Stumbling:
             return await self.app(scope, receive, send)
         self.keys.append(dict(scope["headers"]).get(b"idempotency-key"))
         fault = self.faults.pop(0) if self.faults else None
+        if isinstance(fault, bytes):
+            await receive()
+            await send(
+                {"type": "http.response.start", "status": 200 + 300 * self.faults.count("failing"), "headers": []}
+            )
+            return await send({"type": "http.response.body", "body": fault})
         if isinstance(fault, int):
             await receive()
             headers = [(b"retry-after", b"3"), (b"content-type", b"application/json")]
@@ -161,3 +167,12 @@ def test_the_usual_timeout_is_ten_seconds(served, tokens):
         transport.close()
 
     assert asked == [10.0, 10.0]
+
+
+@pytest.mark.parametrize("further", [[], ["failing"]], ids=["an answer", "a failure"])
+def test_an_answer_that_nests_too_deeply_is_of_no_memory_server(stumbling, tokens, further):
+    door, url, _ = stumbling
+    with RemoteMemory(url, tokens["writer"], retries=0) as remote:
+        door.faults[:] = [b"[" * 100_000, *further]
+        with pytest.raises(BackendError, match=r"no memory server|no word of ours"):
+            remote.get("x", scope=ALICE)
