@@ -159,7 +159,8 @@ class IngestionSettings(BaseModel):
     and in what is one conversation.
 
     Attributes:
-        min_messages: Fewer queued messages are never looked at (specification §2.11).
+        min_messages: Fewer queued messages are looked at only once the conversation has been silent for ``idle_after``
+            (specification §2.11).
         window: So many queued messages are due.
         doubled_window: So many are, after a look that saw a single topic.
         due_after_hours: At least ``min_messages`` are due when the first of them is older than this.

@@ -33,6 +33,9 @@ class _QuotingGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - the type differs between versions
         """Parse the arguments before the command."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(encoding="utf-8", errors="replace")  # memories, and the help, have any character
         with _quoted_for_terminals():
             return super().parse_args(ctx, args)
 
@@ -109,9 +112,6 @@ def main(
     ] = False,
 ) -> None:
     """Long-term memory for agents, from the command line."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="replace")  # memories may hold any character
 
 
 DEFAULT_STORE: Final = Place.named("agent-memory")

@@ -20,6 +20,7 @@ from memory_retrievers.models import JsonObject, SemanticDraft, SemanticMemory, 
 from memory_retrievers.models.filters import MAX_DEPTH, Filters
 from memory_retrievers.models.management import MemoryFilter
 from memory_retrievers.models.results import RetrievedMemory
+from memory_retrievers.retrieval.request import parse_limit
 
 Hit = RetrievedMemory[SemanticMemory]
 
@@ -107,8 +108,8 @@ class MemoryVectorStore(VectorStore):
         """
         if kwargs:
             raise TypeError(f"unknown arguments: {', '.join(sorted(kwargs))}")
-        given, scope = list(texts), self._scope_of_call()
-        known, described = list(ids or [None] * len(given)), list(metadatas or [{}] * len(given))
+        given, scope = _listed("texts", texts), self._scope_of_call()
+        known, described = _listed("ids", ids or [None] * len(given)), list(metadatas or [{}] * len(given))
         if not len(given) == len(known) == len(described):
             raise ValidationError(
                 f"{len(given)} texts, {len(known)} ids and {len(described)} metadata do not go together"
@@ -122,8 +123,9 @@ class MemoryVectorStore(VectorStore):
             raise ValidationError.from_pydantic(error) from error
         drafts = [draft if draft.id else draft.model_copy(update={"id": _id_of(draft)}) for draft in drafts]
         named = {draft.id or place: draft for place, draft in enumerate(drafts)}  # each is stored once
-        stored = dict(zip(named, self._memory.remember_many([*named.values()], replace=True), strict=True))
-        return [stored[draft.id or place].id for place, draft in enumerate(drafts)]
+        added = self._memory.manager.add_with_vectors([*named.values()], replace=True, allow_duplicates=False)
+        stored = dict(zip(named, (fact.id for fact, _ in added), strict=True))
+        return [stored[draft.id or place] for place, draft in enumerate(drafts)]
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:  # noqa: ANN401 - as the base class has it
         """Forget the documents of these ids; those that are not there make no difference.
@@ -217,21 +219,26 @@ class MemoryVectorStore(VectorStore):
         Args:
             query: The query.
             k: At most so many.
-            fetch_k: Of how many they are chosen.
+            fetch_k: Of how many they are chosen, at least ``k``.
             lambda_mult: The weight of relevance, 0 to 1; the rest is that of being unlike those before.
             **kwargs: ``filter``, and other options of ``retrieve``.
+
+        Raises:
+            ValidationError: An argument breaks a rule.
         """
-        left = self._found(query, k=fetch_k, **kwargs)
+        if not isinstance(lambda_mult, int | float) or not 0 <= lambda_mult <= 1:
+            raise ValidationError(f"lambda_mult must be a number from 0 to 1, not {lambda_mult!r}")
+        wanted = parse_limit("k", k)
+        left = self._found(query, k=max(parse_limit("fetch_k", fetch_k), wanted), **kwargs)
         vectors = self._memory.manager.vectors_of([hit.memory for hit in left])
-        likeness, chosen = vectors @ vectors.T, list[int]()
-        while len(chosen) < min(k, len(left)):
-            worth = {
-                place: lambda_mult * hit.relevance
-                - (1 - lambda_mult) * max((float(likeness[place, other]) for other in chosen), default=0.0)
-                for place, hit in enumerate(left)
-                if place not in chosen
-            }
-            chosen.append(max(worth, key=worth.__getitem__))
+        nearest, chosen = [0.0] * len(left), list[int]()  # how near each is to the nearest of those before
+        others = {place: lambda_mult * hit.relevance for place, hit in enumerate(left)}
+        while others and len(chosen) < wanted:
+            best = max(others, key=lambda place: others[place] - (1 - lambda_mult) * nearest[place])
+            likeness = (vectors @ vectors[best]).tolist()
+            nearest = list(map(max, nearest, likeness)) if chosen else likeness
+            chosen.append(best)
+            del others[best]
         return [_document(left[place].memory) for place in chosen]
 
     def _found(self, query: str, *, k: int, filter: JsonObject | None = None, **options: Any) -> Sequence[Hit]:  # noqa: ANN401
@@ -246,7 +253,7 @@ class MemoryVectorStore(VectorStore):
 
     def _facts(self, ids: Sequence[str]) -> list[SemanticMemory]:
         scope, found = self._scope_of_call(), list[SemanticMemory]()
-        for each in ids:
+        for each in _listed("ids", ids):
             try:
                 memory = self._memory.get(each, scope=scope)
             except NotFoundError:
@@ -257,6 +264,13 @@ class MemoryVectorStore(VectorStore):
 
     def _scope_of_call(self) -> str:
         return self._scope or resolve_scope(None)
+
+
+def _listed(name: str, given: Iterable[Any]) -> list[Any]:
+    """Values as a list; a single text is none: each of its characters would be one."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise ValidationError(f"{name} must be a list of texts, not {type(given).__name__}: write {name}=['…']")
+    return list(given)
 
 
 def _id_of(draft: SemanticDraft) -> str | None:

@@ -32,7 +32,7 @@ from memory_retrievers.models import (
 from memory_retrievers.models.contents import AdoptionReport, Progress, VerificationReport
 from memory_retrievers.models.filters import Filters, SearchOptions
 from memory_retrievers.models.management import Channel, MemoryEvent, acting_as, require_category
-from memory_retrievers.models.memories import NOT_GIVEN, NotGiven, draft_of
+from memory_retrievers.models.memories import NOT_GIVEN, NotGiven, draft_of, parse_id
 from memory_retrievers.models.messages import Message, MessageLike, messages_of, parse_conversation
 from memory_retrievers.models.results import MemoryDiff, Page, PendingReview, Queued, Report, parse_page_size
 from memory_retrievers.models.scenes import CharacterState, SceneEvent
@@ -546,8 +546,9 @@ class AgentMemory(BaseMemory):
     def profile(self, scope: str) -> Profile:
         """What a model should always know of a scope, for its instructions: the same until one of these facts changes.
 
-        That is its facts of the categories guideline, identity and preference, and those whose importance was set by
-        hand to 0.5 or more. Nothing is recorded.
+        That is its facts of the categories guideline, identity and preference, and those that are pinned: whose
+        importance was set by hand to 0.5 or more, by the tool ``memory_set_score``, in the window, or as
+        ``importance_pinned`` of a draft. Nothing is recorded.
 
         Args:
             scope: Whose profile; exactly this scope.
@@ -660,7 +661,7 @@ class AgentMemory(BaseMemory):
             ValidationError: An argument breaks a rule.
             EmbeddingError: The embedder failed.
         """
-        return self._retriever.explain_missing(id, self._request(query, scope, options))
+        return self._retriever.explain_missing(parse_id(id), self._request(query, scope, options))
 
     # --- conversations
 
@@ -756,7 +757,7 @@ class AgentMemory(BaseMemory):
             NotFoundError: There is no such memory in this scope.
             ValidationError: It is a fact, or there is no such rating.
         """
-        return self._engine.pipeline.review(id, scope=scopes.parse(scope), rating=rating)
+        return self._engine.pipeline.review(parse_id(id), scope=scopes.parse(scope), rating=rating)
 
     def history(self, fact_id: str, *, scope: str) -> tuple[SemanticMemory, ...]:
         """What a fact says and has said, what it has replaced and what has replaced it, in the order of validity.
@@ -768,7 +769,10 @@ class AgentMemory(BaseMemory):
             NotFoundError: There is no such fact in this scope.
             ValidationError: The scope is malformed.
         """
-        versions, now = self._store.ledger.facts.history(scope=scopes.parse(scope), id=fact_id), self._store.now()
+        versions, now = (
+            self._store.ledger.facts.history(scope=scopes.parse(scope), id=parse_id(fact_id)),
+            self._store.now(),
+        )
         visible = tuple(version for version in versions if not version.has_expired(now))
         if fact_id not in {version.id for version in visible}:
             raise NotFoundError(f"Memory not found: {fact_id}")

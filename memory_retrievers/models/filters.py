@@ -57,11 +57,11 @@ class SearchOptions(FilterOptions, total=False):
     Beside these it takes the filters: see :class:`FilterOptions`.
 
     Attributes:
-        episodic_limit: At most this many episodes; 0 to 100. Default: 5.
-        semantic_limit: At most this many facts; 0 to 1,000. Default: 20.
+        episodic_limit: At most this many episodes, 100 at most. Default: 5, or what ``limit`` says.
+        semantic_limit: At most this many facts, 1,000 at most. Default: 20, or what ``limit`` says.
         category: Only facts of this category; episodes are not affected. Default: all.
         include_child_scopes: Also search every scope below the one that is given. Default: no.
-        limit: At most this many of both kinds together. Default: as the two limits say.
+        limit: At most this many of both kinds together, the best. Default: as the two limits say.
         as_of: Answer with what held at that moment: facts that were valid then, also those that have been replaced
             since, and episodes that had begun. A datetime with a time zone, or ISO 8601 text. Default: now.
         min_relevance: Leave out hits of less relevance, 0 to 1; ``auto`` takes what is fitted for the embedder, so

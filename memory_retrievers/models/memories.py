@@ -336,6 +336,17 @@ class MemoryKey:
     id: str
 
 
+def parse_id(id: object) -> str:
+    """Check that an id is text: a database would take a number for the text of it.
+
+    Raises:
+        ValidationError: It is not.
+    """
+    if not isinstance(id, str):
+        raise ValidationError(f"an id must be text, not {type(id).__name__}")
+    return id
+
+
 class ScopeStatistics(Value):
     """Counts of the contents of a scope, or of a whole store."""
 

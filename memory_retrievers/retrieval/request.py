@@ -119,15 +119,14 @@ class RetrievalRequest:
         limit = options.get("limit")
         joint = None if limit is None else parse_limit("limit", limit)
         most = MAX_FACTS if joint is None else joint  # neither kind alone can have more than both together
+        episodes, facts = (DEFAULT_EPISODES, DEFAULT_FACTS) if joint is None else (joint, joint)
         return cls(
             query=_parse_query(query, most=query_characters),
             scope=scopes.known(scope) if isinstance(scope, str) else scopes.parse(scope),
             episodic_limit=min(
-                parse_limit("episodic_limit", options.get("episodic_limit", DEFAULT_EPISODES)), MAX_EPISODES, most
+                parse_limit("episodic_limit", options.get("episodic_limit", episodes)), MAX_EPISODES, most
             ),
-            semantic_limit=min(
-                parse_limit("semantic_limit", options.get("semantic_limit", DEFAULT_FACTS)), MAX_FACTS, most
-            ),
+            semantic_limit=min(parse_limit("semantic_limit", options.get("semantic_limit", facts)), MAX_FACTS, most),
             limit=joint,
             **_given(options),
         )

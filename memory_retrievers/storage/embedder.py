@@ -389,7 +389,7 @@ def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 
 def _unknowable(embedder_id: str) -> ZeroVectorError:
     return ZeroVectorError(
-        f"the embedder {embedder_id!r} gives the zero vector for {PROBE!r}, the sentence that embedders are known by "
+        f"the embedder {embedder_id!r} gives the zero vector for {PROBE!r}, the sentence that embedders are told "
         "apart by: let it have a number for the words it does not know, which it needs for questions too"
     )
 

@@ -28,7 +28,7 @@ from memory_retrievers.models import (
     scopes,
 )
 from memory_retrievers.models.management import MemoryEventType, changes_of, require_category
-from memory_retrievers.models.memories import NearFact, changed
+from memory_retrievers.models.memories import NearFact, changed, parse_id
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.selection import TURN, NewPassage, Passage
@@ -192,7 +192,7 @@ class MemoryStore:
             NotFoundError: There is none; other scopes make no difference.
             ValidationError: The scope is malformed.
         """
-        memory = self.ledger.get(scope=scopes.parse(scope), id=id)
+        memory = self.ledger.get(scope=scopes.parse(scope), id=parse_id(id))
         if memory is None or memory.has_expired(self.now()):
             raise NotFoundError(f"Memory not found: {id}")
         return memory
@@ -669,7 +669,8 @@ class MemoryStore:
             ValidationError: A field is not one of its kind, or breaks a rule.
             EmbeddingError: The embedder failed.
         """
-        (after,) = self.update_many([Revision(MemoryKey(scope=scope, id=id), lambda _: fields, correct)])
+        key = MemoryKey(scope=scopes.parse(scope), id=parse_id(id))
+        (after,) = self.update_many([Revision(key, lambda _: fields, correct)])
         return after
 
     def update_many(self, revisions: Sequence[Revision]) -> list[AnyMemory]:
@@ -760,7 +761,7 @@ class MemoryStore:
             ValidationError: The scope is malformed.
         """
         with self.transaction(*scopes.lineage(scopes.parse(scope))):
-            if self._remove(scope, id):
+            if self._remove(scope, parse_id(id)):
                 self.ledger.events.note([MemoryKey(scope=scope, id=id)], MemoryEventType.FORGOTTEN, at=self.now())
             else:
                 self.open_episodes.forget(id, scope=scope)

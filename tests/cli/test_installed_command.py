@@ -36,6 +36,13 @@ def test_the_installed_command_pipes_utf_8_whatever_the_locale(demo):
     assert "- [relationship] Émile is Inès's brother; he restores accordions in Grenoble" in done.stdout.decode()
 
 
+def test_help_is_printed_whatever_the_locale():
+    environment = os.environ | {"PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run([COMMAND, "--help"], env=environment, capture_output=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "retrieve" in done.stdout.decode()
+
+
 def test_the_installed_command_refuses_in_one_line(tmp_path):
     done = subprocess.run(
         [COMMAND, "stats", "--store", "nowhere"], cwd=tmp_path, capture_output=True, text=True, timeout=120

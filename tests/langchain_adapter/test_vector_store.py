@@ -220,3 +220,65 @@ def test_only_an_agent_memory_can_be_a_vector_store():
 def test_a_filter_that_is_no_object_is_refused_by_its_own_name(memory, filter):
     with pytest.raises(ValidationError, match=r"^filter must be an object such as \{'page': \{'\$gte': 2\}\}, not a "):
         MemoryVectorStore(memory, scope="s").similarity_search("tea", filter=filter)
+
+
+def test_what_before_store_holds_back_stores_none_of_the_texts():
+    def hook(draft):
+        return None if "secret" in getattr(draft, "fact", "") else draft
+
+    with AgentMemory.in_memory(embedder=HashEmbedder(), before_store=hook) as memory:
+        store = MemoryVectorStore(memory, scope="handbook")
+        with pytest.raises(ValidationError, match="held this back; nothing was stored"):
+            store.add_texts(["good one", "a secret", "good three"])
+        assert memory.stats("handbook").facts == 0
+        assert len(store.add_texts(["good one", "good three"])) == 2
+
+
+def test_a_text_is_no_list_of_ids_or_texts(memory):
+    store = MemoryVectorStore(memory, scope="handbook")
+    store.add_texts(["One", "Two", "Both"], ids=["a", "b", "ab"])
+    for wrong in (
+        lambda: store.delete("ab"),
+        lambda: store.get_by_ids("ab"),
+        lambda: store.add_texts("Three"),
+        lambda: store.add_texts(["Three"], ids="c"),
+        lambda: store.delete(3),
+    ):
+        with pytest.raises(ValidationError, match=r"must be a list of texts, not (str|int): write"):
+            wrong()
+    assert ids(store.get_by_ids(["a", "b", "ab"])) == ["a", "b", "ab"]
+
+
+def test_marginal_relevance_weighs_each_against_the_nearest_of_those_before(store, memory):
+    words = ("tea", "four", "nine", "doors", "sundays", "served")
+    store.add_texts([f"{one} and {other}" for one in words for other in words])
+    hits = memory.retrieve("tea at four", scope="handbook", episodic_limit=0, semantic_limit=25).semantic
+    vectors = memory.manager.vectors_of([hit.memory for hit in hits])
+    left, chosen = list(range(len(hits))), []
+    while left and len(chosen) < 12:
+        worth = {
+            place: 0.5 * hits[place].relevance
+            - 0.5 * max((vectors[place] @ vectors[each] for each in chosen), default=0)
+            for place in left
+        }
+        chosen.append(max(left, key=worth.__getitem__))
+        left.remove(chosen[-1])
+    expected = [hits[place].memory.id for place in chosen]
+    assert ids(store.max_marginal_relevance_search("tea at four", k=12, fetch_k=25)) == expected
+    assert len(store.max_marginal_relevance_search("tea at four", k=25)) == 25
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"k": None},
+        {"k": "3"},
+        {"k": -1},
+        {"fetch_k": None},
+        *({"lambda_mult": each} for each in (None, "x", 2, -1, float("nan"))),
+    ],
+    ids=str,
+)
+def test_arguments_of_marginal_relevance_are_checked(store, wrong):
+    with pytest.raises(ValidationError, match=next(iter(wrong))):
+        store.max_marginal_relevance_search("tea", **wrong)

@@ -327,3 +327,24 @@ def test_no_error_quotes_a_long_value_whole_and_its_copies_say_the_same(untouche
 def test_a_long_error_keeps_its_end_which_says_what_to_do():
     error = MemoryRetrieversError("x" * 5_000 + "; open it anew")
     assert (str(error)[:5], str(error)[-14:], len(str(error))) == ("xxxxx", "; open it anew", 2_000)
+
+
+@pytest.mark.parametrize("wrong", [7, [1], {}, b"a", None, bytearray(b"a")], ids=repr)
+def test_an_id_is_text_and_no_number_is_taken_for_it(wrong):
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        memory.remember_episode(scope="u", id="7", summary="They sailed")
+        memory.remember_fact(scope="u", id="f7", fact="They sail")
+        for act in (
+            lambda: memory.get(wrong, scope="u"),
+            lambda: memory.forget(wrong, scope="u"),
+            lambda: memory.update(wrong, scope="u", importance=0.9),
+            lambda: memory.invalidate(wrong, scope="u"),
+            lambda: memory.history(wrong, scope="u"),
+            lambda: memory.review(wrong, scope="u", rating=3),
+            lambda: memory.explain_missing(wrong, query="sail", scope="u"),
+        ):
+            with pytest.raises(ValidationError, match="id must be text"):
+                act()
+        assert memory.stats("u").episodes == 1
+        with pytest.raises(ValidationError, match="scope"):
+            memory.update("7", scope=[], importance=0.9)

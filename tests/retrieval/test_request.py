@@ -36,6 +36,22 @@ def test_the_semantic_limit_is_clamped_to_1000(given, kept):
     assert request(semantic_limit=given).semantic_limit == kept
 
 
+@pytest.mark.parametrize(
+    ("given", "limits"),
+    [
+        ({}, (5, 20)),
+        ({"limit": 3}, (3, 3)),
+        ({"limit": 50}, (50, 50)),
+        ({"limit": 5_000}, (100, 1_000)),
+        ({"limit": 50, "episodic_limit": 5}, (5, 50)),
+        ({"limit": 50, "semantic_limit": 0}, (50, 0)),
+    ],
+)
+def test_a_joint_limit_is_that_of_each_kind_unless_it_has_one(given, limits):
+    asked = RetrievalRequest.parse("q", scope="c1", query_characters=None, **given)
+    assert (asked.episodic_limit, asked.semantic_limit) == limits
+
+
 @pytest.mark.parametrize("name", ["episodic_limit", "semantic_limit", "limit"])
 @pytest.mark.parametrize("value", [-1, 2.5, "3", True])
 def test_a_negative_or_non_integer_limit_is_refused_by_name(name, value):

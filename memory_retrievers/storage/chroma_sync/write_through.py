@@ -6,6 +6,7 @@ The store records each change in the transaction that makes it, so what cannot b
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -133,7 +134,9 @@ class WriteThrough:
         """Metadata to merge into the stored: None deletes a key; LlamaIndex's own is kept."""
         own = own_fields(before)
         metadata: dict[str, Any] = {
-            key: value for key, value in memory.metadata.items() if _holds(value) and key not in own
+            key: value
+            for key, value in memory.metadata.items()
+            if _holds(value) and key not in own and not _REFUSED.match(key)
         }
         key, text_key = self._adoption.scope_key, self._adoption.text_key
         if key is not None and str(own.get(key, metadata.get(key))) != memory.scope:
@@ -143,6 +146,10 @@ class WriteThrough:
         users = {each: value for each, value in before.items() if each not in own}
         metadata = {**with_changes(own, before=users, after=metadata), **metadata}
         return {**dict.fromkeys(before), **metadata} or cast("Mapping[str, Any]", None)  # it refuses an empty one
+
+
+_REFUSED: Final = re.compile(r"[#$]|\Z|chroma:document\Z")
+"""Keys of metadata that Chroma refuses, and a whole page of changes with them."""
 
 
 def _holds(value: object) -> bool:

@@ -225,3 +225,14 @@ def test_a_memory_that_moves_moves_there_too_where_rows_name_their_scope(make_co
     memory.manager.move([memory.get("r0", scope="a")], target_scope="b")
     assert rows_of(collection)["r0"][1] == {"who": "b"}
     assert memory.sync_chroma(collection) == AdoptionReport(unchanged=4)
+
+
+@pytest.mark.parametrize("key", ["", "#document", "$a", "chroma:document"])
+def test_a_key_that_chroma_refuses_stays_here_and_holds_up_nothing(collection, adopt, key):
+    memory = adopt(collection, write_through=True)
+    memory.remember_fact(scope="user/a", fact="Emil sings", id="e", metadata={key: 1, "page": 2})
+    memory.remember_fact(scope="user/a", fact="Fay paints", id="f")
+    rows = rows_of(collection)
+    assert {"e", "f"} <= rows.keys()
+    assert rows["e"][1]["page"] == 2
+    assert memory.get("e", scope="user/a").metadata == {key: 1, "page": 2}
