@@ -57,8 +57,8 @@ class SearchOptions(FilterOptions, total=False):
     Beside these it takes the filters: see :class:`FilterOptions`.
 
     Attributes:
-        episodic_limit: At most this many episodes, 100 at most. Default: 5, or what ``limit`` says.
-        semantic_limit: At most this many facts, 1,000 at most. Default: 20, or what ``limit`` says.
+        episodic_limit: At most this many episodes; 0 to 100. Default: 5. With ``limit`` it is that.
+        semantic_limit: At most this many facts; 0 to 1,000. Default: 20. With ``limit`` it is that.
         category: Only facts of this category; episodes are not affected. Default: all.
         include_child_scopes: Also search every scope below the one that is given. Default: no.
         limit: At most this many of both kinds together, the best. Default: as the two limits say.
