@@ -57,13 +57,27 @@ _ASKS_FOR_LIST: Final = re.compile(
 )
 _FIRST_PERSON: Final = re.compile(
     r"\b(?:i|my|mine|myself|we|ours?|ourselves|ich|mein\w{0,2}|wir|unser\w{0,2}|je|mon|ma|mes|notre|nos|yo|mis?|mí[oa]?s?"
-    r"|nuestr[oa]s?)\b|\bj['’]|(?<![给給帮幫诉訴教让讓替为為对對])我|私|わたし|僕|ぼく|俺|うちの",
+    r"|nuestr[oa]s?|recommend\w*|suggest\w*|empfiehl\w*|recommande\w*|recomiend\w*)\b|\bj['’]|(?<![给給帮幫诉訴教让讓替为為对對])我|私|わたし|僕|ぼく|俺|うちの",
     re.IGNORECASE,
 )
 _HOW_TO: Final = re.compile(
     r"\b(?:how (?:do|can|could|should|would)|wie (?:kann|soll)) (?:i|we|ich|wir)\b", re.IGNORECASE
 )
 """Who asks like this mostly asks for what everybody may know."""
+
+_ASKS_FOR_ALL: Final = re.compile(
+    r"\b(?:know|remember|recall|stor|sav|learn|note|tell|told|memor|summar)\w*\b[^.?!\n]{0,40} "
+    r"(?:about|of|on) (?:me|myself|us)\b"
+    r"|\byou (?:still )?(?:know|remember|recall)(?: (?:me|us))?\W*$|^\W*who (?:am i|are we)\W*$"
+    r"|\b(?:weißt|weisst|erinnerst|wei(?:ss|ß)|gespeichert|gemerkt)\b[^.?!\n]{0,40} (?:über mich|von mir|an mich)\b"
+    r"|\b(?:über mich|von mir|an mich)\b[^.?!\n]{0,40} (?:weißt|weisst|gespeichert|gemerkt)\b|^\W*wer bin ich\W*$"
+    r"|\b(?:sais|sait|souviens|retenu|rappelles)\b[^.?!\n]{0,40} (?:(?:de|sur) moi|à mon sujet)\b|^\W*qui suis-je\W*$"
+    r"|\b(?:sabes|sabe|recuerdas|acuerdas|guardado)\b[^.?!\n]{0,40} (?:de|sobre) m[ií]\b|^\W*¿?qui[eé]n soy\W*$"
+    r"|(?:知道|记得|記得|了解)(?:关于|關於)?我(?:吗|嗎|什么|什麼|哪些|多少|的)?[^。？?]{0,6}[。？?]?$|我是[谁誰]"
+    r"|(?:私|わたし|僕|ぼく|俺)(?:のこと|について)[^。？?]{0,12}(?:知|覚え)",
+    re.IGNORECASE,
+)
+"""A question for whatever is known of whoever asks, such as "What do you know about me?": no memory is nearer to it."""
 
 _SMALL_TALK_CHARACTERS: Final = 60
 _EDGES: Final = re.compile(r"^\W+|\W+$")
@@ -90,7 +104,9 @@ class Question:
         is_small_talk: Whether it is a greeting, thanks or the like, which no memory bears on.
         language: Its language other than English, if that is certain.
         relatives: Words for people and animals of whoever asks, in lower case: "wife" of "my wife".
-        is_personal: Whether it is in the first person, as "What did I say?" and "my wife", but for "How do I …?".
+        is_personal: Whether it is in the first person, as "What did I say?" and "my wife", but for "How do I …?", or
+            asks for a recommendation.
+        asks_for_all: Whether it asks for whatever is known of whoever asks.
     """
 
     text: str
@@ -102,6 +118,7 @@ class Question:
     language: str | None = None
     relatives: tuple[str, ...] = ()
     is_personal: bool = False
+    asks_for_all: bool = False
 
     @property
     def date_terms(self) -> frozenset[str]:
@@ -130,6 +147,7 @@ class Question:
         """
         named = () if now is None else periods(text, now=now)
         relatives = (_ASCII_RELATIVE if text.isascii() else _RELATIVE).finditer(text)
+        asks_for_all = _ASKS_FOR_ALL.search(text) is not None
         language, asked = (None, text) if as_specified else _without_local_stop_words(text)
         return cls(
             text=text,
@@ -137,10 +155,11 @@ class Question:
             dates=tuple(_resolved(_dates(plain(text)), named, now)),
             periods=named,
             asks_when=_ASKS_WHEN.search(text) is not None,
-            is_small_talk=_is_small_talk(text),
+            is_small_talk=not asks_for_all and _is_small_talk(text),
             language=language,
             relatives=tuple(dict.fromkeys(each[each.lastindex or 0].lower() for each in relatives)),
             is_personal=_FIRST_PERSON.search(_HOW_TO.sub("", text)) is not None,
+            asks_for_all=asks_for_all,
         )
 
 

@@ -402,6 +402,7 @@ def test_what_everybody_may_know_recalls_nothing(months, question):
         ("¿Cómo se llama mi perro?", True),
         ("我住在哪里？", True),
         ("私の犬の名前は？", True),
+        ("Recommend a restaurant", True),
         ("How do I sort a list?", False),
         ("how can we stop climate change", False),
         ("给我讲个笑话", False),
@@ -412,6 +413,35 @@ def test_what_everybody_may_know_recalls_nothing(months, question):
 )
 def test_a_query_in_the_first_person_is_told_by_its_words(query, is_personal):
     assert Question.parse(query).is_personal is is_personal
+
+
+@pytest.mark.parametrize(
+    ("question", "asks_for_all"),
+    [
+        ("What do you know about me?", True),
+        ("Please summarise what you remember of us.", True),
+        ("Tell me something about myself", True),
+        ("do you still remember me", True),
+        ("Who am I?", True),
+        ("What do you remember?", True),
+        ("Was weißt du über mich?", True),
+        ("Was hast du dir über mich gemerkt?", True),
+        ("Que sais-tu de moi ?", True),
+        ("¿Qué sabes sobre mí?", True),
+        ("你知道我什么？", True),
+        ("私について何を知っていますか", True),
+        ("What do you know about Alice?", False),
+        ("Do you remember me telling you of the boat?", False),
+        ("Tell me a joke", False),
+        ("Who are you?", False),
+        ("Do you know when Bruno left?", False),
+    ],
+)
+def test_a_question_for_all_that_is_known_of_whoever_asks_is_never_silenced(months, question, asks_for_all):
+    assert Question.parse(question).asks_for_all is asks_for_all
+    if asks_for_all:
+        assert len(said(months, question, min_relevance="auto")) == 5
+        assert len(said(months, question, min_relevance=0.99)) < 5
 
 
 JOBS = ("I work at the bakery on Main Street.", "I quit. I started at a bookshop last week.")
