@@ -48,9 +48,15 @@ def written(path: str | Path) -> Path:
     """A path as somebody writes it: ``~`` is the home directory, also where no shell has read it.
 
     Raises:
-        ConfigurationError: It is blank, which would be the directory that the process happens to be in, or has a NUL
-            character.
+        ConfigurationError: It is blank, which would be the directory that the process happens to be in, has a NUL
+            character or one that no name can have, or is no path.
     """
+    try:
+        os.fsencode(Path(path))  # which takes no bytes
+    except (TypeError, UnicodeEncodeError) as error:
+        raise ConfigurationError(
+            f"{path!r} is no path: name a directory or a file, such as './agent-memory'"
+        ) from error
     if not str(path).strip() or "\0" in str(path):
         what = "has a NUL character" if "\0" in str(path) else "is empty"
         raise ConfigurationError(f"the path {what}: name a directory or a file, such as './agent-memory'")
@@ -374,7 +380,7 @@ def new_directory(directory: Path, *, becoming: str, access: Access = PRIVATE) -
         DiskFullError: There is no space left for it.
     """
     directory = directory.absolute()
-    if directory.is_symlink():
+    if os.path.islink(directory):  # noqa: PTH114 - the other one raises where a name is too long
         raise ConfigurationError(f"{directory} is a symbolic link, which is not followed: name the directory itself")
     directory = directory.resolve()
     name = _beside(directory)

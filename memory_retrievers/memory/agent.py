@@ -1236,6 +1236,6 @@ def _episodes(memories: Sequence[AnyMemory]) -> list[EpisodicMemory]:
 
 
 def _names(argument: str, names: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+    if isinstance(names, str) or not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
         raise ValidationError(f"{argument} must be a list of names")
     return tuple(names)

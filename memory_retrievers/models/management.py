@@ -267,7 +267,7 @@ MAX_TOP_K: Final = 1_000
 
 def check_top_k(top_k: int) -> None:
     """Raise ValidationError if a search cannot be asked for so many hits."""
-    if isinstance(top_k, bool) or not 1 <= top_k <= MAX_TOP_K:
+    if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MAX_TOP_K:
         raise ValidationError(f"top_k must be between 1 and {MAX_TOP_K}, not {top_k!r}")
 
 

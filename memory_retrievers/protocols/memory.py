@@ -107,7 +107,7 @@ class Memory(Protocol):
 
 def checked_memory(memory: Memory) -> Memory:
     """Return the memory itself; what is none, such as the address of one, raises a ``TypeError``."""
-    if memory is None or isinstance(memory, str | PathLike | type):
+    if isinstance(memory, str | PathLike | type) or not hasattr(memory, "retrieve"):
         given = "a class" if isinstance(memory, type) else f"a {type(memory).__name__}"
         raise TypeError(f"memory must be what AgentMemory.open(...) returns, not {given}")
     return memory

@@ -181,8 +181,8 @@ def find_documents(
         ValidationError: ``k`` is below 1, the query is empty, or the scope, the budget or an option is wrong.
     """
     room = parse_budget(max_tokens)
-    if k < 1:
-        raise ValidationError(f"k must be at least 1, not {k}")
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise ValidationError(f"k must be at least 1, not {k!r}")
     given = SearchOptions(**{name: value for name, value in options.items() if value not in (None, (), False)})  # type: ignore[typeddict-item]
     result = memory.retrieve(query, scope=scope, episodic_limit=k, semantic_limit=k, limit=k, **given)
     found = documents(result.semantic, result.episodic, query=query, detail=detail, with_scores=with_scores)

@@ -131,8 +131,9 @@ def test_k_of_a_call_wins_over_k_of_the_retriever(memory):
     assert len(retriever.invoke("Lyon")) == 1
     assert len(retriever.invoke("Lyon", None, k=3)) == 3
     assert len(retriever.bind(k=2).invoke("Lyon")) == 2
-    with pytest.raises(ValidationError, match="k must be at least 1"):
-        retriever.invoke("Lyon", k=0)
+    for wrong in (0, "3", 2.5):
+        with pytest.raises(ValidationError, match="k must be at least 1"):
+            retriever.invoke("Lyon", k=wrong)
 
 
 def test_an_empty_question_is_refused(memory):

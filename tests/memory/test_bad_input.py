@@ -348,3 +348,28 @@ def test_an_id_is_text_and_no_number_is_taken_for_it(wrong):
         assert memory.stats("u").episodes == 1
         with pytest.raises(ValidationError, match="scope"):
             memory.update("7", scope=[], importance=0.9)
+
+
+@pytest.mark.parametrize(
+    "wrong", [None, 3, True, [], b"there", "a\ud800", "a" * 300], ids=lambda value: repr(value)[:12]
+)
+def test_a_path_is_a_path_that_a_file_can_have(wrong, tmp_path):
+    beside = wrong if not isinstance(wrong, str) else tmp_path / wrong
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        memory.remember_fact(scope="u", fact="They sail")
+        for act in (
+            lambda: memory.backup(beside),
+            lambda: memory.export(beside),
+            lambda: AgentMemory.open(beside, embedder=HashEmbedder()),
+        ):
+            with pytest.raises(ConfigurationError):
+                act()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("wrong", [None, 3, True, "Ines"], ids=repr)
+def test_names_are_a_list_of_names(wrong):
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        for act in (lambda: memory.characters("u", pov=wrong), lambda: memory.scene("u", chat_length=3, present=wrong)):
+            with pytest.raises(ValidationError, match="must be a list of names"):
+                act()
