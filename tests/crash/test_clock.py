@@ -43,7 +43,7 @@ def test_whatever_the_clock_does_memories_are_written_read_listed_and_changed(me
         fact = memory.remember_fact(scope="c1", fact=f"User likes tea {n}", category="goal")
         assert episode.created_at == fact.created_at == clock.now()
         result = memory.retrieve("tea", scope="c1", limit=30)
-        assert len(result.episodic) == min(n + 1, 5)
+        assert len(result.episodic) == n + 1
         assert len(result.semantic) == n + 1
         scores = [(hit.score, hit.explanation.retrievability) for hit in (*result.episodic, *result.semantic)]
         assert all(0 < score <= 1 and 0 < retrievability <= 1 for score, retrievability in scores)

@@ -191,7 +191,7 @@ def test_messages_that_cannot_be_processed_now_wait(memory, caplog):
     class WithoutModel:
         """A memory whose language model is away."""
 
-        add_messages = memory.add_messages
+        add_messages, retrieve = memory.add_messages, memory.retrieve
 
         def process_due(self, scope=None):
             raise LanguageModelError("secret")
