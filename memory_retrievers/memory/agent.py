@@ -169,7 +169,7 @@ class AgentMemory(BaseMemory):
         Args:
             url: How to reach the database, for example ``postgresql://user@host/agents``; further parameters go to
                 libpq. Several stores in one database take a schema each, before the one that pgvector is in:
-                ``?options=-csearch_path=store,public``.
+                ``?options=-csearch_path%3Dstore,public``.
             pool_size: How many connections this process keeps at most; two are always open.
             within: Confine every connection to this scope and those below it. Where its role does not own the tables,
                 PostgreSQL's row-level security shows it no row of any other scope, whatever is asked.

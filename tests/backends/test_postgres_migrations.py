@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from memory_retrievers import AgentMemory, BackendError, ConfigurationError
+from memory_retrievers import AgentMemory, BackendError, ConfigurationError, RetrievalSettings, SemanticMemory
 from memory_retrievers.backends.postgres import PostgresLedger, migrations, schema
 from memory_retrievers.testing import HashEmbedder
 
@@ -102,7 +102,7 @@ def test_several_stores_in_one_database_take_a_schema_each(server, name, url):
     with pytest.raises(ConfigurationError, match="CREATE SCHEMA"):
         connected(f"{url}&options=-csearch_path%3Dsecond")
     server.run("CREATE SCHEMA second", database=name)
-    with pytest.raises(ConfigurationError, match=r"pgvector is in the schema public.*csearch_path=store,public"):
+    with pytest.raises(ConfigurationError, match=r"pgvector is in the schema public.*csearch_path%3Dstore,public"):
         connected(f"{url}&options=-csearch_path%3Dsecond")
     with connected(f"{url}&options=-csearch_path%3Dsecond,public") as second:
         second.remember_fact(scope="c2", fact="User likes coffee")
@@ -111,3 +111,43 @@ def test_several_stores_in_one_database_take_a_schema_each(server, name, url):
         assert second.verify().ok
     with connected(url) as first:
         assert first.scopes() == ["c1"]
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_that_does_not_hold_every_text_is_refused(server, name, url, encoding):
+    server.run(f"CREATE DATABASE of_{encoding} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
+    with pytest.raises(ConfigurationError, match=f"encoded as {encoding}.*ENCODING 'UTF8'"):
+        connected(url.replace(f"/{name}", f"/of_{encoding.lower()}"))
+
+
+def test_whatever_encoding_the_environment_asks_for_text_is_text(url, monkeypatch):
+    monkeypatch.setenv("PGCLIENTENCODING", "SQL_ASCII")
+    with connected(f"{url}&client_encoding=latin1") as memory:
+        kept = memory.remember_fact(scope="用户", fact="Zoë likes 😀")
+        assert memory.retrieve("Zoë", scope="用户").semantic[0].memory == kept
+
+
+@pytest.mark.parametrize("schema_name", ["Agents", "Ü s"])
+def test_a_schema_may_have_any_name(server, name, url, schema_name):
+    with connected(url):
+        server.run(f'CREATE SCHEMA "{schema_name}"', database=name)
+    place = f"{url}&options=-csearch_path%3D%22{schema_name.replace(' ', '%5C%20')}%22,public"
+    with AgentMemory.connect(place, embedder=HashEmbedder(), retrieval=RetrievalSettings(exact_limit=3)) as memory:
+        facts = [SemanticMemory.new(scope="c1", fact=f"User likes tea number {number}") for number in range(10)]
+        memory.remember_many(facts)
+        server.run(f'ANALYZE "{schema_name}".passages', database=name)
+        assert memory.retrieve("tea", scope="c1").semantic
+        memory.forget_scope("c1")
+        memory.purge()
+        assert memory.verify().problems == ()
+
+
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+def test_writers_take_turns_whatever_the_database_has_by_default(server, name, url, level):
+    server.run(f"ALTER DATABASE {name} SET default_transaction_isolation = '{level}'")
+    with connected(url) as one, connected(url) as two, ThreadPoolExecutor(4) as threads:
+        stored = threads.map(
+            lambda number: (one, two)[number % 2].remember_fact(scope="c1", fact=f"User likes tea number {number}"),
+            range(40),
+        )
+        assert len({fact.id for fact in stored}) == 40

@@ -181,9 +181,9 @@ def bounded(url: str) -> str:
     except psycopg.ProgrammingError:
         raise ConfigurationError(
             "the address of the database cannot be read: write it as postgresql://user:password@host:5432/database, "
-            "with % and other signs of a password as %25 and so on"
+            "with % and other signs of a password as %25 and so on, and = within a parameter as %3D"
         ) from None
-    return make_conninfo("", **_BOUNDED | given)
+    return make_conninfo("", **_BOUNDED | given | {"client_encoding": "utf8"})
 
 
 def prepare(connection: psycopg.Connection[Any]) -> None:

@@ -29,6 +29,9 @@ _PATIENCE: Final = 30.0
 
 _SNAPSHOT: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
+_BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
+"""Whatever the database's default is: a snapshot of before the wait for a turn would fail with who had it before."""
+
 _MOST_LOCKS: Final = 32
 """A transaction that changes more scopes than this has the whole store to itself."""
 
@@ -335,9 +338,9 @@ class Database:
     def _beginning(self, scopes: Sequence[str]) -> str:
         """Begin a transaction and take its locks, always in the same order to avoid deadlocks."""
         if not scopes or len(scopes) > _MOST_LOCKS:
-            return f"BEGIN; SELECT pg_advisory_xact_lock({self._key})"
+            return f"{_BEGIN}; SELECT pg_advisory_xact_lock({self._key})"
         turns = ", ".join(f"pg_advisory_xact_lock({key})" for key in sorted({self._key_of(each) for each in scopes}))
-        return f"BEGIN; SELECT pg_advisory_xact_lock_shared({self._key}); SELECT {turns}"
+        return f"{_BEGIN}; SELECT pg_advisory_xact_lock_shared({self._key}); SELECT {turns}"
 
     def _key_of(self, scope: str, *, purpose: str = "writing") -> int:
         return _hashed(f"{self._key}/{purpose}/{scope}")

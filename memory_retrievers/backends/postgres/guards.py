@@ -261,7 +261,7 @@ GUARDS: Final[tuple[str, ...]] = (
 _HELD: Final = f"""
     SELECT proname, prosecdef, proconfig = ARRAY['search_path={_PATH}'] IS TRUE,
         has_function_privilege('public', oid, 'EXECUTE')
-    FROM pg_proc WHERE pronamespace = current_schema()::regnamespace AND prorettype = 'trigger'::regtype
+    FROM pg_proc WHERE pronamespace = quote_ident(current_schema())::regnamespace AND prorettype = 'trigger'::regtype
 """
 _OPEN_SCHEMAS: Final = """
     SELECT name FROM unnest(current_schemas(FALSE)) AS name WHERE has_schema_privilege('public', name, 'CREATE')
@@ -397,7 +397,8 @@ UNSAMPLE_TOKENS: Final = _unsampled(_TOKENS)
 
 _SAMPLED: Final = """
     WITH parts AS (SELECT CAST(? AS regclass) AS relid UNION SELECT relid FROM pg_partition_tree(CAST(? AS regclass)))
-    SELECT count(*) FROM pg_stats JOIN pg_class ON relname = tablename AND relnamespace = schemaname::regnamespace
+    SELECT count(*) FROM pg_stats
+    JOIN pg_class ON relname = tablename AND relnamespace = quote_ident(schemaname)::regnamespace
     WHERE schemaname = current_schema() AND (
         pg_class.oid IN (SELECT relid FROM parts) AND attname = ANY(?)
         OR pg_class.oid IN (SELECT indexrelid FROM pg_index JOIN parts ON relid = indrelid)

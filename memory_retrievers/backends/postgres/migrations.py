@@ -42,6 +42,7 @@ def migrate(connection: Connection) -> None:
         StoreLockedError: The server takes no writes.
         BackendError: It was not this process's turn for half a minute.
     """
+    _require_unicode(connection)
     version = version_of(connection)
     _refuse_newer(version)
     if one(connection, "SHOW transaction_read_only") == "on":
@@ -72,6 +73,7 @@ def require_current(connection: Connection) -> None:
     Raises:
         ConfigurationError: There are none, or they are of another version.
     """
+    _require_unicode(connection)
     version = version_of(connection)
     _refuse_newer(version)
     if not version:
@@ -152,7 +154,16 @@ def _require_pgvector(connection: Connection) -> None:
         schema = one(connection, "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'vector'")
         raise ConfigurationError(
             f"pgvector is in the schema {schema}, which is not on the search path: name it behind the schema of the "
-            f"store, as in ?options=-csearch_path=store,{schema}. Nothing was changed."
+            f"store, as in ?options=-csearch_path%3Dstore,{schema}. Nothing was changed."
+        )
+
+
+def _require_unicode(connection: Connection) -> None:
+    encoding = connection.raw.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise ConfigurationError(
+            f"this database is encoded as {encoding}, which does not hold every text: make one with CREATE DATABASE "
+            "name ENCODING 'UTF8' TEMPLATE template0. Nothing was changed."
         )
 
 

@@ -170,5 +170,5 @@ def _making(dimension: int, partition: int) -> str:
 
 def _is_valid(connection: Connection, name: str) -> bool:
     sql = """SELECT indisvalid FROM pg_index JOIN pg_class ON oid = indexrelid
-        WHERE relname = ? AND relnamespace = current_schema()::regnamespace"""
+        WHERE relname = ? AND relnamespace = quote_ident(current_schema())::regnamespace"""
     return bool(one(connection, sql, (name,)))
