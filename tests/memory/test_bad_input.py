@@ -350,6 +350,7 @@ def test_an_id_is_text_and_no_number_is_taken_for_it(wrong):
             memory.update("7", scope=[], importance=0.9)
 
 
+@pytest.mark.embedded("a database is at no path")
 @pytest.mark.parametrize(
     "wrong", [None, 3, True, [], b"there", "a\ud800", "a" * 300], ids=lambda value: repr(value)[:12]
 )
