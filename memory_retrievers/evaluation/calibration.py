@@ -211,8 +211,8 @@ def calibrated(every: Sequence[Example], *, are_made: bool) -> dict[Kind, Calibr
         chosen = [each for each in every if each.kind is kind]
         found[kind] = default[kind]
         if has_enough(chosen):
-            chosen_ones = default[kind].weights
-            weights = fitted(chosen, fewer=chosen_ones.fewer, personal=chosen_ones.personal)
+            given = default[kind].weights
+            weights = fitted(chosen, fewer=given.fewer, personal=given.personal)
             answers = [each.answered(weights) for each in chosen]
             floor = CAUTION * floor_of(answers, loss=0) if are_made else floor_of(answers)
             found[kind] = Calibration(weights, floor)

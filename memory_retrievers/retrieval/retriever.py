@@ -168,8 +168,8 @@ class HybridRetriever:
         calibration = calibration_of(store.embedder.id, store.embedder.relevance_note)
         semantic = _hydrated(rankings.get(Kind.SEMANTIC), visible, SemanticMemory, plan, calibration)
         episodic = _hydrated(rankings.get(Kind.EPISODIC), visible, EpisodicMemory, plan, calibration)
-        is_open = plan.question.asks_for_all and request.min_relevance == "auto"  # nothing known is beside the point
-        if request.category is None and settings.fusion != "rrf" and request.min_relevance and not is_open:
+        asks_for_all = plan.question.asks_for_all and request.min_relevance == "auto"  # nothing is beside the point
+        if request.category is None and settings.fusion != "rrf" and request.min_relevance and not asks_for_all:
             kept = _relevant(semantic, request, calibration[Kind.SEMANTIC])
             kept |= _relevant(episodic, request, calibration[Kind.EPISODIC])
             if request.min_relevance == "auto" and request.as_of is None and 0 < len(kept) < len(visible):

@@ -120,6 +120,18 @@ def test_a_database_that_does_not_hold_every_text_is_refused(server, name, url, 
         connected(url.replace(f"/{name}", f"/of_{encoding.lower()}"))
 
 
+def test_a_store_that_is_in_such_a_database_is_still_opened(server, name, url, monkeypatch, tmp_path):
+    server.run("CREATE DATABASE of_former ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    place = url.replace(f"/{name}", "/of_former")
+    with monkeypatch.context() as former:
+        former.setattr(migrations, "_require_unicode", lambda _: None)
+        with connected(place) as memory:
+            memory.remember_fact(scope="c1", fact="Zoë likes tea", id="a")
+    with connected(place) as memory:
+        assert memory.get("a", scope="c1").fact == "Zoë likes tea"
+        assert memory.export(tmp_path / "moved.jsonl") == 1
+
+
 def test_whatever_encoding_the_environment_asks_for_text_is_text(url, monkeypatch):
     monkeypatch.setenv("PGCLIENTENCODING", "SQL_ASCII")
     with connected(f"{url}&client_encoding=latin1") as memory:

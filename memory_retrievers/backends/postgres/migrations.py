@@ -42,9 +42,10 @@ def migrate(connection: Connection) -> None:
         StoreLockedError: The server takes no writes.
         BackendError: It was not this process's turn for half a minute.
     """
-    _require_unicode(connection)
     version = version_of(connection)
     _refuse_newer(version)
+    if not version:  # a store that is there is opened, so that it can be moved
+        _require_unicode(connection)
     if one(connection, "SHOW transaction_read_only") == "on":
         raise StoreLockedError(
             "this server takes no writes, as a standby does: connect to the primary, or only look with "
@@ -73,7 +74,6 @@ def require_current(connection: Connection) -> None:
     Raises:
         ConfigurationError: There are none, or they are of another version.
     """
-    _require_unicode(connection)
     version = version_of(connection)
     _refuse_newer(version)
     if not version:
