@@ -200,13 +200,16 @@ class HybridRetriever:
 
         vectors: dict[int, Vector] = {}
         for kind, ranking in rankings.items():
-            vectors |= vectors_of(
-                [row for row in memories if _kind_of(memories[row]) is kind], ranking.fused, self._store
-            )
+            of_kind = [row for row, memory in memories.items() if memory.kind is kind]
+            vectors |= vectors_of(of_kind, ranking.fused, self._store)
         told = [(memory.key, _told_at(memory), vectors[row]) for row, memory in memories.items() if row in vectors]
         known = [(at, vector) for key, at, vector in told if key in above]
         least = same_matter(self._store.embedder.id)
-        return {key for key, at, vector in told if any(then < at and vector @ each >= least for then, each in known)}
+
+        def is_same(vector: Vector, other: Vector) -> bool:
+            return vector.shape == other.shape and float(vector @ other) >= least  # or it was embedded anew meanwhile
+
+        return {key for key, at, vector in told if any(then < at and is_same(vector, each) for then, each in known)}
 
     def explain(self, request: RetrievalRequest) -> ExplainedRetrieval:
         """Explain every stage of what a request returns."""
@@ -366,10 +369,6 @@ def _ranked(hits: tuple[RetrievedMemory[KindT], ...], kept: Container[MemoryKey]
     if len(left) == len(hits):
         return hits
     return tuple(replace(hit, rank=rank) for rank, hit in enumerate(left, start=1))
-
-
-def _kind_of(memory: AnyMemory) -> Kind:
-    return Kind.SEMANTIC if isinstance(memory, SemanticMemory) else Kind.EPISODIC
 
 
 def _told_at(memory: AnyMemory) -> datetime:
