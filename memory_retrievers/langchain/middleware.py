@@ -108,7 +108,8 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
     Instructions (system messages) and the summaries of ``SummarizationMiddleware`` are not recorded. What tools answer
     is not, unless the run ends with it (as with structured output, or ``return_direct``): then it is recorded as the
     agent's answer. Where a thread begins with messages of earlier turns, as without a checkpointer, only those after
-    the last answer are new.
+    the last answer that the user has spoken after are new; what others, such as a router, have answered since is not
+    recorded.
 
     What stands in the prompt already is not recalled. What other middleware has trimmed from it or summarised away is,
     where this one stands behind the other in the list.
@@ -280,14 +281,15 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         return await asyncio.to_thread(self.after_agent, state, runtime)
 
     def _done_before(self, messages: Sequence[BaseMessage]) -> list[str]:
-        """The ids of the messages of earlier turns, and of those that a run which failed or handed over has queued."""
-        answered = _answered(messages)
-        new = [(each, said) for each in messages[len(answered) :] for said in self._turn.said([each])][:MOST_COMPARED]
+        """The ids of earlier turns, of what a run that failed or handed over queued, and of what others answered."""
+        start, asked, answered = _last_turn(messages)
+        new = [(each, said) for each in messages[start:asked] for said in self._turn.said([each])][:MOST_COMPARED]
         queued = 0
         with going_on("what is queued already may be queued again"):
             if new:
-                queued = self._turn.queued([said for _, said in new], conversation=conversation_of())
-        return _ids([*answered, *(each for each, _ in new[:queued])])
+                since = self._turn.said(messages[asked:])
+                queued = self._turn.queued([said for _, said in new], since=since, conversation=conversation_of())
+        return _ids([*messages[:start], *messages[asked:answered], *(each for each, _ in new[:queued])])
 
     def _queued(
         self,
@@ -370,15 +372,15 @@ def _with_text(message: MessageT, text: str) -> MessageT:
     return message.model_copy(update={"content": [*before, {"type": "text", "text": f"{gap}{text}"}]})
 
 
-def _answered(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
-    """The messages up to the last answer, which belong to earlier turns; who calls tools has not answered yet."""
-    asked = max((index for index, message in enumerate(messages) if isinstance(message, HumanMessage)), default=-1)
-    answers = (
-        index
-        for index, message in enumerate(messages)
-        if isinstance(message, AIMessage) and (index < asked or not message.tool_calls)
-    )
-    return messages[: max(answers, default=-1) + 1]
+def _last_turn(messages: Sequence[BaseMessage]) -> tuple[int, int, int]:
+    """Where the last turn begins, where the user's words in it end, and where what others have answered since ends.
+
+    Who calls tools has not answered yet. A router, or another agent, may have, before this one is asked.
+    """
+    asked = max((place for place, each in enumerate(messages, 1) if isinstance(each, HumanMessage)), default=0)
+    answers = [(place, each) for place, each in enumerate(messages, 1) if isinstance(each, AIMessage)]
+    start = max((place for place, _ in answers if place < asked), default=0)
+    return start, asked, max((place for place, each in answers if place > asked and not each.tool_calls), default=asked)
 
 
 def _ids(messages: Sequence[BaseMessage]) -> list[str]:

@@ -21,6 +21,7 @@ from memory_retrievers.langchain.scope import ScopedByConfig
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.messages import Message
+from memory_retrievers.models.results import MAX_PAGE
 from memory_retrievers.protocols.memory import GivenMemory, Retrieved
 from memory_retrievers.retrieval.documents import documents
 from memory_retrievers.retrieval.markdown import PROFILE_TAG, TAG, between_tags
@@ -171,11 +172,19 @@ class TurnMemory(ScopedByConfig):
         if is_end:
             process_queue(self.memory, scope, process=self.process)
 
-    def queued(self, messages: Sequence[Message], *, conversation: str | None) -> int:
-        """How many of the first messages are the last of a conversation already."""
-        new = [(each.role, each.content) for each in messages]
-        before = self.memory.transcript(self.scope_of(None), conversation, limit=len(new))
+    def queued(self, messages: Sequence[Message], *, since: Sequence[Message], conversation: str | None) -> int:
+        """How many of the first messages are the last of a conversation already.
+
+        Args:
+            messages: What is said now.
+            since: What has been said behind it; it may be in the conversation or not.
+            conversation: Which of the scope's conversations it is.
+        """
+        new, later = ([(each.role, each.content) for each in said] for said in (messages, since))
+        before = self.memory.transcript(self.scope_of(None), conversation, limit=min(len(new) + len(later), MAX_PAGE))
         known = [(each.role, each.content) for each in before]
+        while known and known[-1] in later:
+            known.pop()
         return max(count for count in range(len(known) + 1) if known[len(known) - count :] == new[:count])
 
     def said(self, messages: Sequence[BaseMessage]) -> list[Message]:

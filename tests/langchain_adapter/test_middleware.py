@@ -402,7 +402,7 @@ def test_a_history_that_is_sent_along_without_a_checkpointer_is_not_recorded_aga
 def test_an_answer_that_is_the_last_message_of_the_input_is_not_recorded(memory, saying):
     history = [HumanMessage("Older?"), AIMessage("Old.")]
     agent_of(saying("Again."), memory).invoke({"messages": history}, ALICE)
-    assert [content for _, content in recorded(memory)] == ["Again."]
+    assert [content for _, content in recorded(memory)] == ["Older?", "Again."]
 
 
 def test_a_thread_that_is_older_than_the_middleware_is_recorded_from_now_on(memory, saying):
@@ -672,6 +672,24 @@ def test_what_the_user_said_to_an_agent_without_memory_that_hands_over_is_record
     handed = [HumanMessage("I fly to Lisbon in May."), calling, ToolMessage("handed over", tool_call_id="1")]
     agent_of(saying("Noted."), memory).invoke({"messages": handed}, ALICE)
     assert recorded(memory) == [("user", "I fly to Lisbon in May."), ("assistant", "Noted.")]
+
+
+@pytest.mark.parametrize("agents", [1, 2])
+def test_what_the_user_said_is_recorded_once_though_a_router_speaks_before_the_agents(memory, saying, agents):
+    graph = StateGraph(MessagesState)
+    graph.add_node("router", lambda _: {"messages": [AIMessage("I ask those who know.")]})
+    names = [START, "router", *map(str, range(agents))]
+    for name in names[2:]:
+        model, middleware = saying(f"{name} noted.", f"{name} again."), [AgentMemoryMiddleware(memory=memory)]
+        graph.add_node(name, create_agent(model, middleware=middleware))
+    for edge in pairwise(names):
+        graph.add_edge(*edge)
+    routed = graph.compile(checkpointer=InMemorySaver())
+    for _ in range(2):
+        routed.invoke(asking("I fly to Lisbon in May."), ALICE)
+    answers = [[f"{number} {word}." for number in range(agents)] for word in ("noted", "again")]
+    told = [content for _, content in recorded(memory)]
+    assert told == ["I fly to Lisbon in May.", *answers[0], "I fly to Lisbon in May.", *answers[1]]
 
 
 @pytest.mark.parametrize("again", [["I fly to Lisbon in May."], ["I fly to Lisbon in May.", "Are you there?"]])
