@@ -55,9 +55,10 @@ class ConversationMemory(BaseMemory):
         memory.flush()  # at the end of the session
 
     Every message that is put is queued in the long-term memory at once; tool messages, instructions (``system``,
-    ``developer``) and empty messages stay in the chat alone. :meth:`get` gives what should always be known as a system
-    message, then the recent turns of the chat, with the memories that answer the user's last message behind it; the
-    chat itself never has them. A turn is recalled once and recorded once, however many tools are called in it.
+    ``developer``) and empty messages stay in the chat alone, and so does what the user says again because no answer
+    came, as after a model that failed. :meth:`get` gives what should always be known as a system message, then the
+    recent turns of the chat, with the memories that answer the user's last message behind it; the chat itself never
+    has them. A turn is recalled once and recorded once, however many tools are called in it.
 
     A chat goes on where a model or the store fails underneath: a warning without any text goes to the log, nothing is
     recalled, and what could not be processed stays queued. Only what could not be queued raises.

@@ -76,6 +76,8 @@ def spoken(messages: Sequence[ChatMessage]) -> list[Message]:
 def queue_messages(memory: Memory, scope: str, messages: Sequence[ChatMessage], *, conversation: str | None) -> bool:
     """Queue what was said, without tool messages, instructions and what is empty; True if anything was.
 
+    What the user says again though nobody has answered, as after a model that failed, is queued once.
+
     Args:
         memory: The memory.
         scope: The scope of the conversation.
@@ -83,7 +85,15 @@ def queue_messages(memory: Memory, scope: str, messages: Sequence[ChatMessage], 
         conversation: Which of the scope's conversations it is.
     """
     said = spoken(messages)
-    return bool(said and memory.add_messages(scope, said, conversation=conversation))
+    if not said:
+        return False
+    before = memory.transcript(scope, conversation, limit=1) if said[0].role == "user" else []
+    new: list[Message] = []
+    for each in said:
+        last = [(message.role, message.content) for message in (new or before)[-1:]]
+        if each.role != "user" or last != [(each.role, each.content)]:
+            new.append(each)
+    return bool(new and memory.add_messages(scope, new, conversation=conversation))
 
 
 @contextmanager

@@ -177,6 +177,16 @@ async def test_a_short_chat_is_stored_when_it_is_flushed(memory, block, stored, 
     assert [message.content for message in await chat.aget_all()] == ["I moved to Nice.", "Noted."]
 
 
+async def test_what_is_said_again_after_a_model_failed_is_stored_once(block, stored, clock, chat_with):
+    chat = chat_with(block)
+    await chat.aput_messages([user("I fly to Lisbon."), user("I fly to Lisbon.")])
+    await block.aflush(chat)
+    clock.advance(minutes=2)
+    await chat.aput_messages([user("I fly to Lisbon."), assistant("Noted."), user("I fly to Lisbon.")])
+    await block.aflush(chat)
+    assert stored("user/alice") == ["I fly to Lisbon.", "Noted.", "I fly to Lisbon."]
+
+
 async def test_the_report_of_a_flush_tells_of_everything_that_was_queued(block, chat_with):
     chat = chat_with(block)
     said = [user(f"Sentence {number} about the garden") for number in range(45)]

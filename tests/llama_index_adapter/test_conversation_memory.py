@@ -3,6 +3,7 @@ import copy
 import json
 import pickle
 import threading
+from contextlib import nullcontext
 
 import pytest
 from blockbuster import BlockingError
@@ -410,11 +411,11 @@ async def test_scopes_of_like_names_stay_apart(memory, stored):
     for scope in scopes:
         memory.remember_fact(scope=scope, fact=f"The code of {scope!r}")
     chats = [ConversationMemory.from_defaults(memory, scope=scope) for scope in scopes]
-    await asyncio.gather(*(chat.aput(user(f"I say {chat.scope!r}")) for chat in chats * 3))
+    await asyncio.gather(*(chat.aput(user(f"I say {chat.scope!r} {time}")) for time in (1, 2, 3) for chat in chats))
     for chat in chats:
         prompt = told(await chat.aget())
         assert {scope for scope in scopes if f"code of {scope!r}" in prompt} == {chat.scope}
-        assert stored(chat.scope) == [f"I say {chat.scope!r}"] * 3
+        assert sorted(stored(chat.scope)) == [f"I say {chat.scope!r} {time}" for time in (1, 2, 3)]
 
 
 @pytest.mark.parametrize(
@@ -493,6 +494,24 @@ async def test_an_agent_with_tools_remembers_and_is_recorded_once(memory, chat, 
     await agent.run("Really?", memory=chat)
     assert [review.query for review in memory.pending_reviews("user/alice")] == ["nightly import?", "Really?"]
     assert stored("user/alice") == ["nightly import?", "It failed.", "Really?", "Yes."]
+
+
+@looks_at_deprecated_attributes
+@pytest.mark.parametrize("is_same_object", [True, False])
+async def test_what_is_said_again_after_a_model_failed_is_stored_once(memory, scripted, is_same_object):
+    llm, _ = scripted("Hello.")
+    failing = FunctionAgent(llm=llm, tools=[])
+    chat = ConversationMemory.from_defaults(memory, scope="user/alice", session_id="monday")
+    await failing.run("Hi.", memory=chat)
+    for attempt in range(3):
+        if not is_same_object:  # as in a server that makes one for each request
+            chat = ConversationMemory.from_defaults(memory, scope="user/alice", session_id="monday")
+        agent = FunctionAgent(llm=scripted("Noted.")[0], tools=[]) if attempt == 2 else failing
+        with nullcontext() if attempt == 2 else pytest.raises(RuntimeError):
+            await agent.run("I fly to Lisbon.", memory=chat)
+    chat.put(user("I fly to Lisbon."))
+    told = [message.content for message in memory.waiting("user/alice")]
+    assert told == ["Hi.", "Hello.", "I fly to Lisbon.", "Noted.", "I fly to Lisbon."]
 
 
 @looks_at_deprecated_attributes
