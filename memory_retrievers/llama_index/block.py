@@ -187,6 +187,8 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
             await asyncio.to_thread(queue_messages, self.memory, scope, waiting, conversation=chat.session_id)
         # 2. let it leave the chat
         await chat.sql_store.archive_oldest_messages(chat.session_id, n=len(waiting))
+        self._recall.forget((scope, chat.session_id))  # the same question is the first of a new chat from now on
+        self._scenes.forget((scope, chat.session_id))
         # 3. make memories
         return await asyncio.to_thread(self.memory.flush, scope, chat.session_id)
 

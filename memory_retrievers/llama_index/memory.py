@@ -246,7 +246,7 @@ class ConversationMemory(BaseMemory):
             queued = queue_messages(memory, self.scope, messages, conversation=self.session_id)
             self.messages = [*self.messages, *_copies(messages)]
         if any(message.role == MessageRole.USER for message in messages):
-            self._recall.clear()  # the same words once more are another turn
+            self._recall.forget(self.scope)  # the same words once more are another turn
         if queued:
             process_queue(memory, self.scope, process=self.process)
 
@@ -254,7 +254,7 @@ class ConversationMemory(BaseMemory):
         """Replace the chat, but not the long-term memory: a caller that keeps the chat sets it again and again."""
         with self._lock:
             self.messages = _copies(messages)
-        self._recall.clear()  # engines and agents set it before each turn
+        self._recall.forget(self.scope)  # engines and agents set it before each turn
 
     def reset(self) -> None:
         """Clear the chat. The long-term memory stays as it is; ``AgentMemory.forget_scope`` clears that."""

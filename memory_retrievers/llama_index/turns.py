@@ -176,11 +176,10 @@ class Latest(Generic[KeyT, ValueT]):
             while len(self._values) > KEPT or (self._size > KEPT_BYTES and len(self._values) > 1):
                 self._uncount(self._values.popitem(last=False)[1])
 
-    def clear(self) -> None:
-        """Keep nothing any more."""
+    def drop(self, key: KeyT) -> None:
+        """Keep nothing under this key any more."""
         with self._lock:
-            self._values.clear()
-            self._size = 0
+            self._uncount(self._values.pop(key, None))
 
     def _uncount(self, kept: tuple[ValueT, int] | None) -> None:
         self._size -= 0 if kept is None else kept[1]
@@ -206,9 +205,9 @@ class TurnRecall(Generic[ValueT]):
         self._recalled.keep(chat, (turn, found, now))
         return found
 
-    def clear(self) -> None:
-        """Forget the turns that were seen."""
-        self._recalled.clear()
+    def forget(self, chat: Hashable) -> None:
+        """Take the next turn of a chat for a new one."""
+        self._recalled.drop(chat)
 
 
 def size_of(found: Retrieved) -> int:

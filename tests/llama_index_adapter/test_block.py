@@ -197,6 +197,17 @@ async def test_the_report_of_a_flush_tells_of_everything_that_was_queued(block, 
     ]
 
 
+async def test_the_same_question_after_a_flush_knows_what_was_stored_meanwhile(memory, block, chat_with):
+    chat = chat_with(block)
+    for known in (False, True):
+        await chat.aput(user("Who is Zoe?"))
+        told = "\n".join(message.content for message in await chat.aget())
+        assert ("Zoe is the sister of Alice" in told) is known
+        await chat.aput(assistant("So it is."))
+        await block.aflush(chat)
+        memory.remember_fact(scope="user/alice", fact="Zoe is the sister of Alice")
+
+
 async def test_nothing_is_flushed_twice(block, stored, clock, tmp_path, chat_with):
     settings = {"async_database_uri": f"sqlite+aiosqlite:///{tmp_path}/chat.db"}
     chat = chat_with(block, **settings)
