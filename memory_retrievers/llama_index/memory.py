@@ -122,7 +122,7 @@ class ConversationMemory(BaseMemory):
         *,
         scope: str,
         path: str | Path | None = None,
-        chat_history: Sequence[ChatMessage] = (),
+        chat_history: Sequence[ChatMessage] | None = None,
         episodic_limit: int = 5,
         semantic_limit: int = 20,
         detail: DetailLevel | str = DetailLevel.AUTO,
@@ -175,7 +175,7 @@ class ConversationMemory(BaseMemory):
                 process=process,
                 placement=placement,
                 session_id=session_id,
-                messages=_copies(chat_history),
+                messages=_copies(chat_history or ()),
                 token_counter=token_counter,
             )
 
@@ -197,7 +197,9 @@ class ConversationMemory(BaseMemory):
         """The chat of a dump; ``memory=`` and other attributes that are given take the place of what it holds."""
         return cls.from_json(string, **attributes)
 
-    def get(self, input: str | None = None, *, initial_token_count: int = 0, **_: object) -> list[ChatMessage]:
+    def get(
+        self, input: str | ChatMessage | None = None, *, initial_token_count: int = 0, **_: object
+    ) -> list[ChatMessage]:
         """The memories that answer the user's last message, as a system message, and the recent turns of the chat.
 
         Args:
@@ -215,7 +217,8 @@ class ConversationMemory(BaseMemory):
             )
         with self._lock:
             chat = _copies(self.messages)
-        question = [ChatMessage(role=MessageRole.USER, content=input)] if input else []
+        asks = ChatMessage(role=MessageRole.USER, content=input) if isinstance(input, str) else input
+        question = [asks] if asks is not None else []
         asked = last_turn([*chat, *question])
         recent = recent_turns(
             chat if initial_token_count < self.token_limit else [],

@@ -15,8 +15,8 @@ from memory_retrievers.models import Category, DetailLevel, JsonObject
 from memory_retrievers.models.filters import Filters, MinRelevance, SearchOptions
 from memory_retrievers.protocols.memory import Memory, checked_memory
 from memory_retrievers.retrieval.budget import parse_budget
-from memory_retrievers.retrieval.documents import SCORE_KEYS, MemoryDocument, find_documents
-from memory_retrievers.retrieval.request import parse_relevance
+from memory_retrievers.retrieval.documents import SCORE_KEYS, MemoryDocument, find_documents, parse_k
+from memory_retrievers.retrieval.request import parse_category, parse_relevance
 from memory_retrievers.retrieval.results import parse_detail
 from memory_retrievers.text.analysis import estimate_tokens
 
@@ -84,14 +84,14 @@ class MemoryRetriever(BaseRetriever):
         super().__init__(callback_manager=callback_manager, verbose=verbose)
         self._memory = checked_memory(memory)
         self._scope = checked_scope(scope)
-        self._k = k
+        self._k = parse_k(k)
         self._detail = parse_detail(detail)
         self._max_tokens = parse_budget(max_tokens)
         self._token_counter = token_counter
         self._with_scores = with_scores
         self._options = SearchOptions(
             min_relevance=parse_relevance(min_relevance),
-            category=category,
+            category=parse_category(category),
             include_child_scopes=include_child_scopes,
             tags=tags,
             metadata=metadata,

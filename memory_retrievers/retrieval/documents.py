@@ -180,13 +180,22 @@ def find_documents(
     Raises:
         ValidationError: ``k`` is below 1, the query is empty, or the scope, the budget or an option is wrong.
     """
-    room = parse_budget(max_tokens)
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise ValidationError(f"k must be at least 1, not {k!r}")
+    room, k = parse_budget(max_tokens), parse_k(k)
     given = SearchOptions(**{name: value for name, value in options.items() if value not in (None, (), False)})  # type: ignore[typeddict-item]
     result = memory.retrieve(query, scope=scope, episodic_limit=k, semantic_limit=k, limit=k, **given)
     found = documents(result.semantic, result.episodic, query=query, detail=detail, with_scores=with_scores)
     return found if room is None else within(found, room, token_counter=token_counter)
+
+
+def parse_k(k: object) -> int:
+    """Check that the largest number of documents is an integer of 1 or more.
+
+    Raises:
+        ValidationError: It is not.
+    """
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise ValidationError(f"k must be at least 1, not {k!r}")
+    return k
 
 
 def within(

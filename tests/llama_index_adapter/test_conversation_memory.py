@@ -136,8 +136,12 @@ def test_of_a_message_longer_than_a_query_both_ends_are_asked(memory, chat):
     assert said(last)[-1] == question
 
 
-def test_the_input_is_the_question_when_the_chat_does_not_show_it(chat):
-    assert "Alice lives in Lyon" in chat.get(input="Where does Alice live?")[0].content
+@pytest.mark.parametrize("kind", [str, user])
+async def test_the_input_is_the_question_when_the_chat_does_not_show_it(memory, kind):
+    memory.remember_fact(scope="user/alice", fact="Alice saw the cathedral of Lyon")
+    chat = ConversationMemory.from_defaults(memory, scope="user/alice", chat_history=None)
+    for given in (chat.get(kind("What did Alice see?")), await chat.aget(kind("What did Alice see?"))):
+        assert "Alice saw the cathedral of Lyon" in told(given)
     assert chat.get_all() == []
 
 

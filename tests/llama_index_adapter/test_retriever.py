@@ -228,11 +228,16 @@ def test_a_malformed_scope_from_a_function_is_refused_when_it_is_used(memory):
 
 @pytest.mark.parametrize(
     ("mistake", "message"),
-    [({"detail": "loud"}, "unknown detail"), ({"category": "hobby"}, "unknown category"), ({"k": 0}, "at least 1")],
+    [({"detail": "loud"}, "unknown detail"), ({"category": "no word"}, "unknown category"), ({"k": 0}, "at least 1")],
 )
-def test_a_mistake_is_named(memory, mistake, message):
+def test_a_mistake_is_named_when_the_retriever_is_made(memory, mistake, message):
     with pytest.raises(ValidationError, match=message):
-        MemoryRetriever(memory, scope="user/alice", **mistake).retrieve("Lyon")
+        MemoryRetriever(memory, scope="user/alice", **mistake)
+
+
+def test_a_category_that_the_memory_does_not_have_is_named(memory):
+    with pytest.raises(ValidationError, match="unknown category"):
+        MemoryRetriever(memory, scope="user/alice", category="hobby").retrieve("Lyon")
 
 
 def test_scopes_of_like_names_stay_apart(memory):
