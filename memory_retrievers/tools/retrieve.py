@@ -167,6 +167,7 @@ def retrieve_memory(context: ToolContext, arguments: RetrieveMemoryArguments) ->
         since=arguments.since,
         until=arguments.until,
         where=arguments.where,
+        in_prompt=context.asked,
     )
     return _response(
         arguments.response_level,

@@ -23,6 +23,7 @@ from memory_retrievers.errors import (
 from memory_retrievers.models import AnyMemory, JsonObject, Origin, ResponseLevel, scopes
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.management import Channel, ToolKinds, acting_as
+from memory_retrievers.models.messages import Message
 from memory_retrievers.protocols.memory import Memory, checked_memory
 from memory_retrievers.storage.tracing import Operation, observe
 from memory_retrievers.tools.arguments import (
@@ -158,6 +159,7 @@ class ToolContext(ToolPolicy):
         root: The scope that nothing a model says can leave.
         default_scope: Where to work when a model names no scope; ``root`` or below it. None means ``root``.
         read_only: Only look: nothing is noted for review, no access is counted, and nothing can be changed.
+        asked: What the user has said last, where the model has it before it: it is the question, and no memory.
 
     Raises:
         ValidationError: A scope is malformed.
@@ -168,6 +170,7 @@ class ToolContext(ToolPolicy):
     root: str
     default_scope: str | None = None
     read_only: bool = False
+    asked: tuple[Message, ...] = ()
 
     def __post_init__(self) -> None:
         scopes.parse(self.root)

@@ -10,8 +10,9 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
+from memory_retrievers import Message
 from memory_retrievers.errors import ConfigurationError
-from memory_retrievers.langchain import RetrieveMemoryTool
+from memory_retrievers.langchain import AgentMemoryMiddleware, RetrieveMemoryTool
 from memory_retrievers.langchain.scope import resolve_scope
 
 
@@ -118,3 +119,23 @@ def test_a_model_cannot_choose_whose_memory_it_reads(memory, remember):
     (answer,) = heard(agent.invoke(QUESTION, run_of("carol", "t1")))
     assert answer.status == "error"
     assert "Bergen" not in answer.content
+
+
+def test_what_the_user_has_just_said_is_no_memory_to_a_tool_that_answers_it_and_one_to_another_agent(memory):
+    memory.add_messages("user/dan", [Message(role="user", content="My sister marries in May.")], conversation="other")
+    said = "When does my sister marry? I keep forgetting."
+    search = RetrieveMemoryTool(memory=memory)
+    searching = ("retrieve_memory", {"query": "wedding of the sister"})
+    subagent = create_agent(script(searching, "In May."), [search])
+
+    @tool
+    def delegate() -> str:
+        """Ask another agent, which has not heard the user."""
+        return heard(subagent.invoke({"messages": [{"role": "user", "content": "What of the wedding?"}]}))[0].content
+
+    model, middleware = script(searching, ("delegate", {}), "In May."), [AgentMemoryMiddleware(memory=memory)]
+    agent = create_agent(model, [search, delegate], middleware=middleware, checkpointer=InMemorySaver())
+    own, others = heard(agent.invoke({"messages": [{"role": "user", "content": said}]}, run_of("user/dan", "monday")))
+    assert "My sister marries in May." in own.content
+    assert said not in own.content
+    assert said in others.content
