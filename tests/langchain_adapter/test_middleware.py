@@ -11,7 +11,7 @@ from typing import Annotated
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware, ModelRequest, SummarizationMiddleware
+from langchain.agents.middleware import HumanInTheLoopMiddleware, ModelRequest, SummarizationMiddleware, dynamic_prompt
 from langchain.agents.structured_output import ToolStrategy
 from langchain.tools import ToolRuntime
 from langchain_core.language_models.chat_models import BaseChatModel
@@ -267,6 +267,15 @@ def test_without_a_system_prompt_the_profile_is_all_of_the_system_message(memory
     create_agent(model, middleware=middleware).invoke(asking("Where does Alice live?"))
     (profile,) = system_text(model.heard[0])
     assert profile.startswith("<profile>\n")
+    assert "Alice lives in Lyon" in profile
+
+
+def test_behind_a_prompt_that_is_made_for_each_call_the_profile_stands(memory, saying):
+    model = saying("In Lyon.")
+    prompt = dynamic_prompt(lambda request: "You are brief.")
+    create_agent(model, middleware=[prompt, AgentMemoryMiddleware(memory=memory)]).invoke(asking("Where?"), ALICE)
+    first, profile = system_text(model.heard[0])
+    assert first == "You are brief."
     assert "Alice lives in Lyon" in profile
 
 
