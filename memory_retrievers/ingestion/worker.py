@@ -1,14 +1,15 @@
-"""When queued messages become memories: at once where they are due, or in a background thread when they have waited."""
+"""What is queued of a conversation, and when that becomes memories: at once, or in a background thread."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from memory_retrievers.ingestion.pipeline import IngestionPipeline
+from memory_retrievers.models.messages import Message
 from memory_retrievers.protocols import Clock, Memory
 
 if TYPE_CHECKING:
@@ -27,6 +28,27 @@ Process: TypeAlias = Literal["background", "due", "never"]
 when a message comes, which holds up the chat; or when other code asks for it."""
 
 _logger = logging.getLogger("memory_retrievers")
+
+
+def without_repeats(
+    memory: Memory, scope: str, messages: Sequence[Message], *, conversation: str | None
+) -> list[Message]:
+    """New messages without what the user says again though nobody has answered, as after a model that failed.
+
+    Args:
+        memory: The memory.
+        scope: The scope of the conversation.
+        messages: Its new messages, oldest first.
+        conversation: Which of the scope's conversations it is.
+    """
+    asks = bool(messages) and messages[0].role == "user"
+    before = memory.transcript(scope, conversation, limit=1) if asks else []
+    new: list[Message] = []
+    for each in messages:
+        last = [(message.role, message.content) for message in (new or before)[-1:]]
+        if each.role != "user" or last != [(each.role, each.content)]:
+            new.append(each)
+    return new
 
 
 def process_queue(memory: Memory, scope: str, *, process: Process) -> None:

@@ -17,7 +17,7 @@ import pydantic
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
 
 from memory_retrievers.errors import BackendError
-from memory_retrievers.ingestion.worker import log_failure
+from memory_retrievers.ingestion.worker import log_failure, without_repeats
 from memory_retrievers.models import scopes
 from memory_retrievers.models.messages import Message, read_llama_index
 from memory_retrievers.protocols import Memory, Retrieved
@@ -84,15 +84,7 @@ def queue_messages(memory: Memory, scope: str, messages: Sequence[ChatMessage], 
         messages: Its new messages, oldest first.
         conversation: Which of the scope's conversations it is.
     """
-    said = spoken(messages)
-    if not said:
-        return False
-    before = memory.transcript(scope, conversation, limit=1) if said[0].role == "user" else []
-    new: list[Message] = []
-    for each in said:
-        last = [(message.role, message.content) for message in (new or before)[-1:]]
-        if each.role != "user" or last != [(each.role, each.content)]:
-            new.append(each)
+    new = without_repeats(memory, scope, spoken(messages), conversation=conversation)
     return bool(new and memory.add_messages(scope, new, conversation=conversation))
 
 

@@ -5,6 +5,7 @@ import logging
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Annotated
@@ -709,6 +710,16 @@ def test_a_message_that_is_sent_again_after_a_failure_without_a_checkpointer_is_
         failing.invoke(asking(again[0]), ALICE)
     agent_of(saying("Noted."), memory, saver=False).invoke(asking(*again), ALICE)
     assert [content for _, content in recorded(memory)] == ["Hi.", "Hello.", *again, "Noted."]
+
+
+def test_a_message_that_is_sent_again_into_a_thread_after_a_failure_is_recorded_once(memory, saying):
+    saver, middleware = InMemorySaver(), [AgentMemoryMiddleware(memory=memory)]
+    for step in (RuntimeError("overloaded"), RuntimeError("overloaded"), "Noted.", "Noted again."):
+        agent = create_agent(saying(step), middleware=middleware, checkpointer=saver)
+        with nullcontext() if isinstance(step, str) else pytest.raises(RuntimeError):
+            agent.invoke(asking("I fly to Lisbon in May."), ALICE)
+    told = [content for _, content in recorded(memory)]
+    assert told == ["I fly to Lisbon in May.", "Noted.", "I fly to Lisbon in May.", "Noted again."]
 
 
 def test_the_same_words_after_an_answer_are_recorded_again(memory, saying):
