@@ -20,7 +20,7 @@ from memory_retrievers.models import JsonObject, SemanticDraft, SemanticMemory, 
 from memory_retrievers.models.filters import MAX_DEPTH, Filters
 from memory_retrievers.models.management import MemoryFilter
 from memory_retrievers.models.results import RetrievedMemory
-from memory_retrievers.retrieval.request import parse_limit
+from memory_retrievers.retrieval.request import asked_by, parse_limit
 
 Hit = RetrievedMemory[SemanticMemory]
 
@@ -243,7 +243,7 @@ class MemoryVectorStore(VectorStore):
 
     def _found(self, query: str, *, k: int, filter: JsonObject | None = None, **options: Any) -> Sequence[Hit]:  # noqa: ANN401
         return self._memory.retrieve(
-            query,
+            asked_by(self._memory, query) if isinstance(query, str) else query,
             scope=self._scope_of_call(),
             episodic_limit=0,
             semantic_limit=k,

@@ -18,6 +18,7 @@ from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.budget import parse_budget
 from memory_retrievers.retrieval.excerpts import best_excerpts, excerpt_line, matched_turns
 from memory_retrievers.retrieval.markdown import detailed_messages, message_line, shows_turns
+from memory_retrievers.retrieval.request import asked_by
 from memory_retrievers.text import one_line
 from memory_retrievers.text.analysis import estimate_tokens
 
@@ -167,7 +168,7 @@ def find_documents(
 
     Args:
         memory: Memory to search.
-        query: Text to search for.
+        query: Text to search for; of a longer one than the memory accepts, beginning and end.
         scope: Scope to search.
         k: Largest number of documents, 1 or more. More documents hold those of a smaller number, and may order them
             otherwise: relevance falls with rank, so it depends on what is found behind as well.
@@ -182,6 +183,8 @@ def find_documents(
     """
     room, k = parse_budget(max_tokens), parse_k(k)
     given = SearchOptions(**{name: value for name, value in options.items() if value not in (None, (), False)})  # type: ignore[typeddict-item]
+    if isinstance(query, str):  # anything else is refused
+        query = asked_by(memory, query)
     result = memory.retrieve(query, scope=scope, episodic_limit=k, semantic_limit=k, limit=k, **given)
     found = documents(result.semantic, result.episodic, query=query, detail=detail, with_scores=with_scores)
     return found if room is None else within(found, room, token_counter=token_counter)

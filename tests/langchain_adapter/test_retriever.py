@@ -37,6 +37,15 @@ def test_memories_come_as_documents_best_first(memory):
     assert len(found) == 3
 
 
+def test_of_a_question_longer_than_a_query_both_ends_are_asked(memory):
+    question = "Broken import? " + "lorem ipsum " * 2_000 + " Where does Alice live?"
+    found = texts(MemoryRetriever(memory=memory, scope="user/alice", k=9).invoke(question))
+    assert "Alice lives in Lyon" in found
+    assert [text for text in found if "nightly import" in text]
+    with pytest.raises(ValidationError, match="query must be a string"):
+        MemoryRetriever(memory=memory, scope="user/alice").invoke({"query": question})
+
+
 def test_a_score_is_relevance_which_falls_with_rank(memory):
     for number in range(6):
         memory.remember_episode(scope="user/alice", summary=f"Trip {number} to Lyon and the sea")

@@ -41,6 +41,11 @@ def ids(documents):
     return [document.id for document in documents]
 
 
+def test_of_a_question_longer_than_a_query_both_ends_are_asked(store):
+    question = "Doors close? " + "lorem ipsum " * 2_000 + " Tea on Sundays?"
+    assert set(ids(store.similarity_search(question, k=2))) == {"a", "c"}
+
+
 def test_a_document_is_a_fact_and_a_fact_a_document(store, memory):
     assert memory.get("a", scope="handbook").fact == TEXTS[0]
     memory.remember_fact(scope="handbook", id="d", fact="The cat is called Tom")

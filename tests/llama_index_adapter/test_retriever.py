@@ -42,6 +42,12 @@ def test_memories_come_as_nodes_best_first(memory, retriever):
     assert len(nodes) == 3
 
 
+def test_of_a_question_longer_than_a_query_both_ends_are_asked(retriever):
+    found = texts(retriever.retrieve("Broken import? " + "lorem ipsum " * 2_000 + " Where does Alice live?"))
+    assert "Alice lives in Lyon" in found
+    assert [text for text in found if "nightly import" in text]
+
+
 def test_what_is_of_less_relevance_is_left_out(memory, retriever):
     best, *_, last = [node.score for node in retriever.retrieve("Where does Alice live?")]
     assert best > last
