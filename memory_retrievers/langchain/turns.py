@@ -202,7 +202,9 @@ class TurnMemory(ScopedByConfig):
             return Message.from_langchain(message, include_tools=self.include_tools)
         except pydantic.ValidationError:
             _logger.warning("a message cannot be stored and is left out: it is too long, or its role is")
-            return None
+        except Exception as error:  # noqa: BLE001 - LangChain reads the parts of each provider, and may raise anything
+            _logger.warning("a message cannot be read and is left out (%s)", type(error).__name__)
+        return None
 
 
 @contextmanager

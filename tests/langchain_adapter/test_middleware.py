@@ -521,6 +521,18 @@ def test_a_message_that_is_too_long_is_left_out_and_the_rest_recorded(memory, sa
     assert "xxx" not in caplog.text
 
 
+def test_a_message_that_langchain_cannot_read_is_left_out_and_the_rest_recorded(memory, saying, caplog):
+    class Odd(AIMessage):
+        @property
+        def content_blocks(self):
+            raise KeyError("text")  # as LangChain does for parts that it does not know
+
+    given = {"messages": [HumanMessage("First?"), Odd("One."), HumanMessage("Second?")]}
+    assert agent_of(saying("Two."), memory, saver=False).invoke(given, ALICE)["messages"][-1].text == "Two."
+    assert [content for _, content in recorded(memory)] == ["Second?", "Two."]
+    assert "cannot be read" in caplog.text
+
+
 @pytest.mark.parametrize("process", ["due", "never"])
 def test_a_queue_that_is_due_becomes_memories_at_the_end_of_a_run_unless_others_do_that(saying, process):
     clock = FixedClock(datetime(2026, 3, 1, 12, tzinfo=UTC))
