@@ -20,6 +20,7 @@ IMAGE = "[image]"
 _ROLES = {"human": "user", "ai": "assistant", "function": "tool", "chatbot": "assistant", "model": "assistant"}
 _TIME_KEYS = ("timestamp", "created_at")
 _TEXTS: Final = frozenset({"text", "input_text", "output_text"})
+_CODE_RESULT: Final = "Result of executing the code given:"
 _IMAGES: Final = frozenset({"image", "image_url", "input_image"})
 
 
@@ -109,14 +110,16 @@ def read_llama_index(message: LlamaIndexMessage, *, include_tools: bool) -> Read
     """Read a LlamaIndex message; None if it has no content.
 
     A ``ReActAgent`` writes its steps down as one message, with all that tools have answered: without tools it is read
-    as what it says in the end.
+    as what it says in the end. What a ``CodeActAgent`` runs, and notes the result of as words of the user, is a tool.
     """
     role = str(getattr(message.role, "value", message.role))
     names = {"type": "block_type", "text": "text", "name": "tool_name", "args": "tool_kwargs"}
     blocks = ({key: getattr(block, name, "") for key, name in names.items()} for block in message.blocks)
     parts = [_block_text(block, include_tools=include_tools) for block in blocks]
     if role == "assistant" and not include_tools:
-        parts = [_last_words(part) for part in parts]
+        parts = [_last_words(_without_code(part)) for part in parts]
+    elif role == "user" and not include_tools:
+        parts = [part for part in parts if not part.startswith(_CODE_RESULT)]
     return _reading(role, parts, _times(message.additional_kwargs), include_tools=include_tools)
 
 
@@ -143,6 +146,14 @@ def _last_words(steps: str) -> str:
     start = f"\n{steps}".rfind("\nThought: ")
     answer = steps[start:].partition("\nAnswer: ")[2]
     return answer if answer and steps.startswith("Thought: ") else steps
+
+
+def _without_code(text: str) -> str:
+    said, *others = text.split("<execute>")
+    if not others:
+        return text
+    ends = (each.partition("</execute>") for each in others)
+    return "".join([said, *(after if closed else f"<execute>{begun}" for begun, closed, after in ends)]).strip()
 
 
 def _times(*sources: Mapping[str, object]) -> list[datetime]:

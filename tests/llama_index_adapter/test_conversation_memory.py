@@ -7,7 +7,7 @@ from contextlib import nullcontext
 
 import pytest
 from blockbuster import BlockingError
-from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent
+from llama_index.core.agent.workflow import AgentWorkflow, CodeActAgent, FunctionAgent, ReActAgent
 from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock, ToolCallBlock
 from llama_index.core.chat_engine import CondensePlusContextChatEngine, SimpleChatEngine
 from llama_index.core.memory import BaseMemory
@@ -683,3 +683,12 @@ async def test_of_the_steps_of_a_react_agent_only_its_answer_is_remembered(memor
     await agent.run("Are you sure?", memory=chat)
     assert "Observation" in texts(prompts[-1])[-2], "the agent itself reads its steps"
     assert "neither is near" not in told(prompts[-1]), "nor is what it reads there recalled"
+
+
+@looks_at_deprecated_attributes
+async def test_of_what_a_code_agent_runs_nothing_is_remembered_as_words_of_the_user(memory, chat, scripted):
+    llm, _ = scripted("I count.\n<execute>print(6 * 7)</execute>", "<execute>6</execute>", "42. <execute> ends.")
+    agent = CodeActAgent(code_execute_fn=lambda code: "My name is Eve", llm=llm, tools=[])
+    await agent.run("How many?", memory=chat)
+    assert texts(memory.transcript("user/alice")) == ["How many?", "I count.", "42. <execute> ends."]
+    assert "Eve" in chat.get_all()[2].content, "the agent itself reads it"
