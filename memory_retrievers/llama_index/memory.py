@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
+from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.memory import BaseMemory
-from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, field_serializer
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, field_serializer, model_validator
 
 from memory_retrievers.backends.files import written
 from memory_retrievers.errors import ConfigurationError, ValidationError
@@ -20,17 +20,21 @@ from memory_retrievers.llama_index.turns import (
     Turn,
     TurnRecall,
     going_on,
+    handle_of,
     last_turn,
+    place_of,
     queue_messages,
     recent_turns,
+    shared_memory,
     size_of,
     spoken,
+    with_text,
 )
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import DetailLevel, JsonObject, scopes
 from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.memories import in_our_words
-from memory_retrievers.models.messages import Message, parse_conversation, read_llama_index
+from memory_retrievers.models.messages import Message, parse_conversation
 from memory_retrievers.models.results import Report
 from memory_retrievers.protocols.memory import GivenMemory, Memory, Retrieved
 from memory_retrievers.retrieval.markdown import PROFILE_TAG, TAG, between_tags
@@ -63,8 +67,9 @@ class ConversationMemory(BaseMemory):
     A chat goes on where a model or the store fails underneath: a warning without any text goes to the log, nothing is
     recalled, and what could not be processed stays queued. Only what could not be queued raises.
 
-    A dump, such as that of a workflow's ``Context``, holds the chat, the scope, the limits and the path, but no
-    handle: the store is opened again when it is first needed. A path alone cannot bring back a store that was filled
+    A dump, such as a workflow's ``Context`` makes between two runs, holds the chat, the scope, the limits and the path.
+    Restored in the process that made it, it goes on with the same memory, as long as that is open; in another one the
+    store is opened again from the path, when it is first needed. A path alone cannot bring back a store that was filled
     with an embedder of your own; for such a store, set ``memory`` before the restored object is used.
 
     Attributes:
@@ -86,6 +91,7 @@ class ConversationMemory(BaseMemory):
         session_id: Which of the scope's conversations this chat is; None is the one without a name.
         messages: The chat so far.
         token_counter: How long a text is; by default a token is four characters. Not part of a dump.
+        handle: The name that the memory has in this process, for a dump.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -105,10 +111,17 @@ class ConversationMemory(BaseMemory):
     session_id: Annotated[str | None, BeforeValidator(parse_conversation)] = None
     messages: list[ChatMessage] = Field(default_factory=list, repr=False)
     token_counter: Callable[[str], int] = Field(default=estimate_tokens, exclude=True, repr=False)
+    handle: str | None = Field(default=None, repr=False)
 
     _recall: TurnRecall[Retrieved] = PrivateAttr(default_factory=lambda: TurnRecall(size_of))
     _own: AgentMemory | None = PrivateAttr(default=None)
     _lock: threading.RLock = PrivateAttr(default_factory=threading.RLock)
+
+    @model_validator(mode="after")
+    def _find_memory(self) -> Self:
+        if self.memory is None:
+            self.memory = shared_memory(self.handle)
+        return self
 
     @classmethod
     def class_name(cls) -> str:
@@ -300,10 +313,10 @@ class ConversationMemory(BaseMemory):
                 self.detail, max_tokens=self.max_tokens, token_counter=self.token_counter
             )
             block = between_tags(shown, tag=TAG)
-        place = _place_of(asked, recent) if self.placement == "tail" else None
+        place = place_of(asked, recent) if self.placement == "tail" else None
         messages = [*recent]
         if block and place is not None:
-            messages[place] = _with_text(messages[place], block)
+            messages[place] = with_text(messages[place], block)
         in_system = "\n\n".join(filter(None, (profile, "" if place is not None else block)))
         return [ChatMessage(role=MessageRole.SYSTEM, content=in_system), *messages] if in_system else messages
 
@@ -326,6 +339,10 @@ class ConversationMemory(BaseMemory):
                 self._own = _reopened(self.path)
             return self._own
 
+    @field_serializer("handle")
+    def _named(self, handle: str | None) -> str | None:
+        return handle if self.memory is None else handle_of(self.memory)
+
     @field_serializer("messages")
     def _dumped(self, messages: list[ChatMessage]) -> list[JsonObject]:
         return [message.model_dump(mode="json") for message in messages]
@@ -336,29 +353,6 @@ def _without(found: Retrieved, known: frozenset[str]) -> Retrieved:
     if not isinstance(found, RetrievalResult):
         return found
     return replace(found, semantic=tuple(hit for hit in found.semantic if hit.memory.id not in known))
-
-
-def _place_of(asked: Turn, messages: Sequence[ChatMessage]) -> int | None:
-    """The place of the user's last message; None if it is not the one that was asked."""
-    places = [place for place, message in enumerate(messages) if message.role == MessageRole.USER]
-    if not places:
-        return None
-    said = read_llama_index(messages[places[-1]], include_tools=False)
-    return places[-1] if said is not None and said.content == asked.query else None
-
-
-def _with_text(message: ChatMessage, text: str) -> ChatMessage:
-    """A copy of a message with a text behind its last one, in the same block.
-
-    Of an agent with a state LlamaIndex takes the last block of text for what the user says now.
-    """
-    blocks = [*message.blocks]
-    for place in reversed(range(len(blocks))):
-        block = blocks[place]
-        if isinstance(block, TextBlock):
-            blocks[place] = TextBlock(text=f"{block.text}\n\n{text}")
-            return message.model_copy(update={"blocks": blocks})
-    return message.model_copy(update={"blocks": [*blocks, TextBlock(text=text)]})
 
 
 def _copies(messages: Sequence[ChatMessage]) -> list[ChatMessage]:

@@ -7,16 +7,18 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from sys import getsizeof
 from typing import Final, Generic, TypeAlias, TypeVar
+from uuid import uuid4
+from weakref import WeakValueDictionary
 
 import pydantic
-from llama_index.core.base.llms.types import ChatMessage, MessageRole
+from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
 
-from memory_retrievers.errors import BackendError
+from memory_retrievers.errors import BackendError, ConfigurationError
 from memory_retrievers.ingestion.worker import log_failure, without_repeats
 from memory_retrievers.models import scopes
 from memory_retrievers.models.messages import Message, read_llama_index
@@ -44,6 +46,9 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 ValueT = TypeVar("ValueT")
 
 _logger = logging.getLogger("memory_retrievers")
+
+_shared: Final[WeakValueDictionary[str, Memory]] = WeakValueDictionary()
+_sharing = threading.Lock()
 
 
 def checked_scope(scope: Scope) -> Scope:
@@ -86,6 +91,24 @@ def queue_messages(memory: Memory, scope: str, messages: Sequence[ChatMessage], 
     """
     new = without_repeats(memory, scope, spoken(messages), conversation=conversation)
     return bool(new and memory.add_messages(scope, new, conversation=conversation))
+
+
+def handle_of(memory: Memory) -> str | None:
+    """The name under which :func:`shared_memory` finds a memory in this process; None where it can have none."""
+    with _sharing, suppress(TypeError):  # of an object without weak references
+        name = next((name for name, each in _shared.items() if each is memory), None) or uuid4().hex
+        _shared[name] = memory
+        return name
+    return None
+
+
+def shared_memory(handle: str | None) -> Memory | None:
+    """The memory of this name; None if this process has none, or has closed it."""
+    memory = None if handle is None else _shared.get(handle)
+    with suppress(ConfigurationError):  # so says whatever is asked of a closed one
+        getattr(memory, "query_characters", None)
+        return memory
+    return None
 
 
 @contextmanager
@@ -137,6 +160,29 @@ def last_turn(messages: Sequence[ChatMessage]) -> Turn | None:
         elif said.role == "assistant" and not _calls_tools(message):
             answered = True
     return Turn(query, number, answered) if number else None
+
+
+def place_of(asked: Turn, messages: Sequence[ChatMessage]) -> int | None:
+    """The place of the user's last message; None if it is not the one that was asked."""
+    places = [place for place, message in enumerate(messages) if message.role == MessageRole.USER]
+    if not places:
+        return None
+    said = read_llama_index(messages[places[-1]], include_tools=False)
+    return places[-1] if said is not None and said.content == asked.query else None
+
+
+def with_text(message: ChatMessage, text: str) -> ChatMessage:
+    """A copy of a message with a text behind its last one, in the same block.
+
+    Of an agent with a state LlamaIndex takes the last block of text for what the user says now.
+    """
+    blocks = [*message.blocks]
+    for place in reversed(range(len(blocks))):
+        block = blocks[place]
+        if isinstance(block, TextBlock):
+            blocks[place] = TextBlock(text=f"{block.text}\n\n{text}")
+            return message.model_copy(update={"blocks": blocks})
+    return message.model_copy(update={"blocks": [*blocks, TextBlock(text=text)]})
 
 
 class Latest(Generic[KeyT, ValueT]):

@@ -24,6 +24,9 @@ from memory_retrievers.text.analysis import estimate_tokens
 looks_at_deprecated_attributes = pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
 
 
+ELSEWHERE = {"handle": "one of another process"}
+
+
 def user(text):
     return ChatMessage(role="user", content=text)
 
@@ -582,6 +585,29 @@ async def test_a_context_is_restored_with_its_chat_and_opens_the_store_again(tmp
         assert memory.stats("user/dora").queued_messages == 2
 
 
+@looks_at_deprecated_attributes
+@pytest.mark.parametrize("is_given_again", [True, False])
+async def test_a_context_that_is_used_again_goes_on_with_the_memory(memory, chat, scripted, is_given_again):
+    llm, prompts = scripted("Noted.", "The cello.")
+    agent = FunctionAgent(tools=[look], llm=llm)
+    context = Context(agent)  # which LlamaIndex dumps and restores between two runs
+    await agent.run("I play the cello.", memory=chat, ctx=context)
+    memory.remember_fact(scope="user/alice", fact="Alice plays in the orchestra of Lyon")
+    await agent.run("What do I play?", ctx=context, memory=chat if is_given_again else None)
+    assert said(prompts[-1])[1:] == ["I play the cello.", "Noted.", "What do I play?"]
+    assert "orchestra of Lyon" in told(prompts[-1])
+    told_once = ["I play the cello.", "Noted.", "What do I play?", "The cello."]
+    assert [message.content for message in memory.waiting("user/alice")] == told_once
+
+
+def test_a_restored_chat_goes_on_with_its_memory_unless_that_is_closed():
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        dump = ConversationMemory.from_defaults(memory, scope="user/alice").to_dict()
+        assert ConversationMemory.from_dict(dump).memory is memory
+    with pytest.raises(ConfigurationError, match="set its `memory`"):
+        ConversationMemory.from_dict(dump).put(user("Hi"))
+
+
 def test_a_string_of_it_is_read_again(memory, chat):
     chat.put(user("Hi"))
     restored = ConversationMemory.from_string(chat.to_string(), memory=memory)
@@ -625,7 +651,7 @@ def test_closing_leaves_a_memory_that_was_given_open(memory, chat):
 @pytest.mark.embedded("the chat looks into the directory that it is to open")
 def test_a_store_with_an_embedder_of_its_own_is_not_opened_from_its_path(memory, tmp_path):
     chat = ConversationMemory.from_defaults(memory, scope="user/alice", path=tmp_path / "memory")
-    restored = ConversationMemory.from_dict(chat.to_dict())
+    restored = ConversationMemory.from_dict(chat.to_dict() | ELSEWHERE)
     with pytest.raises(ConfigurationError, match=r"filled with the embedder '.*HashEmbedder.*pass it as memory="):
         restored.get("Where does Alice live?")
     with pytest.raises(ConfigurationError, match="pass it as memory="):
@@ -644,7 +670,7 @@ def test_a_store_that_is_open_with_other_settings_must_be_handed_over(tmp_path, 
 
 
 def test_without_a_path_a_restored_chat_asks_for_a_memory(chat):
-    restored = ConversationMemory.from_dict(chat.to_dict())
+    restored = ConversationMemory.from_dict(chat.to_dict() | ELSEWHERE)
     with pytest.raises(ConfigurationError, match="set its `memory`"):
         restored.get("Lyon?")
     assert restored.get() == []
