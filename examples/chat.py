@@ -17,6 +17,7 @@ from langchain.agents import create_agent
 from langchain_core.runnables import RunnableConfig
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
+from openai import OpenAIError
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.langchain import AgentMemoryMiddleware
@@ -37,8 +38,12 @@ def main() -> None:
                 print("-- a new thread")
                 continue
             config: RunnableConfig = {"configurable": {"user_id": f"user/{options.user}", "thread_id": thread}}
-            state = agent.invoke({"messages": [{"role": "user", "content": line}]}, config)
-            print(state["messages"][-1].text)
+            try:
+                state = agent.invoke({"messages": [{"role": "user", "content": line}]}, config)
+            except OpenAIError as error:  # what was said is kept all the same
+                print(f"-- no answer from {options.base_url or 'OpenAI'}: {error}. See to it, and say it again.")
+            else:
+                print(state["messages"][-1].text)
 
 
 def read_options() -> argparse.Namespace:

@@ -23,6 +23,8 @@ def address(prompts, socket_enabled):
 
     class Chat(BaseHTTPRequestHandler):
         def do_POST(self):
+            if "nowhere" in self.path:
+                return self.send_error(404)
             prompts.append(json.loads(self.rfile.read(int(self.headers["content-length"])))["messages"])
             message = {"role": "assistant", "content": ANSWER}
             choice = {"index": 0, "message": message, "finish_reason": "stop"}
@@ -31,6 +33,7 @@ def address(prompts, socket_enabled):
             self.send_header("content-type", "application/json")
             self.end_headers()
             self.wfile.write(json.dumps(answer).encode())
+            return None
 
         def log_message(self, *_):
             """Say nothing."""
@@ -73,3 +76,13 @@ def test_another_user_of_the_same_store_is_told_nothing(chat, examples, address,
     command = [sys.executable, examples / "chat.py", "--model", "any", "--base-url", address, "--user", "bo"]
     subprocess.run(command, input="What is my door code?\n", cwd=tmp_path, check=True, encoding="utf-8")
     assert "4711" not in str(prompts[-1])
+
+
+def test_a_model_that_does_not_answer_ends_no_chat(chat, examples, address, tmp_path):
+    command = [sys.executable, examples / "chat.py", "--model", "any", "--base-url", f"{address}/nowhere"]
+    done = subprocess.run(
+        command, input="I have moved to Nantes.\n" * 2, cwd=tmp_path, capture_output=True, encoding="utf-8"
+    )
+    assert [line.partition(":")[0] for line in done.stdout.splitlines()] == ["-- no answer from http"] * 2
+    assert done.returncode == 0, done.stderr
+    assert chat("Which city do I live in?") == [ANSWER]
