@@ -25,6 +25,7 @@ from memory_retrievers.langchain.scope import ScopeSource, conversation_of
 from memory_retrievers.langchain.turns import Recall, TurnMemory, going_on, is_summary
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.filters import MinRelevance
+from memory_retrievers.models.messages import IMAGE
 from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.markdown import NOTES
 from memory_retrievers.scene.prompt import PromptFormat, scene_prompt
@@ -327,6 +328,8 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
 
     def _recalled(self, run: RunRecall, messages: Sequence[BaseMessage]) -> Recalled:
         query = "" if run.asked is None else run.asked.text
+        if run.asked is not None and not query:  # it may be in parts that LangChain takes for no text
+            query = "".join(each.content for each in self._turn.said([run.asked])).replace(IMAGE, "")
         asked = None if run.asked is None else run.asked.id
         if self._scene_prompt is None:
             profile, known = self._turn.framed_profile(scope=run.scope)

@@ -101,7 +101,7 @@ def read_langchain(message: LangChainMessage, *, include_tools: bool) -> Reading
     """Read a LangChain message; None if it has no content."""
     kind = message.type.removesuffix("MessageChunk").lower()
     role = str(getattr(message, "role", kind)) if kind == "chat" else kind
-    parts = [_block_text(block, include_tools=include_tools) for block in message.content_blocks]
+    parts = [_block_text(_standard(block), include_tools=include_tools) for block in message.content_blocks]
     times = _times(message.additional_kwargs, message.response_metadata)
     return _reading(role, parts, times, include_tools=include_tools)
 
@@ -140,6 +140,12 @@ def _block_text(block: Mapping[str, object], *, include_tools: bool) -> str:
         arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
         return f"[tool call: {block.get('name')} {arguments}]"
     return IMAGE if kind in _IMAGES else ""
+
+
+def _standard(block: Mapping[str, object]) -> Mapping[str, object]:
+    """A block as its provider has it, where LangChain knows no standard form for it."""
+    value = block.get("value")
+    return value if block.get("type") == "non_standard" and isinstance(value, Mapping) else block
 
 
 def _last_words(steps: str) -> str:

@@ -165,6 +165,18 @@ def test_a_message_of_several_parts_keeps_them(memory, saying):
     assert "The nightly import" in asked.content[2]["text"]
 
 
+@pytest.mark.parametrize("part", [{"type": "input_text"}, {}])
+def test_a_message_in_the_parts_of_a_provider_is_answered_from_memory_and_recorded(memory, saying, part):
+    model = saying("In Lyon.")
+    content = [
+        part | {"text": "What about the nightly import?"},
+        {"type": "input_image", "image_url": "https://x/y.png"},
+    ]
+    agent_of(model, memory).invoke({"messages": [HumanMessage(content)]}, ALICE)
+    assert "The nightly import" in tail_text(model.heard[0])
+    assert recorded(memory)[0] == ("user", "What about the nightly import?\n[image]")
+
+
 def test_what_is_recalled_keeps_to_its_budget(memory, saying):
     for number in range(30):
         memory.remember_fact(
