@@ -220,6 +220,8 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
         elif turn is not None:
             retrieved = partial(self._retrieved, scope=scope, in_prompt=spoken(messages))
             found = self._recall((scope, session_id), turn, retrieved)
+            if not (found.semantic or found.episodic):  # so a chat that is reset may ask the same anew
+                self._recall.forget((scope, session_id))
             content = self._rendered(found, self.detail)
             shorter, size = partial(self._shortened, found, partial(retrieved, turn.query)), size_of(found)
         else:

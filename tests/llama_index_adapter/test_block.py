@@ -208,6 +208,16 @@ async def test_the_same_question_after_a_flush_knows_what_was_stored_meanwhile(m
         memory.remember_fact(scope="user/alice", fact="Zoe is the sister of Alice")
 
 
+async def test_the_same_question_after_a_reset_knows_what_was_stored_meanwhile(memory, chat_with):
+    chat = chat_with(LongTermMemoryBlock(memory=memory, scope="user/zed"))
+    for known in (False, True):
+        await chat.aput(user("Who is Zoe?"))
+        told = "\n".join(message.content for message in await chat.aget())
+        assert ("Zoe is the sister of Zed" in told) is known
+        await chat.areset()
+        memory.remember_fact(scope="user/zed", fact="Zoe is the sister of Zed")
+
+
 async def test_nothing_is_flushed_twice(block, stored, clock, tmp_path, chat_with):
     settings = {"async_database_uri": f"sqlite+aiosqlite:///{tmp_path}/chat.db"}
     chat = chat_with(block, **settings)
