@@ -50,6 +50,8 @@ class RetrievalSettings(BaseModel):
         length_weight: What it adds to say more than others.
         date_weight: What it adds to be of a date that the question names. Nothing is left out for its date.
         time_weight: What a passage that names a time gains where the question asks when.
+        repetition_weight: Share of its score that an episode loses whose best message a newer one has word for word, as
+            a question that is asked again and again; 0 lets each stand by itself.
         common_share: Words that stand in more than this share of the passages, such as the speakers' names, are left
             out of what is embedded of a question; 1 leaves nothing out.
         candidate_depth: How many candidates each list contributes (specification §2.3); with ``relative_score`` only
@@ -95,6 +97,7 @@ class RetrievalSettings(BaseModel):
     length_weight: Annotated[float, Field(ge=0, le=10)] = 0.1
     date_weight: Annotated[float, Field(ge=0, le=10)] = 0.5
     time_weight: Annotated[float, Field(ge=0, le=10)] = 0.1
+    repetition_weight: Annotated[float, Field(ge=0, le=1)] = 0.8
     common_share: Annotated[float, Field(ge=0, le=1)] = 0.3
     candidate_depth: Annotated[int, Field(ge=1, le=1_000)] = 100
     rrf_k: Annotated[int, Field(ge=1)] = 60

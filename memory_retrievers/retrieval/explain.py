@@ -182,7 +182,9 @@ def after_search(memory: ExplainedMemory, trace: Trace) -> ExplainedOutcome:
             f"It is half forgotten: its retrievability of {memory.retrievability:.4f} brings it from place "
             f"{memory.rank_before_forgetting} to {place}, with {memory.score:.4f}; {wanted}.",
         )
-    return ExplainedOutcome(Outcome.RANKED_TOO_LOW, f"It comes to {place}, with {memory.score:.4f}; {wanted}.")
+    is_repeated = any(stage.name == "repetition" and stage.score for stage in memory.stages)
+    again = ", since a newer one repeats its best message" if is_repeated else ""
+    return ExplainedOutcome(Outcome.RANKED_TOO_LOW, f"It comes to {place}, with {memory.score:.4f}{again}; {wanted}.")
 
 
 def _invalid(memory: AnyMemory, as_of: datetime | None) -> ExplainedOutcome:
@@ -262,8 +264,8 @@ class Explainer:
 
         def find(vector: Vector) -> Trace:
             candidates = read_all(store, plan, vector=vector, settings=settings)
-            states = store.ledger.forgetting_states
-            rankings = rank(candidates, plan, states=states, settings=settings, is_traced=True)
+            states, texts = store.ledger.forgetting_states, store.ledger.texts
+            rankings = rank(candidates, plan, states=states, texts=texts, settings=settings, is_traced=True)
             trace = Trace(plan, rankings, {kind: trace_of(each.fused) for kind, each in rankings.items()}, {}, {})
             rows = [row for kind in rankings for row in trace.returned(kind)]
             trace = trace._replace(memories=load(store, candidates, rows, as_of=plan.request.as_of))

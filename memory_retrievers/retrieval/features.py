@@ -1,10 +1,10 @@
-"""Features of candidate passages: cosine, BM25, neighbouring messages, boosts, and how they are scaled."""
+"""Features of candidate passages: cosine, BM25, neighbouring messages, boosts, repetition, and how they are scaled."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -154,6 +154,106 @@ def _weights(candidates: Candidates, counts: Floats) -> Floats:
 def _weights_alone(candidates: Candidates) -> Floats:
     """Weight of each term among single passages, shape (t,)."""
     return candidates.repeats * candidates.idf * (candidates.frequencies > 0)
+
+
+ReadTexts: TypeAlias = Callable[[Sequence[int]], Mapping[int, str]]
+"""Reads the texts of passages by their ids."""
+
+_COMPARED: Final = 1_024
+"""Episodes at most, the best, among which one is looked for that repeats another."""
+
+_NEARLY_THE_SAME: Final = 0.98
+"""Cosine of two messages that are worth reading: of the same words it is more, also where a model rounds."""
+
+_WORDS: Final = re.compile(r"\w+")
+
+
+class Repetition(NamedTuple):
+    """Episodes that say what a newer one says as well.
+
+    Attributes:
+        memories: Their places among the memories of the candidates.
+        passages: Mask of the passages that they are found by: the message that is repeated, those beside it and the
+            summary; shape (n,).
+    """
+
+    memories: frozenset[int]
+    passages: NDArray[np.bool_]
+
+
+def repetition(candidates: Candidates, scores: Floats, *, limit: int, texts: ReadTexts) -> Repetition | None:
+    """Look for episodes whose best message a newer one has word for word, as the same question asked again.
+
+    Args:
+        candidates: The candidates.
+        scores: Score of each passage, shape (n,), 0 or more.
+        limit: So many episodes that repeat no other are enough.
+        texts: Reads passages, of which only those are asked for that may be the same.
+
+    Returns:
+        None if there are none among the best.
+    """
+    layout = candidates.layout
+    of_messages = np.where(layout.is_message & (layout.passages > 0), scores, 0.0)
+    best = np.maximum.reduceat(of_messages, layout.starts)
+    found, most = int(np.count_nonzero(best)), limit
+    older: dict[int, int] = {}
+    while most > 0 and found:
+        least = at_rank(best, most) if most < found else 0.0
+        leading = ((best >= least) & (best > 0)).nonzero()[0].tolist()
+        older = _older(candidates, {memory: _first_best(candidates, of_messages, memory) for memory in leading}, texts)
+        if len(leading) - len(older) >= limit or most >= min(found, _COMPARED):
+            break
+        most = min(4 * most, found, _COMPARED)
+    if not older:
+        return None
+    passages = np.zeros(len(candidates), np.bool_)
+    for memory, message in older.items():
+        first, behind = candidates.span(memory)
+        passages[first:behind] = ~layout.is_message[first:behind]
+        passages[max(first, message - 1) : min(behind, message + 2)] = True
+    return Repetition(frozenset(older), passages)
+
+
+def _first_best(candidates: Candidates, scores: Floats, memory: int) -> int:
+    first, behind = candidates.span(memory)
+    return first + int(scores[first:behind].argmax())
+
+
+def _older(candidates: Candidates, messages: Mapping[int, int], texts: ReadTexts) -> dict[int, int]:
+    """Those of some messages, each the best of a memory, that another of them says again later."""
+    layout, counts, lengths = candidates.layout, candidates.counts, candidates.lengths
+    alike: dict[tuple[int, float, bytes], list[tuple[int, int]]] = {}
+    for memory, message in messages.items():
+        key = int(layout.speakers[message]), float(lengths[message]), counts[:, message].tobytes()
+        alike.setdefault(key, []).append((memory, message))
+    several = [near for each in alike.values() if len(near := _nearly_the_same(candidates, each)) > 1]
+    if not several:
+        return {}
+    read = texts([int(layout.passages[message]) for each in several for _, message in each])
+    said: dict[tuple[str, ...], list[tuple[int, int]]] = {}
+    for memory, message in (pair for each in several for pair in each):
+        speaker = layout.names[layout.speakers[message]]
+        _, _, content = read.get(int(layout.passages[message]), "").partition(f" {speaker}: ")
+        words = tuple(_WORDS.findall(content.casefold()))
+        if words:
+            said.setdefault((speaker, *words), []).append((memory, message))
+    older: dict[int, int] = {}
+    for each in said.values():
+        newest = max(int(layout.began[message]) for _, message in each)
+        older |= {memory: message for memory, message in each if layout.began[message] < newest}
+    return older
+
+
+def _nearly_the_same(candidates: Candidates, messages: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Those of some messages whose vectors are nearly that of another; all if no vectors are at hand."""
+    snapshot = candidates.snapshot
+    if snapshot is None or len(messages) == 1:
+        return messages
+    ids = candidates.layout.passages[[message for _, message in messages]]
+    vectors = snapshot.matrix[np.searchsorted(snapshot.ids, ids)]
+    near = np.count_nonzero(vectors @ vectors.T >= _NEARLY_THE_SAME, axis=1) > 1
+    return [each for each, is_near in zip(messages, near.tolist(), strict=True) if is_near]
 
 
 _BEST_PASSAGES: Final = 3

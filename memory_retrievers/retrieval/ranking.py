@@ -17,7 +17,7 @@ from memory_retrievers.models.fields import EPOCH, MICROSECOND
 from memory_retrievers.models.selection import ForgettingState
 from memory_retrievers.retrieval import features
 from memory_retrievers.retrieval.candidates import Candidates, RankedLists
-from memory_retrievers.retrieval.features import BOOSTS, FusedLists, NamedBoost, min_max
+from memory_retrievers.retrieval.features import BOOSTS, FusedLists, NamedBoost, ReadTexts, min_max, repetition
 from memory_retrievers.retrieval.late_interaction import MEASURED, MESSAGE_SHARE, BestMessages, token_nearness
 from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.rank_fusion import Ranked, RankingByRank
@@ -44,6 +44,7 @@ class Scored:
         passages: The sum of these for each passage, 0 or more.
         bm25: BM25 of each passage alone, shape (n,).
         question: The query that they were scored for.
+        repeated: The memories that say what a newer one says as well.
     """
 
     candidates: Candidates
@@ -51,6 +52,7 @@ class Scored:
     passages: Floats
     bm25: Floats
     question: Question
+    repeated: frozenset[int] = frozenset()
 
     @cached_property
     def scores(self) -> Floats:
@@ -97,6 +99,23 @@ def score(
             stages[boost.name] = weight * boost.add(fused)
             total = total + stages[boost.name]
     return Scored(candidates, stages, total, bm25, question)
+
+
+def without_repetition(scored: Scored, weight: float, *, limit: int, texts: ReadTexts) -> Scored:
+    """Let an episode count less whose best message a newer one repeats: else what was often asked hides its answer.
+
+    Args:
+        scored: The scored episodes.
+        weight: Share of their score that such passages lose, 0 to 1.
+        limit: How many episodes are wanted.
+        texts: Reads the texts of passages.
+    """
+    found = repetition(scored.candidates, scored.passages, limit=limit, texts=texts) if weight else None
+    if found is None:
+        return scored
+    lost = np.where(found.passages, -weight * scored.passages, 0.0)
+    stages = {**scored.stages, "repetition": lost}
+    return replace(scored, stages=stages, passages=scored.passages + lost, repeated=found.memories)
 
 
 def _lists(candidates: Candidates, bm25: Floats, settings: RetrievalSettings) -> Iterator[tuple[str, Floats]]:
@@ -246,6 +265,7 @@ def rank(
     plan: RetrievalPlan,
     *,
     states: ForgettingStates,
+    texts: ReadTexts,
     settings: RetrievalSettings,
     is_traced: bool = False,
 ) -> dict[Kind, Ranking]:
@@ -255,11 +275,12 @@ def rank(
         candidates: What was found of each kind.
         plan: The search plan: query, selections and limits.
         states: Reads the forgetting state of episodes.
+        texts: Reads the texts of passages.
         settings: Weights and fusion.
         is_traced: Weigh every candidate by its retrievability, also those that forgetting cannot bring among the best.
     """
     with observer_of_stages.get()(RANK):
-        fused = _fuse(candidates, plan, settings)
+        fused = _fuse(candidates, plan, settings, texts)
         final = {
             kind: _forget(each, kind, plan, states=states, settings=settings, is_traced=is_traced)
             for kind, each in fused.items()
@@ -273,7 +294,10 @@ def rank(
 
 
 def _fuse(
-    candidates: Mapping[Kind, Candidates | RankedLists], plan: RetrievalPlan, settings: RetrievalSettings
+    candidates: Mapping[Kind, Candidates | RankedLists],
+    plan: RetrievalPlan,
+    settings: RetrievalSettings,
+    texts: ReadTexts,
 ) -> dict[Kind, FusedRanking]:
     """Score the candidates of each kind, on one scale where scores are added up."""
     fused: dict[Kind, FusedRanking] = {}
@@ -282,7 +306,12 @@ def _fuse(
             fused[kind] = RankingByRank(each, settings)
         elif len(each):
             boosts = BOOSTS if kind is Kind.EPISODIC else ()
-            fused[kind] = RankingByScore(score(each, plan.question, settings, boosts=boosts))
+            scored = score(each, plan.question, settings, boosts=boosts)
+            asks_of_a_time = plan.question.dates or plan.question.periods  # then an older one may be what is asked for
+            if each.layout.has_messages and not asks_of_a_time:
+                limit = max(plan.limits[kind], MEASURED)
+                scored = without_repetition(scored, settings.repetition_weight, limit=limit, texts=texts)
+            fused[kind] = RankingByScore(scored)
     return {**fused, **normalise_across_kinds(fused, dense_weight=settings.dense_weight)}
 
 

@@ -154,7 +154,8 @@ class HybridRetriever:
                 is_plain = request.as_of is None and not (waiting or by_tokens)
                 read = read_candidates if is_plain else read_all
                 candidates = read(store, plan, vector=vector, settings=settings)
-                rankings = rank(candidates, plan, states=store.ledger.forgetting_states, settings=settings)
+                states, texts = store.ledger.forgetting_states, store.ledger.texts
+                rankings = rank(candidates, plan, states=states, texts=texts, settings=settings)
                 with observer_of_stages.get()(HYDRATE):
                     rows = [hit.row for each in rankings.values() for hit in each.returned]
                     if is_plain:

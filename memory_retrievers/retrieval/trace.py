@@ -93,7 +93,14 @@ class ScoreTrace:
         """Relevance of candidates of this kind, best first, falling; all 0 without weights, since none can bear."""
         if weights is None:
             return [0.0] * len(ranked)
-        return falling([weights.relevance(self.evidence(each.row)) for each in ranked])
+        alone = [weights.relevance(self.evidence(each.row)) for each in ranked]
+        repeated = [self._places[each.row] in self.scored.repeated for each in ranked]
+        # A repetition is as near as what it repeats, and stands behind others: it must not lift them.
+        lifted = falling([0.0 if again else each for each, again in zip(alone, repeated, strict=True)])
+        for place, again in enumerate(repeated):
+            if again:
+                lifted[place] = max(lifted[place], min(alone[place], lifted[place - 1] if place else 1.0))
+        return lifted
 
     def matches(self, row: int, messages: Sequence[Message]) -> tuple[Match, ...]:
         """Messages of a candidate by score, best first; equal ones in the order they were said."""

@@ -153,7 +153,8 @@ class TestTheDefaultProfile:
 
     @pytest.mark.parametrize("messages", [[], ["I planted basil.", "How nice!"]], ids=["summaries", "messages"])
     def test_lets_the_fresher_of_two_alike_win_but_hides_nothing(self, clock, messages):
-        with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock) as memory:
+        settings = RetrievalSettings(repetition_weight=0)  # forgetting alone
+        with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, retrieval=settings) as memory:
             said = [Message(role="Ann", content=content) for content in messages]
             for id, days in (("old", 90), ("new", 0), ("older", 120)):
                 created_at = clock.now() - timedelta(days=days)
