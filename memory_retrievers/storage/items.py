@@ -266,7 +266,9 @@ def is_comparable(key: object, value: object) -> bool:
     """True if the database can compare the value under a key with another."""
     texts = [text for text in (key, value) if isinstance(text, str)]
     if not isinstance(key, str) or any(
-        not text.isprintable() or len(text.encode()) > MAX_FILTER_BYTES for text in texts
+        # what reads as an escape of JSON's is not told from one in a column of PostgreSQL
+        not text.isprintable() or r"\u00" in text or len(text.encode()) > MAX_FILTER_BYTES
+        for text in texts
     ):
         return False
     if isinstance(value, bool | str):

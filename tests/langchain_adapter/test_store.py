@@ -334,6 +334,13 @@ def test_filters_let_through_what_fits(store, conditions, found, query):
     assert "".join(sorted(item.key for item in store.search((), query=query, filter=conditions))) == found
 
 
+def test_what_reads_as_an_escape_is_no_other_text(store):
+    store.put(ALICE, "m1", {"kind": r"\u0000"})
+    store.put(ALICE, "m2", {"kind": r"\u001a0"})
+    for key, kind in (("m1", r"\u0000"), ("m2", r"\u001a0")):
+        assert [item.key for item in store.search((), filter={"kind": kind})] == [key]
+
+
 def test_an_unknown_operator_is_refused(store):
     store.put(ALICE, "m1", LYON)
     with pytest.raises(ValidationError, match=r"unknown operator '\$in' in a filter"):

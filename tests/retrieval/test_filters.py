@@ -104,6 +104,15 @@ def test_no_filter_lets_in_a_foreign_memory_or_leaves_out_one_that_passes(stored
         assert listed == {f"m{number}" for number in own if _passes(stored[number], asked)}
 
 
+@pytest.mark.parametrize("text", ["a\x1ab", "\x1a0", r"\u0000", r"\\u0000", r"\u001a", "\\"])
+def test_what_reads_as_an_escape_is_compared_as_it_was_stored(text):
+    with AgentMemory.in_memory(embedder=HashEmbedder(16), clock=FixedClock(NOW)) as memory:
+        fact = memory.remember_fact(scope="user/1", fact="tea", tags=[text], metadata={text: 1, "k": text})
+        memory.remember_fact(scope="user/1", fact="green tea", tags=["\0"], metadata={"k": text + "\0"})
+        for asked in ({"tags": [text]}, {"metadata": {"k": text}}, {"metadata": {text: 1}}):
+            assert [hit.memory.id for hit in memory.retrieve("tea", scope="user/1", **asked).semantic] == [fact.id]
+
+
 def _draft(number, *, scope, tags, metadata, at, is_fact):
     common = {"scope": scope, "id": f"m{number}", "tags": tags, "metadata": metadata}
     if is_fact:

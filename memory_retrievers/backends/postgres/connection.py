@@ -66,8 +66,11 @@ def unescaped(text: str) -> str:
 
 
 def _json(column: str) -> str:
-    """A column as JSON; a NUL in it is escaped as in a text column."""
-    return rf"CAST(replace({column}, '\u0000', '\u001a0') AS json)"
+    """A column as JSON; NUL and ``ESCAPE`` in it are escaped as in a text column, once no backslash is half a pair."""
+    steps = ((r"'\\'", f"chr({ord(ESCAPE)})"), (r"'\u001a'", r"'\u001a1'"), (r"'\u0000'", r"'\u001a0'"))
+    for was, is_now in (*steps, steps[0][::-1]):
+        column = f"replace({column}, {was}, {is_now})"
+    return f"CAST({column} AS json)"
 
 
 class PostgresDialect:
