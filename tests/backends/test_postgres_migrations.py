@@ -96,6 +96,28 @@ def test_a_role_that_may_not_make_tables_is_told_so(server, name, url):
         PostgresLedger(url.replace("postgres:@", "reader:@"))
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE events (id bigint)",
+        "CREATE TABLE schema_version (installed_rank int, version text); INSERT INTO schema_version VALUES (1, '1')",
+        "CREATE TABLE schema_version (version bigint)",
+        "CREATE TABLE schema_version (number int)",
+    ],
+)
+def test_beside_tables_of_another_program_a_store_takes_a_schema_of_its_own(server, name, url, statement):
+    server.run(statement, database=name)
+    before = objects(server, name)
+    with pytest.raises(
+        ConfigurationError, match=r"(events.*|schema_version.*)a schema of its own.*Nothing was changed"
+    ):
+        PostgresLedger(url)
+    assert objects(server, name) == before
+    server.run("CREATE SCHEMA store", database=name)
+    with connected(f"{url}&options=-csearch_path%3Dstore,public") as memory:
+        assert memory.verify().ok
+
+
 def test_several_stores_in_one_database_take_a_schema_each(server, name, url):
     with connected(url) as first:
         first.remember_fact(scope="c1", fact="User likes tea")

@@ -151,16 +151,19 @@ class TestConnectionLoss:
                 assert {each.id for each in memory.list("c1").memories} == {"f1", "f2"}
                 assert memory.verify().ok
 
-    @pytest.mark.parametrize("address", ["user:hush@[::1/x", "user:hu%sh@h/x", "user:hush@h/x?nope=1"])
+    @pytest.mark.parametrize(
+        "address", ["user:hush@[::1/x", "user:hu%sh@h/x", "user:hush@h/x?nope=1", "user:hush@h/\ud800"]
+    )
     def test_an_address_that_cannot_be_read_is_not_shown(self, address):
         with pytest.raises(ConfigurationError, match="cannot be read") as caught:
             connected(f"postgresql://{address}")
         assert "hush" not in str(caught.value)
         assert caught.value.__cause__ is None
 
-    def test_a_single_connection_is_too_few(self, url):
-        with pytest.raises(ConfigurationError, match="pool_size must be at least 2, not 1"):
-            connected(url, pool_size=1)
+    @pytest.mark.parametrize("size", [1, "3", None, 2.5])
+    def test_a_single_connection_is_too_few_and_another_type_no_number(self, url, size):
+        with pytest.raises(ConfigurationError, match=f"pool_size must be a whole number and at least 2, not {size!r}"):
+            connected(url, pool_size=size)
 
 
 def test_a_dump_is_restored_as_the_same_store(server, url, tmp_path):

@@ -181,7 +181,7 @@ def bounded(url: str) -> str:
     """
     try:
         given = conninfo_to_dict(url)
-    except psycopg.ProgrammingError:
+    except (psycopg.ProgrammingError, UnicodeEncodeError):
         raise ConfigurationError(
             "the address of the database cannot be read: write it as postgresql://user:password@host:5432/database, "
             "with % and other signs of a password as %25 and so on, and = within a parameter as %3D"

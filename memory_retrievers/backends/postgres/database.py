@@ -146,8 +146,10 @@ class Database:
         self._process = os.getpid()
         self._local = threading.local()
         self._feeding = threading.Lock()
-        if pool_size < LEAST_CONNECTIONS:
-            raise ConfigurationError(f"pool_size must be at least {LEAST_CONNECTIONS}, not {pool_size}")
+        if type(pool_size) is not int or pool_size < LEAST_CONNECTIONS:
+            raise ConfigurationError(
+                f"pool_size must be a whole number and at least {LEAST_CONNECTIONS}, not {pool_size!r}"
+            )
         with wrapped():
             address = bounded(url)
             with psycopg.connect(address, autocommit=True) as connection:

@@ -20,17 +20,33 @@ _TURN: Final = "SELECT pg_advisory_xact_lock(hashtext('memory-retrievers/migrate
 _PATIENCE: Final = 30
 """Seconds to wait for it, and for the tables: every role of the database may hold the lock for as long as it likes."""
 
+_OWN_SCHEMA: Final = (
+    "give the store a schema of its own with CREATE SCHEMA store, and name it in the address: "
+    "?options=-csearch_path%3Dstore,public"
+)
+
 _OLDEST: Final = 150_000
 """PostgreSQL 15: before it, a row with a foreign key on it could not move to another partition."""
 
 
 def version_of(connection: Connection) -> int:
-    """Version of the schema; 0 if nothing has been created, whatever other schemas on the search path hold."""
+    """Version of the schema; 0 if nothing has been created, whatever other schemas on the search path hold.
+
+    Raises:
+        ConfigurationError: Another program has made the table of that name, or its row is gone.
+    """
     # from the table of tables: to_regclass may still remember that there was none before this one waited for its turn
     made = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'schema_version'"
     if one(connection, made) is None:
         return 0
-    return int(one(connection, "SELECT version FROM schema_version"))
+    # whatever its columns are, they can be read so
+    version = one(connection, "SELECT to_jsonb(v) -> 'version' FROM schema_version v")
+    if not isinstance(version, int) or version < 1:
+        raise ConfigurationError(
+            f"the table schema_version tells no version of a memory store: if it is another program's, {_OWN_SCHEMA}; "
+            "if it was one, restore a backup. Nothing was changed."
+        )
+    return version
 
 
 def migrate(connection: Connection) -> None:
@@ -63,6 +79,12 @@ def migrate(connection: Connection) -> None:
             _require_owner(connection, version)
             connection.run(";".join(_statements(version)))
         connection.commit()
+    except psycopg.errors.DuplicateTable as error:
+        connection.run("ROLLBACK")
+        reason = error.diag.message_primary
+        raise ConfigurationError(
+            f"the tables of a store cannot be made here, since {reason}: {_OWN_SCHEMA}. Nothing was changed."
+        ) from error
     except BaseException:
         connection.run("ROLLBACK")
         raise
