@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.backends import processes
 from memory_retrievers.backends.files import PRIVATE, SHARED_GROUP, Folder, wider
@@ -25,6 +25,9 @@ from memory_retrievers.errors import ConfigurationError, StoreLockedError, requi
 from memory_retrievers.models.contents import HALF_MOVED
 from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.storage.open import CHROMA_DIRECTORY, LOCK_FILE, OWNER_FILE, PSYCOPG, STORE_FILE, require_local
+
+if TYPE_CHECKING:
+    from memory_retrievers.backends.postgres.migrations import DatabaseState
 
 LARGE: Final = 64 * 1024 * 1024
 """Bytes from which a log, or free space in a file, is worth a word."""
@@ -78,7 +81,7 @@ class Diagnosis:
         bytes: Size by part: ``database``, ``log``, ``free`` in the database, ``chroma``.
         users: Who uses it.
         tables: What the tables tell; None if they cannot be read.
-        damage: What the database finds wrong with itself.
+        damage: What the database finds wrong with itself, or is missing in it.
         findings: What to do something about; none if all is well.
     """
 
@@ -159,7 +162,14 @@ def diagnose_database(url: str) -> Diagnosis:
             program=" ".join(filter(None, (session.program, session.user, session.client))),
             version="",
             since=session.since,
-            holds=(f"{session.advisory_locks} turns to write",) if session.advisory_locks else (),
+            holds=tuple(
+                f"{number} {what}"
+                for number, what in (
+                    (session.advisory_locks, "turns to write"),
+                    (session.tables, "tables, which nobody else can use"),
+                )
+                if number
+            ),
             is_alive=True,
         )
         for session in seen.sessions
@@ -171,23 +181,29 @@ def diagnose_database(url: str) -> Diagnosis:
         bytes={"database": seen.size},
         users=users,
         tables=seen.tables,
-        damage=(),
+        damage=seen.problems,
         findings=(
-            *_of_schema(seen.schema, known),
             *(
-                Finding(
-                    what=f"session {each.pid} of {each.user!r} has done nothing in a transaction for "
-                    f"{(seen.now - each.transaction_since).total_seconds():.0f} s, and may hold up the others",
-                    remedy=f"end its program, or SELECT pg_terminate_backend({each.pid})",
-                )
-                for each in seen.sessions
-                if each.transaction_since is not None
-                and each.state.startswith("idle in transaction")
-                and seen.now - each.transaction_since > LONG
+                Finding(what=what, remedy=remedy)
+                for what, _, remedy in (each.partition(": ") for each in seen.problems)
             ),
+            *_of_schema(seen.schema, known),
+            *_of_sessions(seen),
             *_of_tables(seen.tables, seen.now),
         ),
     )
+
+
+def _of_sessions(seen: DatabaseState) -> Iterator[Finding]:
+    for each in seen.sessions:
+        since, is_idle = each.transaction_since, each.state.startswith("idle in transaction")
+        if since is not None and seen.now - since > LONG and (each.holds_up or each.tables or is_idle):
+            others = f"holds up {each.holds_up} others" if each.holds_up else "may hold up the others"
+            yield Finding(
+                what=f"session {each.pid} of {each.user!r} has been in a transaction for "
+                f"{(seen.now - since).total_seconds():.0f} s, and {others}",
+                remedy=f"end its program, or SELECT pg_terminate_backend({each.pid})",
+            )
 
 
 def _older(directory: Path) -> Iterator[AttachedProcess]:

@@ -9,10 +9,13 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from memory_retrievers import AgentMemory, Message
+from memory_retrievers.backends.postgres import PostgresLedger
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
+from memory_retrievers.storage import diagnosis
 from memory_retrievers.storage.open import STORE_FILE
 from memory_retrievers.testing import HashEmbedder, inside
 
@@ -170,3 +173,44 @@ def test_nothing_in_a_store_can_pose_as_what_the_doctor_says(store, ended):
 def test_where_there_is_no_store_none_is_made(tmp_path, refused):
     assert "no memory store" in refused("doctor", "--store", tmp_path / "none")
     assert list(tmp_path.iterdir()) == []
+
+
+class TestDatabase:
+    """A store in PostgreSQL."""
+
+    @pytest.fixture
+    def database(self, postgres_server):
+        """The name of a database of its own with the tables of a store."""
+        name = postgres_server.create()
+        PostgresLedger(postgres_server.url(name)).close()
+        return name
+
+    @pytest.mark.parametrize(
+        ("statement", "what"),
+        [
+            ("DROP TABLE postings_3", "the table postings_3 is missing"),
+            ("DROP FUNCTION passages_added CASCADE", "the trigger function passages_added is missing"),
+            ("GRANT EXECUTE ON FUNCTION memories_removed() TO PUBLIC", "every role may attach"),
+        ],
+    )
+    def test_what_is_missing_and_who_could_run_code_as_another_is_told(
+        self, postgres_server, database, diagnosed, statement, what
+    ):
+        url = postgres_server.url(database)
+        assert diagnosed(url)[0] == 0
+        postgres_server.run(statement, database=database)
+        code, seen = diagnosed(url)
+        assert code == 1
+        (finding,) = seen["findings"]
+        assert finding["what"].startswith(what)
+        assert seen["damage"] == [f"{finding['what']}: {finding['remedy']}"]
+
+    def test_who_has_the_tables_to_himself_is_told_at_once(self, postgres_server, database, diagnosed, monkeypatch):
+        monkeypatch.setattr(diagnosis, "LONG", timedelta(0))
+        url = postgres_server.url(database)
+        with psycopg.connect(url) as other:
+            other.execute("SET idle_in_transaction_session_timeout = '10s'; LOCK TABLE memories")
+            code, seen = diagnosed(url)
+        assert (code, seen["tables"]["memories"]) == (1, None)
+        assert [user["holds"] for user in seen["users"]] == [["9 tables, which nobody else can use"]]
+        assert "may hold up the others" in seen["findings"][0]["what"]

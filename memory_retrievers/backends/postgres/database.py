@@ -151,20 +151,18 @@ class Database:
                 f"pool_size must be a whole number and at least {LEAST_CONNECTIONS}, not {pool_size!r}"
             )
         with wrapped():
-            address = bounded(url)
-            with psycopg.connect(address, autocommit=True) as connection:
-                prepare(connection)
+            with migrations.looking(url) as connection:
                 if read_only:
-                    migrations.require_current(Connection(connection))
+                    migrations.require_current(connection)
                 else:
-                    migrations.migrate(Connection(connection))
-                self._key = _key_of_store(connection)
+                    migrations.migrate(connection)
+                self._key = _key_of_store(connection.raw)
             settings = {"lock_timeout": f"{_PATIENCE:.0f}s"}
             if read_only:
                 settings["default_transaction_read_only"] = "on"
             if within is not None:
                 settings["memory_retrievers.within"] = within
-            self._pool = Pool(address, size=pool_size, patience=_PATIENCE, settings=settings)
+            self._pool = Pool(bounded(url), size=pool_size, patience=_PATIENCE, settings=settings)
 
     @contextmanager
     def write(self, *scopes: str) -> Iterator[Connection]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any, Final
 
 import psycopg
 
+from memory_retrievers.backends.postgres import guards
 from memory_retrievers.backends.postgres.connection import Connection, bounded, prepare, wrapped
 from memory_retrievers.backends.postgres.schema import MIGRATIONS
 from memory_retrievers.backends.sql.connection import one
@@ -41,7 +43,7 @@ def version_of(connection: Connection) -> int:
         return 0
     # whatever its columns are, they can be read so
     version = one(connection, "SELECT to_jsonb(v) -> 'version' FROM schema_version v")
-    if not isinstance(version, int) or version < 1:
+    if not isinstance(version, int) or version < 0:
         raise ConfigurationError(
             f"the table schema_version tells no version of a memory store: if it is another program's, {_OWN_SCHEMA}; "
             "if it was one, restore a backup. Nothing was changed."
@@ -113,7 +115,7 @@ def is_made(url: str) -> bool:
     Raises:
         BackendError: The database cannot be reached.
     """
-    with _looking(url) as connection:
+    with looking(url) as connection:
         return version_of(connection) > 0
 
 
@@ -124,17 +126,20 @@ def read_note(url: str, name: str) -> str | None:
         ConfigurationError: A newer version of the package wrote the store.
         BackendError: The database cannot be reached.
     """
-    with _looking(url) as connection:
+    with looking(url) as connection:
         version = version_of(connection)
         _refuse_newer(version)
         return one(connection, "SELECT value FROM notes WHERE name = ?", (name,)) if version else None
 
 
 @contextmanager
-def _looking(url: str) -> Iterator[Connection]:
+def looking(url: str, *, patience: float = _PATIENCE) -> Iterator[Connection]:
+    """Connect to a database, whatever is in it, and wait for no lock longer than this many seconds."""
     with wrapped(), psycopg.connect(bounded(url), autocommit=True) as raw:
         prepare(raw)
-        yield Connection(raw)
+        connection = Connection(raw)
+        connection.run(f"SET lock_timeout = '{patience}s'")
+        yield connection
 
 
 def _refuse_newer(version: int) -> None:
@@ -213,6 +218,8 @@ class Session:
         state: What it does: ``active``, ``idle``, ``idle in transaction``; empty if this role may not see that.
         transaction_since: When its open transaction began.
         advisory_locks: How many of the locks it holds by which transactions take their turns.
+        tables: How many tables it has to itself.
+        holds_up: How many other sessions wait for it.
     """
 
     pid: int
@@ -223,6 +230,8 @@ class Session:
     state: str
     transaction_since: datetime | None
     advisory_locks: int
+    tables: int
+    holds_up: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,6 +246,7 @@ class DatabaseState:
         size: Bytes of the whole database.
         sessions: Who else is connected to it.
         tables: What the tables tell.
+        problems: Which tables are missing, and what lets one role run code as another, with the remedy.
         now: The time there.
     """
 
@@ -247,13 +257,17 @@ class DatabaseState:
     size: int
     sessions: tuple[Session, ...]
     tables: TableState
+    problems: tuple[str, ...]
     now: datetime
 
 
 _SESSIONS = """
     SELECT a.pid, coalesce(a.usename, ''), coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''),
         a.backend_start, coalesce(a.state, ''), a.xact_start,
-        (SELECT count(*) FROM pg_locks l WHERE l.pid = a.pid AND l.locktype = 'advisory' AND l.granted)
+        (SELECT count(*) FROM pg_locks l WHERE l.pid = a.pid AND l.locktype = 'advisory' AND l.granted),
+        (SELECT count(*) FROM pg_locks l WHERE l.pid = a.pid AND l.mode = 'AccessExclusiveLock'
+            AND l.locktype = 'relation' AND l.granted),
+        (SELECT count(DISTINCT l.pid) FROM pg_locks l WHERE NOT l.granted AND a.pid = ANY(pg_blocking_pids(l.pid)))
     FROM pg_stat_activity a
     WHERE a.datname = current_database() AND a.pid != pg_backend_pid() AND a.backend_type = 'client backend'
     ORDER BY a.backend_start, a.pid
@@ -261,26 +275,43 @@ _SESSIONS = """
 
 
 def state_of_database(url: str) -> DatabaseState:
-    """Look at a database and its server.
+    """Look at a database and its server, also while somebody has its tables to himself.
 
     Raises:
         BackendError: It cannot be reached.
     """
-    with _looking(url) as connection:
+    with looking(url, patience=0.5) as connection:
+        version = version_of(connection)
         return DatabaseState(
             server=one(connection, "SHOW server_version"),
             pgvector=one(connection, "SELECT extversion FROM pg_extension WHERE extname = 'vector'"),
             is_standby=one(connection, "SELECT pg_is_in_recovery()"),
-            schema=version_of(connection),
+            schema=version,
             size=one(connection, "SELECT pg_database_size(current_database())"),
             sessions=tuple(_session(row) for row in connection.execute(_SESSIONS)),
             tables=state_of_tables(lambda statement: _rows(connection, statement)),
+            problems=tuple(_problems(connection, version)),
             now=one(connection, "SELECT now()"),
         )
 
 
+_MADE: Final = re.compile(r"CREATE TABLE (\w+)")
+_MISSING: Final = """
+    SELECT name FROM unnest(CAST(? AS text[])) AS name
+    WHERE NOT EXISTS (SELECT FROM pg_tables WHERE schemaname = current_schema() AND tablename = name) ORDER BY name
+"""
+
+
+def _problems(connection: Connection, version: int) -> Iterator[str]:
+    made = {name for migration in MIGRATIONS[:version] for statement in migration for name in _MADE.findall(statement)}
+    for (name,) in connection.execute(_MISSING, (list(made),)):
+        yield f"the table {name} is missing: restore the database from a backup"
+    if version > 1:  # which brought the guards
+        yield from guards.problems(connection)
+
+
 def _session(row: Sequence[Any]) -> Session:
-    pid, user, program, client, since, state, transaction_since, locks = row
+    pid, user, program, client, since, state, transaction_since, locks, tables, held_up = row
     return Session(
         pid=pid,
         user=user,
@@ -290,11 +321,21 @@ def _session(row: Sequence[Any]) -> Session:
         state=state,
         transaction_since=transaction_since,
         advisory_locks=locks,
+        tables=tables,
+        holds_up=held_up,
     )
+
+
+_UNTOLD: Final = (
+    psycopg.errors.UndefinedTable,
+    psycopg.errors.UndefinedColumn,
+    psycopg.errors.InsufficientPrivilege,
+    psycopg.errors.LockNotAvailable,
+)
 
 
 def _rows(connection: Connection, statement: str) -> Sequence[Sequence[Any]] | None:
     try:
         return connection.execute(statement).fetchall()
-    except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.InsufficientPrivilege):
+    except _UNTOLD:
         return None
