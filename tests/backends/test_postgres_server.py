@@ -160,6 +160,12 @@ class TestConnectionLoss:
         assert "hush" not in str(caught.value)
         assert caught.value.__cause__ is None
 
+    def test_what_takes_longer_than_the_database_lets_it_says_which_setting_that_is(self, server, url, name):
+        connected(url).close()
+        server.run(f"ALTER DATABASE {name} SET statement_timeout = '1ms'")
+        with pytest.raises(BackendError, match=r"statement timeout; where statement_timeout .* has to be longer"):
+            connected(url).list("c1")
+
     @pytest.mark.parametrize("size", [1, "3", None, 2.5])
     def test_a_single_connection_is_too_few_and_another_type_no_number(self, url, size):
         with pytest.raises(ConfigurationError, match=f"pool_size must be a whole number and at least 2, not {size!r}"):

@@ -379,7 +379,7 @@ class TestHoldingOthersUp:
             before = rows_of_others(server, name)
             with tenant.transaction():
                 tenant.execute(held.format(key=inside(memory).ledger.database._key))
-                with pytest.raises(BackendError, match="lock timeout"):
+                with pytest.raises(BackendError, match="lock timeout; memory-retrievers doctor names who"):
                     memory.remember_fact(scope="tenant/b", fact="late", id="late")
             assert rows_of_others(server, name) == before
             assert memory.remember_fact(scope="tenant/b", fact="late", id="late").id == "late"

@@ -339,4 +339,8 @@ def _translated(error: Exception) -> ValidationError | BackendError | Configurat
         return DiskFullError(
             f"no space is left on the server: {reason}; nothing was written. Make room there, and try again"
         )
+    if isinstance(error, psycopg.errors.LockNotAvailable):
+        reason += "; memory-retrievers doctor names who holds others up"
+    if isinstance(error, psycopg.errors.QueryCanceled):
+        reason += "; where statement_timeout is set for this role or database, it has to be longer"
     return BackendError(f"PostgreSQL failed: {reason}")
