@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args
@@ -46,7 +49,7 @@ def backup(
 
 
 def export(
-    target: Annotated[Path, typer.Argument(help="A file that does not exist yet.")],
+    target: Annotated[Path, typer.Argument(help="A file that does not exist yet, or - for standard output.")],
     store: Store = DEFAULT_STORE,
     scope: Annotated[str | None, typer.Option("--scope", help="Only this scope and those below it.")] = None,
 ) -> None:
@@ -54,13 +57,19 @@ def export(
     \f
 
     Args:
-        target: File to write; it must not exist.
+        target: File to write; it must not exist. "-" is standard output, which gets the lines once they are whole.
         store: Place of the store.
         scope: Only this scope and those below it; None exports all.
     """  # noqa: D205, D301, D415
-    with to_change(store, read_only=True) as memory, progress_bar("exporting") as progress:
-        written = memory.export(target, scope=scope, progress=progress)
-    print_text(written)
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory, "export") if str(target) == "-" else target
+        with to_change(store, read_only=True) as memory, progress_bar("exporting") as progress:
+            written = memory.export(file, scope=scope, progress=progress)
+        if file is target:
+            print_text(written)
+            return
+        with file.open("rb") as lines:
+            shutil.copyfileobj(lines, sys.stdout.buffer)
 
 
 def import_(

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from memory_retrievers.backends.files import new_file
+from memory_retrievers.backends.files import new_file, outside
 from memory_retrievers.cli import inspect as inspection
 from memory_retrievers.cli.app import (
     DEFAULT_STORE,
@@ -385,7 +385,7 @@ def inspect(
     if query is not None and scope is None:
         raise ValidationError("--query needs --scope: a question is asked of one scope, for example user/alice")
     with (
-        new_file(out) as file,
+        new_file(outside(store.address if isinstance(store.address, Path) else None, out)) as file,
         to_look_into(store) if query is None else to_search(store, embedder=ranking, retrieval=settings) as memory,
     ):
         explained = None if query is None or scope is None else memory.explain(query, scope=scope, **asdict(limits))

@@ -32,6 +32,15 @@ def test_a_scope_is_exported_with_those_below_it_alone(foreign_store, run, tmp_p
     assert "Lyon" not in (tmp_path / "garden.jsonl").read_text()
 
 
+def test_a_dash_is_standard_output(foreign_store, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = set(tmp_path.iterdir())
+    printed = run("export", "-", "--store", foreign_store)
+    assert set(tmp_path.iterdir()) == before
+    run("export", tmp_path / "all.jsonl", "--store", foreign_store)
+    assert printed == (tmp_path / "all.jsonl").read_text()
+
+
 def test_nothing_is_overwritten(foreign_store, run, refused, tmp_path):
     run("export", tmp_path / "all.jsonl", "--store", foreign_store)
     before = (tmp_path / "all.jsonl").read_bytes()

@@ -96,6 +96,12 @@ def test_inspect_overwrites_nothing_and_makes_no_store(demo, refused, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["page.html", "processes/page.html"])
+def test_inspect_writes_nothing_into_the_store(foreign_store, refused, name):
+    assert "inside of the store itself" in refused("inspect", "--store", foreign_store, "--out", foreign_store / name)
+    assert not (foreign_store / name).exists()
+
+
 def test_inspect_looks_into_a_store_that_another_process_writes(tmp_path, run):
     writer = f"""
 from memory_retrievers import AgentMemory
