@@ -36,7 +36,7 @@ from memory_retrievers.cli.output import (
 from memory_retrievers.cli.stores import to_look_into, to_search
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models.filters import FilterOptions, SearchOptions
-from memory_retrievers.retrieval.markdown import NO_MEMORIES
+from memory_retrievers.retrieval.markdown import nothing_told
 from memory_retrievers.retrieval.results import PROFILE_TOKENS, parse_detail
 
 
@@ -152,7 +152,7 @@ def retrieve(
     if as_json:
         print_json(result.to_dict())
     else:
-        print_text(result.to_markdown(level, max_tokens=max_tokens) or NO_MEMORIES)
+        print_text(result.to_markdown(level, max_tokens=max_tokens) or nothing_told(result, max_tokens))
 
 
 def explain_missing(
@@ -233,7 +233,7 @@ def profile(
     if as_json:
         print_json(result.to_dict())
     else:
-        print_text(result.to_markdown(max_tokens=max_tokens) or NO_MEMORIES)
+        print_text(result.to_markdown(max_tokens=max_tokens) or nothing_told(result, max_tokens))
 
 
 def list_memories(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -181,6 +181,14 @@ def tells_details(detail: DetailLevel, *, rank: int, key_moment: bool) -> bool:
 
 NO_MEMORIES = "No relevant memories found."
 """Answer of a tool in place of an empty block."""
+
+
+def nothing_told(found: Sized, max_tokens: int | None) -> str:
+    """Text in place of an empty block: what has not been found is told from what does not fit."""
+    if not len(found) or max_tokens is None:
+        return NO_MEMORIES
+    return f"None of the memories found ({len(found)}) fits into {max_tokens} tokens."
+
 
 NO_RECENT_MEMORIES = "No recent memories found."
 """Text in place of an empty block of recent memories."""

@@ -15,7 +15,7 @@ from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.scenes import CharacterState
 from memory_retrievers.protocols import Retrieved
 from memory_retrievers.protocols.memory import scene_memory_of
-from memory_retrievers.retrieval.markdown import NO_MEMORIES
+from memory_retrievers.retrieval.markdown import nothing_told
 from memory_retrievers.retrieval.request import parse_relevance
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
 from memory_retrievers.settings import SCENE_BUDGET
@@ -174,7 +174,7 @@ def retrieve_memory(context: ToolContext, arguments: RetrieveMemoryArguments) ->
         found=result.to_dict(),
         block=lambda: (
             _shown(result, arguments.response_level).to_markdown(_detail(arguments), max_tokens=arguments.max_tokens)
-            or NO_MEMORIES
+            or nothing_told((*result.semantic, *result.episodic), arguments.max_tokens)
         ),
     )
 

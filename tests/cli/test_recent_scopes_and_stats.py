@@ -79,5 +79,7 @@ def test_profile_prints_what_should_always_be_known(demo, run):
     told = run("profile", "--store", store, "--scope", SCOPE)
     assert told.startswith("- [")
     assert len(json.loads(run("profile", "--store", store, "--scope", SCOPE, "--json"))["facts"]) >= told.count("\n")
-    assert run("profile", "--store", store, "--scope", SCOPE, "--max-tokens", 0) == "No relevant memories found.\n"
+    assert run("profile", "--store", store, "--scope", SCOPE, "--max-tokens", 0).startswith(
+        "None of the memories found ("
+    )
     assert run("profile", "--store", store, "--scope", "nobody") == "No relevant memories found.\n"

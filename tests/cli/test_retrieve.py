@@ -65,6 +65,12 @@ def test_detail_decides_whether_messages_are_told(retrieve, detail, told):
     assert ("**Details:**" in output) == told
 
 
+def test_what_does_not_fit_is_not_said_to_be_missing(tmp_path, run):
+    at = ("--store", tmp_path, "--scope", "user/ruth")
+    run("remember", *at, "--fact", "Ruth keeps bees " * 20)
+    assert run("retrieve", "bees", *at, "--max-tokens", 50) == "None of the memories found (1) fits into 50 tokens.\n"
+
+
 def test_child_scopes_are_searched_on_demand_only(tmp_path, run):
     run("remember", "--store", tmp_path, "--scope", "user/ruth/garden", "--fact", "Ruth keeps bees")
     question = ("retrieve", "bees", "--store", tmp_path, "--scope", "user/ruth")

@@ -28,6 +28,13 @@ def test_retrieve_memory_says_so_when_it_finds_nothing(memory):
     assert output.artifact == {"semantic": [], "episodic": []}
 
 
+def test_retrieve_memory_says_that_what_it_finds_does_not_fit(memory):
+    memory.remember_fact(scope="user/alice", fact="Alice keeps bees " * 20)
+    context = ToolContext(memory=memory, root="user/alice")
+    told = call("retrieve_memory", context, query="bees", max_tokens=50).content
+    assert told == "None of the memories found (1) fits into 50 tokens."
+
+
 def test_retrieve_memory_leaves_out_what_is_less_relevant_and_says_so(context, filled):
     least = filled.retrieve("What happened in Lyon?", scope="user/alice", record=False).episodic[0].relevance
     found = call("retrieve_memory", context, query="What happened in Lyon?", min_relevance=least)
