@@ -208,6 +208,13 @@ def memory_line(memory: AnyMemory, *, scope: str, associated: list[str]) -> Json
     } | {name: iso(value) if name.endswith("_at") else value for name, value in written.items()}
 
 
+def is_line_of(line: AnyLine, memory: AnyMemory) -> bool:
+    """True if a line tells what a memory says already; where both are, and how often it was read, tells nothing."""
+    known = type(line).parse(memory_line(memory, scope="", associated=[]))
+    besides = {"memory_id", "scope", "associations", "access_count", "last_accessed_at"}
+    return line.model_dump(exclude=besides) == known.model_dump(exclude=besides)
+
+
 def association_line(association: Association, *, scope_of: Mapping[MemoryKey, str]) -> JsonObject:
     """An association as the document has it."""
     return {

@@ -19,6 +19,7 @@ from memory_retrievers.tools.sync_document import (
     AnyLine,
     EpisodeLine,
     MemoryLine,
+    is_line_of,
     parse_association,
     under,
 )
@@ -42,7 +43,7 @@ class ImportReport:
 
     Attributes:
         imported: Stored as new ones, versions included.
-        overwritten: Stored in place of others.
+        overwritten: Stored in place of others, or there just so.
         merged: Added to others.
         skipped: There already, or expired.
         associations: How many of the document's associations were new.
@@ -204,9 +205,10 @@ def _planned(
             plan.new.append(line.draft(scope=version.scope, id=version.id))
             report.imported += 1
         elif isinstance(there, SemanticMemory) == isinstance(line, MemoryLine):
-            plan.replaced.append(there)
-            plan.new.append(line.draft(scope=key.scope, id=key.id, origin=there.origin))
             report.overwritten += 1
+            if not is_line_of(line, there):  # else it would only lose its history
+                plan.replaced.append(there)
+                plan.new.append(line.draft(scope=key.scope, id=key.id, origin=there.origin))
         else:
             kind = "an episode" if isinstance(there, EpisodicMemory) else "a fact"
             other = ValidationError(f"{kind} cannot be overwritten by a memory of the other kind")

@@ -156,6 +156,18 @@ def test_what_is_there_already_stays_the_same(rich, strategy):
     assert everything(rich) == before
 
 
+def test_overwriting_by_the_same_keeps_the_history_of_a_fact(alice, keep, clock):
+    keep(alice, "Alice lives in Lyon", id="m1")
+    clock.advance(days=1)
+    alice.memory.update("m1", scope="user/alice", fact="Alice lives in Nantes")
+    document = exported(alice)
+    before = alice.memory.history("m1", scope="user/alice")
+    answer = imported(alice, document, merge_strategy="overwrite")
+    assert answer["detailed_summary"]["overwritten"] == 1
+    assert alice.memory.history("m1", scope="user/alice") == before
+    assert [version.fact for version in before] == ["Alice lives in Lyon", "Alice lives in Nantes"]
+
+
 def test_versions_stand_beside_what_is_there_with_their_associations(rich):
     answer = imported(rich, exported(rich, scope="work"), merge_strategy="create_versions")
     assert answer["detailed_summary"]["imported"] == 2
