@@ -52,6 +52,10 @@ def export(
     target: Annotated[Path, typer.Argument(help="A file that does not exist yet, or - for standard output.")],
     store: Store = DEFAULT_STORE,
     scope: Annotated[str | None, typer.Option("--scope", help="Only this scope and those below it.")] = None,
+    *,
+    incomplete: Annotated[
+        bool, typer.Option("--incomplete", help="Also what a migrate that has not ended has brought so far.")
+    ] = False,
 ) -> None:
     """Write all memories with their vectors to one file of JSON lines, and print how many there are.
     \f
@@ -60,11 +64,12 @@ def export(
         target: File to write; it must not exist. "-" is standard output, which gets the lines once they are whole.
         store: Place of the store.
         scope: Only this scope and those below it; None exports all.
+        incomplete: Also from a store into which a ``migrate`` has not ended.
     """  # noqa: D205, D301, D415
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory, "export") if str(target) == "-" else target
         with to_change(store, read_only=True) as memory, progress_bar("exporting") as progress:
-            written = memory.export(file, scope=scope, progress=progress)
+            written = memory.export(file, scope=scope, incomplete=incomplete, progress=progress)
         if file is target:
             print_text(written)
             return

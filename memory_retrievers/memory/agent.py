@@ -1065,7 +1065,14 @@ class AgentMemory(BaseMemory):
         transfer.require_moved(self._store.ledger.notes())
         self._store.ledger.backup(outside(self._store.ledger.database.home, path) / STORE_FILE)
 
-    def export(self, path: str | Path, *, scope: str | None = None, progress: Progress | None = None) -> int:
+    def export(
+        self,
+        path: str | Path,
+        *,
+        scope: str | None = None,
+        incomplete: bool = False,
+        progress: Progress | None = None,
+    ) -> int:
         """Write memories of every kind, their vectors, queued messages and reviews into a new file, losing nothing.
 
         The file has JSON lines, is of one moment, and appears under its name only when it is whole. :meth:`import_`
@@ -1074,6 +1081,7 @@ class AgentMemory(BaseMemory):
         Args:
             path: The file; it must not exist yet.
             scope: This scope and all below it; None is everything.
+            incomplete: Also what a move that has not ended has brought into this store so far.
             progress: Called from time to time with how many memories are written, and of how many.
 
         Returns:
@@ -1093,6 +1101,7 @@ class AgentMemory(BaseMemory):
             self._store.ledger,
             outside(self._store.ledger.database.home, path),
             scope=asked,
+            incomplete=incomplete,
             progress=progress,
             access=self._engine.access,
         )

@@ -31,7 +31,7 @@ MOVING: Final = "moving"
 
 HALF_MOVED: Final = (
     "a migrate into this store has not ended, and something may be missing: run the same migrate command again, which "
-    "goes on where it was"
+    "goes on where it was; where the old store is lost, export --incomplete saves what has come"
 )
 
 

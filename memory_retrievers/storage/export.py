@@ -56,6 +56,7 @@ def export(
     target: Path,
     *,
     scope: str | None = None,
+    incomplete: bool = False,
     progress: Progress | None = None,
     access: Access = PRIVATE,
 ) -> int:
@@ -65,6 +66,7 @@ def export(
         ledger: What holds it.
         target: The file.
         scope: This scope and those below it; None is everything.
+        incomplete: Also from a store into which a move has not ended.
         progress: Called from time to time with how many memories are written, and of how many.
         access: The mode of the file.
 
@@ -76,7 +78,8 @@ def export(
         BackendError: A memory is damaged, or has a vector that no import takes; there is no target then.
     """
     with new_file(target, access) as file, ledger.contents(scope) as contents, closing(contents.records()) as records:
-        require_moved(contents.notes)
+        if not incomplete:
+            require_moved(contents.notes)
         header = export_format.header_of(contents)
         file.write(export_format.encode(header.model_dump(mode="json")))
         for number, record in enumerate(records, start=1):

@@ -171,6 +171,10 @@ def test_a_half_moved_store_is_named_and_not_copied_until_the_move_has_ended(sto
     for command in ("export", "backup"):
         assert re.search(again, refused(command, tmp_path / command, *half))
         assert not (tmp_path / command).exists()
+    saved = int(run("export", tmp_path / "saved", *half, "--incomplete"))  # as if the old store were lost
+    with AgentMemory.import_(tmp_path / "saved", into=tmp_path / "whole", embedder=HashEmbedder()) as memory:
+        assert (memory.verify().ok, len(memory.verify().problems)) == (True, 0)
+        assert 0 < memory.verify().memories == saved
     run(*moving)
     for command in ("export", "backup"):
         run(command, tmp_path / command, *half)
