@@ -1,8 +1,8 @@
-"""Duplicate detection: two memories are the same if near in meaning and equal in every number, negation and name.
+"""Duplicate detection: two memories are the same if near in meaning and equal in numbers, negations, names and order.
 
 Embeddings represent the topic of a sentence, but hardly the numbers in it: "the door code is 4711" and "the door code
-is 4712" have a cosine of 0.98. A false positive loses a memory for good, a false negative costs a line; in doubt, both
-are kept.
+is 4712" have a cosine of 0.98, and "tea over coffee" and "coffee over tea" have 0.99. A false positive loses a memory
+for good, a false negative costs a line; in doubt, both are kept.
 """
 
 from __future__ import annotations
@@ -55,10 +55,14 @@ def is_duplicate(first: str, second: str, *, cosine: float, settings: IngestionS
     True
     >>> is_duplicate("The code is 4711", "The code is 4712", cosine=0.98, settings=IngestionSettings())
     False
+    >>> is_duplicate("Tea over coffee", "Coffee over tea", cosine=0.99, settings=IngestionSettings())
+    False
     """
     if cosine < settings.same_cosine - COSINE_TOLERANCE:
         return False
-    return not settings.compare_details or discriminating_tokens(first) == discriminating_tokens(second)
+    if not settings.compare_details:
+        return True
+    return discriminating_tokens(first) == discriminating_tokens(second) and _in_one_order(first, second)
 
 
 COMPARED_CHARACTERS: Final = 1_000
@@ -75,7 +79,7 @@ SAME_FRAME: Final = 0.75
 
 
 def contradicted(text: str, others: Sequence[tuple[str, float]], *, settings: IngestionSettings) -> Iterator[int]:
-    """Yield the places of texts that are near to one and differ in a number, a negation or a name.
+    """Yield the places of texts that are near to one and differ in a number, a negation, a name or in word order.
 
     One of two such texts may have replaced the other. Near is what has nearly equal vectors, or nearly the same words
     but for those details: "lives in Porto" and "lives in Braga" have a cosine of 0.63.
@@ -95,7 +99,9 @@ def contradicted(text: str, others: Sequence[tuple[str, float]], *, settings: In
     for place, (other, cosine) in enumerate(others):
         is_near = cosine >= settings.same_cosine - COSINE_TOLERANCE
         # Most have too few words in common, whatever their details are, which take longer to tell.
-        if (is_near or compared.may_share(other)) and compared.differs_from(_Compared.of(other), is_near=is_near):
+        if (is_near or compared.may_share(other)) and (
+            compared.differs_from(_Compared.of(other), is_near=is_near) or (is_near and not _in_one_order(text, other))
+        ):
             yield place
 
 
@@ -121,7 +127,8 @@ def contradictory(texts: Sequence[str]) -> list[list[int]]:
                 continue  # far from the same: to find out what tells texts apart takes longer
             for each in (place, earlier):
                 compared.setdefault(each, _Compared.of(texts[each]))
-            if compared[place].differs_from(compared[earlier]):
+            ours, theirs = compared[place], compared[earlier]
+            if ours.differs_from(theirs) or (ours == theirs and not _in_one_order(texts[place], texts[earlier])):
                 group = group_of.setdefault(earlier, [earlier])
                 group.append(place)
                 group_of[place] = group
@@ -214,6 +221,21 @@ def discriminating_tokens(text: str) -> Counter[str]:
             found[folded] += 1
         opens_sentence = token != word and _ends_sentence(token, word)
     return found
+
+
+def _in_one_order(first: str, second: str) -> bool:
+    """True if the words that either text has once stand in both in the same order."""
+    words = [
+        [
+            token.strip(_EDGES).casefold()
+            for token in _tokens(unicodedata.normalize("NFKC", _APOSTROPHES.sub("'", text)))
+        ]
+        for text in (first, second)
+    ]
+    once = [{word for word, count in Counter(each).items() if word and count == 1} for each in words]
+    shared = once[0] & once[1]
+    ordered = [[word for word in each if word in shared] for each in words]
+    return ordered[0] == ordered[1]
 
 
 def _tokens(text: str) -> Iterator[str]:

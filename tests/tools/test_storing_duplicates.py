@@ -49,6 +49,16 @@ def test_the_same_twice_is_one_memory_by_default_and_two_in_the_plain_form(tool,
     assert len(plain - {first["id"]}) == 2
 
 
+def test_what_says_the_reverse_in_the_same_words_is_stored_and_names_what_it_may_replace():
+    with AgentMemory.in_memory() as memory:
+        toolbox = LocalToolbox(ToolContext(memory=memory, root="user/alice"))
+        first = toolbox.call("memory_store", {"content": "Alice prefers tea over coffee"}).artifact
+        second = toolbox.call("memory_store", {"content": "Alice prefers coffee over tea"}).artifact
+        assert "duplicate_of" not in second
+        assert [each["id"] for each in second["near"]] == [first["id"]]
+        assert len(facts(memory)) == 2
+
+
 def test_two_are_kept_where_that_is_asked_for_or_something_would_be_lost(tool):
     first = tool("memory_store", content="User lives in Lyon")["id"]
     others = (
