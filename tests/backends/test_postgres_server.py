@@ -160,6 +160,14 @@ class TestConnectionLoss:
         assert "hush" not in str(caught.value)
         assert caught.value.__cause__ is None
 
+    def test_who_waits_for_a_connection_in_vain_is_told_what_it_may_be(self, url):
+        with connected(url, pool_size=2) as memory:
+            database = inside(memory).ledger.database
+            database._pool._pool.timeout = 0.5
+            told = pytest.raises(BackendError, match=r"cannot be reached, or all connections that pool_size allows")
+            with database.session(), database.session(), told:
+                memory.list("c1")
+
     def test_what_takes_longer_than_the_database_lets_it_says_which_setting_that_is(self, server, url, name):
         connected(url).close()
         server.run(f"ALTER DATABASE {name} SET statement_timeout = '1ms'")

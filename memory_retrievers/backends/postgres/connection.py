@@ -339,6 +339,8 @@ def _translated(error: Exception) -> ValidationError | BackendError | Configurat
         return DiskFullError(
             f"no space is left on the server: {reason}; nothing was written. Make room there, and try again"
         )
+    if isinstance(error, psycopg_pool.PoolTimeout):
+        reason += ": the server cannot be reached, or all connections that pool_size allows are in use"
     if isinstance(error, psycopg.errors.LockNotAvailable):
         reason += "; memory-retrievers doctor names who holds others up"
     if isinstance(error, psycopg.errors.QueryCanceled):
