@@ -23,7 +23,7 @@ from memory_retrievers.text import for_terminals, json_for_terminals, one_line
 if TYPE_CHECKING:
     from memory_retrievers.storage.diagnosis import Diagnosis
 
-_MEMORY: Final = ("id", "kind", "created_at", "memory")
+_MEMORY: Final = ("id", "kind", "created_at", "invalid_at", "memory")
 _VERSION: Final = ("id", "valid_at", "invalid_at", "fact")
 _EVENT: Final = ("at", "event", "id", "channel", "actor", "fields")
 _ADOPTION: Final = ("adopted", "updated", "forgotten", "unchanged")
@@ -76,8 +76,12 @@ def print_memory(memory: AnyMemory) -> None:
 
 
 def print_memories(memories: Sequence[AnyMemory]) -> None:
-    """Print each memory in one line."""
-    rows = [(memory.id, memory.kind, iso(memory.created_at), _headline(memory)) for memory in memories]
+    """Print each memory in one line, and since when it does not hold any more, if it does not."""
+    ended = [memory.invalid_at if isinstance(memory, SemanticMemory) else None for memory in memories]
+    rows = [
+        (memory.id, memory.kind, iso(memory.created_at), "" if end is None else iso(end), _headline(memory))
+        for memory, end in zip(memories, ended, strict=True)
+    ]
     print_table(_MEMORY, rows)
 
 

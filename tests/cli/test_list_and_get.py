@@ -29,7 +29,13 @@ def test_list_prints_a_scope_newest_first(store, run, table):
     lines = table(run("list", "--scope", "user/ruth", "--store", store))
 
     assert [line["memory"] for line in lines] == ["Ruth keeps bees", "Day 5", "Day 4", "Day 3", "Day 2", "Day 1"]
-    assert lines[1] == {"id": "e5", "kind": "episodic", "created_at": "2026-03-05T09:00:00Z", "memory": "Day 5"}
+    assert lines[1] == {
+        "id": "e5",
+        "kind": "episodic",
+        "created_at": "2026-03-05T09:00:00Z",
+        "invalid_at": "",
+        "memory": "Day 5",
+    }
 
 
 def test_list_can_be_paged_through_by_what_it_says_on_standard_error(store, ended, table):
@@ -45,6 +51,15 @@ def test_list_can_be_paged_through_by_what_it_says_on_standard_error(store, ende
 
     assert [len(page) for page in pages] == [4, 2]
     assert (pages[0] + pages[1])[1:] == ["e5", "e4", "e3", "e2", "e1"]
+
+
+def test_list_tells_what_does_not_hold_any_more(store, run, table):
+    listed = ("list", "--scope", "user/ruth", "--kind", "semantic", "--store", store)
+    (fact,) = table(run(*listed))
+    assert fact["invalid_at"] == ""
+    run("invalidate", fact["id"], "--scope", "user/ruth", "--store", store)
+    (fact,) = table(run(*listed))
+    assert fact["invalid_at"] == table(run("history", fact["id"], *listed[1:3], *listed[-2:]))[0]["invalid_at"] != ""
 
 
 def test_list_can_keep_to_one_kind(store, run, table):
