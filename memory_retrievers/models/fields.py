@@ -97,6 +97,20 @@ def storable(value: str) -> str:
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+_ESCAPED: Final = re.compile(rb"\\(?:u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|(u[dD][89a-fA-F]\w\w)|.)", re.DOTALL)
+
+
+def storable_json(text: bytes) -> bytes:
+    r"""Do to what a JSON text escapes what :func:`storable` does to a text; its length stays.
+
+    >>> storable_json(rb'"\ud83d\ude00 \ud83d \\ud83d"')
+    b'"\\ud83d\\ude00 \\ufffd \\\\ud83d"'
+    """
+    if rb"\ud" not in text and rb"\uD" not in text:
+        return text
+    return _ESCAPED.sub(lambda found: rb"\ufffd" if found[1] else found[0], text)
+
+
 def _storable_if_text(value: object) -> object:
     return storable(value) if isinstance(value, str) else value
 

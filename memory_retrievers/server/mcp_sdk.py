@@ -8,15 +8,17 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from memory_retrievers import __version__
 from memory_retrievers.errors import BackendError, MemoryRetrieversError, MissingExtraError, NotFoundError
 from memory_retrievers.models import JsonObject
+from memory_retrievers.models.fields import storable_json
 from memory_retrievers.server.mcp import McpOffer
 from memory_retrievers.storage.tracing import watched
 
@@ -53,10 +55,16 @@ def serve_stdio(offer: McpOffer) -> None:
         MissingExtraError: The SDK is not installed.
     """
     server = _server(offer)
+    import anyio
     from mcp.server.stdio import stdio_server
 
+    async def lines() -> AsyncIterator[str]:
+        # the SDK answers nothing to a message with half of an emoji in it, as clients in JavaScript send it
+        async for line in anyio.wrap_file(sys.stdin.buffer):
+            yield storable_json(line).decode(errors="replace")
+
     async def serve() -> None:
-        async with stdio_server() as (incoming, outgoing):
+        async with stdio_server(stdin=cast("Any", lines())) as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
 
     asyncio.run(serve())

@@ -13,6 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from memory_retrievers.models.fields import storable_json
 from memory_retrievers.server.access import AccessToken, TokenAuth
 from memory_retrievers.server.intake import BodyLimiter, replaying
 from memory_retrievers.server.responses import HTTPError, UTF8JSONResponse
@@ -77,7 +78,7 @@ class McpEndpoint:
             await self._app(scope, _empty(receive), send)
             return
         async with self._bodies.body(headers, receive) as read:
-            body = (await read())["body"]
+            body = storable_json((await read())["body"])
             _check_message(body)
             once_more = replaying(body, receive)
             del body  # as in the limiter: who reads it keeps a copy

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -127,6 +128,54 @@ async def test_a_client_lists_and_calls_every_tool(store, over):
             assert not answer.get("isError"), (name, answer)
             assert answer["content"][0]["type"] == "text"
             assert isinstance(answer["structuredContent"], dict)
+
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "client", "version": "1"},
+    },
+}
+HALF_AN_EMOJI = {
+    "jsonrpc": "2.0",
+    "id": 2,
+    "method": "tools/call",
+    "params": {"name": "memory_store", "arguments": {"content": "Bees are fine \ud83d"}},
+}
+
+
+def test_half_of_an_emoji_over_stdio_is_answered(store):
+    """As clients in JavaScript send a text that they have cut."""
+    with subprocess.Popen(
+        [COMMAND, *serving(store[0])], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        for message in (HELLO, {"jsonrpc": "2.0", "method": "notifications/initialized"}, HALF_AN_EMOJI):
+            process.stdin.write(json.dumps(message) + "\n")
+        process.stdin.flush()
+        timer = threading.Timer(PATIENCE, process.kill)
+        timer.start()
+        answers = [json.loads(process.stdout.readline()) for _ in range(2)]
+        timer.cancel()
+        process.stdin.close()
+    assert answers[1]["result"]["structuredContent"]["content"] == "Bees are fine \ufffd"
+
+
+@pytest.mark.enable_socket
+async def test_half_of_an_emoji_over_http_is_answered(store):
+    import httpx
+
+    accepted = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    async with listening(store[0]) as url, httpx.AsyncClient(headers=accepted, timeout=PATIENCE) as client:
+        greeted = await client.post(url, json=HELLO)
+        session = {"Mcp-Session-Id": greeted.headers["mcp-session-id"]}
+        await client.post(url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
+        answer = await client.post(url, content=json.dumps(HALF_AN_EMOJI), headers=session)
+    assert answer.status_code == 200
+    assert "Bees are fine" in answer.text
 
 
 def test_a_model_with_the_essential_tools_is_told_of_no_other():
