@@ -188,11 +188,15 @@ def _print_made(report: Report, *, as_json: bool) -> None:
 def _messages_from_standard_input() -> list[Message | dict[str, Any]]:
     if sys.stdin is None or sys.stdin.isatty():
         raise ValidationError('no messages: give JSON such as {"role": "user", "content": "Hello."} on standard input')
-    given = sys.stdin.buffer.read()
+    given, place = sys.stdin.buffer.read(), ""
+    messages: list[Message | dict[str, Any]] = []
     try:
-        if given.lstrip().startswith(b"["):
-            messages: list[Message | dict[str, Any]] = json.loads(given)
-            return messages
-        return [json.loads(line) for line in given.splitlines() if line.strip()]
+        if is_list := given.lstrip().startswith(b"["):
+            messages = json.loads(given)
+        for number, line in enumerate([] if is_list else given.splitlines(), start=1):
+            place = f", message in line {number}"
+            if line.strip():
+                messages.append(json.loads(line))
     except (ValueError, RecursionError) as error:
-        raise ValidationError(f"messages are read from standard input as JSON: {error}") from error
+        raise ValidationError(f"messages are read from standard input as JSON{place}: {error}") from error
+    return messages

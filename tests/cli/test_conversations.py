@@ -64,6 +64,7 @@ def test_metadata_are_pairs_or_an_object_wherever_they_are_given(run, refused, t
 def test_messages_that_are_none_are_refused(refused, tmp_path):
     at = ("--store", tmp_path / "store", "--scope", SCOPE)
     assert "JSON" in refused("add-messages", *at, stdin="hello")
+    assert "message in line 3: " in refused("add-messages", *at, stdin='{"role": "user", "content": "x"}\n\n{"role"')
     assert "content" in refused("add-messages", *at, stdin='[{"role": "user"}]')
 
 
