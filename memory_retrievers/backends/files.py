@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -27,6 +28,7 @@ _BINARY: Final = getattr(os, "O_BINARY", 0)
 _DIRECTORY: Final = getattr(os, "O_DIRECTORY", 0) | _NOFOLLOW
 
 _SHOWN: Final = 10
+_ADDRESS: Final = re.compile(r"\w[\w+.-]*://")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ def written(path: str | Path) -> Path:
 
     Raises:
         ConfigurationError: It is blank, which would be the directory that the process happens to be in, has a NUL
-            character or one that no name can have, or is no path.
+            character or one that no name can have, is an address, or is no path.
     """
     try:
         os.fsencode(Path(path))  # which takes no bytes
@@ -60,6 +62,11 @@ def written(path: str | Path) -> Path:
     if not str(path).strip() or "\0" in str(path):
         what = "has a NUL character" if "\0" in str(path) else "is empty"
         raise ConfigurationError(f"the path {what}: name a directory or a file, such as './agent-memory'")
+    if isinstance(path, str) and _ADDRESS.match(path):  # which is not shown, since a password may stand in it
+        raise ConfigurationError(
+            "this is an address and no path: a PostgreSQL database is written as postgresql://user@host/database, "
+            "without a driver, and no other kind is known"
+        )
     return Path(os.path.expanduser(path))  # noqa: PTH111 - the other one raises where there is no such user
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_retrievers import AgentMemory, ConfigurationError
 from memory_retrievers.cli.stores import Place
 
 pytestmark = pytest.mark.embedded("it tells databases from directories")
@@ -138,3 +139,16 @@ def test_a_tilde_is_the_home_directory_though_no_shell_has_read_it(tmp_path, mon
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     assert Place.named("~/notes").address == tmp_path / "notes"
     assert Place.named("postgresql://ana@db.example/~agents").address == "postgresql://ana@db.example/~agents"
+
+
+@pytest.mark.parametrize("address", ["postgresql+psycopg://ana:s3cret@db/agents", "mysql://ana:s3cret@db/agents"])
+def test_an_address_of_another_kind_is_no_directory(tmp_path, monkeypatch, ended, address):
+    monkeypatch.chdir(tmp_path)
+    code, printed, complaint = ended("remember", "--store", address, "--scope", "c1", "--fact", "User likes tea")
+    assert (code, printed) == (2, "")
+    assert "postgresql://user@host/database" in complaint
+    assert "s3cret" not in complaint
+    with pytest.raises(ConfigurationError, match="an address and no path") as caught:
+        AgentMemory.open(address)
+    assert "s3cret" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
