@@ -249,7 +249,7 @@ _KEYS: Final[Mapping[str, str]] = {
     "string": (
         "id memory_id memory_tier created_at content scope content_type updated_at category consolidated_memory_id "
         "target_scope source_scope operation_type data suggested_scope reasoning action_summary scene duplicate_of "
-        "note left_out"
+        "note left_out invalid_at hint"
     ),
     "string null": "last_accessed_at expires_at",
     "object": (
@@ -276,10 +276,10 @@ _ANSWERS: Final[Mapping[str, str]] = {
     ),
     "memory_search": "success total_count total results search_metadata",
     "memory_get": (
-        "success id* content content_type memory_tier tags created_at metadata updated_at expires_at scope category "
-        "associations importance_score access_count last_accessed_at"
+        "success id* content content_type memory_tier tags created_at metadata updated_at invalid_at expires_at scope "
+        "category associations importance_score access_count last_accessed_at"
     ),
-    "memory_update": "success id* updated updated_at memory_object",
+    "memory_update": "success id* updated updated_at invalid_at hint memory_object",
     "memory_delete": "success deleted_count* deleted_ids* affected_items",
     "memory_list": "success total* memories limit offset",
     "memory_batch_store": "success* stored_count* stored_ids* errors* duplicates memory_objects",

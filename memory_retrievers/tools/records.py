@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from memory_retrievers.errors import NotFoundError, ValidationError
-from memory_retrievers.models import AnyMemory, JsonObject, ResponseLevel
+from memory_retrievers.models import AnyMemory, JsonObject, ResponseLevel, SemanticMemory
 from memory_retrievers.models.fields import UTCDateTime, iso
 from memory_retrievers.models.management import Association, Change, MemoryFilter
 from memory_retrievers.tools.arguments import (
@@ -92,10 +92,15 @@ def memory_get(context: ToolContext, arguments: MemoryGetArguments) -> ToolOutpu
         context,
         arguments,
         {"success": True, "id": memory.id},
-        answer,
+        answer | {"invalid_at": ended(memory)},
         lambda: complete(context, memory, linked=linked()),
         plain=answer,
     )
+
+
+def ended(memory: AnyMemory) -> str | None:
+    """Since when a fact does not hold any more; None of any other memory."""
+    return iso(memory.invalid_at) if isinstance(memory, SemanticMemory) and memory.invalid_at is not None else None
 
 
 def _handed_out(context: ToolContext, memory: AnyMemory) -> tuple[AnyMemory, Callable[[], list[Association]]]:

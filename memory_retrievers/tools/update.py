@@ -24,6 +24,7 @@ from memory_retrievers.tools.arguments import (
     check_limits,
     fraction,
 )
+from memory_retrievers.tools.records import ended
 from memory_retrievers.tools.responses import complete, respond, text_of
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
 
@@ -63,6 +64,9 @@ class MemoryUpdateArguments(UpdateItem, ManagementArguments):
     """Arguments of ``memory_update``."""
 
 
+ENDED_HINT: Final = "This fact does not hold any more and is not recalled: store what holds now by memory_store."
+
+
 def memory_update(context: ToolContext, arguments: MemoryUpdateArguments) -> ToolOutput:
     """Change a memory (specification §3.3); metadata is merged, and what becomes long_term no longer expires.
 
@@ -77,7 +81,7 @@ def memory_update(context: ToolContext, arguments: MemoryUpdateArguments) -> Too
         context,
         arguments,
         {"success": True, "id": after.id},
-        answer,
+        answer | ({} if ended(after) is None else {"invalid_at": ended(after), "hint": ENDED_HINT}),
         lambda: {"memory_object": complete(context, after)},
         plain=answer,
     )

@@ -24,6 +24,15 @@ def test_a_new_content_is_found_and_the_old_one_no_longer(plain_tool):
     assert hit["similarity"] > 0.5
 
 
+def test_who_changes_or_reads_a_fact_that_has_ended_is_told_so(tool, small):
+    (id,) = store(tool, "User works at Acme")
+    assert not {"invalid_at", "hint"} & (tool("memory_get", id=id) | tool("memory_update", id=id, tags=["x"])).keys()
+    small.invalidate(id, scope="user/alice")
+    answer = tool("memory_update", id=id, content="User works at Initech")
+    assert "not recalled" in answer["hint"]
+    assert answer["invalid_at"] == tool("memory_get", id=id)["invalid_at"] == "2026-03-01T09:00:00Z"
+
+
 def test_tags_are_replaced_and_metadata_is_merged(plain_tool):
     (id,) = store(plain_tool, "A note", tags=["a", "b"], metadata={"one": 1, "two": {"deep": 2}})
     plain_tool("memory_update", id=id, tags=["c"], metadata={"two": 3, "three": None})
