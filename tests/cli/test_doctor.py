@@ -205,6 +205,13 @@ class TestDatabase:
         assert finding["what"].startswith(what)
         assert seen["damage"] == [f"{finding['what']}: {finding['remedy']}"]
 
+    def test_sessions_of_another_role_are_told_too(self, postgres_server, database, diagnosed):
+        url = postgres_server.url(database)
+        postgres_server.run("CREATE ROLE watcher LOGIN; GRANT SELECT ON schema_version TO watcher", database=database)
+        with psycopg.connect(url) as other:
+            _, seen = diagnosed(url.replace("postgres:@", "watcher:@"))
+            assert [user["pid"] for user in seen["users"]] == [other.info.backend_pid]
+
     def test_who_has_the_tables_to_himself_is_told_at_once(self, postgres_server, database, diagnosed, monkeypatch):
         monkeypatch.setattr(diagnosis, "LONG", timedelta(0))
         url = postgres_server.url(database)

@@ -269,7 +269,9 @@ _SESSIONS = """
             AND l.locktype = 'relation' AND l.granted),
         (SELECT count(DISTINCT l.pid) FROM pg_locks l WHERE NOT l.granted AND a.pid = ANY(pg_blocking_pids(l.pid)))
     FROM pg_stat_activity a
-    WHERE a.datname = current_database() AND a.pid != pg_backend_pid() AND a.backend_type = 'client backend'
+    WHERE a.datname = current_database() AND a.pid != pg_backend_pid()
+        -- what another role's session is, is hidden from a role that is not a member of it
+        AND (a.backend_type = 'client backend' OR a.backend_type IS NULL AND a.usesysid IS NOT NULL)
     ORDER BY a.backend_start, a.pid
 """
 
