@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Final
 
 from memory_retrievers.models import EpisodicMemory, SemanticMemory, SummaryBy
@@ -11,7 +14,7 @@ from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import RetrievedMemory
 from memory_retrievers.retrieval.markdown import RenderPlan, days, fact_lines, speaker, two_sections
 from memory_retrievers.retrieval.question import asks_for_list
-from memory_retrievers.text import one_line
+from memory_retrievers.text import analyze, one_line
 
 REPETITION: Final = 0.985
 """Discount of each further turn of an episode: evidence for one query is often scattered over episodes."""
@@ -27,6 +30,21 @@ LEAST_SHARE: Final = 0.5
 
 MOST_TITLE: Final = 24
 """Largest length of a title; longer ones are left out, and above turns those by rules: turns say more for tokens."""
+
+LONGEST_SHARE: Final = 2 / 3
+"""Share of a budget that a message may take whole: a log that does not fit would be found, and not told at all."""
+
+READ_LENGTH: Final = 20_000
+"""Characters of a message in which its parts are looked for: of a longer one, of its beginning and its end."""
+
+GAP: Final = " … "
+"""What stands for the parts of a message that are left out."""
+
+_PART: Final = re.compile(r".{1,240}?(?:(?<=[.!?…])\s+|(?<=[。！？])|\n+|\Z)|.{240}", re.DOTALL)
+"""A sentence or a line, or so many characters of a longer one; all of them together are the text."""
+
+_NEXT_PART: Final = 0.5
+"""What a part counts for being next to one that has the words of the query: answers stand beside them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +96,68 @@ def best_excerpts(
     return RenderPlan(
         facts=frozenset(range(len(facts))), episodes={place: frozenset(messages) for place, messages in chosen.items()}
     )
+
+
+def with_long_messages_cut(
+    episodes: Sequence[RetrievedMemory[EpisodicMemory]],
+    *,
+    query: str,
+    max_tokens: int,
+    token_counter: Callable[[str], int],
+) -> Sequence[RetrievedMemory[EpisodicMemory]]:
+    """The episodes, and of their messages that would fill a budget alone the parts that answer.
+
+    Args:
+        episodes: In rank order.
+        query: What was asked.
+        max_tokens: The budget of the block.
+        token_counter: How many tokens a text is.
+    """
+    most = int(max_tokens * LONGEST_SHARE)
+
+    def cut(message: Message) -> Message:
+        length = len(message.content)
+        if length <= most or (tokens := token_counter(message.content)) <= most:  # a token has a character or more
+            return message
+        return message.model_copy(update={"content": best_parts(message.content, query, length * most // tokens)})
+
+    def shortened(hit: RetrievedMemory[EpisodicMemory]) -> RetrievedMemory[EpisodicMemory]:
+        messages = tuple(map(cut, hit.memory.messages))
+        if all(map(operator.is_, messages, hit.memory.messages)):  # nearly always
+            return hit
+        return replace(hit, memory=hit.memory.model_copy(update={"messages": messages}))
+
+    return [*map(shortened, episodes)]
+
+
+def best_parts(text: str, query: str, most: int) -> str:
+    """The parts of a text with the words of a query and those beside them, in order; without any, both ends.
+
+    Args:
+        text: What was said.
+        query: What was asked.
+        most: So many characters are shown, one part at least.
+
+    >>> best_parts("Hello! We are all fine. The code is 4711. Keep it. Take care!", "What is the code?", 45)
+    ' … We are all fine. The code is 4711. Keep it. … '
+    """
+    if len(text) > READ_LENGTH:
+        text = f"{text[: READ_LENGTH // 2]}\n{text[-READ_LENGTH // 2 :]}"
+    parts = _PART.findall(text)
+    terms = [frozenset(analyze(part)) for part in parts]
+    asked = {term: sum(term in each for each in terms) for term in analyze(query)}
+    values = [sum(1 / count for term, count in asked.items() if term in each) for each in terms]
+    near = [0.0, *values, 0.0]
+    values = [value + _NEXT_PART * max(near[place], near[place + 2]) for place, value in enumerate(values)]
+    chosen: set[int] = set()
+    last = len(parts) - 1
+    for place in sorted(range(len(parts)), key=lambda place: (-values[place], min(place, last - place))):
+        most -= len(parts[place])
+        if most < 0 and chosen:
+            break
+        chosen.add(place)
+    runs = groupby(range(len(parts)), chosen.__contains__)
+    return "".join("".join(parts[place] for place in run).strip() if is_chosen else GAP for is_chosen, run in runs)
 
 
 def excerpt_block(

@@ -14,7 +14,7 @@ from memory_retrievers.models.fields import iso
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import RetrievedMemory
 from memory_retrievers.retrieval.budget import fitted, parse_budget, steps
-from memory_retrievers.retrieval.excerpts import best_excerpts, excerpt_block, matched_turns
+from memory_retrievers.retrieval.excerpts import best_excerpts, excerpt_block, matched_turns, with_long_messages_cut
 from memory_retrievers.retrieval.markdown import (
     ArrangedFacts,
     RenderPlan,
@@ -181,7 +181,9 @@ def retrieved_block(
         token_counter: How many tokens a text is.
     """
     facts = facts if fact_display_length is None else ArrangedFacts(facts)
-    if max_tokens is None and detail is not DetailLevel.EXCERPTS:
+    if max_tokens is not None:
+        episodes = with_long_messages_cut(episodes, query=query, max_tokens=max_tokens, token_counter=token_counter)
+    elif detail is not DetailLevel.EXCERPTS:
         plan, by_turns = plan_of_level(facts, episodes, detail=detail), shown_by_turns(episodes, detail=detail)
         return markdown_block(
             facts, episodes, plan, now=now, fact_display_length=fact_display_length, by_turns=by_turns

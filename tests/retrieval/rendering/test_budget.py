@@ -199,3 +199,24 @@ def test_no_more_text_is_made_than_a_few_times_the_budget(make_episode, now):
 
 def test_an_empty_plan_is_never_counted():
     assert fitted([], block=lambda plan: "" if plan == RenderPlan() else "x", token_counter=None, max_tokens=0) == ""
+
+
+@pytest.mark.parametrize("detail", [DetailLevel.AUTO, DetailLevel.EXCERPTS, DetailLevel.HIGH])
+def test_a_message_too_long_for_the_budget_is_told_by_what_answers(make_episode, detail):
+    log = "".join(
+        f"12:{minute:02d} worker {minute % 7} has finished in {minute * 13 % 97} ms\n" for minute in range(60)
+    )
+    said = f"What is wrong?\n{log}12:59 worker 3: no connection slots are left\n{log}"
+    messages = [("user", said), ("assistant", "Raise max_connections.")]
+    hit = make_episode(messages=messages, summary_by="rules")
+    hit = replace(
+        hit, matches=(Match(part="turn", messages=(0,), score=0.9), Match(part="turn", messages=(1,), score=0.5))
+    )
+
+    block = retrieved_block(
+        (), [hit], query="Which slots were left?", now=hit.memory.end_at, detail=detail, max_tokens=600
+    )
+
+    assert "no connection slots are left" in block
+    assert "Raise max_connections." in block
+    assert estimate_tokens(block) <= 600
