@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from memory_retrievers.text import SMALL_TALK, STOP_WORDS, analyze
+from memory_retrievers.text import SMALL_PHRASES, SMALL_TALK, STOP_WORDS, analyze
 from memory_retrievers.text.dates import MONTHS as ENGLISH_MONTHS
 from memory_retrievers.text.dates import tells_time
-from memory_retrievers.text.languages import LOCAL_STOP_WORDS, language_of, without_accents
+from memory_retrievers.text.languages import COMMON_WORDS, LOCAL_STOP_WORDS, language_of, without_accents
 from memory_retrievers.text.periods import MONTHS, Period, periods, plain
 
 _ENGLISH: Final = {
@@ -343,10 +343,16 @@ def forget_questions() -> None:
     without_common.cache_clear()
 
 
-_PARTS: Final = re.compile(r"[,.;:!?…\n]+")
+_PARTS: Final = re.compile(r"[,.;:!?…\n，。！？、]+")
 _QUESTION_WORDS: Final = frozenset(
     ["how", "what", "what's", "when", "where", "which", "who", "who's", "whom", "whose", "why"]
 )
+_ASKING: Final = """
+was wer wen wem wessen wie wo woher wohin wann warum wieso weshalb welche welchem welchen welcher welches
+que quien quienes cual cuales como cuando cuanto cuantos donde
+qui quoi quand ou comment combien pourquoi quel quelle quels quelles
+"""
+_LOCAL_QUESTION_WORDS: Final = frozenset(_ASKING.split())
 _SMALL: Final = """
 how are you, how are you doing, how are you today, how do you do, how's it going, how is it going, what's up,
 who are you, what can you do, how can you help, how can you help me
@@ -359,14 +365,17 @@ def _is_small_talk(text: str) -> bool:
     if len(text) > _SMALL_TALK_CHARACTERS:
         return False
     parts = (" ".join(part.casefold().replace("’", "'").split()) for part in _PARTS.split(text))
-    return all(part in _SMALL_QUESTIONS or _is_filler(part.split()) for part in parts)
+    return all(part in _SMALL_QUESTIONS or part in SMALL_PHRASES or _is_filler(part.split()) for part in parts)
 
 
 def _is_filler(words: list[str]) -> bool:
     bare = [_CONTRACTED.sub("", _EDGES.sub("", word)) for word in words]
     if not _QUESTION_WORDS.isdisjoint(words):
         return False
-    return all(not word or word in SMALL_TALK or word in STOP_WORDS for word in bare)
+    if all(not word or word in SMALL_TALK or word in STOP_WORDS for word in bare):
+        return True
+    others = {without_accents(word) for word in bare if word not in SMALL_TALK}  # such as "para" in "para ti también"
+    return len(others) < len(bare) and others <= COMMON_WORDS.keys() - _LOCAL_QUESTION_WORDS
 
 
 def _without_local_stop_words(text: str) -> tuple[str | None, str]:

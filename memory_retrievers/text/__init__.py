@@ -2,6 +2,7 @@
 
 from memory_retrievers.text.analysis import MAX_PARTS as MAX_PARTS
 from memory_retrievers.text.analysis import MAX_WORD_LENGTH as MAX_WORD_LENGTH
+from memory_retrievers.text.analysis import SMALL_PHRASES as SMALL_PHRASES
 from memory_retrievers.text.analysis import SMALL_TALK as SMALL_TALK
 from memory_retrievers.text.analysis import STOP_WORDS as STOP_WORDS
 from memory_retrievers.text.analysis import analyze as analyze

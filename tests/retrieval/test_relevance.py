@@ -57,6 +57,15 @@ def found(memory, query, **options):
     return [hit.memory.fact for hit in result.semantic], [hit.memory.title for hit in result.episodic]
 
 
+SMALL_TALK_ELSEWHERE = """nein danke|vielen Dank!|Guten Abend|ja, das ist gut|bis morgen|sí, por favor|muchas gracias|vale
+buenas noches|muy bien|oui, s'il te plaît|d'accord|non merci|à bientôt|c'est parfait|好的，谢谢！|早上好|明白了|はい、わかりました"""
+
+
+@pytest.mark.parametrize("said", re.split(r"[|\n]", SMALL_TALK_ELSEWHERE))
+def test_assent_and_thanks_in_other_languages_are_small_talk(said):
+    assert Question.parse(said).is_small_talk
+
+
 @pytest.mark.parametrize("greeting", re.split(r"[|\n]", GREETINGS))
 def test_a_greeting_recalls_nothing_by_the_floor_of_the_embedder(memory, greeting):
     assert found(memory, greeting, min_relevance="auto") == ([], [])
@@ -285,6 +294,7 @@ def test_the_running_maximum_lowers_nothing_and_falls(relevances):
     [
         *("Where is the key?", "hello Alice", "thanks for the cello", "help me find my keys", "When do we meet?"),
         *("Good morning, where is it?", "what is on tomorrow?", "who was there tonight?", "yes, but when?", "how so?"),
+        *("Was habe ich morgen?", "wo ist das gut", "¿Qué tengo mañana?", "Et demain, quand ?", "我住在哪里", "nickel"),
     ],
 )
 def test_a_question_is_no_small_talk(query):
