@@ -89,7 +89,7 @@ class TurnMemory(ScopedByConfig):
         """
         if self.recall == "none" or not query.strip():
             return ""
-        query = asked_by(self.memory, query)
+        query = asked_by(self.memory, query, said=in_prompt)
         found = self._traced(query, scope=scope, in_prompt=in_prompt)
         if known and isinstance(found, RetrievalResult):
             found = replace(found, semantic=tuple(hit for hit in found.semantic if hit.memory.id not in known))

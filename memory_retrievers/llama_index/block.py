@@ -283,7 +283,7 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
         self, query: str, *, scope: str, in_prompt: Sequence[Message], limit: int | None = None, record: bool = True
     ) -> Retrieved:
         return self.memory.retrieve(
-            asked_by(self.memory, query),
+            asked_by(self.memory, query, said=in_prompt),
             scope=scope,
             episodic_limit=self.episodic_limit,
             semantic_limit=self.semantic_limit,

@@ -323,7 +323,7 @@ class ConversationMemory(BaseMemory):
     def _retrieved(self, query: str, *, in_prompt: Sequence[Message]) -> Retrieved:
         memory = self._long_term()
         return memory.retrieve(
-            asked_by(memory, query),
+            asked_by(memory, query, said=in_prompt),
             scope=self.scope,
             episodic_limit=self.episodic_limit,
             semantic_limit=self.semantic_limit,

@@ -121,6 +121,20 @@ class Question:
     asks_for_all: bool = False
 
     @property
+    def own_terms(self) -> frozenset[str]:
+        """The search terms that say something in whatever language."""
+        return frozenset(t for t in self.terms if t not in STOP_WORDS and without_accents(t) not in COMMON_WORDS)
+
+    @property
+    def says_little(self) -> bool:
+        """Whether it is about what was said before, as "And when?" and "What's her job?": it has one term of its own.
+
+        >>> [Question.parse(text).says_little for text in ("Which garage?", "Y cuánto?", "Where do I live?", "Thanks!")]
+        [True, True, False, False]
+        """
+        return len(self.own_terms) <= 1 and not (self.is_small_talk or self.is_personal or self.asks_for_all)
+
+    @property
     def date_terms(self) -> frozenset[str]:
         """The search terms of the dates that it names."""
         forms = (_WRITTEN_DATE, _NAMED_MONTH, _MONTH_BY_NUMBER, _BARE_YEAR) if self.dates else ()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
 
 from memory_retrievers.errors import ValidationError
@@ -56,6 +56,9 @@ _LOOKED_AT: Final = 50
 
 _LEAST_LETTERS: Final = 3
 """A shorter word has no other forms: "e" and "è" are not one word."""
+
+_FOLLOW_UP: Final = 200
+"""A message of more characters says enough by itself, and so much of an earlier one is looked at."""
 
 _ECHOED: Final = 80
 """Number of characters of a wrong value that an error message repeats."""
@@ -197,10 +200,26 @@ def fitting(text: str, *, most: int) -> str:
     return f"{stripped[: most - half - 1]}\n{stripped[-half:]}" if most > 1 else stripped[:most]
 
 
-def asked_by(memory: object, text: str) -> str:
-    """A user's message as a query of a length that this memory accepts: an adapter must not fail for a long message."""
+def asked_by(memory: object, text: str, *, said: Sequence[Message] = ()) -> str:
+    """A user's message as a query of a length that this memory accepts: an adapter must not fail for a long message.
+
+    One that says little by itself, such as "And when?", is asked with the user's before it.
+
+    Args:
+        memory: Who is asked.
+        text: What the user says.
+        said: The messages of the conversation, with or without this one.
+    """
+    if len(text) <= _FOLLOW_UP and Question.parse(text).says_little:
+        before = (each.content for each in reversed(said) if each.role == "user" and each.content != text)
+        text = "\n".join([*islice(filter(_names_something, before), 1), text])
     most = getattr(memory, "query_characters", None)
     return fitting(text, most=most if isinstance(most, int) else QUERY_CHARACTERS)
+
+
+def _names_something(text: str) -> bool:
+    question = Question.parse(text[:_FOLLOW_UP])
+    return bool(question.own_terms) and not question.is_small_talk
 
 
 def _parse_query(query: object, *, most: int | None) -> str:

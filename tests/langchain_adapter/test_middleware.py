@@ -385,6 +385,24 @@ def test_what_was_said_in_one_thread_is_recalled_in_another_at_once(memory, sayi
     assert "My sourdough starter is called Gustave." in tail_text(model.heard[1])
 
 
+def test_a_message_that_says_little_is_asked_with_the_one_before(memory, saying, monkeypatch):
+    asked, retrieve = [], AgentMemory.retrieve
+
+    def noting(memory, query, **options):
+        asked.append(query)
+        return retrieve(memory, query, **options)
+
+    monkeypatch.setattr(AgentMemory, "retrieve", noting)
+    agent = agent_of(saying("On the 20th.", "With pleasure.", "At eleven."), memory)
+    for said in ("When is my dentist appointment?", "thanks", "And at what time?"):
+        agent.invoke(asking(said), ALICE)
+    assert asked == [
+        "When is my dentist appointment?",
+        "thanks",
+        "When is my dentist appointment?\nAnd at what time?",
+    ]
+
+
 def test_what_was_summarised_away_is_recalled_in_the_running_conversation(memory, saying):
     summarizing = SummarizationMiddleware(saying("They talked."), trigger=("messages", 3), keep=("messages", 1))
     model = saying("A fine name.", "Gustave.")

@@ -167,6 +167,11 @@ async def test_two_sessions_of_a_block_are_recalled_apart(memory, block, clock):
     assert len(memory.pending_reviews("user/alice")) == 2
 
 
+async def test_a_message_that_says_little_is_asked_with_the_one_before(memory, block):
+    await block.aget([user("nightly import?"), assistant("It failed."), user("And when?")])
+    assert [review.query for review in memory.pending_reviews("user/alice")] == ["nightly import?\nAnd when?"]
+
+
 async def test_a_short_chat_is_stored_when_it_is_flushed(memory, block, stored, chat_with):
     chat = chat_with(block)
     await chat.aput_messages([user("I moved to Nice."), assistant("Noted.")])

@@ -110,6 +110,12 @@ def test_what_stands_in_the_prompt_is_not_recalled_and_what_was_trimmed_is(memor
         assert ("My sourdough starter is called Gustave." in told(prompt)) is recalled
 
 
+def test_a_message_that_says_little_is_asked_with_the_one_before(memory, chat):
+    chat.put_messages([user("nightly import?"), assistant("It failed."), user("And when?")])
+    chat.get()
+    assert [review.query for review in memory.pending_reviews("user/alice")] == ["nightly import?\nAnd when?"]
+
+
 def test_what_a_limit_has_trimmed_from_the_chat_is_recalled_and_the_rest_is_not_told_twice(memory):
     chat = ConversationMemory.from_defaults(memory, scope="user/bo", message_limit=2)
     chat.put_messages([user("My boat is called Minka."), assistant("A good name.")])
@@ -499,7 +505,7 @@ async def test_an_agent_with_tools_remembers_and_is_recorded_once(memory, chat, 
     assert len({text for (text,) in recalled}) == 1
     assert [review.query for review in memory.pending_reviews("user/alice")] == ["nightly import?"]
     await agent.run("Really?", memory=chat)
-    assert [review.query for review in memory.pending_reviews("user/alice")] == ["nightly import?", "Really?"]
+    assert [review.query for review in memory.pending_reviews("user/alice")] == ["nightly import?", "nightly import?\nReally?"]
     assert stored("user/alice") == ["nightly import?", "It failed.", "Really?", "Yes."]
 
 

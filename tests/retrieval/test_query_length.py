@@ -131,3 +131,20 @@ def test_each_memory_is_asked_what_it_takes(clock):
         assert len(asked_by(memory, TOO_LONG)) == 100
         memory.retrieve(asked_by(memory, TOO_LONG), scope=SCOPE)
     assert len(asked_by(object(), TOO_LONG)) == MOST
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("And at what time?", "When do I see the dentist?\nAnd at what time?"),
+        ("Welche Praxis?", "When do I see the dentist?\nWelche Praxis?"),
+        ("Where do I live?", "Where do I live?"),
+        ("thanks!", "thanks!"),
+        ("Who sang at the wedding?", "Who sang at the wedding?"),
+    ],
+)
+def test_a_message_that_says_little_is_asked_with_the_one_before(memory, said, asked):
+    before = [("user", "My cat is ill"), ("user", "When do I see the dentist?"), ("assistant", "Soon."), ("user", "ok")]
+    messages = [Message(role=role, content=content) for role, content in [*before, ("user", said)]]
+    assert asked_by(memory, said, said=messages) == asked_by(memory, said, said=messages[:-1]) == asked
+    assert asked_by(memory, said, said=messages[-1:]) == said
