@@ -351,6 +351,13 @@ def dated(began: NDArray[np.int64], question: Question) -> Floats:
     return found
 
 
+def by_time(candidates: Candidates, question: Question) -> dict[str, Floats]:
+    """What the time of each passage's episode gives it, by name: the newest first, those of a named time before all."""
+    began = candidates.layout.began
+    newer = np.unique(-began, return_inverse=True)[1]
+    return {"recency": 1 / (1 + newer), "date": 2 * dated(began, question)}
+
+
 def time_expression(fused: FusedLists) -> Floats:
     """1 for a passage that contains a time expression, if the query asks when; else 0; shape (n,)."""
     tells_time = fused.candidates.layout.tells_time

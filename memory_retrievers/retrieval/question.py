@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -13,7 +13,7 @@ from memory_retrievers.text import SMALL_PHRASES, SMALL_TALK, STOP_WORDS, analyz
 from memory_retrievers.text.dates import MONTHS as ENGLISH_MONTHS
 from memory_retrievers.text.dates import tells_time
 from memory_retrievers.text.languages import COMMON_WORDS, LOCAL_STOP_WORDS, language_of, without_accents
-from memory_retrievers.text.periods import MONTHS, Period, periods, plain
+from memory_retrievers.text.periods import MONTHS, PERIOD_WORDS, Period, periods, plain
 
 _ENGLISH: Final = {
     name: number for number, month in enumerate(map(str.lower, ENGLISH_MONTHS), 1) for name in (month, month[:3])
@@ -79,8 +79,43 @@ _ASKS_FOR_ALL: Final = re.compile(
 )
 """A question for whatever is known of whoever asks, such as "What do you know about me?": no memory is nearer to it."""
 
+_TALKING_WORDS = """
+talk talked talking discuss discussed discussing discussion speak spoke chat chatted conversation say said tell told ask
+asked mention mentioned recap summary besprochen gesprochen geredet erzahlt gesagt gefragt unterhalten unterhaltung
+gesprach hablamos hablado dije dijimos dicho conte contado pregunte conversacion charla charlamos parle dit raconte
+demande discute
+"""
+_LAST_WORDS = """
+last latest previous previously recent recently lately ago earlier zuletzt letzte letztes letzten letzter letztem
+neulich vorhin ultimo ultima pasado pasada anterior dernier derniere precedente recemment
+"""
+_BESIDE_WORDS = """
+time thing things give get happen happened please remind remember recall summarise summarize two three four few couple
+mal quoi woruber wovon beim erinnerst weisst fasse zusammen zwei drei vez recuerdas resume dos tres fois rappelles
+deux trois
+"""
+_TALKING, _LAST = frozenset(_TALKING_WORDS.split()), frozenset(_LAST_WORDS.split())
+_OF_TALKS: Final = _TALKING | _LAST | PERIOD_WORDS | frozenset(_BESIDE_WORDS.split())
+"""Words of a question for what was talked about that name nothing of it, without accents."""
+
+_WHERE_WE_STOPPED: Final = re.compile(
+    r"\bwhere (?:did )?we (?:left off|leave off|stop(?:ped)?)\b|\bd[oó]nde (?:lo )?(?:dejamos|quedamos)\b"
+    r"|\bwo (?:waren|sind|haben) wir (?:\w+ )?(?:stehen ?geblieben|aufgehört)|\boù (?:en )?(?:étions|sommes)[- ]nous\b"
+    r"|^(?:我[们們]?|咱们|你)?(?:上次|昨天|前天|上周|上週|最近)(?:我[们們]?|咱们|你)?都?"
+    r"(?:[聊說说谈談讲講问問][了过過]?些?|[说說聊]到了?)(?:什么|什麼|哪)",
+    re.IGNORECASE,
+)
+_OF_OTHERS: Final = re.compile(
+    r"\b(?:who|he|she|they|him|her|them|his|their|wer|er|sie|ihm|ihn|quién|él|ella|ellos|ellas|qui|ils?|elles?|lui)\b",
+    re.IGNORECASE,
+)
+_ASKS: Final = re.compile(
+    r"[?？]|^\W*(?:what|when|where|was|wann|wor\w+|quoi|recap|summar|remind|fasse|give)", re.IGNORECASE
+)
+
 _SMALL_TALK_CHARACTERS: Final = 60
 _EDGES: Final = re.compile(r"^\W+|\W+$")
+_LETTERS: Final = re.compile(r"[^\W\d_]{2,}|[^\W\d_a-z]")
 _CONTRACTED: Final = re.compile(r"['’](?:s|d|m|ll|re|ve)$")
 
 
@@ -107,6 +142,8 @@ class Question:
         is_personal: Whether it is in the first person, as "What did I say?" and "my wife", but for "How do I …?", or
             asks for a recommendation.
         asks_for_all: Whether it asks for whatever is known of whoever asks.
+        asks_what_was_said: Whether it asks for what was talked about, last or at a time, and names nothing of it:
+            "What did we talk about yesterday?" No words of its are in the answer.
     """
 
     text: str
@@ -119,6 +156,7 @@ class Question:
     relatives: tuple[str, ...] = ()
     is_personal: bool = False
     asks_for_all: bool = False
+    asks_what_was_said: bool = False
 
     @property
     def own_terms(self) -> frozenset[str]:
@@ -163,7 +201,7 @@ class Question:
         relatives = (_ASCII_RELATIVE if text.isascii() else _RELATIVE).finditer(text)
         asks_for_all = _ASKS_FOR_ALL.search(text) is not None
         language, asked = (None, text) if as_specified else _without_local_stop_words(text)
-        return cls(
+        question = cls(
             text=text,
             terms=analyze(asked),
             dates=tuple(_resolved(_dates(plain(text)), named, now)),
@@ -175,6 +213,7 @@ class Question:
             is_personal=_FIRST_PERSON.search(_HOW_TO.sub("", text)) is not None,
             asks_for_all=asks_for_all,
         )
+        return replace(question, asks_what_was_said=True) if _asks_what_was_said(question) else question
 
 
 def asks_for_list(text: str) -> bool:
@@ -373,6 +412,19 @@ who are you, what can you do, how can you help, how can you help me
 """
 _SMALL_QUESTIONS: Final = frozenset(map(str.strip, _SMALL.split(",")))
 """Questions about nothing that was ever said; any other question is one."""
+
+
+def _asks_what_was_said(question: Question) -> bool:
+    text = question.text
+    if len(text) > _SMALL_TALK_CHARACTERS or question.asks_for_all or _OF_OTHERS.search(text):
+        return False
+    if _WHERE_WE_STOPPED.search(text):
+        return True
+    words = {word for word in _LETTERS.findall(plain(text)) if word not in STOP_WORDS and word not in COMMON_WORDS}
+    if words.isdisjoint(_TALKING) or not _ASKS.search(text):
+        return False
+    names_time = bool(question.periods or question.dates or words & _LAST)
+    return names_time and words <= _OF_TALKS
 
 
 def _is_small_talk(text: str) -> bool:

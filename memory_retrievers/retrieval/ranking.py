@@ -89,6 +89,9 @@ def score(
     """
     # 1. the lists, which share a weight of 1
     bm25 = features.bm25(candidates, settings)
+    if question.asks_what_was_said and boosts:  # its words are no evidence
+        stages = features.by_time(candidates, question)
+        return Scored(candidates, stages, reduce(np.add, stages.values()), bm25, question)
     stages = dict(_lists(candidates, bm25, settings))
     total = reduce(np.add, stages.values())
     fused = FusedLists(candidates, total, question, settings)
@@ -307,7 +310,8 @@ def _fuse(
         elif len(each):
             boosts = BOOSTS if kind is Kind.EPISODIC else ()
             scored = score(each, plan.question, settings, boosts=boosts)
-            asks_of_a_time = plan.question.dates or plan.question.periods  # then an older one may be what is asked for
+            asked = plan.question  # of what was said at a time: then an older one may be what is meant
+            asks_of_a_time = asked.dates or asked.periods or asked.asks_what_was_said
             if each.layout.has_messages and not asks_of_a_time:
                 limit = max(plan.limits[kind], MEASURED)
                 scored = without_repetition(scored, settings.repetition_weight, limit=limit, texts=texts)
@@ -341,7 +345,8 @@ def _by_tokens(
     measured = {kind: each for kind, each in fused.items() if isinstance(each, RankingByScore)}
     found: dict[Kind, tuple[Candidates, Floats, list[int]]] = {}
     for kind, each in measured.items():
-        if each.scored.candidates.tokens is not None:
+        is_by_time = kind is Kind.EPISODIC and each.scored.question.asks_what_was_said
+        if each.scored.candidates.tokens is not None and not is_by_time:
             hits = final[kind][:MEASURED] if len(final[kind]) > 1 else []
             places = [int((each.scored.rows == ranked.row).argmax()) for ranked in hits]
             first = sorted(places, key=lambda place: -each.sums[place])  # what is forgotten is no worse an answer

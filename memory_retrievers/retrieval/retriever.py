@@ -172,8 +172,12 @@ class HybridRetriever:
         asks_for_all = plan.question.asks_for_all and request.min_relevance == "auto"  # nothing is beside the point
         if request.category is None and settings.fusion != "rrf" and request.min_relevance and not asks_for_all:
             kept = _relevant(semantic, request, calibration[Kind.SEMANTIC])
-            kept |= _relevant(episodic, request, calibration[Kind.EPISODIC])
-            if request.min_relevance == "auto" and request.as_of is None and 0 < len(kept) < len(visible):
+            by_time = plan.question.asks_what_was_said and request.min_relevance == "auto"
+            kept |= (
+                _of_its_time(episodic, plan) if by_time else _relevant(episodic, request, calibration[Kind.EPISODIC])
+            )
+            told = 0 if by_time else len(kept)
+            if request.min_relevance == "auto" and request.as_of is None and 0 < told < len(visible):
                 kept |= self._newer(visible, kept, rankings)
             semantic, episodic = _ranked(semantic, kept), _ranked(episodic, kept)
         result = RetrievalResult(
@@ -362,6 +366,13 @@ def _relevant(
     """Name the hits of enough relevance."""
     least = request.least_relevance(calibration.least(hits[0].relevance) if hits else 0.0)
     return {hit.memory.key for hit in hits if hit.relevance >= least}
+
+
+def _of_its_time(hits: tuple[RetrievedMemory[EpisodicMemory], ...], plan: RetrievalPlan) -> set[MemoryKey]:
+    """Name the episodes of the time that a question for what was said names, or all where it names none."""
+    evidence = {hit.memory.key: hit.explanation.evidence for hit in hits}
+    names_time = plan.question.dates or plan.question.periods
+    return {key for key, each in evidence.items() if not names_time or (each is not None and each.dated)}
 
 
 def _ranked(hits: tuple[RetrievedMemory[KindT], ...], kept: Container[MemoryKey]) -> tuple[RetrievedMemory[KindT], ...]:

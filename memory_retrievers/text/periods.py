@@ -104,7 +104,7 @@ _BETWEEN: Final = r"(?:\b(between|zwischen|entre) )?(?:the )?"
 _SINCE: Final = r"\b(?:since|seit|depuis|desde)(?: dem)?"
 
 _WORD: Final = re.compile(r"[a-z]+")
-_WORDS: Final = frozenset(
+PERIOD_WORDS: Final = frozenset(
     part
     for words in (_UNITS, _WEEKDAYS, MONTHS, _SEASONS, _DAYS_BACK)
     for word in words
@@ -129,7 +129,7 @@ def periods(text: str, *, now: datetime) -> tuple[Period, ...]:
     ['23 February to 02 March']
     """
     left, found = plain(text[:_LOOKED_AT]), dict[Period, None]()
-    if _WORDS.isdisjoint(_WORD.findall(left)) and _BEYOND_WORDS.search(left) is None:  # as nearly always
+    if PERIOD_WORDS.isdisjoint(_WORD.findall(left)) and _BEYOND_WORDS.search(left) is None:  # as nearly always
         return ()
     today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     for pattern, resolve in _EXPRESSIONS:

@@ -505,7 +505,10 @@ async def test_an_agent_with_tools_remembers_and_is_recorded_once(memory, chat, 
     assert len({text for (text,) in recalled}) == 1
     assert [review.query for review in memory.pending_reviews("user/alice")] == ["nightly import?"]
     await agent.run("Really?", memory=chat)
-    assert [review.query for review in memory.pending_reviews("user/alice")] == ["nightly import?", "nightly import?\nReally?"]
+    assert [review.query for review in memory.pending_reviews("user/alice")] == [
+        "nightly import?",
+        "nightly import?\nReally?",
+    ]
     assert stored("user/alice") == ["nightly import?", "It failed.", "Really?", "Yes."]
 
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memory_retrievers import AgentMemory, Message
+from memory_retrievers.retrieval.question import Question
 from memory_retrievers.testing import FixedClock
 
 NOW = datetime(2026, 3, 4, 9, tzinfo=UTC)
@@ -56,3 +57,72 @@ def test_since_and_until_leave_the_rest_out(memory):
     since, until = NOW - timedelta(days=50), NOW - timedelta(days=5)
     found = memory.retrieve("lentils", scope=SCOPE, since=since, until=until, record=False).episodic
     assert {hit.memory.id for hit in found} == {"9 days ago", "40 days ago"}
+
+
+TALKS = {
+    "We spoke about the last time that Rosa said something at a conversation of the choir": 60,
+    "Grandma told me what they talked about last week in the hospital": 45,
+    "The plumber comes on Thursday": 9,
+    "I can't stand cilantro": 8,
+    "My knee hurts": 2,
+    "The tomatoes have blight": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def talks():
+    with AgentMemory.in_memory(clock=FixedClock(NOW)) as opened:
+        for said, days in TALKS.items():
+            told = NOW - timedelta(days=days)
+            opened.add_messages(SCOPE, [Message(role="user", content=said, timestamp=told)], conversation=f"c{days}")
+        opened.flush(SCOPE)
+        opened.remember_fact(scope=SCOPE, fact="Ines talks to a coach on Mondays")
+        yield opened
+
+
+def told_by(memory, query, **options):
+    found = memory.retrieve(query, scope=SCOPE, min_relevance="auto", record=False, **options)
+    return [hit.memory.messages[0].content for hit in found.episodic], found
+
+
+@pytest.mark.parametrize(
+    ("query", "days"),
+    [
+        ("What did we talk about yesterday?", [1]),
+        ("What did I tell you last week?", [8, 9]),
+        ("Remind me what we discussed two days ago", [2]),
+        ("What did we talk about last time?", [1, 2, 8, 9, 45]),
+        ("Where did we leave off?", [1, 2, 8, 9, 45]),
+        ("Was haben wir letzte Woche besprochen?", [8, 9]),
+        ("¿De qué hablamos ayer?", [1]),
+        ("De quoi avons-nous parlé hier ?", [1]),
+        ("我们上次聊了什么?", [1, 2, 8, 9, 45]),
+        ("What did we discuss three days ago?", []),
+    ],
+)
+def test_what_was_talked_about_is_found_by_its_time_alone(talks, query, days):
+    told, found = told_by(talks, query)
+    assert [TALKS[each] for each in told] == days
+    assert all(set(hit.explanation.stages) <= {"recency", "date"} for hit in found.episodic)
+    assert talks.retrieve(query, scope=SCOPE, record=False).episodic  # without a floor the rest comes later
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *(
+            "What did Rosa say last time?",
+            "What did she tell me last week?",
+            "What did we say about the knee yesterday?",
+        ),
+        *("What did I buy yesterday?", "I told you yesterday", "What time is the session today?", "What did I say?"),
+        *(
+            "Was hat er gestern gesagt?",
+            "¿Qué me dijo Ana ayer?",
+            "医生昨天说了什么?",
+            "Where did I leave my keys last time?",
+        ),
+    ],
+)
+def test_a_question_that_names_what_was_said_is_found_by_it(query):
+    assert not Question.parse(query, now=NOW).asks_what_was_said
