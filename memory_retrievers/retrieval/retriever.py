@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -33,6 +33,8 @@ from memory_retrievers.retrieval.request import (
 from memory_retrievers.retrieval.results import MOST_FACTS, Profile, RecentResult, RetrievalResult, profile_of
 from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.tracing import HYDRATE, observer_of_stages
+from memory_retrievers.text import analyze
+from memory_retrievers.text.duplicates import COMPARED_CHARACTERS, SAME_TALK, told_again
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vector
@@ -121,19 +123,26 @@ class HybridRetriever:
 
     def retrieve(self, request: RetrievalRequest, *, record: bool) -> RetrievalResult:
         """Answer a question. Forgetting state never changes here; with ``record`` a review is filed for later."""
-        result = self._found(request)[0] if request.in_prompt else self._answer(request)[0]
+        result = self._found(request)[0] if _may_hide(request) else self._answer(request)[0]
         if record and (review := _pending_review(result)).memories:
             self._pending.add(review)
         return result
 
     def _found(self, request: RetrievalRequest) -> tuple[RetrievalResult, RetrievalRequest]:
-        """The answer, and the request that leads to it: one for more, where episodes that the prompt has came first."""
+        """The answer, and the request that leads to it: one for more, where episodes that are not told came first."""
         asked, most = request, request.episodic_limit
         result, hidden = self._answer(asked)
-        while hidden and asked.limit is None and asked.episodic_limit < min(most + hidden, MAX_EPISODES):
-            asked = replace(asked, episodic_limit=min(most + 2 * hidden, MAX_EPISODES))
+        again = _told_again(result.episodic, request)
+        while (more := hidden + len(again)) and asked.limit is None:
+            if asked.episodic_limit >= min(most + more, MAX_EPISODES):
+                break
+            asked = replace(asked, episodic_limit=min(most + 2 * more, MAX_EPISODES))
             result, hidden = self._answer(asked)
-        return replace(result, episodic=result.episodic[:most]), asked
+            again = _told_again(result.episodic, request)
+        first = [hit for hit in result.episodic if hit.memory.key not in again][:most]
+        rest = [hit for hit in result.episodic if hit.memory.key in again][: most - len(first)]
+        told = {hit.memory.key for hit in (*first, *rest)}
+        return replace(result, episodic=_ranked(result.episodic, told, always=False)), asked
 
     def _answer(self, request: RetrievalRequest) -> tuple[RetrievalResult, int]:
         """Search once; also the number of episodes that the prompt has already."""
@@ -218,11 +227,10 @@ class HybridRetriever:
 
     def explain(self, request: RetrievalRequest) -> ExplainedRetrieval:
         """Explain every stage of what a request returns."""
-        asked = self._found(request)[1] if request.in_prompt else request
+        asked = self._found(request)[1] if _may_hide(request) else request
         told = self._explainer().explain(asked)
-        told = replace(told, episodic=told.episodic[: request.episodic_limit])
         if not request.min_relevance:
-            return told
+            return replace(told, episodic=told.episodic[: request.episodic_limit])
         kept = self._relevances(request)
         facts, episodes = (
             tuple(each for each in kind if (each.scope, each.id) in kept) for kind in (told.semantic, told.episodic)
@@ -375,12 +383,39 @@ def _of_its_time(hits: tuple[RetrievedMemory[EpisodicMemory], ...], plan: Retrie
     return {key for key, each in evidence.items() if not names_time or (each is not None and each.dated)}
 
 
-def _ranked(hits: tuple[RetrievedMemory[KindT], ...], kept: Container[MemoryKey]) -> tuple[RetrievedMemory[KindT], ...]:
-    """Leave out the other hits, but for what must always be known: guidelines, and what is pinned."""
-    left = [hit for hit in hits if hit.memory.key in kept or _is_always_known(hit.memory)]
+def _ranked(
+    hits: tuple[RetrievedMemory[KindT], ...], kept: Container[MemoryKey], *, always: bool = True
+) -> tuple[RetrievedMemory[KindT], ...]:
+    """Leave out the other hits, but for what must ``always`` be known: guidelines, and what is pinned."""
+    left = [hit for hit in hits if hit.memory.key in kept or (always and _is_always_known(hit.memory))]
     if len(left) == len(hits):
         return hits
     return tuple(replace(hit, rank=rank) for rank, hit in enumerate(left, start=1))
+
+
+def _may_hide(request: RetrievalRequest) -> bool:
+    """Whether some of what is found may not be told, so that more is searched in its place."""
+    return bool(request.in_prompt) or (request.min_relevance == "auto" and request.limit is None)
+
+
+def _told_again(hits: Sequence[RetrievedMemory[EpisodicMemory]], request: RetrievalRequest) -> set[MemoryKey]:
+    """Name the episodes of which a newer one tells the same, for what is put into prompts.
+
+    A question that is asked every week would fill the limit with itself, and what has changed since is not told.
+    """
+    if request.min_relevance != "auto" or request.limit is not None:
+        return set()
+    asked = frozenset(analyze(request.query))
+    talks: dict[MemoryKey, str] = {}
+    for hit in sorted((hit for hit in hits if hit.matches), key=lambda hit: hit.memory.end_at):
+        best, messages = hit.matches[0].messages[0], hit.memory.messages
+        around = messages[max(best - 1, 0) : best + 2]
+        talk = "\n".join(message.content for message in around)
+        has_words = len(asked.intersection(analyze(talk[:COMPARED_CHARACTERS]))) >= SAME_TALK * len(asked)
+        if has_words or around == messages:  # else the rest of the episode may be what answers
+            talks[hit.memory.key] = talk
+    keys = [*talks]
+    return {keys[place] for place in told_again([*talks.values()])}
 
 
 def _told_at(memory: AnyMemory) -> datetime:

@@ -42,6 +42,10 @@ _CONTRACTED_NOT = re.compile(
 _GERMAN_NO = re.compile("kein(?:e[mnrs]?)?")
 
 
+SAME_TALK: Final = 0.6
+"""The share of the shorter one's words that two talks have in common, from which on one may tell the same."""
+
+
 def is_duplicate(first: str, second: str, *, cosine: float, settings: IngestionSettings) -> bool:
     """Return True if two texts say the same, given the similarity of their vectors.
 
@@ -134,6 +138,32 @@ def contradictory(texts: Sequence[str]) -> list[list[int]]:
                 group_of[place] = group
                 break
     return [group for first, group in group_of.items() if group[0] == first]
+
+
+def told_again(talks: Sequence[str]) -> list[int]:
+    """Positions of the talks of which a later one tells the same, as of a question that is asked again, and its answer.
+
+    A later one has every number, name and negation, and of the other words :data:`SAME_TALK` of the shorter one's; the
+    same words in another order may say the reverse.
+
+    Args:
+        talks: What was said, oldest first; of longer ones nothing is compared.
+
+    >>> told_again(["Where do I live? In Lyon.", "I moved to Nice.", "Tell me, where do I live? You live in Lyon."])
+    [0]
+    """
+    terms = [frozenset(analyze(talk) if len(talk) <= COMPARED_CHARACTERS else ()) for talk in talks]
+
+    def tells(later: int, earlier: int) -> bool:
+        fewest = min(len(terms[later]), len(terms[earlier]))
+        if not fewest or len(terms[later] & terms[earlier]) < SAME_TALK * fewest:
+            return False
+        if terms[later] == terms[earlier] and not _in_one_order(talks[later], talks[earlier]):
+            return False
+        return discriminating_tokens(talks[earlier]).keys() <= discriminating_tokens(talks[later]).keys()
+
+    places = range(len(talks))
+    return [place for place in places if any(tells(later, place) for later in places[place + 1 :])]
 
 
 class _Compared(NamedTuple):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 
-from memory_retrievers import AgentMemory, EpisodicMemory, RetrievalSettings, SemanticMemory, ValidationError
+from memory_retrievers import AgentMemory, EpisodicMemory, Message, RetrievalSettings, SemanticMemory, ValidationError
 from memory_retrievers.evaluation.samples import load_history
 from memory_retrievers.models import Category, Kind
 from memory_retrievers.models.results import Evidence
@@ -515,3 +515,36 @@ def test_what_is_always_known_brings_nothing_along(told):
     )
     result = memory.retrieve("Which planet is the largest?", scope=SCOPE, min_relevance="auto", record=False)
     assert ([hit.memory.fact for hit in result.semantic], result.episodic) == (["My aunt sends parcels of walnuts"], ())
+
+
+@pytest.fixture(scope="module")
+def asked_often():
+    clock = FixedClock(datetime(2026, 1, 5, 9, tzinfo=UTC))
+    with AgentMemory.in_memory(clock=clock) as opened:
+        talks = [
+            ("We live at 14 Mill Lane in Leeds.", "Noted."),
+            *[("Where do I live?", "You live at 14 Mill Lane in Leeds.")] * 4,
+            *[("Remind me, where do I live?", "As you told me, you live at 14 Mill Lane in Leeds.")] * 4,
+            ("We moved last weekend, the new address is 3 Kirkgate Gardens, Otley.", "Congratulations!"),
+        ]
+        for place, (said, answered) in enumerate(talks):
+            messages = [Message(role="user", content=said), Message(role="assistant", content=answered)]
+            opened.add_messages(SCOPE, messages, conversation=f"t{place}")
+            clock.advance(days=3)
+        opened.flush(SCOPE)
+        yield opened
+
+
+def test_a_question_that_was_asked_often_does_not_fill_the_limit_with_itself(asked_often):
+    found = asked_often.retrieve("Where do I live?", scope=SCOPE, min_relevance="auto", record=False).episodic
+    said = [hit.memory.messages[0].content for hit in found]
+    assert any("Kirkgate" in each for each in said)
+    assert len(found) == 5
+    assert [hit.rank for hit in found] == [1, 2, 3, 4, 5]
+    explained = asked_often.explain("Where do I live?", scope=SCOPE, min_relevance="auto").episodic
+    assert {each.id for each in explained} == {hit.memory.id for hit in found}
+
+
+def test_without_the_floor_what_was_said_often_is_ranked_as_it_is(asked_often):
+    found = asked_often.retrieve("Where do I live?", scope=SCOPE, record=False).episodic
+    assert not [hit for hit in found if "Kirkgate" in hit.memory.messages[0].content]

@@ -12,6 +12,7 @@ from memory_retrievers.text.duplicates import (
     contradictory,
     discriminating_tokens,
     is_duplicate,
+    told_again,
 )
 
 SETTINGS = IngestionSettings()
@@ -166,3 +167,9 @@ def test_a_text_with_other_words_is_left_out_before_details_are_told():
     assert lives.may_share("User lives in Braga")
     assert not lives.may_share("User likes Porto wine")
     assert not lives.may_share("The garden needs water in May")
+
+
+@pytest.mark.parametrize(("earlier", "later"), DIFFERENT)
+def test_a_talk_of_other_numbers_names_or_negations_is_not_told_again(earlier, later):
+    assert 0 not in told_again([f"{earlier}. Noted!", f"{later}. Noted!"]) or "not" in later
+    assert told_again([f"{earlier}. Noted!", f"{earlier}. I see!"]) == [0]
