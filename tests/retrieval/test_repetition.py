@@ -61,7 +61,7 @@ def test_the_newest_stands_for_all_and_what_was_told_comes_behind_it(life):
 
 
 def test_without_it_each_stands_by_itself(life):
-    memory, told, again = life(repetition_weight=0)
+    memory, _, again = life(repetition_weight=0)
     assert set(ids(memory)) < set(again)
 
 
@@ -124,7 +124,7 @@ def test_what_else_was_said_in_an_older_one_still_counts(make_memory, clock):
 
 
 def test_a_question_for_a_time_is_answered_by_that_time(life, clock):
-    memory, _, again = life(asked=4)
+    memory, _, _ = life(asked=4)
     assert ids(memory, "Where do I park, three days ago?", limit=20)
     since = clock.now() - timedelta(days=3, hours=1)
     dated = memory.retrieve(f"{QUESTION} (on {since:%d %B %Y})", scope=SCOPE, limit=20).episodic
