@@ -17,12 +17,6 @@ def test_the_version_is_printed(run):
     assert run("--version") == f"memory-retrievers {__version__}\n"
 
 
-def test_the_package_is_run_as_its_command():
-    command = [sys.executable, "-m", "memory_retrievers", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    assert done.stdout == f"memory-retrievers {__version__}\n"
-
-
 def test_help_names_every_command(run):
     output = run("--help")
 
