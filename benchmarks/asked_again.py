@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, NamedTuple
 
 from first_person import CHOSEN_ON
 
 from memory_retrievers import AgentMemory
+from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.settings import MAX_TOKENS, RetrievalSettings
 from memory_retrievers.testing import FixedClock
 
@@ -32,6 +34,16 @@ ANSWERS: Final = (
     "{}, you said.",
     "From what you've told me, {}.",
     "I remember: {}.",
+)
+OTHER_WORDS: Final = (
+    "Remind me, {}",
+    "{} again",
+    "Hey, {}",
+    "do you know {}",
+    "Quick question: {}",
+    "Tell me, {}",
+    "So {}",
+    "Sorry, once more: {}",
 )
 
 
@@ -188,26 +200,35 @@ class Life:
         self._clock.advance(hours=2)
         self.memory.process_due()
 
-    def recalled(self, question: str) -> str:
-        found = self.memory.retrieve(question, scope=SCOPE, record=False, min_relevance="auto")
+    def recalled(self, pairs: Sequence[tuple[str, str]]) -> tuple[int, int]:
+        """How many of the words stand in what their question finds: in a search as it is, and in a prompt."""
+        searched, prompted = (
+            sum(words in self._block(question, least) for words, question in pairs) for least in (0.0, "auto")
+        )
+        return searched, prompted
+
+    def _block(self, question: str, least: MinRelevance) -> str:
+        found = self.memory.retrieve(question, scope=SCOPE, record=False, min_relevance=least)
         return found.to_markdown(max_tokens=MAX_TOKENS)
 
 
-def changed(times: int, weight: float) -> int:
+def changed(times: int, weight: float, *, in_other_words: bool = False) -> tuple[int, int]:
     """How many of the changes are recalled, after the former answer was given so many times."""
     life = Life(weight)
     for each in CHANGED:
         life.tell(each.first, "Thanks, noted.")
     for time in range(times):
         for each in CHANGED:
-            life.tell(each.question, ANSWERS[time].format(each.answer))
+            question = each.question[0].lower() + each.question[1:]
+            asked = OTHER_WORDS[time].format(question) if in_other_words else each.question
+            life.tell(asked, ANSWERS[time].format(each.answer))
     for each in CHANGED:
         life.tell(each.last, "Thanks for telling me.")
     with life.memory:
-        return sum(each.new in life.recalled(each.question) for each in CHANGED)
+        return life.recalled([(each.new, each.question) for each in CHANGED])
 
 
-def unanswered(times: int, weight: float) -> int:
+def unanswered(times: int, weight: float) -> tuple[int, int]:
     """How many of the things are recalled, after their questions were asked so many times and not answered."""
     life = Life(weight)
     for sentence, _ in CHOSEN_ON:
@@ -216,23 +237,24 @@ def unanswered(times: int, weight: float) -> int:
         for _, question in CHOSEN_ON:
             life.tell(question, UNKNOWN)
     with life.memory:
-        return sum(sentence in life.recalled(question) for sentence, question in CHOSEN_ON)
+        return life.recalled(CHOSEN_ON)
 
 
-def row(name: str, of: int, counted: Sequence[int]) -> str:
-    """A line of the table."""
-    return f"| {name} | {' | '.join(f'{each} of {of}' for each in counted)} |"
+LIVES: Final = (
+    ("what has changed", len(CHANGED), changed),
+    ("what has changed, asked in other words each time", len(CHANGED), partial(changed, in_other_words=True)),
+    ("what was asked and not answered", len(CHOSEN_ON), unanswered),
+)
 
 
 def main() -> None:
     """Print the table."""
-    print(f"| recalled | weight | {' | '.join(f'asked {times} times' for times in TIMES)} |")
+    print(f"| recalled by a search, and by a prompt | weight | {' | '.join(f'asked {each} times' for each in TIMES)} |")
     print(f"|---|--:|{'--:|' * len(TIMES)}")
-    for weight in WEIGHTS:
-        print(row(f"what has changed | {weight}", len(CHANGED), [changed(times, weight) for times in TIMES]))
-        print(
-            row(f"what was asked and not answered | {weight}", len(CHOSEN_ON), [unanswered(t, weight) for t in TIMES])
-        )
+    for name, of, live in LIVES:
+        for weight in WEIGHTS:
+            counted = (live(times, weight) for times in TIMES)
+            print(f"| {name} | {weight} | {' | '.join(f'{one}, {other} of {of}' for one, other in counted)} |")
 
 
 if __name__ == "__main__":
