@@ -175,7 +175,7 @@ class IngestionSettings(BaseModel):
         consolidate_from: So many episodes that have not been turned into facts are due for it.
         related_facts: So many known facts, over all episodes of a batch, are shown to the language model.
         same_cosine: From this cosine on two facts may be the same (specification §2.15).
-        compare_details: Two facts whose numbers, negations, names or order differ are never the same, however near:
+        compare_details: Two facts that differ in numbers, negations, names, order or a word are never the same:
             "the code is 4711" and "the code is 4712" have a cosine of 0.98.
         keep_flashbulbs: An episode of ``flashbulb_surprise`` or more never fades and is not reviewed
             (specification §2.16).

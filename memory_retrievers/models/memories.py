@@ -288,7 +288,7 @@ class EpisodicMemory(_Stored, EpisodicDraft):
 
 
 class NearFact(Value):
-    """A known fact that is near to one that was just stored, and differs in a number, a name, a negation or order.
+    """A known fact that is near to one that was just stored, and differs in a detail, a word or order.
 
     Attributes:
         id: Its id.

@@ -1,8 +1,9 @@
 """Duplicate detection: two memories are the same if near in meaning and equal in numbers, negations, names and order.
 
 Embeddings represent the topic of a sentence, but hardly the numbers in it: "the door code is 4711" and "the door code
-is 4712" have a cosine of 0.98, and "tea over coffee" and "coffee over tea" have 0.99. A false positive loses a memory
-for good, a false negative costs a line; in doubt, both are kept.
+is 4712" have a cosine of 0.98, "tea over coffee" and "coffee over tea" have 0.99, and so have "moved to Paris" and
+"moved from Paris": a word in the place of another may say the reverse. A false positive loses a memory for good, a
+false negative costs a line; in doubt, both are kept.
 """
 
 from __future__ import annotations
@@ -42,6 +43,11 @@ _CONTRACTED_NOT = re.compile(
 _GERMAN_NO = re.compile("kein(?:e[mnrs]?)?")
 
 
+_EXCHANGED: Final = 2
+"""Words in a row that may stand in the place of others, such as "before" and "after"; more of them are a paraphrase."""
+
+_ARTICLES: Final = frozenset(["a", "an", "the"])
+
 SAME_TALK: Final = 0.6
 """The share of the shorter one's words that two talks have in common, from which on one may tell the same."""
 
@@ -61,12 +67,14 @@ def is_duplicate(first: str, second: str, *, cosine: float, settings: IngestionS
     False
     >>> is_duplicate("Tea over coffee", "Coffee over tea", cosine=0.99, settings=IngestionSettings())
     False
+    >>> is_duplicate("Pill before lunch", "Pill after lunch", cosine=0.97, settings=IngestionSettings())
+    False
     """
     if cosine < settings.same_cosine - COSINE_TOLERANCE:
         return False
     if not settings.compare_details:
         return True
-    return discriminating_tokens(first) == discriminating_tokens(second) and _in_one_order(first, second)
+    return discriminating_tokens(first) == discriminating_tokens(second) and not _says_otherwise(first, second)
 
 
 COMPARED_CHARACTERS: Final = 1_000
@@ -83,7 +91,7 @@ SAME_FRAME: Final = 0.75
 
 
 def contradicted(text: str, others: Sequence[tuple[str, float]], *, settings: IngestionSettings) -> Iterator[int]:
-    """Yield the places of texts that are near to one and differ in a number, a negation, a name or in word order.
+    """Yield the places of texts that are near to one and differ in a number, a negation, a name, a word or in order.
 
     One of two such texts may have replaced the other. Near is what has nearly equal vectors, or nearly the same words
     but for those details: "lives in Porto" and "lives in Braga" have a cosine of 0.63.
@@ -104,7 +112,7 @@ def contradicted(text: str, others: Sequence[tuple[str, float]], *, settings: In
         is_near = cosine >= settings.same_cosine - COSINE_TOLERANCE
         # Most have too few words in common, whatever their details are, which take longer to tell.
         if (is_near or compared.may_share(other)) and (
-            compared.differs_from(_Compared.of(other), is_near=is_near) or (is_near and not _in_one_order(text, other))
+            compared.differs_from(_Compared.of(other), is_near=is_near) or (is_near and _says_otherwise(text, other))
         ):
             yield place
 
@@ -132,7 +140,7 @@ def contradictory(texts: Sequence[str]) -> list[list[int]]:
             for each in (place, earlier):
                 compared.setdefault(each, _Compared.of(texts[each]))
             ours, theirs = compared[place], compared[earlier]
-            if ours.differs_from(theirs) or (ours == theirs and not _in_one_order(texts[place], texts[earlier])):
+            if ours.differs_from(theirs) or (ours == theirs and _says_otherwise(texts[place], texts[earlier])):
                 group = group_of.setdefault(earlier, [earlier])
                 group.append(place)
                 group_of[place] = group
@@ -158,7 +166,7 @@ def told_again(talks: Sequence[str]) -> list[int]:
         fewest = min(len(terms[later]), len(terms[earlier]))
         if not fewest or len(terms[later] & terms[earlier]) < SAME_TALK * fewest:
             return False
-        if terms[later] == terms[earlier] and not _in_one_order(talks[later], talks[earlier]):
+        if terms[later] == terms[earlier] and _says_otherwise(talks[later], talks[earlier]):
             return False
         return discriminating_tokens(talks[earlier]).keys() <= discriminating_tokens(talks[later]).keys()
 
@@ -253,19 +261,35 @@ def discriminating_tokens(text: str) -> Counter[str]:
     return found
 
 
-def _in_one_order(first: str, second: str) -> bool:
-    """True if the words that either text has once stand in both in the same order."""
-    words = [
-        [
-            token.strip(_EDGES).casefold()
-            for token in _tokens(unicodedata.normalize("NFKC", _APOSTROPHES.sub("'", text)))
-        ]
-        for text in (first, second)
-    ]
-    once = [{word for word, count in Counter(each).items() if word and count == 1} for each in words]
+def _says_otherwise(first: str, second: str) -> bool:
+    """True if one text has a word or two where the other has others, or has the same ones in another order."""
+    words = _words_of(first), _words_of(second)
+    once = [{word for word, count in Counter(each).items() if count == 1} for each in words]
     shared = once[0] & once[1]
     ordered = [[word for word in each if word in shared] for each in words]
-    return ordered[0] == ordered[1]
+    if ordered[0] != ordered[1]:
+        return True
+    before = _alike(*words)
+    rest = words[0][before:], words[1][before:]
+    behind = _alike(rest[0][::-1], rest[1][::-1])
+    one, other = (each[: len(each) - behind] for each in rest)
+    if not (0 < len(one) <= _EXCHANGED and 0 < len(other) <= _EXCHANGED) or any(map(_negation, (*one, *other))):
+        return False  # negations are compared as details, however they are spelled
+    stems, other_stems = analyze(" ".join(one)), analyze(" ".join(other))
+    return stems != other_stems or (not stems and one != other)
+
+
+def _alike(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many words both begin with."""
+    places = range(min(len(one), len(other)))
+    return next((place for place in places if one[place] != other[place]), len(places))
+
+
+def _words_of(text: str) -> list[str]:
+    """The words of a text without articles, in small letters and without what stands at their edges."""
+    plain = unicodedata.normalize("NFKC", _APOSTROPHES.sub("'", text))
+    words = (token.strip(_EDGES).casefold() for token in _tokens(plain))
+    return [word for word in words if word and word not in _ARTICLES]
 
 
 def _tokens(text: str) -> Iterator[str]:

@@ -52,7 +52,7 @@ DUPLICATE_FLOOR: Final = 0.1
 DUPLICATE_PREVIEW: Final = 100
 NEAR_HINT: Final = "If one of near no longer holds, store this again with replaces=its id."
 UPDATE_HINT: Final = "If one of near no longer holds, put it right by memory_update with its id, and delete this one."
-"""What ``memory_store`` says of memories that differ from the new one in a number, a name, a negation or order;
+"""What ``memory_store`` says of memories that differ from the new one in a number, a name, a negation, a word or order;
 the second where it takes no ``replaces``."""
 
 CONTENT_PREVIEW = 50

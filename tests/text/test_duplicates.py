@@ -16,7 +16,7 @@ from memory_retrievers.text.duplicates import (
 )
 
 SETTINGS = IngestionSettings()
-DIFFERENT = [
+OTHER_DETAILS = [
     ("The door code is 4711", "The door code is 4712"),
     ("User is allergic to nuts", "User is not allergic to nuts"),
     ("The meeting is at 3 pm on Monday", "The meeting is at 4 pm on Monday"),
@@ -25,8 +25,19 @@ DIFFERENT = [
     ("Alice prefers tea over coffee", "Alice prefers coffee over tea"),
     ("The flight goes from Paris to Rome", "The flight goes from Rome to Paris"),
     ("The user's mother is older than his father", "The user's father is older than his mother"),
+]
+OTHER_WORDS = [
+    ("User takes the pill before breakfast", "User takes the pill after breakfast"),
+    ("Dark mode is enabled", "Dark mode is disabled"),
+    ("The user moved to Paris", "The user moved from Paris"),
+    ("The meeting lasts one hour", "The meeting lasts two hours"),
+    ("User sleeps at least eight hours", "User sleeps at most eight hours"),
+    ("The user owes money to his brother", "The user owes money to her brother"),
+    ("It rained. Tea was served.", "It rained. Coffee was served."),
+    ("User bezahlt am Anfang des Monats", "User bezahlt am Ende des Monats"),
     ("航班从巴黎到罗马", "航班从罗马到巴黎"),
 ]
+DIFFERENT = [*OTHER_DETAILS, *OTHER_WORDS]
 words = st.lists(
     st.sampled_from(
         ["User", "Lyon", "lives", "not", "isn't", "isn’t", "never", "3", "4711.", "Dr.", "in", "不", "三点", "!"]
@@ -108,8 +119,8 @@ def test_the_same_words_in_another_order_may_contradict_each_other():
 
 def test_the_first_word_of_a_sentence_is_no_name():
     assert near("Tea is what user likes", "Green tea is what user likes")
-    assert near("It rained. Tea was served.", "It rained. Coffee was served.")
-    assert near('He said "yes." Tea followed', 'He said "yes." Coffee followed')
+    assert not discriminating_tokens("It rained. Tea was served.")
+    assert not discriminating_tokens('He said "yes." Tea followed')
 
 
 def test_a_cosine_below_the_border_is_never_the_same():
@@ -169,7 +180,7 @@ def test_a_text_with_other_words_is_left_out_before_details_are_told():
     assert not lives.may_share("The garden needs water in May")
 
 
-@pytest.mark.parametrize(("earlier", "later"), DIFFERENT[:-1])  # Chinese has pairs of characters for words
+@pytest.mark.parametrize(("earlier", "later"), OTHER_DETAILS)
 def test_a_talk_of_other_numbers_names_or_negations_is_not_told_again(earlier, later):
     assert 0 not in told_again([f"{earlier}. Noted!", f"{later}. Noted!"]) or "not" in later
     assert told_again([f"{earlier}. Noted!", f"{earlier}. I see!"]) == [0]

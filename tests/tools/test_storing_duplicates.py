@@ -127,7 +127,7 @@ def test_without_duplicates_the_one_that_is_there_is_given_back(tool, plain_tool
 
 def test_what_is_the_same_is_judged_as_the_memory_was_opened_to_judge(clock):
     loose = IngestionSettings(same_cosine=0.5)
-    arguments = {"content": "Nightly backups run at ten", "allow_duplicates": False, "response_level": "full"}
+    arguments = {"content": "Nightly backups run at two every day", "allow_duplicates": False, "response_level": "full"}
     answers = []
     for ingestion in (None, loose):
         with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, ingestion=ingestion) as memory:
