@@ -312,7 +312,7 @@ def _fuse(
             scored = score(each, plan.question, settings, boosts=boosts)
             asked = plan.question  # of what was said at a time: then an older one may be what is meant
             asks_of_a_time = asked.dates or asked.periods or asked.asks_what_was_said
-            if each.layout.has_messages and not asks_of_a_time:
+            if kind is Kind.EPISODIC and each.layout.has_messages and not asks_of_a_time:
                 limit = max(plan.limits[kind], MEASURED)
                 scored = without_repetition(scored, settings.repetition_weight, limit=limit, texts=texts)
             fused[kind] = RankingByScore(scored)

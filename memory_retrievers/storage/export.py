@@ -223,11 +223,9 @@ def _lines(source: Path, file: IO[bytes]) -> Iterator[bytes]:
     """Yield the lines after the header, each of bounded size."""
     for number in itertools.count(2):
         line = _read_line(source, file, LARGEST_LINE + 1)
-        # a single emoji makes four bytes of each character that is read
-        most = LARGEST_LINE if line.isascii() else LARGEST_LINE // 4
-        if len(line) > most:
+        if len(line) > LARGEST_LINE:
             raise ValidationError(
-                f"{source}, line {number}: the line is larger than {most >> 20} MB, which is more "
+                f"{source}, line {number}: the line is larger than {LARGEST_LINE >> 20} MB, which is more "
                 "than one record has: this is another file, or a damaged one"
             )
         if not line:
