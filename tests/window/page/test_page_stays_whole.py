@@ -40,6 +40,8 @@ def hostile(tmp_path):
                 for id in IDS
             ]
         )
+        again = f"{HOSTILE} {IDS[-1]} again"  # alike
+        memory.remember_many([SemanticMemory.new(**shared, **sources, id="again", fact=again, keywords=[HOSTILE])])
         memory.remember_many([SemanticMemory.new(scope=SCOPE, id="long", fact=WORDS)])
         memory.add_messages(SCOPE, [{"role": "user", "content": HOSTILE}])
     return tmp_path / "hostile"
@@ -67,7 +69,7 @@ def test_every_view_shows_hostile_texts_as_texts(window, hostile, width):
 
     keys = set()
     page.tab_to("it.role === 'option'").press("Home")
-    for _ in range(12):
+    for _ in range(13):
         key = page.run("document.activeElement.dataset.key")
         page.press("Enter")
         page.wait("document.querySelector('#memory .fields') !== null")
@@ -78,7 +80,7 @@ def test_every_view_shows_hostile_texts_as_texts(window, hostile, width):
         page.press("Escape")
         page.wait("document.activeElement.role === 'option'")
         page.press("ArrowDown")
-    assert set(IDS) | {f"f{id}" for id in IDS} | {"long"} <= keys
+    assert set(IDS) | {f"f{id}" for id in IDS} | {"long", "again"} <= keys
 
     page.run("document.getElementById('tab-search').click()")
     page.run("document.getElementById('query').focus()")
