@@ -10,11 +10,13 @@ from itertools import groupby
 from typing import Final
 
 from memory_retrievers.models import EpisodicMemory, SemanticMemory, SummaryBy
+from memory_retrievers.models.memories import MemoryKey
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import RetrievedMemory
 from memory_retrievers.retrieval.markdown import RenderPlan, days, fact_lines, speaker, two_sections
 from memory_retrievers.retrieval.question import asks_for_list
 from memory_retrievers.text import analyze, one_line
+from memory_retrievers.text.duplicates import COMPARED_CHARACTERS, SAME_TALK, told_again
 
 REPETITION: Final = 0.985
 """Discount of each further turn of an episode: evidence for one query is often scattered over episodes."""
@@ -214,3 +216,20 @@ def _excerpts(memory: EpisodicMemory, places: frozenset[int]) -> str:
     heading = f"### {days(times)}" + (f": {title}" if 0 < len(title) <= MOST_TITLE else "")
     lines = map(excerpt_line, shown) if shown else (f"Summary: {one_line(memory.summary)}",)
     return "\n".join((heading, *lines))
+
+
+def repeated_talks(hits: Sequence[RetrievedMemory[EpisodicMemory]], query: str) -> set[MemoryKey]:
+    """Name the episodes of which a newer one tells the same, by what matches best in them and what stands beside it.
+
+    A question that is asked every week would fill a prompt with itself, and what has changed since is not told.
+    """
+    asked = frozenset(analyze(query))
+    talks: dict[MemoryKey, str] = {}
+    for hit in sorted((hit for hit in hits if hit.matches), key=lambda hit: hit.memory.end_at):
+        best, messages = hit.matches[0].messages[0], hit.memory.messages
+        around = messages[max(best - 1, 0) : best + 2]
+        talk = "\n".join(message.content for message in around)
+        has_words = len(asked.intersection(analyze(talk[:COMPARED_CHARACTERS]))) >= SAME_TALK * len(asked)
+        if has_words or around == messages:  # else the rest of the episode may be what answers
+            talks[hit.memory.key] = talk
+    return {[*talks][place] for place in told_again([*talks.values()])}

@@ -15,6 +15,7 @@ from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, SemanticMe
 from memory_retrievers.models.fields import iso
 from memory_retrievers.retrieval.candidates import Candidates
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedMemory, ExplainedRetrieval, Outcome
+from memory_retrievers.retrieval.features import REPETITION
 from memory_retrievers.retrieval.rank_fusion import RankingByRank
 from memory_retrievers.retrieval.ranking import Ranking, rank
 from memory_retrievers.retrieval.request import RetrievalPlan, RetrievalRequest, holds, is_visible
@@ -182,7 +183,7 @@ def after_search(memory: ExplainedMemory, trace: Trace) -> ExplainedOutcome:
             f"It is half forgotten: its retrievability of {memory.retrievability:.4f} brings it from place "
             f"{memory.rank_before_forgetting} to {place}, with {memory.score:.4f}; {wanted}.",
         )
-    is_repeated = any(stage.name == "repetition" and stage.score for stage in memory.stages)
+    is_repeated = any(stage.name == REPETITION and stage.score for stage in memory.stages)
     again = ", since a newer one repeats its best message" if is_repeated else ""
     return ExplainedOutcome(Outcome.RANKED_TOO_LOW, f"It comes to {place}, with {memory.score:.4f}{again}; {wanted}.")
 

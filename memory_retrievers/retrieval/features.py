@@ -156,6 +156,9 @@ def _weights_alone(candidates: Candidates) -> Floats:
     return candidates.repeats * candidates.idf * (candidates.frequencies > 0)
 
 
+REPETITION: Final = "repetition"
+"""The stage that takes from the score of an episode that a newer one repeats."""
+
 ReadTexts: TypeAlias = Callable[[Sequence[int]], Mapping[int, str]]
 """Reads the texts of passages by their ids."""
 
@@ -168,20 +171,7 @@ _NEARLY_THE_SAME: Final = 0.98
 _WORDS: Final = re.compile(r"\w+")
 
 
-class Repetition(NamedTuple):
-    """Episodes that say what a newer one says as well.
-
-    Attributes:
-        memories: Their places among the memories of the candidates.
-        passages: Mask of the passages that they are found by: the message that is repeated, those beside it and the
-            summary; shape (n,).
-    """
-
-    memories: frozenset[int]
-    passages: NDArray[np.bool_]
-
-
-def repetition(candidates: Candidates, scores: Floats, *, limit: int, texts: ReadTexts) -> Repetition | None:
+def repeated(candidates: Candidates, scores: Floats, *, limit: int, texts: ReadTexts) -> NDArray[np.bool_] | None:
     """Look for episodes whose best message a newer one has word for word, as the same question asked again.
 
     Args:
@@ -191,7 +181,8 @@ def repetition(candidates: Candidates, scores: Floats, *, limit: int, texts: Rea
         texts: Reads passages, of which only those are asked for that may be the same.
 
     Returns:
-        None if there are none among the best.
+        Mask of the passages that they are found by, shape (n,): the message that is repeated, those beside it and the
+        summary. None if there are none among the best.
     """
     layout = candidates.layout
     of_messages = np.where(layout.is_message & (layout.passages > 0), scores, 0.0)
@@ -201,7 +192,9 @@ def repetition(candidates: Candidates, scores: Floats, *, limit: int, texts: Rea
     while most > 0 and found:
         least = at_rank(best, most) if most < found else 0.0
         leading = ((best >= least) & (best > 0)).nonzero()[0].tolist()
-        older = _older(candidates, {memory: _first_best(candidates, of_messages, memory) for memory in leading}, texts)
+        spans = {memory: candidates.span(memory) for memory in leading}
+        first = {memory: start + int(of_messages[start:end].argmax()) for memory, (start, end) in spans.items()}
+        older = _older(candidates, first, texts)
         if len(leading) - len(older) >= limit or most >= min(found, _COMPARED):
             break
         most = min(4 * most, found, _COMPARED)
@@ -209,20 +202,15 @@ def repetition(candidates: Candidates, scores: Floats, *, limit: int, texts: Rea
         return None
     passages = np.zeros(len(candidates), np.bool_)
     for memory, message in older.items():
-        first, behind = candidates.span(memory)
-        passages[first:behind] = ~layout.is_message[first:behind]
-        passages[max(first, message - 1) : min(behind, message + 2)] = True
-    return Repetition(frozenset(older), passages)
-
-
-def _first_best(candidates: Candidates, scores: Floats, memory: int) -> int:
-    first, behind = candidates.span(memory)
-    return first + int(scores[first:behind].argmax())
+        start, end = candidates.span(memory)
+        passages[start:end] = ~layout.is_message[start:end]
+        passages[max(start, message - 1) : min(end, message + 2)] = True
+    return passages
 
 
 def _older(candidates: Candidates, messages: Mapping[int, int], texts: ReadTexts) -> dict[int, int]:
     """Those of some messages, each the best of a memory, that another of them says again later."""
-    layout, counts, lengths = candidates.layout, candidates.counts, candidates.lengths
+    layout, counts, lengths, began = candidates.layout, candidates.counts, candidates.lengths, candidates.layout.began
     alike: dict[tuple[int, float, bytes], list[tuple[int, int]]] = {}
     for memory, message in messages.items():
         key = int(layout.speakers[message]), float(lengths[message]), counts[:, message].tobytes()
@@ -235,14 +223,10 @@ def _older(candidates: Candidates, messages: Mapping[int, int], texts: ReadTexts
     for memory, message in (pair for each in several for pair in each):
         speaker = layout.names[layout.speakers[message]]
         _, _, content = read.get(int(layout.passages[message]), "").partition(f" {speaker}: ")
-        words = tuple(_WORDS.findall(content.casefold()))
-        if words:
+        if words := tuple(_WORDS.findall(content.casefold())):
             said.setdefault((speaker, *words), []).append((memory, message))
-    older: dict[int, int] = {}
-    for each in said.values():
-        newest = max(int(layout.began[message]) for _, message in each)
-        older |= {memory: message for memory, message in each if layout.began[message] < newest}
-    return older
+    newest = {words: max(int(began[place]) for _, place in each) for words, each in said.items()}
+    return {memory: place for words, each in said.items() for memory, place in each if began[place] < newest[words]}
 
 
 def _nearly_the_same(candidates: Candidates, messages: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ from memory_retrievers.models.fields import EPOCH, MICROSECOND
 from memory_retrievers.models.selection import ForgettingState
 from memory_retrievers.retrieval import features
 from memory_retrievers.retrieval.candidates import Candidates, RankedLists
-from memory_retrievers.retrieval.features import BOOSTS, FusedLists, NamedBoost, ReadTexts, min_max, repetition
+from memory_retrievers.retrieval.features import BOOSTS, FusedLists, NamedBoost, ReadTexts, min_max
 from memory_retrievers.retrieval.late_interaction import MEASURED, MESSAGE_SHARE, BestMessages, token_nearness
 from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.rank_fusion import Ranked, RankingByRank
@@ -44,7 +44,6 @@ class Scored:
         passages: The sum of these for each passage, 0 or more.
         bm25: BM25 of each passage alone, shape (n,).
         question: The query that they were scored for.
-        repeated: The memories that say what a newer one says as well.
     """
 
     candidates: Candidates
@@ -52,7 +51,6 @@ class Scored:
     passages: Floats
     bm25: Floats
     question: Question
-    repeated: frozenset[int] = frozenset()
 
     @cached_property
     def scores(self) -> Floats:
@@ -68,6 +66,12 @@ class Scored:
     def best_dense(self) -> Floats:
         """Cosine of each memory's nearest passage, shape (m,)."""
         return np.maximum.reduceat(self.candidates.similarities, self.candidates.layout.starts)
+
+    @cached_property
+    def repeated(self) -> frozenset[int]:
+        """The memories that say what a newer one says as well."""
+        lost = self.stages.get(features.REPETITION)
+        return frozenset() if lost is None else frozenset(self.candidates.layout.groups[lost < 0].tolist())
 
     @cached_property
     def coverage(self) -> float:
@@ -113,12 +117,11 @@ def without_repetition(scored: Scored, weight: float, *, limit: int, texts: Read
         limit: How many episodes are wanted.
         texts: Reads the texts of passages.
     """
-    found = repetition(scored.candidates, scored.passages, limit=limit, texts=texts) if weight else None
+    found = features.repeated(scored.candidates, scored.passages, limit=limit, texts=texts) if weight else None
     if found is None:
         return scored
-    lost = np.where(found.passages, -weight * scored.passages, 0.0)
-    stages = {**scored.stages, "repetition": lost}
-    return replace(scored, stages=stages, passages=scored.passages + lost, repeated=found.memories)
+    lost = np.where(found, -weight * scored.passages, 0.0)
+    return replace(scored, stages={**scored.stages, features.REPETITION: lost}, passages=scored.passages + lost)
 
 
 def _lists(candidates: Candidates, bm25: Floats, settings: RetrievalSettings) -> Iterator[tuple[str, Floats]]:

@@ -23,17 +23,11 @@ from memory_retrievers.models.filters import (
 )
 from memory_retrievers.models.messages import Message, messages_of, parse_conversation
 from memory_retrievers.models.selection import Selection, TermStatistics
-from memory_retrievers.retrieval.question import (
-    REMEMBERED_CHARACTERS,
-    Question,
-    name_of,
-    remembered,
-    without_common,
-    words_for,
-)
+from memory_retrievers.retrieval.question import REMEMBERED_CHARACTERS, Question, remembered, without_common
 from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
 from memory_retrievers.text import analyze
 from memory_retrievers.text.languages import without_accents, word_form
+from memory_retrievers.text.relatives import name_of, words_for
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.snapshot import ScopeSnapshot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -22,6 +22,7 @@ from memory_retrievers.models.results import (
     parse_kinds,
     parse_page_size,
 )
+from memory_retrievers.retrieval.excerpts import repeated_talks
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedRetrieval, Outcome
 from memory_retrievers.retrieval.request import (
     MAX_EPISODES,
@@ -33,8 +34,6 @@ from memory_retrievers.retrieval.request import (
 from memory_retrievers.retrieval.results import MOST_FACTS, Profile, RecentResult, RetrievalResult, profile_of
 from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.tracing import HYDRATE, observer_of_stages
-from memory_retrievers.text import analyze
-from memory_retrievers.text.duplicates import COMPARED_CHARACTERS, SAME_TALK, told_again
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vector
@@ -123,7 +122,7 @@ class HybridRetriever:
 
     def retrieve(self, request: RetrievalRequest, *, record: bool) -> RetrievalResult:
         """Answer a question. Forgetting state never changes here; with ``record`` a review is filed for later."""
-        result = self._found(request)[0] if _may_hide(request) else self._answer(request)[0]
+        result, _ = self._found(request)
         if record and (review := _pending_review(result)).memories:
             self._pending.add(review)
         return result
@@ -132,17 +131,16 @@ class HybridRetriever:
         """The answer, and the request that leads to it: one for more, where episodes that are not told came first."""
         asked, most = request, request.episodic_limit
         result, hidden = self._answer(asked)
-        again = _told_again(result.episodic, request)
-        while (more := hidden + len(again)) and asked.limit is None:
-            if asked.episodic_limit >= min(most + more, MAX_EPISODES):
-                break
+        again = _repeated(result, request)
+        if not (hidden or again):
+            return result, asked
+        while asked.limit is None and asked.episodic_limit < min(most + (more := hidden + len(again)), MAX_EPISODES):
             asked = replace(asked, episodic_limit=min(most + 2 * more, MAX_EPISODES))
             result, hidden = self._answer(asked)
-            again = _told_again(result.episodic, request)
-        first = [hit for hit in result.episodic if hit.memory.key not in again][:most]
-        rest = [hit for hit in result.episodic if hit.memory.key in again][: most - len(first)]
-        told = {hit.memory.key for hit in (*first, *rest)}
-        return replace(result, episodic=_ranked(result.episodic, told, always=False)), asked
+            again = _repeated(result, request)
+        repeated_last = sorted(result.episodic, key=lambda hit: hit.memory.key in again)
+        told = {hit.memory.key for hit in repeated_last[:most]}
+        return replace(result, episodic=_numbered(result.episodic, told)), asked
 
     def _answer(self, request: RetrievalRequest) -> tuple[RetrievalResult, int]:
         """Search once; also the number of episodes that the prompt has already."""
@@ -178,16 +176,16 @@ class HybridRetriever:
         calibration = calibration_of(store.embedder.id, store.embedder.relevance_note)
         semantic = _hydrated(rankings.get(Kind.SEMANTIC), visible, SemanticMemory, plan, calibration)
         episodic = _hydrated(rankings.get(Kind.EPISODIC), visible, EpisodicMemory, plan, calibration)
-        asks_for_all = plan.question.asks_for_all and request.min_relevance == "auto"  # nothing is beside the point
+        is_auto = request.min_relevance == "auto"
+        asks_for_all = is_auto and plan.question.asks_for_all  # nothing is beside the point
         if request.category is None and settings.fusion != "rrf" and request.min_relevance and not asks_for_all:
             kept = _relevant(semantic, request, calibration[Kind.SEMANTIC])
-            by_time = plan.question.asks_what_was_said and request.min_relevance == "auto"
-            kept |= (
-                _of_its_time(episodic, plan) if by_time else _relevant(episodic, request, calibration[Kind.EPISODIC])
-            )
-            told = 0 if by_time else len(kept)
-            if request.min_relevance == "auto" and request.as_of is None and 0 < told < len(visible):
-                kept |= self._newer(visible, kept, rankings)
+            if is_auto and plan.question.asks_what_was_said:
+                kept |= _of_its_time(episodic, plan)
+            else:
+                kept |= _relevant(episodic, request, calibration[Kind.EPISODIC])
+                if is_auto and request.as_of is None and 0 < len(kept) < len(visible):
+                    kept |= self._newer(visible, kept, rankings)
             semantic, episodic = _ranked(semantic, kept), _ranked(episodic, kept)
         result = RetrievalResult(
             query=request.query,
@@ -227,7 +225,8 @@ class HybridRetriever:
 
     def explain(self, request: RetrievalRequest) -> ExplainedRetrieval:
         """Explain every stage of what a request returns."""
-        asked = self._found(request)[1] if _may_hide(request) else request
+        may_ask_for_more = bool(request.in_prompt) or _leaves_repetitions_out(request)
+        asked = self._found(request)[1] if may_ask_for_more else request
         told = self._explainer().explain(asked)
         if not request.min_relevance:
             return replace(told, episodic=told.episodic[: request.episodic_limit])
@@ -383,39 +382,29 @@ def _of_its_time(hits: tuple[RetrievedMemory[EpisodicMemory], ...], plan: Retrie
     return {key for key, each in evidence.items() if not names_time or (each is not None and each.dated)}
 
 
-def _ranked(
-    hits: tuple[RetrievedMemory[KindT], ...], kept: Container[MemoryKey], *, always: bool = True
+def _ranked(hits: tuple[RetrievedMemory[KindT], ...], kept: Container[MemoryKey]) -> tuple[RetrievedMemory[KindT], ...]:
+    """Leave out the other hits, but for what must always be known: guidelines, and what is pinned."""
+    return _numbered(hits, {hit.memory.key for hit in hits if hit.memory.key in kept or _is_always_known(hit.memory)})
+
+
+def _numbered(
+    hits: tuple[RetrievedMemory[KindT], ...], kept: Container[MemoryKey]
 ) -> tuple[RetrievedMemory[KindT], ...]:
-    """Leave out the other hits, but for what must ``always`` be known: guidelines, and what is pinned."""
-    left = [hit for hit in hits if hit.memory.key in kept or (always and _is_always_known(hit.memory))]
+    """Leave out the other hits; the ranks of those that are left run from 1."""
+    left = [hit for hit in hits if hit.memory.key in kept]
     if len(left) == len(hits):
         return hits
     return tuple(replace(hit, rank=rank) for rank, hit in enumerate(left, start=1))
 
 
-def _may_hide(request: RetrievalRequest) -> bool:
-    """Whether some of what is found may not be told, so that more is searched in its place."""
-    return bool(request.in_prompt) or (request.min_relevance == "auto" and request.limit is None)
+def _leaves_repetitions_out(request: RetrievalRequest) -> bool:
+    """Whether what is found is for a prompt, where the newest of what tells the same is enough."""
+    return request.min_relevance == "auto" and request.limit is None
 
 
-def _told_again(hits: Sequence[RetrievedMemory[EpisodicMemory]], request: RetrievalRequest) -> set[MemoryKey]:
-    """Name the episodes of which a newer one tells the same, for what is put into prompts.
-
-    A question that is asked every week would fill the limit with itself, and what has changed since is not told.
-    """
-    if request.min_relevance != "auto" or request.limit is not None:
-        return set()
-    asked = frozenset(analyze(request.query))
-    talks: dict[MemoryKey, str] = {}
-    for hit in sorted((hit for hit in hits if hit.matches), key=lambda hit: hit.memory.end_at):
-        best, messages = hit.matches[0].messages[0], hit.memory.messages
-        around = messages[max(best - 1, 0) : best + 2]
-        talk = "\n".join(message.content for message in around)
-        has_words = len(asked.intersection(analyze(talk[:COMPARED_CHARACTERS]))) >= SAME_TALK * len(asked)
-        if has_words or around == messages:  # else the rest of the episode may be what answers
-            talks[hit.memory.key] = talk
-    keys = [*talks]
-    return {keys[place] for place in told_again([*talks.values()])}
+def _repeated(result: RetrievalResult, request: RetrievalRequest) -> set[MemoryKey]:
+    """Name the episodes of which a newer one tells the same, for what is put into prompts."""
+    return repeated_talks(result.episodic, request.query) if _leaves_repetitions_out(request) else set()
 
 
 def _told_at(memory: AnyMemory) -> datetime:

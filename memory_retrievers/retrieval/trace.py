@@ -97,9 +97,8 @@ class ScoreTrace:
         repeated = [self._places[each.row] in self.scored.repeated for each in ranked]
         # A repetition is as near as what it repeats, and stands behind others: it must not lift them.
         lifted = falling([0.0 if again else each for each, again in zip(alone, repeated, strict=True)])
-        for place, again in enumerate(repeated):
-            if again:
-                lifted[place] = max(lifted[place], min(alone[place], lifted[place - 1] if place else 1.0))
+        for place in (place for place, again in enumerate(repeated) if again):
+            lifted[place] = max(lifted[place], min(alone[place], lifted[place - 1] if place else 1.0))
         return lifted
 
     def matches(self, row: int, messages: Sequence[Message]) -> tuple[Match, ...]:

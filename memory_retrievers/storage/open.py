@@ -228,8 +228,7 @@ def _projected(parts: ResolvedOptions, ledger: SQLLedger, *, folder: Path | None
 
 
 def _keyword(parts: ResolvedOptions, ledger: SQLLedger) -> KeywordIndex:
-    from memory_retrievers.backends.rank_bm25 import RankBM25KeywordIndex
-    from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
+    from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex, RankBM25KeywordIndex
 
     engine = PostingsKeywordIndex if parts.keyword == "sqlite_bm25" else RankBM25KeywordIndex
     return engine(ledger, k1=parts.retrieval.bm25_k1, b=parts.retrieval.bm25_b)

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 from contracts.samples import add, episodes_in, fact, facts_in
 
-from memory_retrievers.backends import rank_bm25
-from memory_retrievers.backends.rank_bm25 import RankBM25KeywordIndex
-from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
+from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex, RankBM25KeywordIndex, _Model
 from memory_retrievers.backends.sqlite import SQLiteLedger
 from memory_retrievers.text import analysis as text
 
@@ -78,7 +76,7 @@ def test_what_a_snapshot_is_said_to_take_is_what_it_takes(ledger, monkeypatch):
         snapshot = ledger.snapshots.of(facts_in())
     assert snapshot.size / 1.25 < held.bytes < snapshot.size * 1.25
     with Held() as held:
-        model = rank_bm25._Model(snapshot.terms, **PARAMETERS)
+        model = _Model(snapshot.terms, **PARAMETERS)
     assert model.size / 3 < held.bytes < model.size * 3
 
 

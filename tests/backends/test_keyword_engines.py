@@ -10,9 +10,8 @@ import pytest
 from contracts import KeywordIndexContract
 from contracts.samples import NOW, SCOPE, add, episode, fact, facts_in, ranking, without_snapshots
 
-from memory_retrievers.backends.rank_bm25 import RankBM25KeywordIndex
 from memory_retrievers.backends.sql import snapshots
-from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
+from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex, RankBM25KeywordIndex
 from memory_retrievers.backends.sqlite import SQLiteLedger
 from memory_retrievers.models import Category, Kind, MemoryKey, Tier
 from memory_retrievers.models.selection import Selection

@@ -14,9 +14,8 @@ from memory_retrievers import AgentMemory, BackendError, ConfigurationError, Val
 from memory_retrievers.backends.postgres import PostgresLedger
 from memory_retrievers.backends.postgres.schema import PARTITIONS
 from memory_retrievers.backends.postgres.vectors import HNSWVectorIndex
-from memory_retrievers.backends.rank_bm25 import RankBM25KeywordIndex
 from memory_retrievers.backends.sql.connection import one
-from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
+from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex, RankBM25KeywordIndex
 from memory_retrievers.backends.vectors import ExactVectorIndex
 from memory_retrievers.models import Category
 from memory_retrievers.settings import SNAPSHOT_BYTES

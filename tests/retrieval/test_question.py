@@ -12,13 +12,13 @@ from memory_retrievers.retrieval.question import (
     QueryDate,
     Question,
     asks_for_list,
-    name_of,
     remembered,
     without_common,
 )
 from memory_retrievers.retrieval.request import common_terms
 from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.text import analyze, has_word
+from memory_retrievers.text.relatives import name_of
 
 MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November"]
 MONTHS = [*MONTHS, "December"]
