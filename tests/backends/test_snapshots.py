@@ -12,7 +12,7 @@ from threading import Barrier, BrokenBarrierError, Event
 
 import numpy as np
 import pytest
-from contracts.samples import NOW, SCOPE, add, at_once, episodes_in, fact, facts_in
+from contracts.samples import NOW, SCOPE, add, at_once, columns_read, episodes_in, fact, facts_in
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
@@ -289,8 +289,7 @@ def test_a_snapshot_is_loaded_once_and_grows_with_what_is_added(ledger, monkeypa
 
 
 def test_only_the_changed_memories_are_read_to_catch_up(ledger, monkeypatch):
-    asked, read = [], ledger.columns
-    monkeypatch.setattr(ledger, "columns", lambda *given, **more: (asked.append(more), read(*given, **more))[1])
+    asked = columns_read(ledger, monkeypatch)
     stored = add(ledger, [fact(f"f{n}") for n in range(5)])
     ledger.snapshots.of(facts_in())
     asked.clear()
@@ -306,8 +305,7 @@ def test_who_searches_no_more_reads_only_the_changed_memories_to_let_go_of_what_
     ):
         stored = add(other, [fact(f"f{n}") for n in range(5)])
         assert len(ledger.snapshots.of(facts_in())) == 5
-        asked, read = [], ledger.columns
-        monkeypatch.setattr(ledger, "columns", lambda *given, **more: (asked.append(more), read(*given, **more))[1])
+        asked = columns_read(ledger, monkeypatch)
         for number in (1, 3):
             other.remove(scope=SCOPE, id=f"f{number}")
             ledger.snapshots.let_go_of_forgotten(idle=0)
@@ -377,9 +375,8 @@ def test_a_write_lets_the_snapshots_of_its_scope_grow_once_between_two_searches(
 
 def test_what_a_new_fact_is_compared_with_is_read_once_and_not_again_after_the_write(tmp_path, monkeypatch):
     store = store_on(tmp_path / "memory.db", FixedClock(NOW))
-    ledger, asked = store.ledger, []
-    read = ledger.columns
-    monkeypatch.setattr(ledger, "columns", lambda *given, **more: (asked.append(more), read(*given, **more))[1])
+    ledger = store.ledger
+    asked = columns_read(ledger, monkeypatch)
 
     def put(name):
         asked.clear()
@@ -451,8 +448,7 @@ def test_a_fact_that_only_takes_its_keywords_into_its_text_holds_since_then(tmp_
 def test_what_another_connection_writes_is_seen_and_nothing_else_is_read(ledger, tmp_path, monkeypatch):
     add(ledger, [fact("f1")])
     assert len(ledger.snapshots.of(facts_in())) == 1
-    asked, read = [], ledger.columns
-    monkeypatch.setattr(ledger, "columns", lambda *given, **more: (asked.append(more), read(*given, **more))[1])
+    asked = columns_read(ledger, monkeypatch)
     other = SQLiteLedger(tmp_path / "memory.db")
     (second,) = add(other, [fact("f2")])
     assert len(ledger.snapshots.of(facts_in())) == 2

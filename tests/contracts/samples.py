@@ -207,3 +207,19 @@ def without_snapshots(ledger: SQLLedger) -> Iterator[None]:
         yield
     finally:
         ledger.snapshots.most = most
+
+
+def columns_read(ledger, monkeypatch):
+    """What this thread asks for from now on where it reads passages, by the names of the arguments.
+
+    Another one looks every two seconds what others have deleted, and then reads too, whatever a test does meanwhile.
+    """
+    asked, read, here = [], ledger.columns, threading.get_ident()
+
+    def columns(*given, **more):
+        if threading.get_ident() == here:
+            asked.append(more)
+        return read(*given, **more)
+
+    monkeypatch.setattr(ledger, "columns", columns)
+    return asked
