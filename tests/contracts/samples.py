@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, settings
 
 from memory_retrievers.backends.sql.ledger import SQLLedger
@@ -209,14 +210,15 @@ def without_snapshots(ledger: SQLLedger) -> Iterator[None]:
         ledger.snapshots.most = most
 
 
-def columns_read(ledger, monkeypatch):
+def columns_read(ledger: SQLLedger, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What this thread asks for from now on where it reads passages, by the names of the arguments.
 
     Another one looks every two seconds what others have deleted, and then reads too, whatever a test does meanwhile.
     """
-    asked, read, here = [], ledger.columns, threading.get_ident()
+    asked: list[dict[str, Any]] = []
+    read, here = ledger.columns, threading.get_ident()
 
-    def columns(*given, **more):
+    def columns(*given: Any, **more: Any) -> Any:
         if threading.get_ident() == here:
             asked.append(more)
         return read(*given, **more)
