@@ -32,7 +32,6 @@ class _QuotingGroup(TyperGroup):
     """Commands whose wrong arguments are quoted as a terminal can show them."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - the type differs between versions
-        """Parse the arguments before the command."""
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(encoding="utf-8", errors="replace")  # memories, and the help, have any character
@@ -40,7 +39,6 @@ class _QuotingGroup(TyperGroup):
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> object:  # noqa: ANN401 - as above
-        """Run the command that is asked for."""
         with _quoted_for_terminals():
             return super().invoke(ctx)
 

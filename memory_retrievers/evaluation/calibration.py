@@ -152,13 +152,7 @@ def fitted(chosen: Sequence[Example], *, fewer: float = 0.0, personal: float = 0
 def _regression(
     rows: NDArray[np.float64], right: NDArray[np.float64], *, given: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Fit by Newton's method, with a ridge on all but the bias: shape (k,).
-
-    Args:
-        rows: Shape (n, k), the first column 1.
-        right: Outcomes, shape (n,).
-        given: What is added to each sum, shape (n,).
-    """
+    """Fit weights, shape (k,), by Newton's method to rows (n, k), outcomes (n,) and what is added to each sum (n,)."""
     import numpy as np
 
     weights, ridge = np.zeros(rows.shape[1]), _RIDGE * np.eye(rows.shape[1])

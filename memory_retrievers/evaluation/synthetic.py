@@ -22,16 +22,9 @@ _PAIRS: Final = (("Ilse", "Tomas"), ("Noor", "Bruno"), ("Keiko", "Farid"), ("Wan
 
 
 class _Topic(NamedTuple):
-    """A topic: first statement, question back, answer, and the questions about it.
+    """A topic of one speaker, what is said and asked about it, and what it can be about, each with its detail.
 
-    Attributes:
-        statement: The first turn; ``{value}`` is what it is about.
-        asked: What the other one asks.
-        answered: The answer, which does not repeat what it is about; ``{detail}`` is what it adds.
-        about_statement: A question whose answer is the first turn.
-        about_answer: A question whose answer is the third.
-        about_all: A question whose answer is every such first turn of the speaker.
-        values: What it can be about, each with its detail.
+    The answer does not repeat what it is about; the answer to ``about_all`` is every such statement of the speaker.
     """
 
     statement: str

@@ -206,16 +206,6 @@ def _rest(
     """Choose further sentences, each with those that it needs, by how much they add that is rare around.
 
     They are chosen greedily by the weight of their new terms relative to their length, as long as one fits.
-
-    Args:
-        said: The sentences of a conversation.
-        shown: Positions of those that are shown already.
-        needed: For each the later ones without which it is not shown.
-        room: Characters that there are.
-        background: How often each term occurs around; None counts within the sentences.
-
-    Returns:
-        Their positions, ascending.
     """
     lines = [f"{sentence.speaker}: {sentence.text}" for sentence in said]
     terms = [frozenset(analyze(line)) for line in lines]
@@ -258,13 +248,7 @@ def _joined(said: Sequence[Sentence], places: Sequence[int]) -> str:
 
 
 def _rarity(own: Mapping[str, int], background: Mapping[str, int], *, frequency: float = 1.0) -> dict[str, float]:
-    """Weigh terms that are frequent here and rare around: tf-idf.
-
-    Args:
-        own: How often each term occurs here.
-        background: How often it occurs around.
-        frequency: How much the first counts, 0 to 1.
-    """
+    """Weigh terms that are frequent here and rare around, by tf-idf; ``frequency`` says how much the first counts."""
     total = sum(background.values())
     return {
         term: math.log1p(number) ** frequency * math.log1p(total / max(background.get(term, 0), 1))
@@ -322,15 +306,7 @@ def _runs_of_words(text: str, speakers: set[str]) -> Iterable[tuple[str, bool]]:
 def _noun_phrase(
     run: Sequence[str], named: bool, *, follows_verb: bool, is_subject: bool, behind: str
 ) -> Sequence[str]:
-    """Leave out the verb before a noun, or the one behind it: rules that know only where a word stands, and its end.
-
-    Args:
-        run: Words one after another.
-        named: Whether a determiner stands before them, or one of them is a name.
-        follows_verb: Whether the word before them is one that a verb or an adjective follows.
-        is_subject: Whether they open their clause.
-        behind: The word or mark behind them.
-    """
+    """Leave out the verb before a noun, or the one behind it: rules that know only where a word stands, and its end."""
     first = 0
     if follows_verb:
         is_name = run[0][0].isupper()  # as in "it is Pavel"

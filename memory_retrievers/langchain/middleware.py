@@ -301,15 +301,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         answered: Sequence[BaseMessage] = (),
         is_end: bool = False,
     ) -> dict[str, object] | None:
-        """Queue messages, and note in the state which are done; None if they could not be queued.
-
-        Args:
-            new: The messages to queue.
-            seen: Those that are done then, beside ``done``.
-            done: The ids of those that are.
-            answered: What tools have answered in place of the agent.
-            is_end: Whether to see to it that what is due becomes memories.
-        """
+        """Queue messages, and note those that are done then in the state; None if they could not be queued."""
         scope, conversation = self._turn.scope_of(None), conversation_of()
         with going_on("messages are queued later"):
             said = self._turn.said(new) + self._turn.answered_by_tools(answered)

@@ -224,16 +224,7 @@ def _indexed(value: Mapping[str, object], fields: Sequence[str | list[str]] | Li
 
 
 class _Reads:
-    """Answers what a batch asks to read; what is asked for twice is looked for once.
-
-    Args:
-        memory: The memory.
-        root: The scope of the empty namespace.
-        there: What is there under the keys that the batch names.
-
-    Attributes:
-        used: The items whose lifetime the reads prolong.
-    """
+    """Answers what a batch asks to read; what is asked for twice is looked for once."""
 
     def __init__(self, memory: AgentMemory, root: str, there: Mapping[MemoryKey, StoredItem]) -> None:
         self._memory = memory
@@ -244,11 +235,6 @@ class _Reads:
         self.used: list[StoredItem] = []
 
     def answer(self, op: Op, key: MemoryKey | None) -> Result:
-        """The result of an operation.
-
-        Raises:
-            ValidationError: It is none that a store can do, or asks for something malformed.
-        """
         match op:
             case GetOp():
                 assert key is not None  # noqa: S101 - every get names one

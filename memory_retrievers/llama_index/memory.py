@@ -361,15 +361,7 @@ def _copies(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
 
 
 def _reopened(path: str | None) -> AgentMemory:
-    """The store at ``path`` with the bundled embedder and every other setting at its default; made if it is missing.
-
-    Raises:
-        ConfigurationError: There is no path, the store was filled with another embedder, or is open in this process
-            with other settings: only its owner can hand it over.
-        StoreLockedError: Nothing can be written there, or a process of an older version has it open.
-        EmbeddingMismatchError: The bundled embedder is not what it was.
-        BackendError: The store cannot be read or written.
-    """
+    """The store at ``path`` with the bundled embedder and every other setting at its default; made if it is missing."""
     if path is None:
         raise ConfigurationError(
             "this ConversationMemory has no long-term memory and no path to open one from: set its `memory`, or make "

@@ -138,8 +138,5 @@ class MemoryToolSpec(BaseToolSpec):
 
 
 def _as_it_is(output: ToolOutput) -> ToolOutput:
-    """Return the output as it is.
-
-    Without this callback a FunctionTool takes what its function returns for the raw output alone.
-    """
+    """The output as it is: without this callback a FunctionTool takes what its function returns for the raw output."""
     return output

@@ -314,11 +314,7 @@ class Guard:
         return access
 
     def _check_host(self, headers: Headers) -> None:
-        """Refuse foreign hosts and origins: by DNS rebinding a page reaches this server only under the page's own name.
-
-        Raises:
-            HTTPError: The host or the origin is not one of this server's (403), or cannot be read (400).
-        """
+        """Refuse foreign hosts and origins: by DNS rebinding a page reaches this server under its own name alone."""
         host = headers.get("host", "")
         if not self._is_ours(_parsed("Host", f"//{host}").hostname or ""):
             raise HTTPError(

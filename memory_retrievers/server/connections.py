@@ -89,8 +89,6 @@ _CLOSE: Final = (b"connection", b"close")
 
 
 class _Bounded(H11Protocol):
-    """One connection."""
-
     settings: ClassVar[TrafficSettings]
 
     waiting_since: float = 0
@@ -104,7 +102,6 @@ class _Bounded(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Begin, if there is room."""
         super().connection_made(transport)
         self.app = self._closing(self.app)
         self.waiting_since = time.monotonic()  # the loop's own may count milliseconds, and two come in one
@@ -122,7 +119,6 @@ class _Bounded(H11Protocol):
             self._begun = self.loop.call_later(self.settings.header_seconds, self._too_slow)
 
     def on_response_complete(self) -> None:
-        """Wait for the next request."""
         self.waiting_since = time.monotonic()
         super().on_response_complete()
         if isinstance(self.cycle.transport, _LeftOpen) and not self.transport.is_closing():
@@ -137,12 +133,10 @@ class _Bounded(H11Protocol):
         self._stalled = self.loop.call_later(self.settings.body_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Go on: the receiver has taken it."""
         self._stop_stalling()
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
         self._stop_waiting()
         self._stop_stalling()
         super().connection_lost(exc)
@@ -209,11 +203,9 @@ class _LeftOpen(asyncio.Transport):
         self._transport = transport
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send it."""
         self._transport.write(data)
 
     def is_closing(self) -> bool:
-        """True if other code has closed it."""
         return self._transport.is_closing()
 
     def close(self) -> None:
@@ -240,12 +232,10 @@ class _Drain(asyncio.Protocol):
         self._end = self._connection.loop.call_later(settings.keep_alive_seconds, transport.abort)
 
     def data_received(self, data: bytes) -> None:
-        """Drop it."""
         self._dropped += len(data)
         if self._dropped > self._connection.settings.max_body_bytes:
             self._connection.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
         self._end.cancel()
         self._connection.connection_lost(exc)

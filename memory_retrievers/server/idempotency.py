@@ -55,11 +55,9 @@ class _Kept:
 
     @property
     def size(self) -> int:
-        """Its approximate size in bytes."""
         return _ENTRY_BYTES + len(self.body)
 
     def answer(self) -> Response:
-        """The answer, once it is whole."""
         assert self.status is not None  # noqa: S101 - it is not under way
         return Response(self.body, status_code=self.status, media_type=self.media_type)
 
@@ -124,12 +122,7 @@ class Idempotency:
         await self._first(key, request, scope, once_more, send)
 
     def _answered(self, key: tuple[str, str], request: bytes) -> _Kept | None:
-        """What is kept of the answer to the first request of this key; None if this is the first.
-
-        Raises:
-            HTTPError: The first was another request (422), or is under way, or is done and its answer was too long to
-                keep (409).
-        """
+        """What is kept of the answer to the first request of this key; None if this is the first."""
         self._forget_old()
         kept = self._kept.get(key)
         if kept is None:
@@ -176,13 +169,7 @@ class Idempotency:
     def _done_elsewhere(self, noted: RequestUnderWay, path: str, access: Access) -> Response | None:
         """The answer to a request that another process has done, or this one before it was started again.
 
-        Args:
-            noted: The request.
-            path: Its path.
-            access: Permissions of its sender, which may be others than when it was done.
-
-        Raises:
-            HTTPError: It was another request (422), its answer cannot be made anew (409), or is not for this sender.
+        Its sender may have other permissions than when it was done.
         """
         assert self._requests is not None  # noqa: S101 - asked for nothing else
         done = self._requests.find(noted.key)

@@ -240,11 +240,7 @@ class BodyLimiter:
 
 
 def _check_width(body: bytes, *, most: int) -> None:
-    """Refuse a large body with a character beyond U+FFFF, which makes its whole text take four bytes a character.
-
-    Raises:
-        HTTPError: The body has such a character, and is larger than ``most`` bytes (413).
-    """
+    """Refuse a large body with a character beyond U+FFFF, which makes its whole text take four bytes a character."""
     if len(body) > most and _WIDE.search(body):
         raise HTTPError(
             413,

@@ -219,14 +219,7 @@ def _handler(offer: McpOffer, answer: _Answer, result: Any, *, failed: Callable[
 
 
 class _Course:
-    """The work on one request, in a thread: its progress goes to the client, and the client can end it.
-
-    Args:
-        tell: Sends progress; None if the client asked for none.
-
-    Attributes:
-        is_ended: Whether the client has cancelled: the work stops where it next looks, and keeps nothing.
-    """
+    """The work on one request, in a thread: its progress goes to the client, and the client can end it."""
 
     def __init__(self, tell: _Tell | None) -> None:
         self._tell = tell

@@ -99,9 +99,6 @@ def _check_message(body: bytes) -> None:
 
     The SDK takes a request whose id is of another type for a notification: it would say that it was accepted, and do
     nothing.
-
-    Raises:
-        InvalidMessageError: It is a list, has no method and answers nothing, or its id is no text or whole number.
     """
     try:
         message = from_json(body)

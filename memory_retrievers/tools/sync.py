@@ -169,17 +169,7 @@ def _counted(number: int, name: str) -> str:
 def _document(
     context: ToolContext, *, scope: str | None, kinds: SyncKinds, with_associations: bool
 ) -> tuple[JsonObject, str | None]:
-    """The memories of a scope and of those below it, and what is left out; a queued conversation always is.
-
-    Args:
-        context: What the tool works on.
-        scope: The scope, relative to the root; None is the root.
-        kinds: Which memories.
-        with_associations: Whether associations go along.
-
-    Raises:
-        ValidationError: It is too large.
-    """
+    """The memories of a scope and of those below it, and what is left out; a queued conversation always is."""
     within = context.root if scope is None else context.scope_named(scope)
     found = context.manager.select(
         MemoryFilter(scope=within, include_child_scopes=True, kinds=context.seen, include_invalidated=True)

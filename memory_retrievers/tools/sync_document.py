@@ -88,16 +88,7 @@ class _StoredLine(_Line):
         return self.memory_id or str(uuid.uuid5(uuid.NAMESPACE_OID, f"{scope}\n{self.content}"))
 
     def draft(self, *, scope: str, id: str, origin: Origin = Origin.TOOL) -> Draft:
-        """The memory to be stored, with every time the line came with.
-
-        Args:
-            scope: The scope to store it in, as the store knows it.
-            id: The id to store it under.
-            origin: The origin to record.
-
-        Raises:
-            pydantic.ValidationError: A field breaks a rule of drafts.
-        """
+        """The memory to be stored, with every time the line came with."""
         fields: dict[str, object] = {name: getattr(self, name) for name in self.same_names()}
         fields |= {"scope": scope, "id": id, "origin": origin, self.text_field: self.content}
         fields |= {"tier": self.memory_tier, "importance": self.importance_score}
@@ -105,11 +96,6 @@ class _StoredLine(_Line):
 
     @classmethod
     def parse(cls, line: object) -> Self:
-        """One line of the document.
-
-        Raises:
-            ValidationError: It breaks a rule.
-        """
         with in_our_words():
             return cls.model_validate(line)
 

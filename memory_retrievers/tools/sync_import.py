@@ -66,19 +66,12 @@ class ImportReport:
 
 @dataclass(slots=True)
 class _Plan:
-    """Writes that an import has to make.
+    """Writes that an import has to make."""
 
-    Attributes:
-        new: What is stored, in place of what is there or not.
-        replaced: What they take the place of.
-        changes: What is added to other memories.
-        landed: Where in the store each memory of the document is.
-    """
-
-    new: list[Draft] = field(default_factory=list)
-    replaced: list[AnyMemory] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
-    landed: dict[MemoryKey, MemoryKey] = field(default_factory=dict)
+    new: list[Draft] = field(default_factory=list)  # what is stored, in place of what is there or not
+    replaced: list[AnyMemory] = field(default_factory=list)  # what that takes the place of
+    changes: list[Change] = field(default_factory=list)  # what is added to other memories
+    landed: dict[MemoryKey, MemoryKey] = field(default_factory=dict)  # where each memory of the document is
 
 
 def take_in(context: ToolContext, document: JsonObject, *, prefix: str | None, strategy: MergeStrategy) -> ImportReport:

@@ -115,12 +115,7 @@ def preview(window: Window, body: PreviewBody) -> JsonObject:
 
 
 def _for(window: Window, body: PreviewBody | ActBody) -> AnyMemory:
-    """The memory that an action is meant for.
-
-    Raises:
-        NotFoundError: There is none in this scope, or the scope is out of reach.
-        ValidationError: The action is not one of a memory in this state.
-    """
+    """The memory that an action is meant for, if it is in a state in which that can be done."""
     memory = window.find(body.id, scope=body.scope)
     possible = actions_of(memory, now=window.now())
     if body.action not in possible:
@@ -234,12 +229,7 @@ def _tag(window: Window, memory: AnyMemory, body: ActBody) -> Done:
 
 
 def _other(window: Window, body: PreviewBody | ActBody, memory: AnyMemory) -> SemanticMemory:
-    """The fact that is to be merged into another.
-
-    Raises:
-        NotFoundError: There is none of this id in the scope.
-        ValidationError: It is none, or the same.
-    """
+    """The fact that is to be merged into another."""
     if body.other is None or body.other == memory.id:
         raise ValidationError("other must be the id of another fact of this scope")
     other = window.find(body.other, scope=memory.scope)

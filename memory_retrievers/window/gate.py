@@ -122,11 +122,7 @@ class Gate:
                 await refusal(error)(scope, receive, guarded_send)
 
     async def _admitted(self, scope: Scope, receive: Receive) -> Response | None:
-        """None for a request that may go on; otherwise its answer.
-
-        Raises:
-            HTTPError: It is refused.
-        """
+        """None for a request that may go on; otherwise its answer."""
         headers = Headers(scope=scope)
         # 1. by a name of this window, from a page of this window
         self._check_origin(headers)
@@ -163,11 +159,7 @@ class Gate:
         return response
 
     async def _body(self, headers: Headers, receive: Receive) -> dict[str, object]:
-        """The JSON object that a request carries.
-
-        Raises:
-            HTTPError: It carries another type (400), too much (413, 422), or no JSON object (400).
-        """
+        """The JSON object that a request carries."""
         if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise HTTPError(400, "BadRequest", "send Content-Type: application/json")
         announced = headers.get("content-length", "").encode() or None

@@ -122,11 +122,7 @@ def children(window: Window, query: ScopesQuery) -> JsonObject:
 
 
 def _child_of(under: str | None, cursor: str) -> str:
-    """Check that a cursor is a scope directly below.
-
-    Raises:
-        ValidationError: It is not.
-    """
+    """Check that a cursor is a scope directly below."""
     child = scopes.parse(cursor)
     if child.rpartition("/")[0] != (under or ""):
         raise ValidationError("cursor must be one that an earlier page gave, unchanged, or left out for the first page")

@@ -460,9 +460,6 @@ class MemoryManager:
 
         Before it, what has expired is purged, unless that was done a short while ago; after it, whoever
         follows the changes is called.
-
-        Raises:
-            ConfigurationError: The store was opened read-only.
         """
         if self._is_read_only:
             raise ConfigurationError(READ_ONLY)

@@ -38,19 +38,12 @@ _NOTHING: Final = Hits([], [], [])
 
 @dataclass(frozen=True, slots=True)
 class _Lists:
-    """Candidates of a search, by the row of the memory in the ledger.
+    """Candidates of a search, by the row of the memory in the ledger."""
 
-    Attributes:
-        nearest: The nearest by vector, nearest first.
-        words: The best by words with their BM25 scores, best first.
-        cosines: The cosine of each that was found in either list, if vectors were asked.
-        open: The episodes among them that are still open, whose rows are below 0.
-    """
-
-    nearest: list[int]
-    words: dict[int, float]
-    cosines: dict[int, float]
-    open: Mapping[int, EpisodicMemory] = field(default_factory=dict)
+    nearest: list[int]  # by vector, nearest first
+    words: dict[int, float]  # with their BM25 scores, best first
+    cosines: dict[int, float]  # of each that was found in either list, if vectors were asked
+    open: Mapping[int, EpisodicMemory] = field(default_factory=dict)  # those still open, whose rows are below 0
 
 
 def search(
@@ -230,17 +223,11 @@ def _sorted(found: list[FoundMemory], sort_by: SortBy) -> list[FoundMemory]:
 
 @dataclass(frozen=True, slots=True)
 class _OpenHits:
-    """The open episodes that a search may find, by a row below 0.
-
-    Attributes:
-        memories: The episodes.
-        cosines: The cosine of the best turn of each; those that nobody has embedded yet are left out.
-        words: The BM25 score of the best turn of each that has a word of the query.
-    """
+    """The open episodes that a search may find, by a row below 0."""
 
     memories: Mapping[int, EpisodicMemory]
-    cosines: Mapping[int, float]
-    words: Mapping[int, float]
+    cosines: Mapping[int, float]  # of the best turn of each; those that nobody has embedded yet are left out
+    words: Mapping[int, float]  # the BM25 score of the best turn of each that has a word of the query
 
 
 def open_memories(store: MemoryStore, filter: MemoryFilter) -> list[EpisodicMemory]:
