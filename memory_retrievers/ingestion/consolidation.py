@@ -57,11 +57,7 @@ class FactConsolidator:
     """
 
     def __init__(
-        self,
-        store: MemoryStore,
-        retriever: HybridRetriever,
-        language_model: LanguageModel,
-        settings: IngestionSettings,
+        self, store: MemoryStore, retriever: HybridRetriever, language_model: LanguageModel, settings: IngestionSettings
     ) -> None:
         self._store = store
         self._retriever = retriever

@@ -310,11 +310,7 @@ NEAREST: Final = 5
 
 
 def find_existing(
-    drafts: Sequence[SemanticDraft],
-    *,
-    store: MemoryStore,
-    settings: IngestionSettings,
-    leaving: Collection[str],
+    drafts: Sequence[SemanticDraft], *, store: MemoryStore, settings: IngestionSettings, leaving: Collection[str]
 ) -> list[SemanticMemory | int]:
     """Find for each draft the fact of its scope that says the same already, or the first such draft.
 
@@ -355,12 +351,7 @@ def _nearest(drafts: Sequence[SemanticDraft], store: MemoryStore, *, limit: int)
 
 
 def _stored_match(
-    draft: SemanticDraft,
-    hits: Hits,
-    *,
-    store: MemoryStore,
-    settings: IngestionSettings,
-    leaving: Collection[str],
+    draft: SemanticDraft, hits: Hits, *, store: MemoryStore, settings: IngestionSettings, leaving: Collection[str]
 ) -> SemanticMemory | None:
     """The nearest stored fact that says the same."""
     memories = store.ledger.load(hits.memories)

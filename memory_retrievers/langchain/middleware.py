@@ -191,13 +191,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         if format == "scene" and recall != "full":
             raise ConfigurationError("recall= chooses what a block tells: leave it out with format='scene'")
         self._scene_prompt = scene_prompt(
-            memory,
-            format=format,
-            settings=scene,
-            present=present,
-            pov=pov,
-            budget=budget,
-            chat_length=chat_length,
+            memory, format=format, settings=scene, present=present, pov=pov, budget=budget, chat_length=chat_length
         )
         try:
             self._turn = TurnMemory(

@@ -98,24 +98,14 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
         """As :meth:`invoke`, without blocking the event loop.
 
         Args:
-            input: The question, in plain words.
-            config: The configuration of the run, which names the scope where the retriever has none; None takes that of
-                the run it happens in.
-            **kwargs: ``k``, at most so many documents for this call, and LangChain's own arguments.
-
-        Raises:
-            ConfigurationError: Neither the retriever nor the configuration names a scope.
-            ValidationError: The query is empty, ``k`` is below 1, or the scope is malformed.
+            input: As there.
+            config: As there.
+            **kwargs: As there.
         """
         return await super().ainvoke(input, config, scope=self.scope_of(config), **kwargs)
 
     def _get_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: CallbackManagerForRetrieverRun,
-        k: int | None = None,
-        scope: str | None = None,
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None, scope: str | None = None
     ) -> list[Document]:
         found = find_documents(
             self.memory,

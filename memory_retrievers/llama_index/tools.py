@@ -73,12 +73,7 @@ class MemoryToolSpec(BaseToolSpec):
     spec_functions: list[SPEC_FUNCTION_TYPE]
 
     def __init__(
-        self,
-        memory: Memory,
-        *,
-        scope: Scope,
-        tools: ToolChoice = "essential",
-        **policy: Unpack[PolicyOptions],
+        self, memory: Memory, *, scope: Scope, tools: ToolChoice = "essential", **policy: Unpack[PolicyOptions]
     ) -> None:
         self._memory = memory
         self._scope = checked_scope(scope)
@@ -115,16 +110,11 @@ class MemoryToolSpec(BaseToolSpec):
         async def run_in_thread(**arguments: object) -> ToolOutput:
             return await asyncio.to_thread(self._run, spec, arguments)
 
-        return MemoryTool(
-            fn=run,
-            async_fn=run_in_thread,
-            metadata=metadata or self._metadata(spec),
-            callback=_as_it_is,
-        )
-
-    def _metadata(self, spec: AnyTool) -> ToolMetadata:
-        shown = spec.offered_arguments(allow_scopes=self._rules.allow_scopes, memory=self._memory)
-        return ToolMetadata(description=spec.description, name=spec.name, fn_schema=shown)
+        if metadata is None:
+            shown = spec.offered_arguments(allow_scopes=self._rules.allow_scopes, memory=self._memory)
+            metadata = ToolMetadata(description=spec.description, name=spec.name, fn_schema=shown)
+        # without the callback a FunctionTool takes what its function returns for the raw output alone
+        return MemoryTool(fn=run, async_fn=run_in_thread, metadata=metadata, callback=lambda output: output)
 
     def _run(self, spec: AnyTool, arguments: dict[str, object]) -> ToolOutput:
         output = run_tool(spec, self._rules.context(self._memory, scope=scope_of(self._scope)), arguments)
@@ -135,8 +125,3 @@ class MemoryToolSpec(BaseToolSpec):
             raw_output=output.artifact,
             is_error=output.is_error,
         )
-
-
-def _as_it_is(output: ToolOutput) -> ToolOutput:
-    """The output as it is: without this callback a FunctionTool takes what its function returns for the raw output."""
-    return output

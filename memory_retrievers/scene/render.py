@@ -145,40 +145,10 @@ def by_priority(events: Iterable[PlacedEvent], *, scores: Mapping[str, float] | 
     return sorted(events, key=_priority)
 
 
-def affordable(
-    events: Iterable[PlacedEvent],
-    *,
-    room: int,
-    shown: Iterable[Part],
-    settings: SceneSettings,
-    token_counter: Callable[[str], int],
-) -> list[PlacedEvent]:
-    """The events that fit, in the order given: each in turn is taken if there is room left for it.
-
-    An event that is too long is passed over and does not keep the others out. It is charged with its line, with the
-    heading it is the first under, and with the separators it brings.
-
-    Args:
-        events: In the order in which they may claim room.
-        room: How many tokens the frame leaves.
-        shown: The parts that the frame shows anyway.
-        settings: When there are separators.
-        token_counter: What a text costs.
-    """
-    selection = _Selection(room, shown=shown, settings=settings, token_counter=token_counter)
-    return [event for event in events if selection.take(event)]
-
-
-def affordable_upstream(
+def _affordable_upstream(
     events: Iterable[PlacedEvent], *, room: int, token_counter: Callable[[str], int]
 ) -> list[PlacedEvent]:
-    """The events from the oldest part on, up to the first that does not fit: how the model of this block chooses.
-
-    Args:
-        events: From the oldest.
-        room: How many tokens the frame and all headings leave.
-        token_counter: What a text costs.
-    """
+    """The events from the oldest part on, up to the first that does not fit: how the model of this block chooses."""
     chosen = []
     for event in sorted(events, key=lambda event: -_PRIORITY[event.part]):
         room -= token_counter(event.summary) + _UPSTREAM_EXTRA
@@ -194,7 +164,11 @@ def _priority(event: PlacedEvent) -> tuple[int, int, int]:
 
 
 class _Selection:
-    """Events that have been given room, and what is left of it."""
+    """Events that have been given room, and what is left of it.
+
+    Each is charged with its line, with the heading it is the first under, and with the separators it brings; one that
+    is too long does not keep the others out. ``shown`` are the parts that the frame shows anyway.
+    """
 
     def __init__(
         self, room: int, *, shown: Iterable[Part], settings: SceneSettings, token_counter: Callable[[str], int]
@@ -273,17 +247,13 @@ def scene_block(
     people = list(_people(present, characters, pov=pov, settings=settings))
     if scores is None and settings.budget_policy == "upstream":
         room = budget - _upstream_overhead(events, people, chat_length=chat_length, token_counter=token_counter)
-        chosen = affordable_upstream(events, room=room, token_counter=token_counter)
+        chosen = _affordable_upstream(events, room=room, token_counter=token_counter)
         return _block(chosen, people=people, chat_length=chat_length, settings=settings)
 
     frame = _block([], people=people, chat_length=chat_length, settings=settings)
-    claims = affordable(
-        by_priority(events, scores=scores),
-        room=budget - token_counter(frame),
-        shown=[Part.CURRENT_SCENE] if people else [],
-        settings=settings,
-        token_counter=token_counter,
-    )
+    shown = [Part.CURRENT_SCENE] if people else []
+    selection = _Selection(budget - token_counter(frame), shown=shown, settings=settings, token_counter=token_counter)
+    claims = [event for event in by_priority(events, scores=scores) if selection.take(event)]
     block = _block(claims, people=people, chat_length=chat_length, settings=settings)
     while claims and token_counter(block) > budget:  # for a counter that finds more in the whole than in its lines
         claims.pop()

@@ -149,31 +149,17 @@ def _as_sent(hint: Any) -> Any:  # noqa: ANN401 - a type
     return _SENT.get(hint, hint)
 
 
+_READING: Final = (
+    "get list history events diff scopes stats now explain explain_missing waiting waiting_scopes transcript "
+    "pending_reviews characters scene"
+)
+_WRITING: Final = "update invalidate forget forget_conversation review add_scene_events"
+
 METHODS: Final[Mapping[str, Method]] = {
     method.name: method
     for method in (
-        Method(AgentMemory.get),
-        Method(AgentMemory.list),
-        Method(AgentMemory.history),
-        Method(AgentMemory.events),
-        Method(AgentMemory.diff),
-        Method(AgentMemory.scopes),
-        Method(AgentMemory.stats),
-        Method(AgentMemory.now),
-        Method(AgentMemory.explain),
-        Method(AgentMemory.explain_missing),
-        Method(AgentMemory.waiting),
-        Method(AgentMemory.waiting_scopes),
-        Method(AgentMemory.transcript),
-        Method(AgentMemory.pending_reviews),
-        Method(AgentMemory.characters),
-        Method(AgentMemory.scene),
-        Method(AgentMemory.update, writes=True),
-        Method(AgentMemory.invalidate, writes=True),
-        Method(AgentMemory.forget, writes=True),
-        Method(AgentMemory.forget_conversation, writes=True),
-        Method(AgentMemory.review, writes=True),
-        Method(AgentMemory.add_scene_events, writes=True),
+        *(Method(getattr(AgentMemory, name)) for name in _READING.split()),
+        *(Method(getattr(AgentMemory, name), writes=True) for name in _WRITING.split()),
     )
 }
 """Those of which nothing but a route and a method is to be made; others have bodies of their own in ``bodies``."""

@@ -134,11 +134,11 @@ class Transport:
         Raises:
             MemoryRetrieversError: The server's error, or BackendError if there is no answer.
         """
-        return self._send(path, body, parameters=parameters or {}, headers={}, timeout=self._timeout)
+        return self._send(path, body, parameters=parameters)
 
     def get(self, path: str, parameters: Mapping[str, str]) -> JsonObject:
         """Ask for what stands at a path below ``/api/v0``; raises what :meth:`read` raises."""
-        return self._send(path, None, parameters=parameters, headers={}, timeout=self._timeout)
+        return self._send(path, None, parameters=parameters)
 
     def write(self, path: str, body: JsonObject, *, timeout: float | None = None) -> JsonObject:
         """Send a request for a change, under a new idempotency key.
@@ -151,27 +151,23 @@ class Transport:
         Raises:
             MemoryRetrieversError: The server's error, or BackendError if there is no answer.
         """
-        return self._send(
-            path,
-            body,
-            parameters={},
-            headers={IDEMPOTENCY_KEY: str(uuid_utils.uuid7())},
-            timeout=timeout or self._timeout,
-        )
+        return self._send(path, body, key=str(uuid_utils.uuid7()), timeout=timeout)
 
     def _send(
         self,
         path: str,
         body: JsonObject | None,
         *,
-        parameters: Mapping[str, str],
-        headers: Mapping[str, str],
-        timeout: float,
+        parameters: Mapping[str, str] | None = None,
+        key: str | None = None,
+        timeout: float | None = None,
     ) -> JsonObject:
         if self._client.is_closed:
             raise ConfigurationError("this connection to a memory server has been closed: make a new one")
         content = None if body is None else _encoded(body)
-        sent_along = {**self._headers, **headers, "Content-Type": "application/json", "Accept": "application/json"}
+        sent_along = {**self._headers, "Content-Type": "application/json", "Accept": "application/json"}
+        if key is not None:
+            sent_along[IDEMPOTENCY_KEY] = key
         attempt = 0
         while True:
             last = attempt >= self._retries
@@ -180,9 +176,9 @@ class Transport:
                     "GET" if content is None else "POST",
                     f"{self.url}{_PREFIX}{path}",
                     content=content,
-                    params=dict(parameters),
+                    params=dict(parameters or {}),
                     headers=sent_along,
-                    timeout=timeout,
+                    timeout=timeout or self._timeout,
                 )
             except httpx.HTTPError as error:
                 if last or not isinstance(error, httpx.TransportError):
@@ -192,7 +188,7 @@ class Transport:
             else:
                 if answer.is_success:
                     return self._decoded(answer)
-                if last or not _is_passing(answer, has_key=IDEMPOTENCY_KEY in headers):
+                if last or not _is_passing(answer, has_key=key is not None):
                     raise failure_of(answer)
                 asked_to_wait = _retry_after(answer)
             self._sleep(min(_LONGEST_PAUSE, max(asked_to_wait, _FIRST_PAUSE * 2**attempt)))

@@ -10,17 +10,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final, get_type_hints
 
 from memory_retrievers.errors import ConfigurationError, NotFoundError, error_object
-from memory_retrievers.tools import (
-    associate,
-    batches,
-    records,
-    retrieve,
-    scopes,
-    search,
-    store,
-    sync,
-    update,
-)
+from memory_retrievers.tools import associate, batches, records, retrieve, scopes, search, store, sync, update
 from memory_retrievers.tools.arguments import LEVEL_ARGUMENT, ArgumentsT, MemoryId, without
 from memory_retrievers.tools.records import MemoryDeleteArguments
 from memory_retrievers.tools.tool import AnyTool, Tool, ToolChoice, ToolContext, ToolOutput, run_tool

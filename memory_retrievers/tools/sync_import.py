@@ -15,14 +15,7 @@ from memory_retrievers.models.fields import storable
 from memory_retrievers.models.management import Association, Change, MemoryFilter, require_category
 from memory_retrievers.storage.tracing import advance
 from memory_retrievers.tools.arguments import check_limits
-from memory_retrievers.tools.sync_document import (
-    AnyLine,
-    EpisodeLine,
-    MemoryLine,
-    is_line_of,
-    parse_association,
-    under,
-)
+from memory_retrievers.tools.sync_document import AnyLine, EpisodeLine, MemoryLine, is_line_of, parse_association, under
 from memory_retrievers.tools.tool import ToolContext
 
 IDS_AT_ONCE: Final = 500
@@ -120,13 +113,14 @@ def _readable(
     kinds: list[tuple[str, type[AnyLine]]] = [("memories", MemoryLine), ("episodes", EpisodeLine)]
     lines: dict[MemoryKey, tuple[int, AnyLine]] = {}
     for name, kind in kinds:
+        episode = name == "episodes"
         for index, each in enumerate(document.get(name, [])):
-            episode = name == "episodes"
             try:
                 line = kind.parse(each)
                 check_limits(context.manager.settings, content=line.content, tags=line.tags, metadata=line.metadata)
                 if isinstance(line, EpisodeLine):
-                    _check_messages(context, line)
+                    for text in (line.title, *(message.content for message in line.messages)):
+                        check_limits(context.manager.settings, content=text)
                 else:
                     require_category(line.category, context.manager.ingestion.categories)
                 scope = _placed(context, line.scope, prefix=prefix)
@@ -140,12 +134,6 @@ def _readable(
             else:
                 lines[key] = (index, line)
     return lines
-
-
-def _check_messages(context: ToolContext, line: EpisodeLine) -> None:
-    """Refuse texts of an episode that no other tool could store."""
-    for text in (line.title, *(message.content for message in line.messages)):
-        check_limits(context.manager.settings, content=text)
 
 
 def _placed(context: ToolContext, scope: str | None, *, prefix: str | None) -> str:

@@ -43,36 +43,6 @@ ROOT: Final = "."
 """Notation of the root itself."""
 
 
-def scope_within(root: str, named: str) -> str:
-    """The scope that a model has named, as the store knows it.
-
-    There is no way out: ``..``, a leading slash and the like are malformed, and any other path lies below the root.
-
-    >>> scope_within("user/alice", "work/projects"), scope_within("user/alice", ".")
-    ('user/alice/work/projects', 'user/alice')
-
-    Raises:
-        ValidationError: The path is malformed, or too long together with the root.
-    """
-    return scopes.join(root, named)
-
-
-def shown_scope(root: str, scope: str) -> str:
-    """A scope of the store as a model is to see it; the inverse of :func:`scope_within`.
-
-    >>> shown_scope("user/alice", "user/alice/work/projects"), shown_scope("user/alice", "user/alice")
-    ('work/projects', '.')
-
-    Raises:
-        ConfigurationError: The scope lies outside the root, so no model may see it; the message does not name it.
-    """
-    if scope == root:
-        return ROOT
-    if not scopes.is_within(root, scope):
-        raise ConfigurationError(f"a scope outside the root {root!r} is not to be shown")
-    return scope[len(root) + 1 :]
-
-
 ResponseFormat: TypeAlias = Literal["levels", "plain"]
 """The shape of answers: by response level, or the plain objects of specification §3.3."""
 
@@ -236,10 +206,12 @@ class ToolContext(ToolPolicy):
     def scope_named(self, given: str | None) -> str:
         """The scope that a model has named, relative to the root; the default scope where it has named none.
 
+        There is no way out: ``..``, a leading slash and the like are malformed, and any other path lies below the root.
+
         Raises:
             ValidationError: The path is malformed, or too long together with the root.
         """
-        return self.scope if given is None else scope_within(self.root, given)
+        return self.scope if given is None else scopes.join(self.root, given)
 
     def run_there(self, memory: RunsTools, name: str, arguments: Mapping[str, object]) -> JsonObject:
         """The data of a tool that runs where the memory is.
@@ -262,8 +234,16 @@ class ToolContext(ToolPolicy):
         return memory.run_tool(name, arguments, scope=self.root)
 
     def shown(self, scope: str) -> str:
-        """A scope as a model is to see it: relative to the root, which is ``.``."""
-        return shown_scope(self.root, scope)
+        """A scope of the store as a model is to see it: relative to the root, which is ``.``.
+
+        Raises:
+            ConfigurationError: The scope lies outside the root, so no model may see it; the message does not name it.
+        """
+        if scope == self.root:
+            return ROOT
+        if not scopes.is_within(self.root, scope):
+            raise ConfigurationError(f"a scope outside the root {self.root!r} is not to be shown")
+        return scope[len(self.root) + 1 :]
 
 
 def compact_json(value: JsonObject) -> str:

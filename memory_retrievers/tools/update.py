@@ -132,22 +132,13 @@ def memory_get_score(context: ToolContext, arguments: MemoryGetScoreArguments) -
     Raises:
         NotFoundError: There is no such memory.
     """
-    found = context.find(arguments.id)
-    memory = context.manager.importance.current(found)
-    identity: JsonObject = {"success": True, "memory_id": memory.id}
+    memory = context.manager.importance.current(context.find(arguments.id))
     answer = {
         "importance_score": memory.importance,
         "access_count": memory.access_count,
         "last_accessed_at": None if memory.last_accessed_at is None else iso(memory.last_accessed_at),
     }
-    return respond(
-        context,
-        arguments,
-        identity,
-        answer,
-        lambda: {"memory_object": complete(context, memory)},
-        plain=identity | answer,
-    )
+    return _rated(context, arguments, memory, answer)
 
 
 def memory_set_score(context: ToolContext, arguments: MemorySetScoreArguments) -> ToolOutput:
@@ -158,8 +149,11 @@ def memory_set_score(context: ToolContext, arguments: MemorySetScoreArguments) -
     """
     found = context.find(arguments.id)
     memory = context.manager.importance.set(found, score=arguments.score, reason=arguments.reason)
+    return _rated(context, arguments, memory, {"previous_score": found.importance, "new_score": memory.importance})
+
+
+def _rated(context: ToolContext, arguments: ManagementArguments, memory: AnyMemory, answer: JsonObject) -> ToolOutput:
     identity: JsonObject = {"success": True, "memory_id": memory.id}
-    answer = {"previous_score": found.importance, "new_score": memory.importance}
     return respond(
         context,
         arguments,

@@ -4,9 +4,10 @@ from hypothesis import strategies as st
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.models import scopes
-from memory_retrievers.tools.tool import scope_within, shown_scope
+from memory_retrievers.tools.tool import ToolContext
 
 ROOT = "user/alice"
+CONTEXT = ToolContext(memory=None, root=ROOT)
 
 segments = st.text(alphabet="ab .0-/é", min_size=1, max_size=5)
 paths = st.lists(segments, min_size=1, max_size=4).map("/".join)
@@ -16,8 +17,8 @@ paths = st.lists(segments, min_size=1, max_size=4).map("/".join)
     ("named", "scope"), [(".", "user/alice"), ("work", "user/alice/work"), ("user/bob", "user/alice/user/bob")]
 )
 def test_a_path_is_read_from_the_root(named, scope):
-    assert scope_within(ROOT, named) == scope
-    assert shown_scope(ROOT, scope) == named
+    assert CONTEXT.scope_named(named) == scope
+    assert CONTEXT.shown(scope) == named
 
 
 @pytest.mark.parametrize(
@@ -25,29 +26,30 @@ def test_a_path_is_read_from_the_root(named, scope):
 )
 def test_there_is_no_way_out(named):
     with pytest.raises(ValidationError, match="scope"):
-        scope_within(ROOT, named)
+        CONTEXT.scope_named(named)
 
 
 @given(paths | st.text(max_size=20))
 def test_whatever_a_model_names_lies_within_the_root_and_is_shown_as_it_was_named(named):
     try:
-        scope = scope_within(ROOT, named)
+        scope = CONTEXT.scope_named(named)
     except ValidationError:
         return
     assert scopes.parse(scope) == scope
     assert scopes.is_within(ROOT, scope)
-    assert shown_scope(ROOT, scope) == named
+    assert CONTEXT.shown(scope) == named
 
 
 @pytest.mark.parametrize("scope", ["user", "user/bob", "user/alice2", "user/alice2/work", "other"])
 def test_a_scope_outside_is_never_shown_and_not_even_named(scope):
     assert not scopes.is_within(ROOT, scope)
     with pytest.raises(ConfigurationError) as caught:
-        shown_scope(ROOT, scope)
+        CONTEXT.shown(scope)
     assert repr(scope) not in str(caught.value)
 
 
 def test_a_path_that_is_too_long_together_with_the_root_is_refused():
-    assert scope_within("a/b", "/".join("cdefghij")) == "a/b/c/d/e/f/g/h/i/j"
+    context = ToolContext(memory=None, root="a/b")
+    assert context.scope_named("/".join("cdefghij")) == "a/b/c/d/e/f/g/h/i/j"
     with pytest.raises(ValidationError, match="11 segments; at most 10"):
-        scope_within("a/b", "/".join("cdefghijk"))
+        context.scope_named("/".join("cdefghijk"))
