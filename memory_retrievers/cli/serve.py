@@ -26,7 +26,7 @@ from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.tools.tool import ToolPolicy
 
 if TYPE_CHECKING:
-    from memory_retrievers.server.access import AccessToken
+    from memory_retrievers.server.settings import AccessToken
 
 TOKENS: Final = "MEMORY_RETRIEVERS_TOKENS"
 MCP_TOKEN: Final = "MEMORY_RETRIEVERS_MCP_TOKEN"  # noqa: S105 - its name
@@ -89,7 +89,7 @@ def serve(
 
 
 def _tokens(file: Path | None) -> tuple[AccessToken, ...]:
-    from memory_retrievers.server.access import parse_tokens
+    from memory_retrievers.server.settings import parse_tokens
 
     lines, origins = [], []
     if file is not None:

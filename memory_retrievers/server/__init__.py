@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 from memory_retrievers.errors import Extra, lazy_names
 
 if TYPE_CHECKING:
-    from memory_retrievers.server.access import AccessToken, Right
     from memory_retrievers.server.app import create_app, serve
-    from memory_retrievers.server.settings import ServerSettings
+    from memory_retrievers.server.settings import AccessToken, Right, ServerSettings
 
 __all__ = ["AccessToken", "Right", "ServerSettings", "create_app", "serve"]
 
 __getattr__ = lazy_names(
     __name__,
     {
-        "AccessToken": "memory_retrievers.server.access",
-        "Right": "memory_retrievers.server.access",
+        "AccessToken": "memory_retrievers.server.settings",
+        "Right": "memory_retrievers.server.settings",
         "ServerSettings": "memory_retrievers.server.settings",
         "create_app": "memory_retrievers.server.app",
         "serve": "memory_retrievers.server.app",

@@ -22,9 +22,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memory_retrievers.backends.sql.requests import KEEP_SECONDS, RequestUnderWay, under_way
 from memory_retrievers.errors import NotFoundError
 from memory_retrievers.models import AnyMemory, SemanticMemory
-from memory_retrievers.server.access import Access, access_in
 from memory_retrievers.server.intake import replaying
 from memory_retrievers.server.responses import HTTPError
+from memory_retrievers.server.settings import Access, access_in
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.requests import DoneRequest, SQLRequests

@@ -20,12 +20,11 @@ from memory_retrievers.errors import BackendError, MemoryRetrieversError, Missin
 from memory_retrievers.models import JsonObject
 from memory_retrievers.models.fields import storable_json
 from memory_retrievers.server.mcp import McpOffer
+from memory_retrievers.server.settings import McpSettings, is_loopback
 from memory_retrievers.storage.tracing import watched
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
-
-    from memory_retrievers.server.settings import McpSettings
 
 PATH: Final = "/mcp"
 _NAME: Final = "memory-retrievers"
@@ -86,8 +85,8 @@ def serve_http(
         MissingExtraError: The SDK is not installed.
         ConfigurationError: The address cannot be had.
     """
-    app = http_app(offer, host=host, token=token, settings=settings)
-    chosen = settings or _default_settings()
+    chosen = settings or McpSettings()
+    app = http_app(offer, host=host, token=token, settings=chosen)
     import uvicorn
 
     from memory_retrievers.server.connections import configuration, ended_by_signals, listening
@@ -114,14 +113,13 @@ def http_app(
         MissingExtraError: The SDK is not installed.
     """
     server = _server(offer)
-    chosen = settings or _default_settings()
+    chosen = settings or McpSettings()
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
     from mcp.server.transport_security import TransportSecuritySettings
     from starlette.applications import Starlette
     from starlette.routing import Route
 
     from memory_retrievers.server.mcp_sessions import McpEndpoint, Sessions
-    from memory_retrievers.server.settings import is_loopback
 
     names = {"127.0.0.1", "localhost", "[::1]", f"[{host}]" if ":" in host else host}
     security = TransportSecuritySettings(
@@ -141,12 +139,6 @@ def http_app(
     app = Starlette(routes=[Route(PATH, McpEndpoint(sessions, settings=chosen, token=token))], lifespan=running)
     app.router.redirect_slashes = False  # it would lead to whatever Host says, before the token is asked for
     return app
-
-
-def _default_settings() -> McpSettings:
-    from memory_retrievers.server.settings import McpSettings  # it needs starlette, which comes with the SDK
-
-    return McpSettings()
 
 
 def _bounds(settings: McpSettings) -> dict[str, Any]:

@@ -14,10 +14,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_retrievers.models.fields import storable_json
-from memory_retrievers.server.access import AccessToken, TokenAuth
 from memory_retrievers.server.intake import BodyLimiter, replaying
 from memory_retrievers.server.responses import HTTPError, UTF8JSONResponse
-from memory_retrievers.server.settings import McpSettings
+from memory_retrievers.server.settings import AccessToken, McpSettings, TokenAuth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,9 +18,8 @@ from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import ScopeStatistics
 from memory_retrievers.models.management import Channel, acting_as
 from memory_retrievers.models.memories import in_our_words
-from memory_retrievers.server.access import access_in
 from memory_retrievers.server.intake import SharedCheck
-from memory_retrievers.server.settings import ServerSettings
+from memory_retrievers.server.settings import ServerSettings, access_in
 from memory_retrievers.storage.tracing import traced
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST

@@ -1,14 +1,195 @@
-"""Settings of the servers: addresses, tokens, and limits on connections, bodies, sessions and rates."""
+"""Settings of the servers: addresses, limits on connections, bodies and rates, and tokens with what each lets do."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import ipaddress
-from typing import Annotated
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from memory_retrievers.errors import ConfigurationError
-from memory_retrievers.server.access import AccessToken
+from memory_retrievers.errors import ConfigurationError, ValidationError
+from memory_retrievers.models import scopes
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
+
+    from memory_retrievers.server.responses import HTTPError
+
+
+EVERYTHING: Final = "*"
+"""The root of a token that reaches every scope, and may read the metrics."""
+
+MIN_SECRET_LENGTH: Final = 16
+
+
+class Right(StrEnum):
+    """Permission of a token."""
+
+    READ = "read"
+    READ_WRITE = "read-write"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessToken:
+    """A bearer token: its secret, its permission, and the scope it is bound to.
+
+    Attributes:
+        secret: At least 16 printable ASCII characters without a space.
+        right: Reading records nothing: no review is filed, and no access is counted.
+        root: The scope it cannot leave; ``*`` is no bound.
+
+    Raises:
+        ConfigurationError: The secret is too short or not printable ASCII, or the root is malformed.
+    """
+
+    secret: str = field(repr=False)
+    right: Right = Right.READ_WRITE
+    root: str = EVERYTHING
+
+    def __post_init__(self) -> None:
+        ascii_only = self.secret.isascii() and self.secret.isprintable() and " " not in self.secret
+        if not ascii_only or len(self.secret) < MIN_SECRET_LENGTH:
+            raise ConfigurationError(
+                f"a token's secret is at least {MIN_SECRET_LENGTH} printable ASCII characters without a space"
+            )
+        try:
+            _ = self.root == EVERYTHING or scopes.parse(self.root)
+        except ValidationError as error:
+            raise ConfigurationError(f"the root of a token: {error}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Permissions of the sender of a request.
+
+    Attributes:
+        name: Distinguishes senders without revealing their secrets.
+        root: The scope that no request can leave; None is no bound.
+        writes: Whether it may change and record anything.
+    """
+
+    name: str
+    root: str | None = None
+    writes: bool = True
+
+    def scope(self, conversation_id: str, *, writes: bool = False) -> str:
+        """The scope a request names, if the sender may go there.
+
+        Raises:
+            ValidationError: It is malformed.
+            HTTPError: It is outside the root, whether or not anything is there; or the sender may only read.
+        """
+        scope = scopes.parse(conversation_id)
+        if self.root is not None and not scopes.is_within(self.root, scope):
+            raise _forbidden("this token does not reach that conversation_id")
+        if writes:
+            self.require_writing()
+        return scope
+
+    def require_writing(self) -> None:
+        """Refuse a sender that may only read.
+
+        Raises:
+            HTTPError: The sender may only read (403).
+        """
+        if not self.writes:
+            raise _forbidden("this token may only read")
+
+    def require_everything(self) -> None:
+        """Refuse a sender that is bound to a root.
+
+        Raises:
+            HTTPError: The sender is bound to a root (403).
+        """
+        if self.root is not None:
+            raise _forbidden(f"only a token whose root is {EVERYTHING} may see this")
+
+
+def _forbidden(why: str) -> HTTPError:
+    from memory_retrievers.server.responses import HTTPError  # here, so that tokens and addresses need no extra
+
+    return HTTPError(403, "Forbidden", why)
+
+
+OPEN: Final = Access(name="anyone")
+"""Permissions of every sender where no tokens are required."""
+
+
+def access_in(scope: Scope) -> Access:
+    """The permissions of the sender of a request that has passed."""
+    access: Access = scope["state"]["access"]
+    return access
+
+
+def put_access(scope: Scope, access: Access) -> None:
+    """Note the permissions of the sender of a request."""
+    scope["state"] = {**scope.get("state", {}), "access": access}
+
+
+class TokenAuth:
+    """Identifies the sender of a request by the ``Authorization`` header.
+
+    Args:
+        tokens: The tokens that are accepted; without any, every request is.
+    """
+
+    def __init__(self, tokens: Sequence[AccessToken]) -> None:
+        self._known = [(_digest(token.secret.encode("ascii")), _access(token)) for token in tokens]
+
+    def admit(self, authorization: bytes | None) -> Access | None:
+        """The permissions of the sender; None if it is refused. Takes the same time however near a wrong secret is."""
+        if not self._known:
+            return OPEN
+        scheme, _, secret = (authorization or b"").partition(b" ")
+        shown = _digest(secret.strip())
+        found = None
+        for digest, access in self._known:  # all of them, so that the time tells nothing
+            if hmac.compare_digest(digest, shown):
+                found = access
+        return found if scheme.lower() == b"bearer" else None
+
+
+def parse_tokens(lines: Iterable[str], *, origin: str) -> tuple[AccessToken, ...]:
+    """Tokens, one a line: the secret, ``read`` or ``read-write``, the root; ``#`` begins a comment line.
+
+    Args:
+        lines: For example ``5f0c…e1 read-write user/alice``. A root of ``*`` reaches everything.
+        origin: Where they are from, for the message.
+
+    Raises:
+        ConfigurationError: A line is not of that form, or two have one secret; the message never contains a secret.
+    """
+    tokens: list[AccessToken] = []
+    for number, line in enumerate(lines, start=1):
+        if not (text := line.strip()) or text.startswith("#"):
+            continue
+        parts = text.split(maxsplit=2)
+        if len(parts) != 3 or parts[1] not in set(Right):  # noqa: PLR2004 - the three named in the message
+            raise ConfigurationError(f"{origin}, line {number}: write SECRET, then read or read-write, then the root")
+        try:
+            tokens.append(AccessToken(secret=parts[0], right=Right(parts[1]), root=parts[2]))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{origin}, line {number}: {error}") from error
+    if len({token.secret for token in tokens}) < len(tokens):
+        raise ConfigurationError(f"{origin}: the same secret stands on two lines; give each its own")
+    return tuple(tokens)
+
+
+def _digest(secret: bytes) -> bytes:
+    return hashlib.sha256(secret).digest()
+
+
+def _access(token: AccessToken) -> Access:
+    return Access(
+        name=_digest(token.secret.encode("ascii")).hex(),
+        root=None if token.root == EVERYTHING else token.root,
+        writes=token.right is Right.READ_WRITE,
+    )
 
 
 class TrafficSettings(BaseModel):

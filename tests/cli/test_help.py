@@ -7,7 +7,7 @@ from typer.main import get_command
 
 from memory_retrievers.cli import app
 from memory_retrievers.cli.options import PROFILES
-from memory_retrievers.server.access import MIN_SECRET_LENGTH
+from memory_retrievers.server.settings import MIN_SECRET_LENGTH
 
 
 def commands(command=None, name=""):

@@ -4,7 +4,7 @@ import pytest
 
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.server import AccessToken, ServerSettings, create_app
-from memory_retrievers.server.access import parse_tokens
+from memory_retrievers.server.settings import parse_tokens
 
 from .conftest import ALICE, ALICE_READS, BOB, OPERATOR, TOKENS, by, error_of, of_alice, serving
 

@@ -14,9 +14,9 @@ from patience import PATIENCE
 from memory_retrievers.backends.sql import requests
 from memory_retrievers.errors import BackendError
 from memory_retrievers.server import AccessToken
-from memory_retrievers.server.access import Access
 from memory_retrievers.server.idempotency import KEEP_BYTES, KEEP_SECONDS, MAX_ANSWER_BYTES, Idempotency
 from memory_retrievers.server.responses import HTTPError
+from memory_retrievers.server.settings import Access
 from memory_retrievers.testing import inside
 
 from .conftest import ALICE, BOB, OPERATOR, by, error_of, of_alice, serving

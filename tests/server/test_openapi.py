@@ -9,7 +9,7 @@ from schemathesis.generation import GenerationMode
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.server import ServerSettings, create_app
-from memory_retrievers.server.access import AccessToken
+from memory_retrievers.server.settings import AccessToken
 from memory_retrievers.testing import HashEmbedder
 
 pytestmark = pytest.mark.slow
