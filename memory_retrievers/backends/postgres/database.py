@@ -138,6 +138,7 @@ class Database:
     """
 
     home: Path | None = None
+    dialect = Connection.dialect
 
     def __init__(
         self, url: str, *, pool_size: int = POOL_SIZE, within: str | None = None, read_only: bool = False

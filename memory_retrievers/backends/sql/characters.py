@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from memory_retrievers.backends.sql.connection import Connection, Database, scope_id_of
+from memory_retrievers.backends.sql.connection import Connection, Part, scope_id_of
 from memory_retrievers.backends.sql.rows import UNREADABLE, encode_json, readable
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models.contents import StoredCharacter
@@ -18,22 +18,18 @@ _INSERT: Final = """INSERT INTO characters (scope_id, name, known_events, state)
     ON CONFLICT (scope_id, name)"""
 
 
-class SQLCharacters:
+class SQLCharacters(Part):
     """States of a scope's characters, whose scenes are memories of the scope.
 
     The id of a memory that is removed, or moved to another scope, leaves what the characters of its scope know. Once
     no scene is left in a scope, its characters go too.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
     def all(self, scope: str) -> list[CharacterState]:
         """List the scope's characters, in the order in which they were first stored."""
-        with self._database.read() as connection:
-            found = connection.execute(
-                f"SELECT name, known_events, state FROM characters WHERE {_OF_SCOPE} ORDER BY row", {"scope": scope}
-            ).fetchall()
+        found = self.query(
+            f"SELECT name, known_events, state FROM characters WHERE {_OF_SCOPE} ORDER BY row", {"scope": scope}
+        )
         with readable(f"a character in scope {scope!r}"):
             return [_decode(scope, *row) for row in found]
 
@@ -41,7 +37,7 @@ class SQLCharacters:
         """Store states, replacing those of the same name; other characters are left as they are."""
         if not states:
             return
-        with self._database.write(scope) as connection:
+        with self.database.write(scope) as connection:
             scope_id = scope_id_of(connection, scope)
             connection.executemany(
                 f"{_INSERT} DO UPDATE SET known_events = excluded.known_events, state = excluded.state",
@@ -50,7 +46,7 @@ class SQLCharacters:
 
     def restore(self, character: StoredCharacter) -> bool:
         """Restore a character as it was exported; False if there is one of its name."""
-        with self._database.write(character.scope) as connection:
+        with self.database.write(character.scope) as connection:
             row = _row(scope_id_of(connection, character.scope), character.state)
             return bool(connection.execute(f"{_INSERT} DO NOTHING", row).rowcount)
 

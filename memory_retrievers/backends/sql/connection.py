@@ -178,6 +178,10 @@ class Database(Protocol):
     home: Path | None
     """The directory that its files are in, if there is one."""
 
+    @property
+    def dialect(self) -> Dialect:
+        """Its SQL dialect."""
+
     def write(self, *scopes: str) -> AbstractContextManager[Connection]:
         """Open a write transaction: committed at the end, rolled back on any exception; nested ones join it.
 
@@ -248,6 +252,28 @@ class Database(Protocol):
 
     def close(self) -> None:
         """Release all resources; further calls do nothing."""
+
+
+class Part:
+    """Reads and writes some of the tables of a ledger."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.dialect = database.dialect
+
+    def query(self, sql: str, values: Values = ()) -> list[Any]:
+        """Read all rows of a query."""
+        with self.database.read() as connection:
+            return connection.execute(sql, values).fetchall()
+
+    def column(self, sql: str, values: Values = ()) -> list[Any]:
+        """Read the first column of a query."""
+        return [first for first, *_ in self.query(sql, values)]
+
+    def value(self, sql: str, values: Values = ()) -> Any:  # noqa: ANN401 - a SQL value
+        """Read the first column of the first row; None if there is none."""
+        with self.database.read() as connection:
+            return one(connection, sql, values)
 
 
 def joining(database: Database, *scopes: str) -> AbstractContextManager[Connection]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from memory_retrievers.backends.sql import removal
-from memory_retrievers.backends.sql.connection import Connection, Database, one, scope_id_of
+from memory_retrievers.backends.sql.connection import Connection, Part, one, scope_id_of
 from memory_retrievers.backends.sql.rows import decode_messages, encode_messages, encode_time, readable
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.models.contents import StoredQueue
@@ -34,22 +34,19 @@ _STATE: Final = """
 """
 
 
-class SQLConversations:
+class SQLConversations(Part):
     """Queued messages by scope and conversation, and leases that keep two workers off the same queue.
 
     A conversation without a name is None, and an empty text in the tables.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
     def new_lease(self) -> str:
         """Make a token for a lease, which tells by whom it is held."""
-        return f"{self._database.holder}:{uuid.uuid4().hex}"
+        return f"{self.database.holder}:{uuid.uuid4().hex}"
 
     def _is_stale(self, lease: str | None) -> bool:
         """True if a lease was left behind by a process that has ended."""
-        return lease is not None and self._database.is_gone(lease.rpartition(":")[0])
+        return lease is not None and self.database.is_gone(lease.rpartition(":")[0])
 
     def _state(  # noqa: PLR0917 - the columns of a row
         self,
@@ -84,7 +81,7 @@ class SQLConversations:
         if not messages:
             return
         key = conversation or ""
-        with self._database.write(scope) as connection:
+        with self.database.write(scope) as connection:
             scope_id = scope_id_of(connection, scope)
             connection.execute(_HEARD, (scope_id, key, encode_time(at)))
             connection.executemany(
@@ -114,7 +111,7 @@ class SQLConversations:
         ids = {each.id for each in queued}
         if not times or len(ids) < len(queued):
             return False
-        with self._database.write(queue.scope) as connection:
+        with self.database.write(queue.scope) as connection:
             dialect = connection.dialect
             known = f"SELECT 1 FROM queued_messages WHERE {_OF_SCOPE} AND {dialect.among('id', ':ids')} LIMIT 1"
             if one(connection, known, {"scope": queue.scope, "ids": dialect.listed(list(ids))}) is not None:
@@ -134,11 +131,10 @@ class SQLConversations:
 
     def state(self, scope: str, conversation: str | None = None) -> QueueState:
         """Return the state of a conversation's queue."""
-        with self._database.read() as connection:
-            row = connection.execute(
-                f"{_STATE} WHERE s.scope = :scope AND q.conversation = :conversation", _key(scope, conversation)
-            ).fetchone()
-        return QueueState() if row is None else self._state(*row[2:])
+        rows = self.query(
+            f"{_STATE} WHERE s.scope = :scope AND q.conversation = :conversation", _key(scope, conversation)
+        )
+        return self._state(*rows[0][2:]) if rows else QueueState()
 
     def states(self, scope: str | None = None) -> dict[tuple[str, str | None], QueueState]:
         """Return the states of all queues that hold messages, by scope and conversation, sorted.
@@ -146,12 +142,10 @@ class SQLConversations:
         Args:
             scope: Only those of this scope; None lists all.
         """
-        with self._database.read() as connection:
-            rows = connection.execute(
-                f"""{_STATE} WHERE (CAST(:scope AS TEXT) IS NULL OR s.scope = :scope)
-                ORDER BY s.scope, q.conversation""",
-                {"scope": scope},
-            ).fetchall()
+        rows = self.query(
+            f"{_STATE} WHERE (CAST(:scope AS TEXT) IS NULL OR s.scope = :scope) ORDER BY s.scope, q.conversation",
+            {"scope": scope},
+        )
         states = {(its_scope, conversation or None): self._state(*row) for its_scope, conversation, *row in rows}
         return {key: state for key, state in states.items() if state.messages}
 
@@ -163,21 +157,15 @@ class SQLConversations:
             conversation: Conversation of the queue.
             limit: Maximum number of messages.
         """
-        with self._database.read() as connection:
-            rows = connection.execute(
-                f"SELECT id, role, content, timestamp FROM queued_messages WHERE {_OF_QUEUE} ORDER BY row LIMIT :limit",
-                {**_key(scope, conversation), "limit": limit},
-            ).fetchall()
-        return list(map(_queued, rows))
+        return self._first(_OF_QUEUE, {**_key(scope, conversation), "limit": limit})
 
     def waiting(self, scope: str, *, limit: int) -> list[QueuedMessage]:
         """Return the first queued messages of all conversations of a scope, in order of arrival."""
-        with self._database.read() as connection:
-            rows = connection.execute(
-                f"SELECT id, role, content, timestamp FROM queued_messages WHERE {_OF_SCOPE} ORDER BY row LIMIT :limit",
-                {"scope": scope, "limit": limit},
-            ).fetchall()
-        return list(map(_queued, rows))
+        return self._first(_OF_SCOPE, {"scope": scope, "limit": limit})
+
+    def _first(self, where: str, values: Mapping[str, object]) -> list[QueuedMessage]:
+        sql = f"SELECT id, role, content, timestamp FROM queued_messages WHERE {where} ORDER BY row LIMIT :limit"
+        return list(map(_queued, self.query(sql, values)))
 
     def said(self, scope: str, *, conversation: str | None, now: datetime, limit: int) -> list[Message]:
         """Return the last messages of a conversation, those of its episodes and those that are queued, in order.
@@ -189,7 +177,7 @@ class SQLConversations:
             limit: Maximum number of messages.
         """
         key = {**_key(scope, conversation), "limit": limit}
-        with self._database.read(snapshot=True) as connection:  # what is just becoming an episode is seen once
+        with self.database.read(snapshot=True) as connection:  # what is just becoming an episode is seen once
             queued = connection.execute(
                 f"""SELECT id, role, content, timestamp FROM queued_messages WHERE {_OF_QUEUE}
                 ORDER BY row DESC LIMIT :limit""",
@@ -207,18 +195,15 @@ class SQLConversations:
 
     def episodes(self, scope: str, *, conversation: str | None) -> list[MemoryKey]:
         """List the episodes of a conversation."""
-        with self._database.read() as connection:
-            found = connection.execute(f"SELECT m.id FROM memories m WHERE {_IN_EPISODES}", _key(scope, conversation))
-            return [MemoryKey(scope=scope, id=its_id) for (its_id,) in found]
+        found = self.column(f"SELECT m.id FROM memories m WHERE {_IN_EPISODES}", _key(scope, conversation))
+        return [MemoryKey(scope=scope, id=its_id) for its_id in found]
 
     def scopes(self) -> list[str]:
         """List the scopes with queued messages or review jobs, sorted."""
-        with self._database.read() as connection:
-            rows = connection.execute(
-                """SELECT scope FROM scopes WHERE EXISTS (SELECT 1 FROM queued_messages WHERE scope_id = scopes.id)
-                OR EXISTS (SELECT 1 FROM review_jobs WHERE scope_id = scopes.id) ORDER BY scope"""
-            )
-            return [scope for (scope,) in rows]
+        return self.column(
+            """SELECT scope FROM scopes WHERE EXISTS (SELECT 1 FROM queued_messages WHERE scope_id = scopes.id)
+            OR EXISTS (SELECT 1 FROM review_jobs WHERE scope_id = scopes.id) ORDER BY scope"""
+        )
 
     def claim(
         self, scope: str, *, conversation: str | None = None, lease: str, messages: int, at: datetime, expired: datetime
@@ -236,7 +221,7 @@ class SQLConversations:
         Returns:
             True if the lease was taken.
         """
-        with self._database.write(scope) as connection:
+        with self.database.write(scope) as connection:
             held = one(connection, f"SELECT fence FROM queues WHERE {_OF_QUEUE}", _key(scope, conversation))
             claimed = connection.execute(
                 f"""UPDATE queues SET fence = :lease, fenced_messages = :messages, fenced_at = :at
@@ -266,7 +251,7 @@ class SQLConversations:
         Returns:
             False, with nothing done, if the lease no longer exists.
         """
-        with self._database.write(scope) as connection:
+        with self.database.write(scope) as connection:
             released = connection.execute(
                 f"""UPDATE queues SET {_FREE}, window_doubled = coalesce(:doubled, window_doubled)
                 WHERE {_OF_QUEUE} AND fence = :lease""",
@@ -297,7 +282,7 @@ class SQLConversations:
             undone.
         """
         key = _key(scope, conversation)
-        with self._database.write(scope) as connection:
+        with self.database.write(scope) as connection:
             drained = connection.execute(
                 f"""UPDATE queues SET {_FREE}, window_doubled = FALSE, previous_summary = :summary
                 WHERE {_OF_QUEUE} AND fence = :lease""",
@@ -322,7 +307,7 @@ class SQLConversations:
             conversation: Messages by which the retrievals are rated.
             at: Time from which the review counts.
         """
-        with self._database.write(scope) as connection:
+        with self.database.write(scope) as connection:
             waiting = f"{_OF_SCOPE} AND job IS NULL"
             if one(connection, f"SELECT 1 FROM pending_reviews WHERE {waiting}", {"scope": scope}) is None:
                 return
@@ -332,12 +317,12 @@ class SQLConversations:
     def review_jobs(self, scope: str) -> list[ReviewJob]:
         """List the scope's review jobs, oldest first."""
         of_scope = "SELECT id FROM scopes WHERE scope = :scope"
-        with self._database.read(snapshot=True) as connection:
+        with self.database.read(snapshot=True) as connection:
             return list(read_review_jobs(connection, of_scope, {"scope": scope}))
 
     def restore_review_job(self, job: ReviewJob) -> None:
         """Restore a review job as it was exported from another store."""
-        with self._database.write(job.scope) as connection:
+        with self.database.write(job.scope) as connection:
             scope_id = scope_id_of(connection, job.scope)
             its_id = _insert_job(connection, scope_id, conversation=job.conversation, at=job.reviewed_at)
             removal.insert(connection, job.reviews, scope_id=scope_id, merge=False, job=its_id)
@@ -345,7 +330,7 @@ class SQLConversations:
     def finish_review_job(self, job: int) -> bool:
         """Delete a review job, and the scope that held nothing else; False if the job no longer exists."""
         asked = "SELECT s.scope FROM review_jobs j JOIN scopes s ON s.id = j.scope_id WHERE j.id = ?"
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             scope = one(connection, asked, (job,))
             if scope is None:
                 return False
@@ -356,17 +341,16 @@ class SQLConversations:
 
     def old_messages(self, *, before: datetime, limit: int) -> list[MemoryKey]:
         """List episodes that ended before a time and still have messages."""
-        with self._database.read() as connection:
-            found = connection.execute(
-                """SELECT s.scope, m.id FROM excerpts e JOIN memories m ON m.row = e.memory
-                JOIN scopes s ON s.id = m.scope_id WHERE m.kind = 'episodic' AND m.end_at < ? LIMIT ?""",
-                (encode_time(before), limit),
-            )
-            return [MemoryKey(scope=scope, id=id) for scope, id in found]  # noqa: A001
+        found = self.query(
+            """SELECT s.scope, m.id FROM excerpts e JOIN memories m ON m.row = e.memory
+            JOIN scopes s ON s.id = m.scope_id WHERE m.kind = 'episodic' AND m.end_at < ? LIMIT ?""",
+            (encode_time(before), limit),
+        )
+        return [MemoryKey(scope=scope, id=id) for scope, id in found]  # noqa: A001
 
     def erase_messages(self, keys: Sequence[MemoryKey]) -> None:
         """Delete the messages of episodes, also from what waits for its judge, but keep their passages."""
-        with self._database.write(*{key.scope for key in keys}) as connection:
+        with self.database.write(*{key.scope for key in keys}) as connection:
             for key in keys:
                 removal.drop_conversations(connection, key.scope, [key.id])
             connection.execute(removal.DROP_EMPTY_JOBS)

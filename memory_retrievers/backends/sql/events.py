@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, Cursor, Database, joining, one
+from memory_retrievers.backends.sql.connection import Connection, Cursor, Database, Part, joining, one
 from memory_retrievers.backends.sql.requests import under_way
 from memory_retrievers.backends.sql.rows import encode_time, readable
 from memory_retrievers.models import MemoryKey
@@ -55,11 +55,11 @@ _READ: Final = "SELECT s.scope, m.id, e.type, e.at, e.channel, e.actor, e.fields
 OF_SCOPES: Final = "FROM events e JOIN scopes s ON s.id = e.scope_id WHERE e.scope_id IN ({scopes})"
 
 
-class SQLEvents:
+class SQLEvents(Part):
     """The part of the ledger that tells what happened to memories."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
         self._unlooked = _BETWEEN_LOOKS  # the first write of a process looks
 
     def note(
@@ -96,7 +96,7 @@ class SQLEvents:
         stored: list[Cursor] = []
         if not events:
             return stored
-        with joining(self._database, *{event.scope for event in events}) as connection:
+        with joining(self.database, *{event.scope for event in events}) as connection:
             forms = [(False, _NOTE, _BOUND_OF_TYPE), (True, _NOTE_FORGOTTEN, _BOUND_FORGOTTEN)]
             if places and connection.dialect.keyed_by_scope:  # by one statement, which looks nothing up
                 known = zip(map(_values, events), places, strict=True)
@@ -126,8 +126,7 @@ class SQLEvents:
     def unheard_since(self, scope: str) -> datetime | None:
         """Return when queued messages of a scope were last forgotten, which what was asked before may quote."""
         last = f"SELECT max(at) FROM events WHERE scope_id = {_SCOPE} AND memory IS NULL AND fields = :fields"
-        with self._database.read() as connection:
-            at = one(connection, last, {"scope": scope, "fields": _MESSAGES})
+        at = self.value(last, {"scope": scope, "fields": _MESSAGES})
         return None if at is None else moment(at)
 
     def note_imported(self, *, at: datetime) -> None:
@@ -140,7 +139,7 @@ class SQLEvents:
             "actor": actor,
             "fields": "",
         }
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             connection.execute(_NOTE_IMPORTED, values)
 
     def events(self, scope: str, *, id: str | None, now: datetime, limit: int) -> list[MemoryEvent]:
@@ -153,13 +152,12 @@ class SQLEvents:
             limit: Maximum number of entries.
         """
         which = "" if id is None else f"AND e.{_OF_MEMORY}"
-        with self._database.read(snapshot=True) as connection:
-            found = connection.execute(
-                f"""{_READ} FROM events e JOIN scopes s ON s.id = e.scope_id
-                LEFT JOIN memories m ON m.row = e.memory {connection.dialect.beside("m", "e")}
-                WHERE e.scope_id = {_SCOPE} {which} AND {where.NOT_EXPIRED} ORDER BY e.id DESC LIMIT :limit""",
-                {"scope": scope, "id": id, "now": encode_time(now), "limit": limit},
-            ).fetchall()
+        found = self.query(
+            f"""{_READ} FROM events e JOIN scopes s ON s.id = e.scope_id
+            LEFT JOIN memories m ON m.row = e.memory {self.dialect.beside("m", "e")}
+            WHERE e.scope_id = {_SCOPE} {which} AND {where.NOT_EXPIRED} ORDER BY e.id DESC LIMIT :limit""",
+            {"scope": scope, "id": id, "now": encode_time(now), "limit": limit},
+        )
         return [_event(row) for row in found]
 
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, Database
+from memory_retrievers.backends.sql.connection import Connection, Part
 from memory_retrievers.backends.sql.rows import encode_json, encode_time, memory_of, memory_query, readable
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import (
@@ -90,11 +90,8 @@ class PastPassages(NamedTuple):
     matrix: Vectors
 
 
-class SQLFacts:
+class SQLFacts(Part):
     """The part of the ledger that knows facts by their texts, and the former versions of each."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def alike(self, scope: str, hashes: Collection[int], *, now: datetime) -> list[SemanticMemory]:
         """List the scope's facts that hold and have one of these hashes, oldest first; in a write transaction.
@@ -104,13 +101,13 @@ class SQLFacts:
             hashes: Numbers of texts, as ``text_hash`` gives them.
             now: Leave out facts that expired by this time.
         """
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             found = connection.execute(_STATE_OF_HASHES, (scope,)).fetchone()
             if found is None:
                 return []
             scope_id, lacks_hashes = found
             if lacks_hashes:
-                with self._database.write(scope) as writer:
+                with self.database.write(scope) as writer:
                     _fill_hashes(writer, scope_id)
             dialect = connection.dialect
             by_text = dialect.indexed_by("facts_by_text")  # else SQLite reads all facts of the scope in their order
@@ -129,14 +126,12 @@ class SQLFacts:
             rows: Rows of memories.
             longest: Facts of more characters are left out.
         """
-        with self._database.read() as connection:
-            dialect = connection.dialect
-            found = connection.execute(
-                f"""SELECT m.row, m.id, m.content, m.valid_at FROM memories m WHERE {dialect.among("m.row", ":rows")}
-                AND m.kind = 'semantic' AND m.content_type = '{ContentType.TEXT}' AND m.origin <> '{Origin.STORE}'
-                AND m.invalid_at IS NULL""",
-                {"rows": dialect.listed(rows)},
-            ).fetchall()
+        found = self.query(
+            f"""SELECT m.row, m.id, m.content, m.valid_at FROM memories m WHERE {self.dialect.among("m.row", ":rows")}
+            AND m.kind = 'semantic' AND m.content_type = '{ContentType.TEXT}' AND m.origin <> '{Origin.STORE}'
+            AND m.invalid_at IS NULL""",
+            {"rows": self.dialect.listed(rows)},
+        )
         return {row: ComparableFact(*fields) for row, *fields in found if len(fields[1]) <= longest}
 
     def keep_version(self, *, scope: str, id: str, until: datetime) -> None:
@@ -147,7 +142,7 @@ class SQLFacts:
             id: Its id.
             until: From when on it says something else.
         """
-        with self._database.write(scope) as connection:
+        with self.database.write(scope) as connection:
             scope_id = "scope_id, " if connection.dialect.keyed_by_scope else ""
             connection.execute(
                 f"""INSERT INTO fact_versions
@@ -167,7 +162,7 @@ class SQLFacts:
             id: Its id.
             until: When it began to say something else.
         """
-        with self._database.write(scope) as connection:
+        with self.database.write(scope) as connection:
             connection.execute(
                 f"""DELETE FROM fact_versions WHERE invalid_at = :until AND memory =
                 (SELECT m.row FROM memories m WHERE {_OF_SCOPE} AND m.id = :id)""",
@@ -177,7 +172,7 @@ class SQLFacts:
     def history(self, *, scope: str, id: str) -> list[SemanticMemory]:
         """List what a fact says and has said, and those it has replaced and that have replaced it, as they held."""
         asked = {"scope": scope, "id": id}
-        with self._database.read(snapshot=True) as connection:
+        with self.database.read(snapshot=True) as connection:
             rows = connection.execute(
                 f"""{_CHAIN} {memory_query(connection.dialect)} WHERE {_OF_SCOPE} AND m.kind = 'semantic'
                 AND m.id IN (SELECT id FROM after)""",
@@ -201,7 +196,7 @@ class SQLFacts:
             until: The later one.
             limit: Largest number of memories that are read, those first that changed first.
         """
-        with self._database.read(snapshot=True) as connection:
+        with self.database.read(snapshot=True) as connection:
             dialect = connection.dialect
             moments = {"since": encode_time(since), "until": encode_time(until), "limit": limit + 1}
             asked = where.parameters(dialect, selection) | moments
@@ -240,13 +235,11 @@ class SQLFacts:
         later = [row for row, fact in memories.items() if isinstance(fact, SemanticMemory) and fact.valid_at > as_of]
         if not later:
             return dict(memories)
-        with self._database.read() as connection:
-            dialect = connection.dialect
-            found = connection.execute(
-                f"""SELECT v.memory, {_FIELDS} FROM fact_versions v
-                WHERE {dialect.among("v.memory", ":rows")} AND v.valid_at <= :as_of AND v.invalid_at > :as_of""",
-                {"rows": dialect.listed(later), "as_of": encode_time(as_of)},
-            ).fetchall()
+        found = self.query(
+            f"""SELECT v.memory, {_FIELDS} FROM fact_versions v
+            WHERE {self.dialect.among("v.memory", ":rows")} AND v.valid_at <= :as_of AND v.invalid_at > :as_of""",
+            {"rows": self.dialect.listed(later), "as_of": encode_time(as_of)},
+        )
         then = dict(memories)
         for row, *fields in found:
             fact = memories[row]
@@ -268,29 +261,19 @@ class SQLFacts:
             yield PastPassages(
                 memories=[row for row, *_ in page],
                 texts=[_draft(fact, category, keywords).search_text for _, fact, category, keywords, _ in page],
-                matrix=self._stacked([vector for *_, vector in page]),
+                matrix=self.dialect.stacked([vector for *_, vector in page]),
             )
             last = page[-1][0]
 
     def _page_then(self, selection: Selection, *, after: int) -> list[Any]:
-        with self._database.read() as connection:
-            dialect = connection.dialect
-            conditions = [
-                where.in_scope(selection),
-                where.NOT_EXPIRED,
-                *(each.replace("m.category", "v.category") for each in where.narrowing(dialect, selection)),
-            ]
-            return connection.execute(
-                f"""SELECT m.row, v.fact, v.category, v.keywords, v.vector
-                FROM memories m JOIN fact_versions v ON v.memory = m.row {dialect.beside("v", "m")}
-                WHERE {" AND ".join(conditions)} AND v.vector IS NOT NULL
-                AND v.valid_at <= :as_of AND v.invalid_at > :as_of AND m.row > :after ORDER BY m.row LIMIT :page""",
-                {**where.parameters(dialect, selection), "after": after, "page": PAGE},
-            ).fetchall()
-
-    def _stacked(self, vectors: Sequence[Any]) -> Vectors:
-        with self._database.read() as connection:
-            return connection.dialect.stacked(vectors)
+        narrowing = [each.replace("m.category", "v.category") for each in where.narrowing(self.dialect, selection)]
+        return self.query(
+            f"""SELECT m.row, v.fact, v.category, v.keywords, v.vector
+            FROM memories m JOIN fact_versions v ON v.memory = m.row {self.dialect.beside("v", "m")}
+            WHERE {" AND ".join([where.in_scope(selection), where.NOT_EXPIRED, *narrowing])} AND v.vector IS NOT NULL
+            AND v.valid_at <= :as_of AND v.invalid_at > :as_of AND m.row > :after ORDER BY m.row LIMIT :page""",
+            {**where.parameters(self.dialect, selection), "after": after, "page": PAGE},
+        )
 
     def restore(self, versions: Sequence[FactVersion]) -> None:
         """Store former versions of facts that are there, as they are.
@@ -298,7 +281,7 @@ class SQLFacts:
         Raises:
             ValidationError: A fact is not there; nothing was stored.
         """
-        with self._database.write(*{version.scope for version in versions}) as connection:
+        with self.database.write(*{version.scope for version in versions}) as connection:
             dialect = connection.dialect
             for version in versions:
                 place = connection.execute(
@@ -325,12 +308,11 @@ class SQLFacts:
 
     def without_new_vector(self, *, limit: int) -> list[UnembeddedVersion]:
         """List versions whose vector has not been made anew yet."""
-        with self._database.read() as connection:
-            rows = connection.execute(
-                """SELECT id, fact, category, keywords FROM fact_versions
-                WHERE vector IS NOT NULL AND new_vector IS NULL ORDER BY id LIMIT ?""",
-                (limit,),
-            ).fetchall()
+        rows = self.query(
+            """SELECT id, fact, category, keywords FROM fact_versions
+            WHERE vector IS NOT NULL AND new_vector IS NULL ORDER BY id LIMIT ?""",
+            (limit,),
+        )
         return [UnembeddedVersion(id=its_id, text=_draft(*fields).embedding_text) for its_id, *fields in rows]
 
     def keep_new_vectors(self, ids: Sequence[int], vectors: Vectors) -> None:
@@ -340,7 +322,7 @@ class SQLFacts:
             ids: Ids of n versions.
             vectors: Their unit vectors, shape (n, d).
         """
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             dialect = connection.dialect
             connection.executemany(
                 f"UPDATE fact_versions SET new_vector = {dialect.vector_value} WHERE id = ?",

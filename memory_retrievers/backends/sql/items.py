@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from memory_retrievers.backends.sql.connection import Database, Dialect, scope_id_of
+from memory_retrievers.backends.sql.connection import Dialect, Part, scope_id_of
 from memory_retrievers.backends.sql.memories import insert_passages, overwrite_row
 from memory_retrievers.backends.sql.removal import SCOPE_AND_CHILDREN, scope_values
 from memory_retrievers.backends.sql.rows import encode, encode_json, encode_time, readable
@@ -54,11 +54,8 @@ class ThereBefore(NamedTuple):
     scope_ids: dict[str, int]
 
 
-class SQLItems:
+class SQLItems(Part):
     """The items of a database."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def newest(
         self,
@@ -81,17 +78,11 @@ class SQLItems:
         most = 2**62 if limit is None else limit
         values = _below(scope) | {"now": encode_time(now), "limit": most, "offset": offset}
         values["most"] = min(most + offset, 2**62)
-        with self._database.read() as connection:
-            dialect = connection.dialect
-            wanted = " AND ".join([_IS_ITEM, *_holding(dialect, conditions, values)])
-            # with conditions all are looked at anyway
-            items = dialect.items_by_row(wanted) if conditions else dialect.newest_items(wanted)
-            found = connection.execute(
-                f"""SELECT {_FIELDS} FROM {items} WHERE {_BELOW}
-                ORDER BY {_NEWEST} LIMIT :limit OFFSET :offset""",
-                values,
-            ).fetchall()
-        return _items(found)
+        wanted = " AND ".join([_IS_ITEM, *_holding(self.dialect, conditions, values)])
+        # with conditions all are looked at anyway
+        items = self.dialect.items_by_row(wanted) if conditions else self.dialect.newest_items(wanted)
+        sql = f"SELECT {_FIELDS} FROM {items} WHERE {_BELOW} ORDER BY {_NEWEST} LIMIT :limit OFFSET :offset"
+        return _items(self.query(sql, values))
 
     def rows(
         self, scope: str, *, now: datetime, conditions: Sequence[ItemCondition], limit: int | None = None
@@ -105,13 +96,8 @@ class SQLItems:
             limit: At most so many; None sets no limit.
         """
         values = _below(scope) | {"now": encode_time(now), "limit": 2**62 if limit is None else limit}
-        with self._database.read() as connection:
-            dialect = connection.dialect
-            wanted = " AND ".join([_IS_ITEM, *_holding(dialect, conditions, values)])
-            found = connection.execute(
-                f"SELECT m.row FROM {dialect.items_by_row(wanted)} WHERE {_BELOW} LIMIT :limit", values
-            )
-            return [int(row) for (row,) in found]
+        wanted = " AND ".join([_IS_ITEM, *_holding(self.dialect, conditions, values)])
+        return self.column(f"SELECT m.row FROM {self.dialect.items_by_row(wanted)} WHERE {_BELOW} LIMIT :limit", values)
 
     def load(self, rows: Sequence[int], *, now: datetime, conditions: Sequence[ItemCondition]) -> dict[int, StoredItem]:
         """Read the items of these rows that fit, by row.
@@ -121,39 +107,30 @@ class SQLItems:
             now: Leave out items that expired by this time.
             conditions: What holds of the value of an item.
         """
-        values: dict[str, object] = {"now": encode_time(now), "most": len(rows)}
-        with self._database.read() as connection:
-            dialect = connection.dialect
-            values["rows"] = dialect.listed(rows)
-            wanted = " AND ".join([_IS_ITEM, *_holding(dialect, conditions, values)])
-            # with a limit they are found first, whatever the planner takes a join for
-            found = connection.execute(
-                f"""SELECT {_FIELDS} FROM (SELECT * FROM memories WHERE {dialect.among("row", ":rows")} LIMIT :most) m
-                JOIN scopes p ON p.id = m.scope_id WHERE {wanted}""",
-                values,
-            ).fetchall()
+        dialect = self.dialect
+        values: dict[str, object] = {"now": encode_time(now), "most": len(rows), "rows": dialect.listed(rows)}
+        wanted = " AND ".join([_IS_ITEM, *_holding(dialect, conditions, values)])
+        # with a limit they are found first, whatever the planner takes a join for
+        found = self.query(
+            f"""SELECT {_FIELDS} FROM (SELECT * FROM memories WHERE {dialect.among("row", ":rows")} LIMIT :most) m
+            JOIN scopes p ON p.id = m.scope_id WHERE {wanted}""",
+            values,
+        )
         return {item.row: item for item in _items(found)}
 
     def scopes(self, scope: str, *, now: datetime) -> list[str]:
-        """List the scopes of a scope and those below it that hold items, sorted.
-
-        Args:
-            scope: The scope.
-            now: Items that expired by this time do not count.
-        """
-        with self._database.read() as connection:
-            hint = connection.dialect.indexed_by("memories_by_origin")
-            found = connection.execute(
-                f"""SELECT s.scope FROM scopes s WHERE {SCOPE_AND_CHILDREN} AND
-                (SELECT 1 FROM memories m {hint} WHERE m.scope_id = s.id AND {_IS_ITEM} LIMIT 1) = 1
-                ORDER BY s.scope""",
-                {"now": encode_time(now)} | scope_values(scope, include_child_scopes=True),
-            )
-            return [its_scope for (its_scope,) in found]
+        """List the scopes of a scope and those below it that hold items that have not expired by a time, sorted."""
+        return self.column(
+            f"""SELECT s.scope FROM scopes s WHERE {SCOPE_AND_CHILDREN} AND
+            (SELECT 1 FROM memories m {self.dialect.indexed_by("memories_by_origin")}
+                WHERE m.scope_id = s.id AND {_IS_ITEM} LIMIT 1) = 1
+            ORDER BY s.scope""",
+            {"now": encode_time(now)} | scope_values(scope, include_child_scopes=True),
+        )
 
     def get(self, keys: Sequence[MemoryKey], *, now: datetime) -> dict[MemoryKey, StoredItem]:
         """Read what has not expired under these keys, items or not."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             dialect, found = connection.dialect, []
             for scope, ids in _by_scope(keys).items():
                 of_id, asked = _among(dialect, ids)
@@ -166,13 +143,12 @@ class SQLItems:
 
     def expired(self, scope: str, *, now: datetime) -> list[MemoryKey]:
         """List the items of a scope and those below it that expired by a time."""
-        with self._database.read() as connection:
-            found = connection.execute(
-                f"""SELECT p.scope, m.id FROM memories m JOIN scopes p ON p.id = m.scope_id
-                WHERE {_BELOW} AND m.origin = 'store' AND m.expires_at <= :now""",
-                _below(scope) | {"now": encode_time(now)},
-            )
-            return [MemoryKey(scope=its_scope, id=its_id) for its_scope, its_id in found]
+        found = self.query(
+            f"""SELECT p.scope, m.id FROM memories m JOIN scopes p ON p.id = m.scope_id
+            WHERE {_BELOW} AND m.origin = 'store' AND m.expires_at <= :now""",
+            _below(scope) | {"now": encode_time(now)},
+        )
+        return [MemoryKey(scope=its_scope, id=its_id) for its_scope, its_id in found]
 
     def there(
         self, items: Sequence[AnyMemory], *, removed: Sequence[MemoryKey], now: datetime, as_made: bool
@@ -190,7 +166,7 @@ class SQLItems:
         """
         put = {item.key: item for item in items}
         before = ThereBefore({}, {}, set(), [], {})
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             dialect = connection.dialect
             for scope, ids in _by_scope([*put, *removed]).items():
                 of_id, asked = _among(dialect, ids)
@@ -222,19 +198,18 @@ class SQLItems:
 
     def passages(self, rows: Sequence[int]) -> list[Passage]:
         """List the passages of items by their rows; inside a transaction."""
-        with self._database.read() as connection:
-            dialect = connection.dialect
-            found = connection.execute(
-                f"""SELECT p.id, p.memory, p.part, c.text,
-                    (SELECT s.scope FROM memories m JOIN scopes s ON s.id = m.scope_id WHERE m.row = p.memory)
-                FROM (SELECT * FROM passages WHERE {dialect.among("memory", ":rows")} LIMIT :most) p
-                JOIN passage_contents c ON c.passage = p.id {dialect.beside("c", "p")}""",
-                {"rows": dialect.listed(rows), "most": 2**62},
-            )
-            return [
-                Passage(id=id, memory=memory, scope=scope, kind=Kind.SEMANTIC, part=part, text=text)
-                for id, memory, part, text, scope in found  # noqa: A001
-            ]
+        dialect = self.dialect
+        found = self.query(
+            f"""SELECT p.id, p.memory, p.part, c.text,
+                (SELECT s.scope FROM memories m JOIN scopes s ON s.id = m.scope_id WHERE m.row = p.memory)
+            FROM (SELECT * FROM passages WHERE {dialect.among("memory", ":rows")} LIMIT :most) p
+            JOIN passage_contents c ON c.passage = p.id {dialect.beside("c", "p")}""",
+            {"rows": dialect.listed(rows), "most": 2**62},
+        )
+        return [
+            Passage(id=id, memory=memory, scope=scope, kind=Kind.SEMANTIC, part=part, text=text)
+            for id, memory, part, text, scope in found  # noqa: A001
+        ]
 
     def put(
         self, items: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]], *, there: ThereBefore
@@ -246,7 +221,7 @@ class SQLItems:
             passages: Of each, the passages that it does not have yet.
             there: What was there before; the name of a scope may have gone with what is gone of it.
         """
-        with self._database.read() as connection:  # one for writing, and what fails is undone with all the rest
+        with self.database.read() as connection:  # one for writing, and what fails is undone with all the rest
             if len(items) == 1 and items[0].key in there.same:  # which no trigger of what is new need look at
                 overwrite_row(connection, items[0], place=there.stays[items[0].key])
                 return []
@@ -262,7 +237,7 @@ class SQLItems:
             put = connection.insert_rows("memories", columns, [[*each.values()] for each in values], ending=ending)
             if not any(passages):
                 return []
-            ids = self._database.next_passages(connection, sum(map(len, passages)))  # in one round trip with it
+            ids = self.database.next_passages(connection, sum(map(len, passages)))  # in one round trip with it
             rows = {MemoryKey(scope=names[scope_id], id=name): int(row) for scope_id, name, row in put}
             placed = [
                 (item, (scope_ids[item.scope], rows[item.key]), passage)
@@ -273,7 +248,7 @@ class SQLItems:
 
     def prolong(self, until: Mapping[MemoryKey, datetime]) -> None:
         """Let stored items live until a time; nothing else of them changes."""
-        with self._database.write(*{key.scope for key in until}) as connection:
+        with self.database.write(*{key.scope for key in until}) as connection:
             connection.executemany(
                 """UPDATE memories SET expires_at = ?
                 WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?""",

@@ -101,11 +101,8 @@ class PostingsKeywordIndex:
             scores = block.scores(repeats, k1=self._k1, b=self._b)
             return block.best(scores, visible & block.holding(repeats), limit=limit)
         values = {"terms": json.dumps(Counter(terms)), "k1": self._k1, "b": self._b, "limit": limit}
-        with self._ledger.database.read() as connection:
-            dialect = connection.dialect
-            rows = connection.execute(
-                _search(dialect, selection), where.parameters(dialect, selection) | values
-            ).fetchall()
+        dialect = self._ledger.dialect
+        rows = self._ledger.query(_search(dialect, selection), where.parameters(dialect, selection) | values)
         return Hits(*(list(column) for column in zip(*rows, strict=True))) if rows else _NOTHING
 
     def statistics(self, terms: Sequence[str], selection: Selection) -> TermStatistics:
@@ -113,10 +110,9 @@ class PostingsKeywordIndex:
         snapshot = self._snapshot(selection)
         if snapshot is not None:
             return snapshot.terms.statistics(terms)
-        with self._ledger.database.read() as connection:
-            dialect = connection.dialect
-            values = where.parameters(dialect, selection) | {"terms": json.dumps(dict.fromkeys(terms, 1))}
-            rows = connection.execute(_statistics(dialect, selection), values).fetchall()
+        dialect = self._ledger.dialect
+        values = where.parameters(dialect, selection) | {"terms": json.dumps(dict.fromkeys(terms, 1))}
+        rows = self._ledger.query(_statistics(dialect, selection), values)
         (_, passages, length), *frequencies = rows
         return TermStatistics(
             passages or 0,
@@ -129,18 +125,17 @@ class PostingsKeywordIndex:
         snapshot = self._snapshot(selection)
         if snapshot is not None:
             return snapshot.terms.counts(terms, passages)
-        with self._ledger.database.read() as connection:
-            dialect = connection.dialect
-            sql = _TEXTS.format(
-                asked=dialect.each(":passages"),
-                in_order=dialect.in_order,
-                m_beside=dialect.beside("m", "p"),
-                c_beside=dialect.beside("c", "p"),
-                scope=where.in_scope(selection),
-                fields=where.searched(selection),
-            )
-            asked = {"passages": dialect.listed(sorted(set(passages.tolist())))}
-            texts = connection.execute(sql, where.parameters(dialect, selection) | asked).fetchall()
+        dialect = self._ledger.dialect
+        sql = _TEXTS.format(
+            asked=dialect.each(":passages"),
+            in_order=dialect.in_order,
+            m_beside=dialect.beside("m", "p"),
+            c_beside=dialect.beside("c", "p"),
+            scope=where.in_scope(selection),
+            fields=where.searched(selection),
+        )
+        asked = {"passages": dialect.listed(sorted(set(passages.tolist())))}
+        texts = self._ledger.query(sql, where.parameters(dialect, selection) | asked)
         owners = {passage: memory for passage, memory, _ in texts}
         return EMPTY.appended(owners, [Counter(analyze(text)) for _, _, text in texts]).counts(terms, passages)
 

@@ -14,7 +14,7 @@ import numpy as np
 from memory_retrievers.backends.sql import contents, removal, sync, verification
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.characters import SQLCharacters
-from memory_retrievers.backends.sql.connection import Connection, Database, joining, one, scope_id_of
+from memory_retrievers.backends.sql.connection import Connection, Database, Part, joining, scope_id_of
 from memory_retrievers.backends.sql.conversations import SQLConversations
 from memory_retrievers.backends.sql.events import SQLEvents
 from memory_retrievers.backends.sql.facts import SQLFacts
@@ -211,14 +211,8 @@ class SQLLedger(StoredRecords, StoredPassages):
         seen = None if selection.needs_ledger else self.snapshots.seen(selection)
         if seen is not None:
             return int(np.count_nonzero(seen[1]))
-        with self.database.read() as connection:
-            dialect = connection.dialect
-            counted = one(
-                connection,
-                f"SELECT count(*) FROM (SELECT 1 {where.seen(dialect, selection)} LIMIT :more) AS seen",
-                {**where.parameters(dialect, selection), "more": at_most + 1},
-            )
-            return int(counted)
+        sql = f"SELECT count(*) FROM (SELECT 1 {where.seen(self.dialect, selection)} LIMIT :more) AS seen"
+        return int(self.value(sql, {**where.parameters(self.dialect, selection), "more": at_most + 1}))
 
     def passages_of(self, scope: str, *, id: str | None = None, include_child_scopes: bool = False) -> list[Passage]:
         """List the passages of a scope, or of one memory, whatever their state, by ascending id.
@@ -231,20 +225,18 @@ class SQLLedger(StoredRecords, StoredPassages):
         one_memory = id is not None and not include_child_scopes
         # Said as plainly as can be, so that one memory is found without a look at any other.
         which = "s.scope = :scope AND m.id = :id" if one_memory else f"{removal.SCOPE_AND_CHILDREN} AND {_OF_ID}"
-        with self.database.read() as connection:
-            beside = connection.dialect.beside
-            found = connection.execute(
-                f"""SELECT p.id, p.memory, s.scope, m.kind, p.part, c.text
-                FROM scopes s JOIN memories m ON m.scope_id = s.id
-                JOIN passages p ON p.memory = m.row {beside("p", "m")}
-                JOIN passage_contents c ON c.passage = p.id {beside("c", "p")}
-                WHERE {which} ORDER BY p.id""",
-                {"id": id, **removal.scope_values(scope, include_child_scopes=include_child_scopes)},
-            )
-            return [
-                Passage(id=passage, memory=memory, scope=its_scope, kind=Kind(kind), part=part, text=text)
-                for passage, memory, its_scope, kind, part, text in found
-            ]
+        found = self.query(
+            f"""SELECT p.id, p.memory, s.scope, m.kind, p.part, c.text
+            FROM scopes s JOIN memories m ON m.scope_id = s.id
+            JOIN passages p ON p.memory = m.row {self.dialect.beside("p", "m")}
+            JOIN passage_contents c ON c.passage = p.id {self.dialect.beside("c", "p")}
+            WHERE {which} ORDER BY p.id""",
+            {"id": id, **removal.scope_values(scope, include_child_scopes=include_child_scopes)},
+        )
+        return [
+            Passage(id=passage, memory=memory, scope=its_scope, kind=Kind(kind), part=part, text=text)
+            for passage, memory, its_scope, kind, part, text in found
+        ]
 
     def write_notes(self, notes: Mapping[str, str], *, replace: bool = True) -> None:
         """Write store metadata.
@@ -296,31 +288,26 @@ class SQLLedger(StoredRecords, StoredPassages):
 _OF_SCOPE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
 
 
-class SQLOpenEpisodes:
+class SQLOpenEpisodes(Part):
     """Queued messages, by the number of their row, which is never used again."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def places(self, scope: str, *, include_child_scopes: bool = False) -> list[OpenPlace]:
         """List what is queued in a scope, conversation by conversation, in the order it came."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             return state_of(connection, scope, include_child_scopes=include_child_scopes).queued
 
     def scopes(self) -> list[str]:
         """List the scopes in which a message has no vector yet, sorted."""
-        with self._database.read() as connection:
-            rows = connection.execute(
-                """SELECT scope FROM scopes s WHERE EXISTS
-                (SELECT 1 FROM queued_messages m WHERE m.scope_id = s.id AND m.vector IS NULL) ORDER BY scope"""
-            )
-            return [scope for (scope,) in rows]
+        return self.column(
+            """SELECT scope FROM scopes s WHERE EXISTS
+            (SELECT 1 FROM queued_messages m WHERE m.scope_id = s.id AND m.vector IS NULL) ORDER BY scope"""
+        )
 
     def read(self, rows: Sequence[int]) -> list[OpenMessage]:
         """Read messages by their rows, ascending; those that are queued no more are left out."""
         if not rows:
             return []
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             dialect = connection.dialect
             found = connection.execute(
                 f"""SELECT m.row, s.scope, m.conversation, m.id, m.role, m.content, m.timestamp, m.vector, m.tokens
@@ -342,7 +329,7 @@ class SQLOpenEpisodes:
 
     def keep_vectors(self, scopes: Sequence[str], vectors: Mapping[int, Embedded]) -> None:
         """Store the vectors of messages by row; of those that are queued no more nothing is stored."""
-        with self._database.write(*scopes) as connection:
+        with self.database.write(*scopes) as connection:
             dialect = connection.dialect
             connection.executemany(
                 f"UPDATE queued_messages SET vector = {dialect.vector_value}, tokens = ? WHERE row = ?",
@@ -351,13 +338,13 @@ class SQLOpenEpisodes:
 
     def forget_vectors(self) -> None:
         """Delete all vectors, because another embedder takes over."""
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             connection.execute("UPDATE queued_messages SET vector = NULL, tokens = NULL WHERE vector IS NOT NULL")
 
     def forget(self, scope: str, conversation: str | None) -> None:
         """Delete the queued messages of a conversation, the lease of whoever works on them, and the scope's reviews."""
         key = {"scope": scope, "conversation": conversation or ""}
-        with self._database.write(scope) as connection:
+        with self.database.write(scope) as connection:
             for table in ("queued_messages", "queues"):
                 connection.execute(f"DELETE FROM {table} WHERE {_OF_SCOPE} AND conversation = :conversation", key)
             for table in ("pending_reviews", "review_jobs"):  # which tell what was said

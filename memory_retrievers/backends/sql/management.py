@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from memory_retrievers.backends.sql import characters, removal
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, Database, Dialect, insert, one, scope_id_of
+from memory_retrievers.backends.sql.connection import Connection, Dialect, Part, insert, one, scope_id_of
 from memory_retrievers.backends.sql.rows import encode_time, memory_of, memory_query
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey, scopes
@@ -216,11 +216,8 @@ _ALL: Final = 2**62
 """A limit that is none."""
 
 
-class SQLManagement:
+class SQLManagement(Part):
     """Operations of a ledger for the memory tools. Methods that write may be called inside a transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def select(
         self,
@@ -242,7 +239,7 @@ class SQLManagement:
         """
         in_scope = "s.scope" if filter.include_child_scopes else "m.id"  # one scope needs no third key
         direction = "DESC" if newest_first else "ASC"
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             dialect = connection.dialect
             condition, values = _condition(dialect, filter, now)
             # The rows first, from an index where one will do; what is skipped is never read as a whole.
@@ -261,27 +258,25 @@ class SQLManagement:
 
     def count(self, filter: MemoryFilter, *, now: datetime) -> int:
         """Count the memories that :meth:`select` would return without a limit."""
-        with self._database.read() as connection:
-            condition, values = _condition(connection.dialect, filter, now)
-            return int(one(connection, f"SELECT count(*) FROM memories m WHERE {condition}", values))
+        condition, values = _condition(self.dialect, filter, now)
+        return int(self.value(f"SELECT count(*) FROM memories m WHERE {condition}", values))
 
     def scopes(self, root: str, *, now: datetime) -> dict[str, int]:
         """Count the memories of ``root`` and of each scope below it, sorted by scope; empty scopes are left out.
 
         Memories that expired by ``now`` and invalidated facts are not counted.
         """
-        with self._database.read() as connection:
-            found = connection.execute(
-                f"""SELECT s.scope, count(*) FROM scopes s JOIN memories m ON m.scope_id = s.id
-                WHERE {removal.SCOPE_AND_CHILDREN} AND m.invalid_at IS NULL
-                AND (m.expires_at IS NULL OR m.expires_at > :now) GROUP BY s.scope ORDER BY s.scope""",
-                {"now": encode_time(now), **removal.scope_values(root, include_child_scopes=True)},
-            )
-            return dict(found.fetchall())
+        found = self.query(
+            f"""SELECT s.scope, count(*) FROM scopes s JOIN memories m ON m.scope_id = s.id
+            WHERE {removal.SCOPE_AND_CHILDREN} AND m.invalid_at IS NULL
+            AND (m.expires_at IS NULL OR m.expires_at > :now) GROUP BY s.scope ORDER BY s.scope""",
+            {"now": encode_time(now), **removal.scope_values(root, include_child_scopes=True)},
+        )
+        return dict(found)
 
     def passages(self, keys: Sequence[MemoryKey]) -> dict[MemoryKey, int]:
         """Map each existing, searchable memory to the passage that holds its own text."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             dialect = connection.dialect
             sql = f"""SELECT m.id, p.id FROM memories m JOIN passages p ON p.memory = m.row {dialect.beside("p", "m")}
                 WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND {dialect.among("m.id", ":ids")}
@@ -294,7 +289,7 @@ class SQLManagement:
 
     def write_use(self, memories: Sequence[AnyMemory]) -> None:
         """Write the importance, pin and access counts of stored memories, and nothing else."""
-        with self._database.write(*{memory.scope for memory in memories}) as connection:
+        with self.database.write(*{memory.scope for memory in memories}) as connection:
             connection.executemany(
                 """UPDATE memories SET importance = ?, importance_pinned = ?, access_count = ?, last_accessed_at = ?
                 WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?""",
@@ -313,7 +308,7 @@ class SQLManagement:
 
     def remove(self, keys: Sequence[MemoryKey]) -> int:
         """Delete memories with every trace, as ``Ledger.remove`` does; returns the number deleted."""
-        with self._database.write(*{each for key in keys for each in scopes.lineage(key.scope)}) as connection:
+        with self.database.write(*{each for key in keys for each in scopes.lineage(key.scope)}) as connection:
             by_scope = _by_scope(keys).items()
             return sum(removal.remove_all(connection, scope=scope, ids=ids) for scope, ids in by_scope)
 
@@ -327,7 +322,7 @@ class SQLManagement:
             NotFoundError: One of them is not there.
             ValidationError: An id is taken in the target; nothing was moved.
         """
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             target = scope_id_of(connection, target_scope)
             leaving = [key for key in keys if key.scope != target_scope]
             for scope, ids in _by_scope(leaving).items():
@@ -347,7 +342,7 @@ class SQLManagement:
             How many pairs were not associated before.
         """
         ends = {end.scope for association in associations_ for end in (association.source, association.target)}
-        with self._database.write(*ends) as connection:
+        with self.database.write(*ends) as connection:
             return sum(write_associations(connection, association) for association in associations_)
 
     def associations(
@@ -361,7 +356,7 @@ class SQLManagement:
             now: Leave out memories that expired by this time, and invalidated facts.
             limit: Maximum number of associations; None sets no limit.
         """
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             return read_associations(connection, key, within=within, now=now, limit=limit)
 
     def note(self, entries: Sequence[AuditEntry], *, spacing: timedelta | None = None) -> int:
@@ -374,20 +369,20 @@ class SQLManagement:
         Returns:
             How many were appended.
         """
-        with self._database.write(*{entry.memory.scope for entry in entries}) as connection:
+        with self.database.write(*{entry.memory.scope for entry in entries}) as connection:
             return sum(write_audit(connection, entry, spacing=spacing) for entry in entries)
 
     def audit(self, key: MemoryKey) -> list[AuditEntry]:
         """List the audit entries of a memory, oldest first."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             return read_audit(connection, key)
 
     def forget_audit(self, *, before: datetime) -> None:
         """Delete audit entries older than a time."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             scopes = scopes_before(connection, before)
         if scopes:
-            with self._database.write(*scopes) as connection:
+            with self.database.write(*scopes) as connection:
                 forget(connection, before)
 
 

@@ -53,15 +53,12 @@ class StoredRecords(StoredRows):
 
     def get(self, *, scope: str, id: str) -> AnyMemory | None:
         """Return the memory, whatever its state, or None."""
-        with self.database.read() as connection:
-            row = connection.execute(
-                f"{memory_query(connection.dialect)} WHERE {_OF_SCOPE} AND m.id = :id", {"scope": scope, "id": id}
-            ).fetchone()
-        return None if row is None else memory_of(row)
+        sql = f"{memory_query(self.dialect)} WHERE {_OF_SCOPE} AND m.id = :id"
+        rows = self.query(sql, {"scope": scope, "id": id})
+        return memory_of(rows[0]) if rows else None
 
     def _read(self, kind: type[MemoryT], condition: str, values: Mapping[str, object]) -> list[MemoryT]:
-        with self.database.read() as connection:
-            rows = connection.execute(f"{memory_query(connection.dialect)} WHERE {condition}", values).fetchall()
+        rows = self.query(f"{memory_query(self.dialect)} WHERE {condition}", values)
         return [memory for memory in map(memory_of, rows) if isinstance(memory, kind)]
 
     def recent(self, *, scope: str, limit: int, now: datetime, since: datetime | None) -> list[EpisodicMemory]:
@@ -121,11 +118,8 @@ class StoredRecords(StoredRows):
 
     def episode_rows(self, *, after: int, limit: int) -> list[int]:
         """List the rows of the next episodes after one, in all scopes and whatever their state, ascending."""
-        with self.database.read() as connection:
-            rows = connection.execute(
-                "SELECT row FROM memories WHERE kind = 'episodic' AND row > ? ORDER BY row LIMIT ?", (after, limit)
-            )
-            return [int(row) for (row,) in rows]
+        next_rows = "SELECT row FROM memories WHERE kind = 'episodic' AND row > ? ORDER BY row LIMIT ?"
+        return self.column(next_rows, (after, limit))
 
     def unconsolidated(self, scope: str, *, limit: int) -> list[EpisodicMemory]:
         """List the scope's oldest episodes without extracted facts, oldest first, expired or not."""
@@ -134,12 +128,10 @@ class StoredRecords(StoredRows):
 
     def unconsolidated_scopes(self) -> list[str]:
         """List the scopes that hold such episodes, sorted."""
-        with self.database.read() as connection:
-            rows = connection.execute(
-                """SELECT scope FROM scopes s WHERE EXISTS (SELECT 1 FROM memories m WHERE m.scope_id = s.id
-                AND m.kind = 'episodic' AND m.consolidated_at IS NULL) ORDER BY scope"""
-            )
-            return [scope for (scope,) in rows]
+        return self.column(
+            """SELECT scope FROM scopes s WHERE EXISTS (SELECT 1 FROM memories m WHERE m.scope_id = s.id
+            AND m.kind = 'episodic' AND m.consolidated_at IS NULL) ORDER BY scope"""
+        )
 
     def scenes(self, scope: str, *, now: datetime) -> list[EpisodicMemory]:
         """List the scope's unexpired scenes, oldest first by ``created_at``, then by id."""
@@ -181,22 +173,16 @@ class StoredRecords(StoredRows):
 
     def expired(self, now: datetime) -> list[MemoryKey]:
         """List all memories that expired by ``now``."""
-        with self.database.read() as connection:
-            rows = connection.execute(
-                "SELECT s.scope, m.id FROM memories m JOIN scopes s ON s.id = m.scope_id WHERE m.expires_at <= ?",
-                (encode_time(now),),
-            )
-            return [MemoryKey(scope=scope, id=its_id) for scope, its_id in rows]
+        gone = "SELECT s.scope, m.id FROM memories m JOIN scopes s ON s.id = m.scope_id WHERE m.expires_at <= ?"
+        return [MemoryKey(scope=scope, id=its_id) for scope, its_id in self.query(gone, (encode_time(now),))]
 
     def scopes(self, *, now: datetime = _EVER) -> list[str]:
         """List all scopes that hold a memory that has not expired by ``now``, sorted."""
-        with self.database.read() as connection:
-            found = connection.execute(
-                f"""SELECT scope FROM scopes s WHERE EXISTS
-                (SELECT 1 FROM memories m WHERE m.scope_id = s.id AND {where.NOT_EXPIRED}) ORDER BY scope""",
-                {"now": encode_time(now)},
-            )
-            return [scope for (scope,) in found]
+        return self.column(
+            f"""SELECT scope FROM scopes s WHERE EXISTS
+            (SELECT 1 FROM memories m WHERE m.scope_id = s.id AND {where.NOT_EXPIRED}) ORDER BY scope""",
+            {"now": encode_time(now)},
+        )
 
     def statistics(self, scope: str | None, *, now: datetime = _EVER) -> ScopeStatistics:
         """Count the contents of one scope, or of all, without what has expired by ``now``."""

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from memory_retrievers.backends.sql import removal
-from memory_retrievers.backends.sql.connection import Connection, Database, one
+from memory_retrievers.backends.sql.connection import Connection, Database, Part, one
 from memory_retrievers.backends.sql.facts import SQLFacts
 from memory_retrievers.backends.sql.rows import COLUMNS, encode_json, encode_time, memory_of
 from memory_retrievers.models import AnyMemory, Kind, scopes
@@ -109,17 +109,16 @@ class QueuedConversation(NamedTuple):
     oldest: datetime
 
 
-class SQLOverview:
+class SQLOverview(Part):
     """Questions about a store as a whole, each of bounded cost."""
 
     def __init__(self, database: Database, facts: SQLFacts) -> None:
-        self._database = database
+        super().__init__(database)
         self._facts = facts
 
     def schema(self) -> int:
         """Version of the schema of the store as it is now, whoever has raised it."""
-        with self._database.read() as connection:
-            return int(one(connection, connection.dialect.schema_version))
+        return int(self.value(self.dialect.schema_version))
 
     def children(self, under: str | None, *, after: str | None, limit: int) -> list[ScopeCounts]:
         """List the scopes directly below one that hold something or have scopes below them.
@@ -130,13 +129,13 @@ class SQLOverview:
             limit: Largest number of scopes.
         """
         prefix = "" if under is None else f"{under}/"
-        with self._database.read(snapshot=True) as connection:
+        with self.database.read(snapshot=True) as connection:
             names = list(_direct(connection, prefix, after=after, limit=limit))
             return _counted(connection, names)
 
     def counts(self, scope: str) -> ScopeCounts:
         """Count what one scope holds itself, and the scopes below it."""
-        with self._database.read(snapshot=True) as connection:
+        with self.database.read(snapshot=True) as connection:
             return _counted(connection, [scope])[0]
 
     def page(self, listing: Listing, *, after: Position | None, limit: int) -> list[Listed]:
@@ -147,7 +146,7 @@ class SQLOverview:
             after: Position of the last memory of the page before; None begins.
             limit: Largest number of memories.
         """
-        with self._database.read(snapshot=True) as connection:
+        with self.database.read(snapshot=True) as connection:
             dialect = connection.dialect
             direction = "ASC" if listing.oldest_first else "DESC"
             found: list[Any] = []
@@ -186,7 +185,7 @@ class SQLOverview:
 
     def count(self, listing: Listing) -> int:
         """Count the memories of a listing."""
-        with self._database.read(snapshot=True) as connection:
+        with self.database.read(snapshot=True) as connection:
             return sum(
                 int(one(connection, f"SELECT count(*) FROM memories m WHERE {condition}", values))
                 for kind in listing.kinds
@@ -195,19 +194,16 @@ class SQLOverview:
 
     def earliest(self, within: str | None) -> datetime | None:
         """The moment of the first memory of a scope and those below it, or of all."""
-        with self._database.read() as connection:
-            first = one(
-                connection,
-                f"""SELECT min((SELECT min(m.created_at) FROM memories m WHERE m.scope_id = s.id AND m.kind = k.kind))
-                FROM scopes s, (SELECT 'episodic' AS kind UNION ALL SELECT 'semantic') AS k
-                WHERE {_within(within)}""",
-                _scope_values(within),
-            )
+        first = self.value(
+            f"""SELECT min((SELECT min(m.created_at) FROM memories m WHERE m.scope_id = s.id AND m.kind = k.kind))
+            FROM scopes s, (SELECT 'episodic' AS kind UNION ALL SELECT 'semantic') AS k WHERE {_within(within)}""",
+            _scope_values(within),
+        )
         return None if first is None else moment(first)
 
     def state(self, scope: str) -> tuple[int, ...]:
         """What changes with every change of what a scope holds, but for labels and ratings; read from indexes alone."""
-        with self._database.read(snapshot=True) as connection:
+        with self.database.read(snapshot=True) as connection:
             asked = {"scope": scope}
             version = one(connection, "SELECT version FROM scopes WHERE scope = :scope", asked)
             queued = connection.execute(
@@ -218,7 +214,7 @@ class SQLOverview:
     def state_within(self, within: str | None) -> tuple[int, ...]:
         """What changes with every change that :meth:`state` tells of, of a scope and those below it, or of all."""
         asked = _scope_values(within)
-        with self._database.read(snapshot=True) as connection:
+        with self.database.read(snapshot=True) as connection:
             found = connection.execute(
                 f"SELECT count(*), coalesce(max(s.id), 0), coalesce(sum(s.version), 0) FROM scopes s "
                 f"WHERE {_within(within)}",
@@ -233,14 +229,13 @@ class SQLOverview:
 
     def ratings(self, scope: str) -> tuple[int, ...]:
         """What changes with labels, ratings and reviews; it reads all memories of a scope."""
-        with self._database.read() as connection:
-            found = connection.execute(
-                f"""SELECT count(*), coalesce(max(m.updated_at), 0), coalesce(max(m.last_reviewed_at), 0),
-                coalesce(sum(CAST(m.importance * 10000 AS BIGINT)), 0),
-                coalesce(sum(CASE WHEN m.importance_pinned THEN 1 ELSE 0 END), 0)
-                FROM memories m WHERE {_OF_SCOPE}""",
-                {"scope": scope},
-            ).fetchone()
+        (found,) = self.query(
+            f"""SELECT count(*), coalesce(max(m.updated_at), 0), coalesce(max(m.last_reviewed_at), 0),
+            coalesce(sum(CAST(m.importance * 10000 AS BIGINT)), 0),
+            coalesce(sum(CASE WHEN m.importance_pinned THEN 1 ELSE 0 END), 0)
+            FROM memories m WHERE {_OF_SCOPE}""",
+            {"scope": scope},
+        )
         return tuple(map(int, found))
 
     def queues(self, within: str | None, *, limit: int) -> list[QueuedConversation]:
@@ -250,7 +245,7 @@ class SQLOverview:
             within: Only this scope and those below it; None lists all.
             limit: Largest number of conversations.
         """
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             found = connection.execute(
                 f"""SELECT s.scope, m.conversation, count(*), min(m.timestamp) FROM queued_messages m
                 JOIN scopes s ON s.id = m.scope_id WHERE {_within(within)}
@@ -264,20 +259,13 @@ class SQLOverview:
 
     def pending_reviews(self, within: str | None) -> int:
         """Count the retrievals of a scope and those below it, or of all, that wait for their review."""
-        with self._database.read() as connection:
-            return int(
-                one(
-                    connection,
-                    f"""SELECT count(*) FROM pending_reviews r JOIN scopes s ON s.id = r.scope_id
-                    WHERE {_within(within)}""",
-                    _scope_values(within),
-                )
-            )
+        sql = f"SELECT count(*) FROM pending_reviews r JOIN scopes s ON s.id = r.scope_id WHERE {_within(within)}"
+        return int(self.value(sql, _scope_values(within)))
 
     def traces(self, scope: str, *, id: str) -> dict[str, int]:
         """Count what goes with a memory, and what names it: by the names of what it is."""
         asked = {"scope": scope, "id": id, "name": encode_json(id)}
-        with self._database.read(snapshot=True) as connection:
+        with self.database.read(snapshot=True) as connection:
             dialect = connection.dialect
             row = f"(SELECT m.row FROM memories m WHERE {_OF_SCOPE} AND m.id = :id)"
             counted = {
@@ -299,14 +287,12 @@ class SQLOverview:
             id: Its id.
             limit: Largest number of ids.
         """
-        with self._database.read() as connection:
-            position = connection.dialect.position
-            found = connection.execute(
-                f"""SELECT m.id FROM memories m WHERE {_OF_SCOPE} AND ({position}(m.source_episodic_ids, :name) > 0
-                OR {position}(m.consolidated_from, :name) > 0) ORDER BY m.created_at, m.id LIMIT :limit""",
-                {"scope": scope, "name": encode_json(id), "limit": limit},
-            )
-            return [its_id for (its_id,) in found]
+        position = self.dialect.position
+        return self.column(
+            f"""SELECT m.id FROM memories m WHERE {_OF_SCOPE} AND ({position}(m.source_episodic_ids, :name) > 0
+            OR {position}(m.consolidated_from, :name) > 0) ORDER BY m.created_at, m.id LIMIT :limit""",
+            {"scope": scope, "name": encode_json(id), "limit": limit},
+        )
 
 
 def _condition(connection: Connection, listing: Listing, kind: Kind) -> tuple[str, dict[str, Any]]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from memory_retrievers.backends.snapshot import COLUMNS, NEVER, ORIGINS, UNKNOWN, Passages, category_code
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, Database
+from memory_retrievers.backends.sql.connection import Connection, Part
 from memory_retrievers.backends.terms import Postings
 from memory_retrievers.models.selection import TURN, Layout, Selection
 from memory_retrievers.models.storage import UnembeddedPassage
@@ -25,63 +25,49 @@ if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vectors
 
 
-class StoredPassages:
+class StoredPassages(Part):
     """The part of the ledger that reads passages."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     def eligible(self, selection: Selection, *, among: Sequence[int] | None = None) -> list[int]:
         """List the ids of all passages that match the selection, optionally only of the given ones, ascending."""
-        with self.database.read() as connection:
-            dialect = connection.dialect
-            values = where.parameters(dialect, selection)
-            if among is None:
-                found = connection.execute(f"SELECT p.id {where.seen(dialect, selection)}", values)
-            else:
-                values["among"] = dialect.listed(among)
-                found = connection.execute(
-                    f"""SELECT p.id FROM {dialect.each(":among")} {dialect.in_order} passages p ON p.id = each.value
-                    JOIN memories m ON m.row = p.memory {dialect.beside("m", "p")}
-                    WHERE {where.searched(selection)} AND {where.where(dialect, selection)}""",
-                    values,
-                )
-            return sorted(passage for (passage,) in found)
+        dialect, values = self.dialect, where.parameters(self.dialect, selection)
+        if among is None:
+            return sorted(self.column(f"SELECT p.id {where.seen(dialect, selection)}", values))
+        found = self.column(
+            f"""SELECT p.id FROM {dialect.each(":among")} {dialect.in_order} passages p ON p.id = each.value
+            JOIN memories m ON m.row = p.memory {dialect.beside("m", "p")}
+            WHERE {where.searched(selection)} AND {where.where(dialect, selection)}""",
+            values | {"among": dialect.listed(among)},
+        )
+        return sorted(found)
 
     def matching(self, selection: Selection) -> list[int]:
         """List the rows of all memories that match the selection, in any order; their passages are not looked at."""
-        with self.database.read() as connection:
-            dialect = connection.dialect
-            found = connection.execute(
-                f"""SELECT m.row FROM memories m {dialect.indexed_by(where.index(selection))}
-                WHERE {where.where(dialect, selection)}""",
-                where.parameters(dialect, selection),
-            )
-            return [row for (row,) in found]
+        return self.column(
+            f"""SELECT m.row FROM memories m {self.dialect.indexed_by(where.index(selection))}
+            WHERE {where.where(self.dialect, selection)}""",
+            where.parameters(self.dialect, selection),
+        )
 
     def layout(self, selection: Selection, *, memories: Sequence[int] | None = None) -> Layout:
         """Return how the matching passages belong together, optionally only those of the given memory rows."""
-        with self.database.read() as connection:
-            dialect = connection.dialect
-            values = where.parameters(dialect, selection)
-            if memories is None:
-                seen = where.seen(dialect, selection)
-            else:
-                values["memories"] = dialect.listed(sorted(set(memories)))
-                seen = f"""FROM {dialect.each(":memories")} {dialect.in_order} memories m ON m.row = each.value
-                    JOIN passages p ON p.memory = m.row {dialect.beside("p", "m")}
-                    WHERE {where.searched(selection)} AND {where.where(dialect, selection)}"""
-            return where.laid_out(connection.execute(f"SELECT {where.LAYOUT} {seen}", values).fetchall())
+        dialect, values = self.dialect, where.parameters(self.dialect, selection)
+        if memories is None:
+            seen = where.seen(dialect, selection)
+        else:
+            values["memories"] = dialect.listed(sorted(set(memories)))
+            seen = f"""FROM {dialect.each(":memories")} {dialect.in_order} memories m ON m.row = each.value
+                JOIN passages p ON p.memory = m.row {dialect.beside("p", "m")}
+                WHERE {where.searched(selection)} AND {where.where(dialect, selection)}"""
+        return where.laid_out(self.query(f"SELECT {where.LAYOUT} {seen}", values))
 
     def indexed(self, selection: Selection) -> list[int]:
         """List the ids of all passages of the selection's scope and fields, whatever their state, ascending.
 
         Word statistics are computed over these passages.
         """
-        with self.database.read() as connection:
-            values = where.parameters(connection.dialect, selection)
-            seen = where.seen(connection.dialect, selection, whatever_state=True)
-            return sorted(passage for (passage,) in connection.execute(f"SELECT p.id {seen}", values))
+        seen = where.seen(self.dialect, selection, whatever_state=True)
+        return sorted(self.column(f"SELECT p.id {seen}", where.parameters(self.dialect, selection)))
 
     def vectors(self, passages: Sequence[int]) -> tuple[list[int], Vectors]:
         """Read the stored vectors of those of the given passages that exist.
@@ -89,14 +75,10 @@ class StoredPassages:
         Returns:
             Ids of the n passages found, ascending, and their vectors, shape (n, d).
         """
-        with self.database.read() as connection:
-            dialect = connection.dialect
-            rows = connection.execute(
-                f"""SELECT passage, vector FROM passage_contents
-                WHERE {dialect.among("passage", ":ids")} ORDER BY passage""",
-                {"ids": dialect.listed(passages)},
-            ).fetchall()
-        return [passage for passage, _ in rows], dialect.stacked([vector for _, vector in rows])
+        which = self.dialect.among("passage", ":ids")
+        sql = f"SELECT passage, vector FROM passage_contents WHERE {which} ORDER BY passage"
+        rows = self.query(sql, {"ids": self.dialect.listed(passages)})
+        return [passage for passage, _ in rows], self.dialect.stacked([vector for _, vector in rows])
 
     def token_vectors(self, passages: Sequence[int]) -> dict[int, bytes | None]:
         """Read the token vectors of those of the given passages that exist; None where nobody has made them."""
@@ -104,15 +86,12 @@ class StoredPassages:
 
     def without_tokens(self, *, after: int, limit: int) -> list[UnembeddedPassage]:
         """List passages above an id that have no token vectors, by ascending id."""
-        with self.database.read() as connection:
-            return [
-                UnembeddedPassage(id=passage, memory=memory, part=part, text=text)
-                for passage, memory, part, text in connection.execute(
-                    """SELECT p.id, p.memory, p.part, c.text FROM passages p JOIN passage_contents c ON c.passage = p.id
-                    WHERE p.id > ? AND c.tokens IS NULL ORDER BY p.id LIMIT ?""",
-                    (after, limit),
-                )
-            ]
+        found = self.query(
+            """SELECT p.id, p.memory, p.part, c.text FROM passages p JOIN passage_contents c ON c.passage = p.id
+            WHERE p.id > ? AND c.tokens IS NULL ORDER BY p.id LIMIT ?""",
+            (after, limit),
+        )
+        return [UnembeddedPassage(id=id, memory=memory, part=part, text=text) for id, memory, part, text in found]  # noqa: A001
 
     def keep_tokens(self, tokens: Mapping[int, bytes]) -> None:
         """Store the token vectors of passages that have none; those that no longer exist are left out."""
@@ -148,35 +127,30 @@ class StoredPassages:
             with_texts: And beside these their texts.
             limit: Maximum number of passages.
         """
-        with self.database.read() as connection:
-            dialect = connection.dialect
-            values = where.parameters(dialect, selection)
-            if memories is None:
-                tables = f"""memories m {dialect.indexed_by("memories_by_state")} {dialect.in_order} passages p
-                    ON p.memory = m.row {dialect.beside("p", "m")}"""
-            else:
-                tables = f"""{dialect.each(":memories")} {dialect.in_order} memories m ON m.row = each.value
-                    JOIN passages p ON p.memory = m.row {dialect.beside("p", "m")}"""
-                values["memories"] = dialect.listed(memories)
-            if with_vectors:
-                tables += f" JOIN passage_contents c ON c.passage = p.id {dialect.beside('c', 'p')}"
-            rows = connection.execute(
-                f"""SELECT {where.LAYOUT}, {_STATE} {", c.vector" if with_vectors else ""}
-                {", c.text" if with_texts else ""}
-                FROM {tables} WHERE {where.in_scope(selection)} AND {where.searched(selection)}
-                {"" if limit is None else f"LIMIT {limit}"}""",
-                values,
-            ).fetchall()
+        dialect, values = self.dialect, where.parameters(self.dialect, selection)
+        if memories is None:
+            tables = f"""memories m {dialect.indexed_by("memories_by_state")} {dialect.in_order} passages p
+                ON p.memory = m.row {dialect.beside("p", "m")}"""
+        else:
+            tables = f"""{dialect.each(":memories")} {dialect.in_order} memories m ON m.row = each.value
+                JOIN passages p ON p.memory = m.row {dialect.beside("p", "m")}"""
+            values["memories"] = dialect.listed(memories)
+        if with_vectors:
+            tables += f" JOIN passage_contents c ON c.passage = p.id {dialect.beside('c', 'p')}"
+        more = f"{', c.vector' if with_vectors else ''}{', c.text' if with_texts else ''}"
+        rows = self.query(
+            f"""SELECT {where.LAYOUT}, {_STATE}{more}
+            FROM {tables} WHERE {where.in_scope(selection)} AND {where.searched(selection)}
+            {"" if limit is None else f"LIMIT {limit}"}""",
+            values,
+        )
         return _as_passages(rows)
 
     def postings(self, selection: Selection) -> Postings:
         """Read all postings of the selection's scope and fields, by term; joined texts are the fastest way."""
-        with self.database.read() as connection:
-            dialect = connection.dialect
-            lists = f"{dialect.gathered('passage')}, {dialect.gathered('frequency')}"
-            sql = f"""SELECT term, count(*), {lists} FROM postings
-                WHERE {in_scope(selection)} GROUP BY scope_id, kind, term"""
-            rows = connection.execute(sql, where.parameters(dialect, selection)).fetchall()
+        lists = f"{self.dialect.gathered('passage')}, {self.dialect.gathered('frequency')}"
+        sql = f"SELECT term, count(*), {lists} FROM postings WHERE {in_scope(selection)} GROUP BY scope_id, kind, term"
+        rows = self.query(sql, where.parameters(self.dialect, selection))
         terms, sizes, passages, frequencies = zip(*rows, strict=True) if rows else ((),) * 4
         return Postings(terms, np.array(sizes, np.int64), _numbers(passages), _numbers(frequencies))
 
@@ -184,15 +158,12 @@ class StoredPassages:
         """Number of passages in a selection's scope and fields, and of their terms, by the stored statistics."""
         sql = f"""SELECT CAST(sum(passages) AS BIGINT), CAST(sum(terms) AS BIGINT) FROM keyword_statistics
             WHERE {in_scope(selection)}"""
-        with self.database.read() as connection:
-            passages, terms = connection.execute(sql, where.parameters(connection.dialect, selection)).fetchone()
+        ((passages, terms),) = self.query(sql, where.parameters(self.dialect, selection))
         return passages or 0, terms or 0
 
     def _mapping(self, key: str, value: str, table: str, ids: Sequence[int]) -> dict[int, Any]:
-        with self.database.read() as connection:
-            dialect = connection.dialect
-            sql = f"SELECT {key}, {value} FROM {table} WHERE {dialect.among(key, ':ids')}"
-            return dict(connection.execute(sql, {"ids": dialect.listed(ids)}).fetchall())
+        sql = f"SELECT {key}, {value} FROM {table} WHERE {self.dialect.among(key, ':ids')}"
+        return dict(self.query(sql, {"ids": self.dialect.listed(ids)}))
 
 
 _STATE: Final = f"""

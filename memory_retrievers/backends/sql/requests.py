@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import uuid_utils
 
+from memory_retrievers.backends.sql.connection import Part
 from memory_retrievers.models import AnyMemory, MemoryKey, SemanticMemory
 from memory_retrievers.models.fields import moment
 
 if TYPE_CHECKING:
-    from memory_retrievers.backends.sql.connection import Connection, Database
+    from memory_retrievers.backends.sql.connection import Connection
 
 KEEP_SECONDS: Final = 24 * 3600
 """How long it is known that a request is done."""
@@ -155,22 +156,19 @@ def note_request(connection: Connection, request: RequestUnderWay) -> None:
     connection.execute(_PUT, (value, name))
 
 
-class SQLRequests:
+class SQLRequests(Part):
     """The part of the ledger that knows which requests are done."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def find(self, key: str) -> DoneRequest | None:
         """Return what is noted of the request of a key; None if there is none, or it is too long ago."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             done = _read(connection, _PREFIX + key)
         return None if done is None or is_old(done, at=now()) else done
 
     def forget(self, request: RequestUnderWay) -> None:
         """Let a request be done again, which has failed after some of its changes."""
         name = _PREFIX + request.key
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             done = _read(connection, name)
             if done is not None and done.by == request.by:
                 connection.execute("DELETE FROM notes WHERE name = ?", (name,))

@@ -14,7 +14,7 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import Any, Final, TypeVar
 
-from memory_retrievers.backends.sql.connection import Database, Dialect
+from memory_retrievers.backends.sql.connection import Dialect, Part
 from memory_retrievers.backends.sql.requests import OTHER_NOTES
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models import (
@@ -272,30 +272,23 @@ def _loading(of: type[Dialect]) -> str:
     return f"{memory_query(dialect, first='m.row, ')} WHERE {dialect.among('m.row', ':ids')}"
 
 
-class StoredRows:
+class StoredRows(Part):
     """The part of the ledger that reads memories by their rows, how far they are forgotten, and the notes."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
 
     def load(self, rows: Sequence[int]) -> dict[int, AnyMemory]:
         """Read the memories of the given rows that exist."""
-        with self.database.read() as connection:
-            asked = {"ids": connection.dialect.listed(rows)}
-            found = connection.execute(_loading(type(connection.dialect)), asked).fetchall()
+        found = self.query(_loading(type(self.dialect)), {"ids": self.dialect.listed(rows)})
         return {row[0]: memory_of(row[1:]) for row in found}
 
     def forgetting_states(self, rows: Sequence[int]) -> dict[int, ForgettingState]:
         """Read the forgetting states of the given rows that are episodes and fade."""
-        with self.database.read() as connection:
-            found = connection.execute(
-                f"""SELECT row, stability, last_reviewed_at FROM memories
-                WHERE {connection.dialect.among("row", ":ids")} AND kind = 'episodic' AND NOT is_flashbulb""",
-                {"ids": connection.dialect.listed(rows)},
-            )
-            return {row: ForgettingState(stability, reviewed) for row, stability, reviewed in found}
+        found = self.query(
+            f"""SELECT row, stability, last_reviewed_at FROM memories
+            WHERE {self.dialect.among("row", ":ids")} AND kind = 'episodic' AND NOT is_flashbulb""",
+            {"ids": self.dialect.listed(rows)},
+        )
+        return {row: ForgettingState(stability, reviewed) for row, stability, reviewed in found}
 
     def notes(self) -> dict[str, str]:
         """Read the store's metadata, such as the name of its embedder."""
-        with self.database.read() as connection:
-            return dict(connection.execute(f"SELECT name, value FROM notes WHERE {OTHER_NOTES}").fetchall())
+        return dict(self.query(f"SELECT name, value FROM notes WHERE {OTHER_NOTES}"))

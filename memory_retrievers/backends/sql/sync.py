@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_retrievers.backends.sql import facts
-from memory_retrievers.backends.sql.connection import Connection, Database, one
+from memory_retrievers.backends.sql.connection import Connection, Part, one
 from memory_retrievers.backends.sql.memories import PUT_NOTE
 from memory_retrievers.models.selection import ProjectedPassage
 from memory_retrievers.models.storage import (
@@ -33,28 +33,25 @@ _PASSAGES: Final = """
 _SETTLED: Final = "p.id <= (SELECT mark FROM projection) AND p.id NOT IN (SELECT passage FROM outbox)"
 
 
-class SQLOutbox:
+class SQLOutbox(Part):
     """Tracks which passages a projection of the ledger lacks, and which have changed or been removed since it was fed.
 
     Passages of invalidated facts are in no projection; those of expired memories are, with the moment they expire.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
     def turn(self) -> AbstractContextManager[None]:
         """Hold the exclusive right, across processes, to feed a projection: for one batch, or a restart."""
-        return self._database.feeding()
+        return self.database.feeding()
 
     def begin(self, generation: str | None) -> None:
         """Start feeding a projection of this name from scratch; None feeds none."""
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             connection.execute("UPDATE projection SET generation = ?, mark = 0, claimed = 0", (generation,))
             connection.execute("DELETE FROM outbox")
 
     def state(self) -> ProjectionState:
         """Return a consistent view of the projection's progress."""
-        with self._database.read(snapshot=True) as connection:
+        with self.database.read(snapshot=True) as connection:
             generation, mark = connection.execute("SELECT generation, mark FROM projection").fetchone()
             projected = one(
                 connection,
@@ -69,7 +66,7 @@ class SQLOutbox:
         """Return up to ``limit`` waiting passages, or None; the same batch is returned until it is acknowledged."""
         if not self.waiting(at_most=0):
             return None
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             changes = connection.execute("SELECT id, passage FROM outbox ORDER BY id LIMIT ?", (limit,)).fetchall()
             generation, mark = connection.execute("SELECT generation, mark FROM projection").fetchone()
             new = [
@@ -97,7 +94,7 @@ class SQLOutbox:
 
     def acknowledge(self, batch: OutboxBatch) -> None:
         """Mark a batch as carried out; a batch for another projection is ignored."""
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             of_generation = "generation IS NULL" if batch.generation is None else "generation = :generation"
             fed = connection.execute(
                 f"UPDATE projection SET mark = :mark WHERE {of_generation}",
@@ -108,34 +105,30 @@ class SQLOutbox:
 
     def waiting(self, *, at_most: int) -> list[int]:
         """List passages about which a projection may be wrong; if there are more than ``at_most``, only some more."""
-        with self._database.read() as connection:
-            found = connection.execute(
-                """SELECT passage FROM (SELECT passage FROM outbox LIMIT :some) AS changed
-                UNION SELECT id FROM
-                (SELECT id FROM passages WHERE id > (SELECT mark FROM projection) LIMIT :some) AS new""",
-                {"some": at_most + 1},
-            )
-            return [int(passage) for (passage,) in found]
+        return self.column(
+            """SELECT passage FROM (SELECT passage FROM outbox LIMIT :some) AS changed
+            UNION SELECT id FROM
+            (SELECT id FROM passages WHERE id > (SELECT mark FROM projection) LIMIT :some) AS new""",
+            {"some": at_most + 1},
+        )
 
     def projected(self, *, after: int, limit: int) -> list[ProjectedPassage]:
         """List what a projection should hold by now, by ascending id, without waiting passages."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             page = f"p.id > :after AND {_SETTLED} ORDER BY p.id LIMIT :limit"
             return _read(connection, page, {"after": after, "limit": limit})
 
     def missing(self, passages: Sequence[int]) -> list[int]:
         """Return the given passages that a projection should not hold and whose removal is not waiting."""
-        with self._database.read() as connection:
-            dialect = connection.dialect
-            found = connection.execute(
-                f"""SELECT each.value FROM {dialect.each(":passages")}
-                WHERE NOT EXISTS (SELECT 1 FROM outbox WHERE passage = each.value)
-                AND each.value <= (SELECT mark FROM projection)
-                AND NOT EXISTS (SELECT 1 FROM passages p JOIN memories m ON m.row = p.memory {dialect.beside("m", "p")}
-                    WHERE p.id = each.value AND m.invalid_at IS NULL)""",
-                {"passages": dialect.listed(passages)},
-            )
-            return [int(passage) for (passage,) in found]
+        dialect = self.dialect
+        return self.column(
+            f"""SELECT each.value FROM {dialect.each(":passages")}
+            WHERE NOT EXISTS (SELECT 1 FROM outbox WHERE passage = each.value)
+            AND each.value <= (SELECT mark FROM projection)
+            AND NOT EXISTS (SELECT 1 FROM passages p JOIN memories m ON m.row = p.memory {dialect.beside("m", "p")}
+                WHERE p.id = each.value AND m.invalid_at IS NULL)""",
+            {"passages": dialect.listed(passages)},
+        )
 
 
 def _read(connection: Connection, condition: str, values: dict[str, Any]) -> list[ProjectedPassage]:
@@ -160,23 +153,20 @@ def _read(connection: Connection, condition: str, values: dict[str, Any]) -> lis
     ]  # fmt: skip
 
 
-class SQLAdoptedRows:
+class SQLAdoptedRows(Part):
     """Mapping between memories and the rows of a Chroma collection; a row is deleted with its memory."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     @contextmanager
     def quiet_transaction(self) -> Iterator[None]:
         """Open a transaction whose changes came from the collection and are not written back to it."""
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             before = one(connection, "SELECT max(id) FROM unwritten") or 0
             yield
             connection.execute("DELETE FROM unwritten WHERE id > ?", (before,))
 
     def note(self, rows: Mapping[str, AdoptedRow]) -> None:
         """Store rows by their ids in the collection, replacing known ones."""
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             connection.executemany(
                 """INSERT INTO adopted (id, memory, digest) VALUES (?, ?, ?)
                 ON CONFLICT (id) DO UPDATE SET memory = excluded.memory, digest = excluded.digest""",
@@ -185,39 +175,26 @@ class SQLAdoptedRows:
 
     def known(self, ids: Sequence[str]) -> dict[str, AdoptedRow]:
         """Return the known rows among the given ids."""
-        with self._database.read() as connection:
-            given = connection.dialect.among("id", ":ids")
-            found = connection.execute(
-                f"SELECT id, memory, digest FROM adopted WHERE {given}", {"ids": connection.dialect.listed(ids)}
-            )
-            return {there: AdoptedRow(memory=memory, digest=digest) for there, memory, digest in found}
+        sql = f"SELECT id, memory, digest FROM adopted WHERE {self.dialect.among('id', ':ids')}"
+        found = self.query(sql, {"ids": self.dialect.listed(ids)})
+        return {there: AdoptedRow(memory=memory, digest=digest) for there, memory, digest in found}
 
     def ids_of(self, memories: Sequence[int]) -> dict[int, str]:
         """Return the collection ids of the given memories that have one."""
-        with self._database.read() as connection:
-            given = connection.dialect.among("memory", ":memories")
-            found = connection.execute(
-                f"SELECT memory, id FROM adopted WHERE {given}", {"memories": connection.dialect.listed(memories)}
-            )
-            return dict(found.fetchall())
+        sql = f"SELECT memory, id FROM adopted WHERE {self.dialect.among('memory', ':memories')}"
+        return dict(self.query(sql, {"memories": self.dialect.listed(memories)}))
 
     def page(self, *, after: str, limit: int) -> list[str]:
         """List the known ids after a given one, in order; the empty string starts from the beginning."""
-        with self._database.read() as connection:
-            found = connection.execute("SELECT id FROM adopted WHERE id > ? ORDER BY id LIMIT ?", (after, limit))
-            return [there for (there,) in found]
+        return self.column("SELECT id FROM adopted WHERE id > ? ORDER BY id LIMIT ?", (after, limit))
 
     def count(self) -> int:
         """Count the known rows."""
-        with self._database.read() as connection:
-            return int(one(connection, "SELECT count(*) FROM adopted"))
+        return int(self.value("SELECT count(*) FROM adopted"))
 
     def unwritten(self, *, limit: int) -> Unwritten | None:
         """Return the oldest changes that have not been written to the collection; None if there are none."""
-        with self._database.read() as connection:
-            changes = connection.execute(
-                "SELECT id, memory, gone FROM unwritten ORDER BY id LIMIT ?", (limit,)
-            ).fetchall()
+        changes = self.query("SELECT id, memory, gone FROM unwritten ORDER BY id LIMIT ?", (limit,))
         if not changes:
             return None
         return Unwritten(
@@ -228,7 +205,7 @@ class SQLAdoptedRows:
 
     def settle(self, *, last: int) -> None:
         """Mark the changes up to this one as written to the collection."""
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             connection.execute("DELETE FROM unwritten WHERE id <= ?", (last,))
 
 
@@ -241,36 +218,31 @@ _MISSING: Final = """
 """
 
 
-class SQLNewVectors:
+class SQLNewVectors(Part):
     """New vectors, stored beside those that searches use until they replace them. They survive a restart."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def moving(self) -> AbstractContextManager[bool]:
         """Hold the exclusive right to replace the vectors; yields False if another process holds it."""
-        return self._database.moving()
+        return self.database.moving()
 
     def label(self) -> str | None:
         """Label under which vectors are gathered; None if none are."""
-        with self._database.read() as connection:
-            label = one(connection, "SELECT value FROM notes WHERE name = ?", (_NOTE,))
+        label = self.value("SELECT value FROM notes WHERE name = ?", (_NOTE,))
         return None if label is None else str(label)
 
     def begin(self, label: str) -> None:
         """Discard gathered vectors and start gathering under this label."""
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             connection.execute("DELETE FROM new_vectors")
             facts.start_new_vectors(connection)
             connection.execute(PUT_NOTE, (_NOTE, label))
 
     def missing(self, *, after: int = 0, limit: int) -> list[UnembeddedPassage]:
         """List passages above an id that have no new vector, by ascending id."""
-        with self._database.read() as connection:
-            return [
-                UnembeddedPassage(id=passage, memory=memory, part=part, text=text)
-                for passage, memory, part, text in connection.execute(_MISSING, (after, limit))
-            ]
+        return [
+            UnembeddedPassage(id=passage, memory=memory, part=part, text=text)
+            for passage, memory, part, text in self.query(_MISSING, (after, limit))
+        ]
 
     def keep(self, passages: Sequence[int], vectors: Vectors, tokens: Sequence[bytes | None] | None = None) -> None:
         """Store new vectors; passages that no longer exist are left out.
@@ -280,7 +252,7 @@ class SQLNewVectors:
             vectors: Their unit vectors, shape (n, d).
             tokens: The vectors of their tokens.
         """
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             dialect = connection.dialect
             columns = "scope_id, passage" if dialect.keyed_by_scope else "passage"
             connection.executemany("DELETE FROM new_vectors WHERE passage = ?", [(passage,) for passage in passages])
@@ -298,13 +270,13 @@ class SQLNewVectors:
 
     def counts(self) -> tuple[int, int]:
         """Return the number of passages with a new vector and the number of all passages."""
-        with self._database.read(snapshot=True) as connection:
+        with self.database.read(snapshot=True) as connection:
             kept = one(connection, "SELECT count(*) FROM new_vectors")
             return int(kept), int(one(connection, "SELECT count(*) FROM passage_contents"))
 
     def take_over(self) -> None:
         """Replace the old vectors by the new ones and stop gathering."""
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             connection.execute(
                 """UPDATE passage_contents SET vector = new_vectors.vector, tokens = new_vectors.tokens FROM new_vectors
                 WHERE new_vectors.passage = passage_contents.passage"""

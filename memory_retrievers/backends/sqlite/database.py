@@ -35,6 +35,8 @@ class Database:
         access: The modes of the files that are made.
     """
 
+    dialect = Connection.dialect
+
     def __init__(self, path: Path | None, *, read_only: bool = False, access: Access = PRIVATE) -> None:
         self._path, self.home = path, None if path is None else path.absolute().parent
         self._read_only = read_only
