@@ -152,10 +152,7 @@ class Folder:
             return file.read(at_most)
 
     def handle(self, name: str, access: Access | None = None) -> int:
-        """Open a plain file to hold a lock on it, creating it if it is missing and ``access`` is given.
-
-        Returns:
-            Its descriptor, which the caller closes.
+        """Descriptor, for the caller to close, of a plain file to lock; made if it is missing and ``access`` is given.
 
         Raises:
             ConfigurationError: A link or something else that is no plain file stands in its place.

@@ -190,9 +190,7 @@ class ScopeSnapshot:
     def visible(self, selection: Selection, *, matching: Sequence[int] | None = None) -> NDArray[np.bool_]:
         """Mask of the passages that a selection lets through, shape (n,).
 
-        Args:
-            selection: Filters; those that do not need the ledger are checked here.
-            matching: Rows of the memories that fit, where the ledger has checked all filters.
+        ``matching`` has the rows of the memories that fit, where the ledger has checked all filters.
         """
         if matching is not None:
             return np.isin(self.memories, np.array(matching, np.int64))
@@ -359,15 +357,7 @@ NOTHING: Final = ScopeSnapshot(
 
 
 def similarities(matrix: Vectors, vector: Vector) -> NDArray[np.float32]:
-    """Cosines of unit vectors with one of them.
-
-    Args:
-        matrix: Shape (n, d).
-        vector: Shape (d,).
-
-    Returns:
-        Shape (n,).
-    """
+    """Cosines, of shape (n,), of unit vectors of shape (n, d) with one of shape (d,)."""
     cosines = np.empty(len(matrix), np.float32)
     rest = len(matrix) // _CHUNK * _CHUNK
     if rest:  # one call for all chunks: between two calls each would wait for the interpreter's lock

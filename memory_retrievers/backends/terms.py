@@ -227,12 +227,7 @@ class TermBlock:
         return max(float(np.add.reduce(self.lengths)), 1.0) / max(len(self.ids), 1)
 
     def appended(self, owners: Mapping[int, int], terms: Sequence[Mapping[str, int]]) -> TermBlock:
-        """Return a block with further passages.
-
-        Args:
-            owners: Memory rows by passage id; the ids are ascending and higher than all in this block.
-            terms: Term frequencies of each of these passages.
-        """
+        """Return a block with the terms of more passages, whose ids are ascending and higher than all in this block."""
         numbers: dict[str, int] = {}
         of_entries = [numbers.setdefault(term, len(numbers)) for counts in terms for term in counts]
         positions = np.repeat(np.arange(len(self.ids), len(self.ids) + len(terms)), [len(counts) for counts in terms])
@@ -246,11 +241,7 @@ class TermBlock:
         )
 
     def without(self, passages: NDArray[np.int64]) -> TermBlock:
-        """Return a block without these passages, and without terms that occur in no other.
-
-        Args:
-            passages: Passage ids, shape (m,); ids that are not in this block are ignored.
-        """
+        """Return a block without these passages, shape (m,), as far as it has them, and without terms of no other."""
         stays = ~np.isin(self.ids, passages)
         if stays.all():
             return self
@@ -263,15 +254,12 @@ class TermBlock:
         return TermBlock(self.ids[stays], self.memories[stays], self.lengths[stays], postings)
 
     def scores(self, repeats: Mapping[str, int], *, k1: float, b: float) -> NDArray[np.float64]:
-        """Compute the BM25 score of every passage.
+        """Compute the BM25 score of every passage, shape (n,); 0 for one that contains none of the terms.
 
         Args:
             repeats: Query terms, with the number of times each occurs in the query.
             k1: Saturation of term frequencies.
             b: Strength of the length normalisation, 0 to 1.
-
-        Returns:
-            Scores of shape (n,); 0 for a passage that contains none of the terms.
         """
         scores = np.zeros(len(self.ids))
         norm, norm_per_term = k1 * (1 - b), k1 * b / self.average_length
@@ -315,29 +303,13 @@ class TermBlock:
         return TermStatistics(len(self.ids), self.average_length, frequencies)
 
     def counts(self, terms: Sequence[str], passages: NDArray[np.int64]) -> TermCounts:
-        """Count the occurrences of terms in passages; 0 for a passage that is not in this block.
-
-        Args:
-            terms: The t terms.
-            passages: Passage ids, shape (m,).
-
-        Returns:
-            Lengths of shape (m,) and counts of shape (t, m).
-        """
+        """Lengths of passages, shape (m,), and counts of t terms in them, shape (t, m); 0 for those not in it."""
         positions, is_here = positions_of(passages, self.ids)
         # The last entry stands for all that are not in here.
         return self.counts_at(terms, np.where(is_here, positions, len(self.ids)))
 
     def counts_at(self, terms: Sequence[str], positions: NDArray[np.int64] | slice) -> TermCounts:
-        """Count the occurrences of terms in the passages at these positions; 0 at the position after the last.
-
-        Args:
-            terms: The t terms.
-            positions: Positions in this block, shape (m,); a slice is all of it.
-
-        Returns:
-            Lengths of shape (m,) and counts of shape (t, m).
-        """
+        """Like :meth:`counts`, by the positions of passages in this block, shape (m,), or a slice; 0 after the last."""
         parts = [(row, part) for row, term in enumerate(terms) for part in self.postings.parts(term)]
         if isinstance(positions, slice):
             counts = np.zeros((len(terms), len(self.ids)))
@@ -356,12 +328,7 @@ EMPTY: Final = TermBlock(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(
 
 
 def block_of(owners: Mapping[int, int], postings: Postings) -> TermBlock:
-    """Build a block from postings.
-
-    Args:
-        owners: Memory rows by passage id, ascending by id.
-        postings: Postings of these passages; postings of other passages are ignored.
-    """
+    """Build a block from postings, by the rows of memories by passage id, ascending; other passages are ignored."""
     ids = np.fromiter(owners.keys(), np.int64, len(owners))
     positions, is_here = positions_of(postings.passages, ids)  # other passages may have come meanwhile
     numbers = {term: number for number, term in enumerate(dict.fromkeys(postings.terms))}
@@ -382,15 +349,7 @@ def _forms_of(terms: Iterable[str], language: str | None) -> Forms:
 
 
 def positions_of(passages: NDArray[np.int64], ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """For each passage its insertion position among the ids, and whether it is there.
-
-    Args:
-        passages: Passage ids, shape (m,).
-        ids: Passage ids, ascending, shape (n,).
-
-    Returns:
-        Both of shape (m,).
-    """
+    """Where passages, shape (m,), are or would be among ascending ids, shape (n,), and whether: both of shape (m,)."""
     positions = np.searchsorted(ids, passages)
     if not len(ids):
         return positions, np.zeros(len(passages), np.bool_)

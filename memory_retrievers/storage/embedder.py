@@ -316,12 +316,7 @@ class StoreEmbedder:
     def replace(self, embedder: ProbedEmbedder, take_over: Callable[[], bool]) -> bool:
         """Make another embedder the store's, in one transaction with its vectors.
 
-        Args:
-            embedder: The new one.
-            take_over: Puts its vectors in the place of the old ones; False if that cannot be done yet.
-
-        Returns:
-            What ``take_over`` gave.
+        ``take_over`` puts these in the place of the old; it, and then this, gives False if that cannot be done yet.
         """
         self._settled.clear()
         try:

@@ -62,6 +62,8 @@ def export(
 ) -> int:
     """Write what a scope and those below it hold, or everything, as of one moment, into a new file.
 
+    Returns how many memories were written.
+
     Args:
         ledger: What holds it.
         target: The file.
@@ -69,9 +71,6 @@ def export(
         incomplete: Also from a store into which a move has not ended.
         progress: Called from time to time with how many memories are written, and of how many.
         access: The mode of the file.
-
-    Returns:
-        How many memories were written.
 
     Raises:
         ConfigurationError: The target exists, or cannot be written, or a move into the store has not ended.

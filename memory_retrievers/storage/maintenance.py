@@ -145,16 +145,10 @@ class _Gap:
 
 
 def reindex(store: MemoryStore, *, progress: Progress | None = None) -> int:
-    """Give every episode exactly the passages that the store's settings ask for.
+    """Give every episode exactly the passages that the store's settings ask for; returns how many were changed.
 
-    What is done is kept: after a crash or an error, another call goes on where it was.
-
-    Args:
-        store: What to bring up to date; it may be written and searched meanwhile.
-        progress: Called after every page with how many episodes have been looked at, and of how many.
-
-    Returns:
-        How many episodes were changed.
+    What is done is kept: after a crash or an error, another call goes on where it was. Meanwhile the store may be
+    written and searched. Progress is told of the episodes that have been looked at, page by page.
 
     Raises:
         EmbeddingError: The embedder failed; what was done before stays.
@@ -210,12 +204,7 @@ Index: TypeAlias = Literal["sparse", "dense", "all"]
 
 
 def verify(store: MemoryStore, *, is_moving: bool = False) -> VerificationReport:
-    """Check the ledger, and compare both indexes with it; a move into it that has not ended is a problem, unless asked.
-
-    Args:
-        store: The store.
-        is_moving: It is that move which asks.
-    """
+    """Check the ledger, and compare both indexes with it; that a move into it has not ended is a problem to others."""
     report = store.ledger.verify().joined(store.keyword.verify()).joined(store.dense.verify())
     with contextlib.suppress(BackendError):  # of a damaged file, which the report has named
         if not is_moving and store.ledger.notes().get(MOVING):

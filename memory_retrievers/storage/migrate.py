@@ -71,13 +71,12 @@ def move(source: SQLLedger, target: MemoryStore, *, progress: Progress | None = 
 def check(source: SQLLedger, target: MemoryStore, *, progress: Progress | None = None) -> VerificationReport:
     """Compare the contents of the two stores, verify the target, and end the migration if both agree.
 
+    Every difference is among the problems of the report.
+
     Args:
         source: Where it was moved from.
         target: Where it is now.
         progress: Called from time to time with how many memories are compared, and of how many.
-
-    Returns:
-        What was looked at in the target, and what is wrong, every difference being a problem.
     """
     differences = Problems()
     differences.add(_differences(source, target.ledger, progress))

@@ -119,10 +119,7 @@ class OpenEpisodes:
     def prepare(self, rows: Sequence[int]) -> bool:
         """Embed the newest of these messages, as far as a search does; those that fail are left to words.
 
-        Called before a search, outside any transaction, for messages that have no vector.
-
-        Returns:
-            Whether there are any.
+        Called before a search, outside any transaction, for messages that have no vector; False if all have one.
         """
         missing = sorted(row for row in rows if row not in self._unstored)
         if not missing:

@@ -215,12 +215,9 @@ class MemoryStore:
 
     @contextmanager
     def transaction(self, *within: str) -> Iterator[None]:
-        """Group several changes: all are kept or none; a nested transaction joins the outer one.
+        """Group several changes of these scopes: all are kept or none; a nested transaction joins the outer one.
 
         Passages that were deleted inside leave the snapshots once the outermost one has ended.
-
-        Args:
-            within: The scopes that are changed, as for ``Ledger.transaction``.
         """
         if self._transaction.is_open:
             with self.ledger.transaction(*within):
@@ -243,8 +240,7 @@ class MemoryStore:
     def attempt(self, work: Callable[[], FoundT]) -> FoundT:
         """Do work whose transactions wait for no embedder and no hook: what they need is prepared outside.
 
-        Args:
-            work: It may be begun again, after everything that it wrote was undone.
+        It may be begun again, after everything that it wrote was undone.
         """
         if self._transaction.is_open or self._transaction.attempt is not None:
             return work()
@@ -326,15 +322,14 @@ class MemoryStore:
     ) -> FoundT:
         """Embed texts, and change the store in a transaction in which its vectors are still of that embedder.
 
+        Returns what ``change`` gave.
+
         Args:
             texts: The texts of each memory.
             change: Called with the passages of each memory, inside the transaction, and again if it was undone.
             within: The scopes that are changed, as for :meth:`transaction`.
             known: Reads vectors that the store has of some of the texts.
             look: Called with the same passages before the transaction, to search by their vectors.
-
-        Returns:
-            What ``change`` gave.
 
         Raises:
             EmbeddingError: The embedder failed.
@@ -589,9 +584,7 @@ class MemoryStore:
     def confirm(self, key: MemoryKey, draft: SemanticDraft) -> SemanticMemory | None:
         """Confirm a known fact, and return it, marked so; None if it is not there or does not hold.
 
-        Args:
-            key: The fact.
-            draft: What was stated, whose tags, metadata and sources it gets.
+        It gets the tags, metadata and sources of the draft that states it again.
 
         Raises:
             ValidationError: Its metadata would break a rule.
@@ -674,13 +667,7 @@ class MemoryStore:
         return after
 
     def update_many(self, revisions: Sequence[Revision]) -> list[AnyMemory]:
-        """Change memories in one transaction, each by what a function of it returns.
-
-        Args:
-            revisions: The changes; a memory that is named again is changed further.
-
-        Returns:
-            What each revision has made of its memory.
+        """Change memories in one transaction, one after the other, and return what each change has made of its memory.
 
         Raises:
             NotFoundError: A memory is not there.
@@ -785,11 +772,7 @@ class MemoryStore:
         return removed
 
     def forget_conversations(self, scope: str, conversations: Collection[str | None]) -> int:
-        """Delete the episodes and queued messages of conversations, in one transaction.
-
-        Returns:
-            The number of episodes.
-        """
+        """Delete the episodes, whose number is returned, and queued messages of conversations, in one transaction."""
         removed = 0
         with self.transaction(*scopes.lineage(scope)):
             for each in conversations:
@@ -800,11 +783,7 @@ class MemoryStore:
         return removed
 
     def erase_messages(self, *, before: datetime) -> int:
-        """Delete the messages of episodes that ended before a time, and their passages.
-
-        Returns:
-            The number of episodes that had messages.
-        """
+        """Delete the messages, and their passages, of episodes that ended before a time; returns how many had any."""
         erased = 0
         while keys := self.ledger.conversations.old_messages(before=before, limit=_ERASED_TOGETHER):
             with self.transaction(*{key.scope for key in keys}):
@@ -835,14 +814,9 @@ class MemoryStore:
             self._transaction.attempt = attempt
 
     def remove(self, keys: Sequence[MemoryKey], *, event: MemoryEventType | None = MemoryEventType.FORGOTTEN) -> int:
-        """Delete memories with every trace, in one transaction.
+        """Delete memories with every trace, in one transaction; returns how many existed.
 
-        Args:
-            keys: The memories.
-            event: What the log says of it; None says nothing, where they are stored anew at once.
-
-        Returns:
-            How many existed.
+        The log says what ``event`` is; None says nothing, where they are stored anew at once.
         """
         if not keys:
             return 0
@@ -933,11 +907,7 @@ def _episode_defaults(draft: EpisodicDraft, created_at: datetime) -> dict[str, o
 
 
 def affected_scopes(changes: Iterable[tuple[str, bool]]) -> set[str]:
-    """The scopes that changes affect: a removal also affects the reviews of every scope above.
-
-    Args:
-        changes: For each the scope, and whether it may remove something.
-    """
+    """The scopes that changes affect: one that may remove something also the reviews of every scope above."""
     return {each for scope, removes in changes for each in (scopes.lineage(scope) if removes else [scope])}
 
 

@@ -254,11 +254,7 @@ class Feeder:
 
     @contextmanager
     def waited_for(self) -> Iterator[bool]:
-        """Keep background threads from opening, feeding or recreating the projection while this lasts.
-
-        Yields:
-            False if another process holds it.
-        """
+        """Keep background threads from touching the projection while this lasts; False if another process holds it."""
         with self._feeding:
             yield self._projection.hold()
 

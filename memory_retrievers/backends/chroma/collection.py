@@ -159,15 +159,12 @@ class ChromaProjection:
             return self._opened().count()
 
     def search(self, vector: Vector, selection: Selection | None, *, limit: int) -> list[int]:
-        """Find passages near a vector, nearest first; approximate.
+        """Find the ids of passages near a vector, nearest first; approximate.
 
         Args:
             vector: Unit vector of the query, shape (d,).
             selection: The scope, kind and filters that passages must match; None searches all.
             limit: Maximum number of passages.
-
-        Returns:
-            Passage ids.
         """
         where = None if selection is None else _where(selection)
         with self._wrapped("search"):

@@ -143,11 +143,9 @@ class Dialect(Protocol):
         """
 
     def field(self, name: str, condition: ItemCondition) -> str:
-        """Condition on a field of the value of an item ``m``; only what is of the same type fits.
+        """Condition on a field of the value of an item ``m``, by parameters as for :meth:`member`, never by ``!=``.
 
-        Args:
-            name: The parameters are as for :meth:`member`.
-            condition: The field, and how it is compared; ``!=`` is not among the signs.
+        Only what is of the same type fits.
         """
 
     def items_by_row(self, wanted: str) -> str:
@@ -277,13 +275,9 @@ class Part:
 
 
 def joining(database: Database, *scopes: str) -> AbstractContextManager[Connection]:
-    """Open a write transaction as ``Database.write`` does, but for the savepoint inside another one.
+    """Open a write transaction of some scopes as ``Database.write`` does, but for the savepoint inside another one.
 
     For what fails only with all the rest, so that nobody goes on after it.
-
-    Args:
-        database: The database.
-        *scopes: Scopes within which all changes are made.
     """
     return database.read() if database.is_writing else database.write(*scopes)
 

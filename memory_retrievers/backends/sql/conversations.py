@@ -103,8 +103,7 @@ class SQLConversations(Part):
     def restore(self, queue: StoredQueue) -> bool:
         """Restore a queue, or its next part, as it was exported; it was heard last when its last message was said.
 
-        Returns:
-            False if it has no message, or one that waits in its scope already; nothing was stored.
+        False, with nothing stored, if it has no message, or one that waits in its scope already.
         """
         queued = [QueuedMessage(id=its_id, message=message) for its_id, message in queue.messages]
         times = [message.timestamp for _, message in queue.messages if message.timestamp is not None]
@@ -137,11 +136,7 @@ class SQLConversations(Part):
         return self._state(*rows[0][2:]) if rows else QueueState()
 
     def states(self, scope: str | None = None) -> dict[tuple[str, str | None], QueueState]:
-        """Return the states of all queues that hold messages, by scope and conversation, sorted.
-
-        Args:
-            scope: Only those of this scope; None lists all.
-        """
+        """Return the states of all queues that hold messages, or of a scope's, by scope and conversation, sorted."""
         rows = self.query(
             f"{_STATE} WHERE (CAST(:scope AS TEXT) IS NULL OR s.scope = :scope) ORDER BY s.scope, q.conversation",
             {"scope": scope},
@@ -208,7 +203,7 @@ class SQLConversations(Part):
     def claim(
         self, scope: str, *, conversation: str | None = None, lease: str, messages: int, at: datetime, expired: datetime
     ) -> bool:
-        """Take a lease on the first messages of a queue, unless a newer lease is held by one that still runs.
+        """Take a lease on the first messages of a queue; False if a newer one is held by somebody who still runs.
 
         Args:
             scope: Scope of the queue.
@@ -217,9 +212,6 @@ class SQLConversations(Part):
             messages: Number of messages the lease covers, from the head of the queue.
             at: Time at which the lease is taken.
             expired: A lease taken before this time is replaced.
-
-        Returns:
-            True if the lease was taken.
         """
         with self.database.write(scope) as connection:
             held = one(connection, f"SELECT fence FROM queues WHERE {_OF_QUEUE}", _key(scope, conversation))
@@ -240,16 +232,13 @@ class SQLConversations(Part):
     def release(
         self, scope: str, *, conversation: str | None = None, lease: str, window_doubled: bool | None = None
     ) -> bool:
-        """End a lease and leave the messages in the queue.
+        """End a lease and leave the messages in the queue; False, with nothing done, if it no longer exists.
 
         Args:
             scope: Scope of the queue.
             conversation: Conversation of the queue.
             lease: Token that identifies it.
             window_doubled: Whether the last look saw a single topic; None keeps the stored value.
-
-        Returns:
-            False, with nothing done, if the lease no longer exists.
         """
         with self.database.write(scope) as connection:
             released = connection.execute(

@@ -120,12 +120,7 @@ class SQLFacts(Part):
         return [fact for fact in map(memory_of, rows) if isinstance(fact, SemanticMemory)]
 
     def comparable(self, rows: Sequence[int], *, longest: int) -> dict[int, ComparableFact]:
-        """Read those of the given rows that are plain facts of this store's own, and hold.
-
-        Args:
-            rows: Rows of memories.
-            longest: Facts of more characters are left out.
-        """
+        """Read those of the given rows that are plain facts of this store's own, hold, and have no more characters."""
         found = self.query(
             f"""SELECT m.row, m.id, m.content, m.valid_at FROM memories m WHERE {self.dialect.among("m.row", ":rows")}
             AND m.kind = 'semantic' AND m.content_type = '{ContentType.TEXT}' AND m.origin <> '{Origin.STORE}'
@@ -316,12 +311,7 @@ class SQLFacts(Part):
         return [UnembeddedVersion(id=its_id, text=_draft(*fields).embedding_text) for its_id, *fields in rows]
 
     def keep_new_vectors(self, ids: Sequence[int], vectors: Vectors) -> None:
-        """Keep new vectors beside those that are read, for the versions that still exist.
-
-        Args:
-            ids: Ids of n versions.
-            vectors: Their unit vectors, shape (n, d).
-        """
+        """Keep new unit vectors, shape (n, d), of n versions beside those that are read, for those that still exist."""
         with self.database.write() as connection:
             dialect = connection.dialect
             connection.executemany(

@@ -336,10 +336,7 @@ class SQLManagement(Part):
     def associate(self, associations_: Sequence[Association]) -> int:
         """Associate pairs of memories; of two associations of one pair the stronger stays.
 
-        One that names a memory that is not there, or one memory twice, is left out.
-
-        Returns:
-            How many pairs were not associated before.
+        One that names a memory that is not there, or one memory twice, is left out. Gives how many pairs are new.
         """
         ends = {end.scope for association in associations_ for end in (association.source, association.target)}
         with self.database.write(*ends) as connection:
@@ -360,14 +357,9 @@ class SQLManagement(Part):
             return read_associations(connection, key, within=within, now=now, limit=limit)
 
     def note(self, entries: Sequence[AuditEntry], *, spacing: timedelta | None = None) -> int:
-        """Append to the audit log; entries about memories that do not exist are left out.
+        """Append to the audit log; entries about memories that do not exist are left out. Gives how many were appended.
 
-        Args:
-            entries: The entries to add.
-            spacing: Skip an entry that follows another of the same memory and type by less than this; None skips none.
-
-        Returns:
-            How many were appended.
+        One that follows another of the same memory and type by less than ``spacing`` is skipped.
         """
         with self.database.write(*{entry.memory.scope for entry in entries}) as connection:
             return sum(write_audit(connection, entry, spacing=spacing) for entry in entries)

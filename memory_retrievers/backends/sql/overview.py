@@ -239,12 +239,7 @@ class SQLOverview(Part):
         return tuple(map(int, found))
 
     def queues(self, within: str | None, *, limit: int) -> list[QueuedConversation]:
-        """List the conversations that wait, those that have waited longest first.
-
-        Args:
-            within: Only this scope and those below it; None lists all.
-            limit: Largest number of conversations.
-        """
+        """List the conversations that wait, in a scope and those below it or in all, the longest waiting first."""
         with self.database.read() as connection:
             found = connection.execute(
                 f"""SELECT s.scope, m.conversation, count(*), min(m.timestamp) FROM queued_messages m

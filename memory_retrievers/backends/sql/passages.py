@@ -70,11 +70,7 @@ class StoredPassages(Part):
         return sorted(self.column(f"SELECT p.id {seen}", where.parameters(self.dialect, selection)))
 
     def vectors(self, passages: Sequence[int]) -> tuple[list[int], Vectors]:
-        """Read the stored vectors of those of the given passages that exist.
-
-        Returns:
-            Ids of the n passages found, ascending, and their vectors, shape (n, d).
-        """
+        """Read the ids, ascending, and vectors, shape (n, d), of those n of the given passages that exist."""
         which = self.dialect.among("passage", ":ids")
         sql = f"SELECT passage, vector FROM passage_contents WHERE {which} ORDER BY passage"
         rows = self.query(sql, {"ids": self.dialect.listed(passages)})
@@ -210,13 +206,12 @@ TOO_MANY: Final = -1
 def changed_since(connection: Connection, known: Mapping[int, int], now: Mapping[int, int]) -> set[int] | None:
     """Rows of the memories that have changed between two states, and maybe of some that changed after the newer one.
 
+    None if the table does not tell all.
+
     Args:
         connection: Reads the newer state, or a later one.
         known: Version by row id of a scope, of the older state.
         now: The same of the newer one.
-
-    Returns:
-        None if the table does not tell all.
     """
     if not known.keys() <= now.keys():
         return None  # a scope has gone, and what had changed in it

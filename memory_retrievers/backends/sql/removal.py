@@ -149,15 +149,12 @@ def scope_values(scope: str, *, include_child_scopes: bool) -> dict[str, Any]:
 
 
 def remove_all(connection: Connection, *, scope: str, ids: Sequence[str]) -> int:
-    """Delete memories of a scope, and their ids from everything that names them.
+    """Delete memories of a scope, and their ids from everything that names them; returns how many existed.
 
     Args:
         connection: A connection in a write transaction.
         scope: Scope of the memories.
         ids: Their ids.
-
-    Returns:
-        Number of memories that existed.
     """
     scope_id = one(connection, "SELECT id FROM scopes WHERE scope = ?", (scope,))
     drop_conversations(connection, scope, ids)
@@ -172,15 +169,12 @@ def remove_all(connection: Connection, *, scope: str, ids: Sequence[str]) -> int
 
 
 def remove_scope(connection: Connection, scope: str, *, include_child_scopes: bool) -> int:
-    """Delete everything in a scope, including its name.
+    """Delete everything in a scope, including its name; returns the number of memories deleted.
 
     Args:
         connection: A connection in a write transaction.
         scope: The scope.
         include_child_scopes: Also delete the scopes below it.
-
-    Returns:
-        Number of memories deleted.
     """
     values = scope_values(scope, include_child_scopes=include_child_scopes)
     within = f"scope_id IN (SELECT id FROM scopes WHERE {SCOPE_AND_CHILDREN})"

@@ -123,14 +123,9 @@ class Snapshots:
         self._closing = threading.Event()
 
     def of(self, selection: Selection, *, at_any_size: bool = False) -> ScopeSnapshot | None:
-        """Snapshot of the passages of a selection's scope and fields, as they are now.
+        """Snapshot of the passages of a selection's scope and fields, as they are now; None if too large to be kept.
 
-        Args:
-            selection: Scope and fields.
-            at_any_size: Also make one that is too large to be kept.
-
-        Returns:
-            None if it is too large.
+        ``at_any_size`` also makes one that is.
         """
         database = self._passages.database
         states, key = database.states_read(), _key(selection)
@@ -202,14 +197,11 @@ class Snapshots:
 
     @contextlib.contextmanager
     def turn(self, passages: int = 0) -> Iterator[None]:
-        """Let few searches run at once.
+        """Let few searches run at once; of how many passages are compared, none if only statistics are read.
 
         Threads that hand the interpreter's lock to each other at every statement and every product of a search get less
         done together than one alone. Small scopes are searched one at a time, wide ones by as many threads as there
         are cores.
-
-        Args:
-            passages: Passages that are compared; 0 if only statistics are read.
         """
         turns = self._wide if passages >= _WIDE else self._narrow
         is_free = not self.takes_turns or self._passages.database.is_writing  # others wait for this thread

@@ -67,11 +67,9 @@ class FileState:
 
 
 def state_of_file(path: Path, *, is_used: bool) -> FileState:
-    """Look into the file of a store.
+    """Look into the file of a store, to which this process must not be connected unless some process is.
 
-    Args:
-        path: The file, to which this process must not be connected unless it is in use.
-        is_used: Whether some process has it open; a closed one is compared with its checksum.
+    One that is closed is compared with its checksum.
     """
     try:
         if not is_used:

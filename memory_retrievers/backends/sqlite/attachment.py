@@ -271,8 +271,7 @@ class Parting(Protocol):
     def part_before_fork(self) -> Callable[[], None] | None:
         """Close all connections, and keep others from making new ones until the function that is given is called.
 
-        Returns:
-            None if they are in use for longer than :data:`FORK_PAUSE`, or by this very thread.
+        None if they are in use for longer than :data:`FORK_PAUSE`, or by this very thread.
         """
 
 

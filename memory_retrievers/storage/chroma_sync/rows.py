@@ -175,15 +175,12 @@ class Skip(StrEnum):
 
 
 def memory_of(row: SourceRow, adoption: Adoption, store: MemoryStore) -> StoredMemory | Skip:
-    """Convert a row to a fact with its passage, as the store admits it.
+    """Convert a row to a fact with its passage, as the store admits it, or tell why it becomes none.
 
     Args:
         row: The row.
         adoption: How rows become memories.
         store: The store it is for.
-
-    Returns:
-        The fact with its passage, or why the row becomes none.
 
     Raises:
         EmbeddingError: ``before_store`` has changed the text, and the embedder failed.
