@@ -39,6 +39,9 @@ _READINGS: Final = 2
 """So often passages are read where there is no snapshot, if one is replaced by another between two statements."""
 
 
+ReadTexts: TypeAlias = Callable[[Sequence[int]], Mapping[int, str]]
+"""Reads the texts of passages by their ids."""
+
 ReadTokens: TypeAlias = "Callable[[Mapping[Kind, Sequence[int]]], Mapping[Kind, Mapping[int, bytes | None]]]"
 """Reads the token vectors of passages of each kind by their ids; None where nobody has made them."""
 

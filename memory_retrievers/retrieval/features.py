@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from memory_retrievers.models.fields import microseconds
-from memory_retrievers.retrieval.candidates import Candidates
-from memory_retrievers.retrieval.question import QueryDate, Question
+from memory_retrievers.retrieval import times
+from memory_retrievers.retrieval.candidates import Candidates, ReadTexts
+from memory_retrievers.retrieval.question import Question
 from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.text import has_word
 
@@ -159,9 +159,6 @@ def _weights_alone(candidates: Candidates) -> Floats:
 REPETITION: Final = "repetition"
 """The stage that takes from the score of an episode that a newer one repeats."""
 
-ReadTexts: TypeAlias = Callable[[Sequence[int]], Mapping[int, str]]
-"""Reads the texts of passages by their ids."""
-
 _COMPARED: Final = 1_024
 """Episodes at most, the best, among which one is looked for that repeats another."""
 
@@ -243,9 +240,6 @@ def _nearly_the_same(candidates: Candidates, messages: list[tuple[int, int]]) ->
 _BEST_PASSAGES: Final = 3
 """Number of passages that score an episode as a whole."""
 
-_NEXT_TO: Final = 0.5
-"""Boost of an episode in the month after the queried one, or near a queried period: much is talked about later."""
-
 
 class FusedLists(NamedTuple):
     """What a boost looks at: n candidate passages whose lists are fused.
@@ -255,12 +249,15 @@ class FusedLists(NamedTuple):
         scores: Weighted sum of the lists for each passage, shape (n,).
         question: The query: it may name speakers and dates, or ask when.
         settings: BM25 parameters.
+        planned: How well the plans in each passage fit the days ahead that the query names, shape (n,); None if it
+            names none.
     """
 
     candidates: Candidates
     scores: Floats
     question: Question
     settings: RetrievalSettings
+    planned: Floats | None = None
 
 
 def neighbour(fused: FusedLists) -> Floats:
@@ -319,29 +316,6 @@ def length(fused: FusedLists) -> Floats:
     return fused.candidates.kept("length", lambda: min_max(np.log1p(fused.candidates.lengths)))
 
 
-def dated(began: NDArray[np.int64], question: Question) -> Floats:
-    """1 for an episode that began when the query says, 0.5 next to it, else 0; shape (n,), as that of the beginnings.
-
-    Next to a month is the month after it, and next to a period as long a time before and after.
-    """
-    months = began.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64)
-    found = np.zeros(len(began))
-    for asked in question.dates:
-        found = np.maximum(found, _fits(asked, months))
-    for period in question.periods:
-        since, until = microseconds(period.since), microseconds(period.until)
-        beside = np.maximum(since - began, began - until + 1)  # how far off; 0 or less within
-        found = np.maximum(found, np.where(beside <= 0, 1.0, np.where(beside <= until - since, _NEXT_TO, 0.0)))
-    return found
-
-
-def by_time(candidates: Candidates, question: Question) -> dict[str, Floats]:
-    """What the time of each passage's episode gives it, by name: the newest first, those of a named time before all."""
-    began = candidates.layout.began
-    newer = np.unique(-began, return_inverse=True)[1]
-    return {"recency": 1 / (1 + newer), "date": 2 * dated(began, question)}
-
-
 def time_expression(fused: FusedLists) -> Floats:
     """1 for a passage that contains a time expression, if the query asks when; else 0; shape (n,)."""
     tells_time = fused.candidates.layout.tells_time
@@ -354,21 +328,6 @@ def _best_first(groups: NDArray[np.int64], fused: Floats) -> Floats:
     keys.sort()
     best_first: Floats = (groups - keys) * 2
     return best_first
-
-
-def _fits(asked: QueryDate, months: NDArray[np.int64]) -> Floats:
-    """Match of months since 1970 with a date, 0 to 1; shape (n,) in and out."""
-    years, of_year = months // 12 + 1970, months % 12 + 1
-    if asked.month is None:
-        return np.where(years == asked.year, 1.0, 0.0)
-    after = months - 1
-
-    def right_year(given: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return np.full(len(given), True) if asked.year is None else given == asked.year
-
-    is_month = (of_year == asked.month) & right_year(years)
-    is_next = (after % 12 + 1 == asked.month) & right_year(after // 12 + 1970)
-    return np.where(is_month, 1.0, np.where(is_next, _NEXT_TO, 0.0))
 
 
 Boost = Callable[[FusedLists], "Floats"]
@@ -392,8 +351,8 @@ BOOSTS: Final = (
     NamedBoost(
         "date",
         "date_weight",
-        lambda fused: dated(fused.candidates.layout.began, fused.question),
-        lambda question: bool(question.dates or question.periods),
+        lambda fused: times.dated_or_planned(fused.candidates, fused.question, fused.planned),
+        lambda question: bool(question.dates or question.periods or question.ahead),
     ),
     NamedBoost("time", "time_weight", time_expression, lambda question: question.asks_when),
 )

@@ -13,6 +13,7 @@ from memory_retrievers.text import SMALL_PHRASES, SMALL_TALK, STOP_WORDS, analyz
 from memory_retrievers.text.dates import MONTHS as ENGLISH_MONTHS
 from memory_retrievers.text.languages import COMMON_WORDS, LOCAL_STOP_WORDS, language_of, without_accents
 from memory_retrievers.text.periods import MONTHS, PERIOD_WORDS, Period, periods, plain
+from memory_retrievers.text.plans import asked_days, asks_for_plans
 from memory_retrievers.text.relatives import relatives_in
 
 _ENGLISH: Final = {
@@ -144,6 +145,8 @@ class Question:
         asks_for_all: Whether it asks for whatever is known of whoever asks.
         asks_what_was_said: Whether it asks for what was talked about, last or at a time, and names nothing of it:
             "What did we talk about yesterday?" No words of its are in the answer.
+        ahead: The periods from today on that it names by the clock.
+        asks_for_plans: Whether it asks for what there is then, and for nothing else: "What do I have tomorrow?"
     """
 
     text: str
@@ -157,6 +160,13 @@ class Question:
     is_personal: bool = False
     asks_for_all: bool = False
     asks_what_was_said: bool = False
+    ahead: tuple[Period, ...] = ()
+    asks_for_plans: bool = False
+
+    @property
+    def is_by_time(self) -> bool:
+        """Whether times tell what answers it, and its words do not."""
+        return self.asks_what_was_said or self.asks_for_plans
 
     @property
     def own_terms(self) -> frozenset[str]:
@@ -200,6 +210,7 @@ class Question:
         named = () if now is None else periods(text, now=now)
         asks_for_all = _ASKS_FOR_ALL.search(text) is not None
         language, asked = (None, text) if as_specified else _without_local_stop_words(text)
+        ahead = () if now is None or as_specified else asked_days(text, today=now)
         question = cls(
             text=text,
             terms=analyze(asked),
@@ -211,8 +222,13 @@ class Question:
             relatives=relatives_in(text),
             is_personal=_FIRST_PERSON.search(_HOW_TO.sub("", text)) is not None,
             asks_for_all=asks_for_all,
+            ahead=ahead,
         )
-        return replace(question, asks_what_was_said=True) if _asks_what_was_said(question) else question
+        if _asks_what_was_said(question):
+            return replace(question, asks_what_was_said=True)
+        if ahead and asks_for_plans(text, says_little=_SAYS_LITTLE):
+            return replace(question, asks_for_plans=True, is_small_talk=False)
+        return question
 
 
 def asks_for_list(text: str) -> bool:
@@ -249,6 +265,7 @@ def forget_questions() -> None:
     without_common.cache_clear()
 
 
+_SAYS_LITTLE: Final = STOP_WORDS | COMMON_WORDS.keys()
 _PARTS: Final = re.compile(r"[,.;:!?…\n，。！？、]+")
 _QUESTION_WORDS: Final = frozenset(
     ["how", "what", "what's", "when", "where", "which", "who", "who's", "whom", "whose", "why"]

@@ -15,9 +15,9 @@ from memory_retrievers import fsrs
 from memory_retrievers.models import Kind
 from memory_retrievers.models.fields import EPOCH, MICROSECOND
 from memory_retrievers.models.selection import ForgettingState
-from memory_retrievers.retrieval import features
-from memory_retrievers.retrieval.candidates import Candidates, RankedLists
-from memory_retrievers.retrieval.features import BOOSTS, FusedLists, NamedBoost, ReadTexts, min_max
+from memory_retrievers.retrieval import features, times
+from memory_retrievers.retrieval.candidates import Candidates, RankedLists, ReadTexts
+from memory_retrievers.retrieval.features import BOOSTS, FusedLists, NamedBoost, min_max
 from memory_retrievers.retrieval.late_interaction import MEASURED, MESSAGE_SHARE, BestMessages, token_nearness
 from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.rank_fusion import Ranked, RankingByRank
@@ -44,6 +44,9 @@ class Scored:
         passages: The sum of these for each passage, 0 or more.
         bm25: BM25 of each passage alone, shape (n,).
         question: The query that they were scored for.
+        planned: How well the plans in each passage fit the days ahead that the query names, shape (n,), 0 to 1; None
+            if it names none.
+        is_by_time: Whether times alone order them.
     """
 
     candidates: Candidates
@@ -51,6 +54,8 @@ class Scored:
     passages: Floats
     bm25: Floats
     question: Question
+    planned: Floats | None = None
+    is_by_time: bool = False
 
     @cached_property
     def scores(self) -> Floats:
@@ -81,7 +86,12 @@ class Scored:
 
 
 def score(
-    candidates: Candidates, question: Question, settings: RetrievalSettings, *, boosts: Sequence[NamedBoost]
+    candidates: Candidates,
+    question: Question,
+    settings: RetrievalSettings,
+    *,
+    boosts: Sequence[NamedBoost],
+    planned: Floats | None = None,
 ) -> Scored:
     """Score every candidate passage.
 
@@ -90,22 +100,26 @@ def score(
         question: The parsed query.
         settings: Weight of each list and boost; what weighs nothing is not computed.
         boosts: Boosts to add to the lists.
+        planned: How well the plans in each passage fit, shape (n,), as :func:`times.planned` gives it.
     """
     # 1. the lists, which share a weight of 1
     bm25 = features.bm25(candidates, settings)
-    if question.asks_what_was_said and boosts:  # its words are no evidence
-        stages = features.by_time(candidates, question)
-        return Scored(candidates, stages, reduce(np.add, stages.values()), bm25, question)
+    is_planned = planned is not None and bool(planned.any())
+    if (question.asks_what_was_said and boosts) or (
+        question.asks_for_plans and is_planned
+    ):  # its words are no evidence
+        stages = times.by_time(candidates, question, planned)
+        return Scored(candidates, stages, reduce(np.add, stages.values()), bm25, question, planned, is_by_time=True)
     stages = dict(_lists(candidates, bm25, settings))
     total = reduce(np.add, stages.values())
-    fused = FusedLists(candidates, total, question, settings)
+    fused = FusedLists(candidates, total, question, settings, planned)
     # 2. the boosts, each with a weight of its own
     for boost in boosts:
         weight = getattr(settings, boost.setting)
         if weight and boost.concerns(question):
             stages[boost.name] = weight * boost.add(fused)
             total = total + stages[boost.name]
-    return Scored(candidates, stages, total, bm25, question)
+    return Scored(candidates, stages, total, bm25, question, planned)
 
 
 def without_repetition(scored: Scored, weight: float, *, limit: int, texts: ReadTexts) -> Scored:
@@ -312,9 +326,10 @@ def _fuse(
             fused[kind] = RankingByRank(each, settings)
         elif len(each):
             boosts = BOOSTS if kind is Kind.EPISODIC else ()
-            scored = score(each, plan.question, settings, boosts=boosts)
-            asked = plan.question  # of what was said at a time: then an older one may be what is meant
-            asks_of_a_time = asked.dates or asked.periods or asked.asks_what_was_said
+            asked = plan.question
+            planned = times.planned(each, asked, texts=texts) if asked.ahead else None
+            scored = score(each, asked, settings, boosts=boosts, planned=planned)
+            asks_of_a_time = asked.dates or asked.periods or scored.is_by_time  # an older one may be what is meant
             if kind is Kind.EPISODIC and each.layout.has_messages and not asks_of_a_time:
                 limit = max(plan.limits[kind], MEASURED)
                 scored = without_repetition(scored, settings.repetition_weight, limit=limit, texts=texts)
@@ -348,8 +363,7 @@ def _by_tokens(
     measured = {kind: each for kind, each in fused.items() if isinstance(each, RankingByScore)}
     found: dict[Kind, tuple[Candidates, Floats, list[int]]] = {}
     for kind, each in measured.items():
-        is_by_time = kind is Kind.EPISODIC and each.scored.question.asks_what_was_said
-        if each.scored.candidates.tokens is not None and not is_by_time:
+        if each.scored.candidates.tokens is not None and not each.scored.is_by_time:
             hits = final[kind][:MEASURED] if len(final[kind]) > 1 else []
             places = [int((each.scored.rows == ranked.row).argmax()) for ranked in hits]
             first = sorted(places, key=lambda place: -each.sums[place])  # what is forgotten is no worse an answer

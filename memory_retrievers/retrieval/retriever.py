@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memory_retrievers.errors import BackendError, MemoryRetrieversError, ValidationError
 from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, MemoryKey, SemanticMemory, scopes
@@ -180,8 +180,9 @@ class HybridRetriever:
         asks_for_all = is_auto and plan.question.asks_for_all  # nothing is beside the point
         if request.category is None and settings.fusion != "rrf" and request.min_relevance and not asks_for_all:
             kept = _relevant(semantic, request, calibration[Kind.SEMANTIC])
-            if is_auto and plan.question.asks_what_was_said:
-                kept |= _of_its_time(episodic, plan)
+            of_time = _of_its_time((*semantic, *episodic), plan) if is_auto and plan.question.is_by_time else set()
+            if of_time or plan.question.asks_what_was_said:
+                kept |= of_time
             else:
                 kept |= _relevant(episodic, request, calibration[Kind.EPISODIC])
                 if is_auto and request.as_of is None and 0 < len(kept) < len(visible):
@@ -375,11 +376,13 @@ def _relevant(
     return {hit.memory.key for hit in hits if hit.relevance >= least}
 
 
-def _of_its_time(hits: tuple[RetrievedMemory[EpisodicMemory], ...], plan: RetrievalPlan) -> set[MemoryKey]:
-    """Name the episodes of the time that a question for what was said names, or all where it names none."""
+def _of_its_time(hits: Iterable[RetrievedMemory[Any]], plan: RetrievalPlan) -> set[MemoryKey]:
+    """Name what is of the time that a question names, or is planned then; all episodes where it names none."""
+    question = plan.question
+    if not (question.dates or question.periods or question.ahead):
+        return {hit.memory.key for hit in hits if hit.memory.kind is Kind.EPISODIC}
     evidence = {hit.memory.key: hit.explanation.evidence for hit in hits}
-    names_time = plan.question.dates or plan.question.periods
-    return {key for key, each in evidence.items() if not names_time or (each is not None and each.dated)}
+    return {key for key, each in evidence.items() if each is not None and each.dated}
 
 
 def _ranked(hits: tuple[RetrievedMemory[KindT], ...], kept: Container[MemoryKey]) -> tuple[RetrievedMemory[KindT], ...]:

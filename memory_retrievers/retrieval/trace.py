@@ -15,10 +15,10 @@ from memory_retrievers.models.results import Evidence, Explanation, Match
 from memory_retrievers.models.selection import TURN
 from memory_retrievers.retrieval.candidates import Candidates
 from memory_retrievers.retrieval.explanations import StageScore
-from memory_retrievers.retrieval.features import dated
 from memory_retrievers.retrieval.rank_fusion import Ranked, RankingByRank
 from memory_retrievers.retrieval.ranking import FusedRanking, RankingByScore, Scored
 from memory_retrievers.retrieval.relevance import MOST_DEVIATIONS, Weights, coverages, falling, match, middle
+from memory_retrievers.retrieval.times import dated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -143,16 +143,22 @@ class ScoreTrace:
         memory = self._places[row]
         passage = int(self._best_matches[memory])
         at, spread = self._middle
-        began = self._candidates.layout.began[passage : passage + 1]
         return Evidence(
             cosine=float(self._candidates.similarities[passage]),
             coverage=float(self._coverages[passage]),
             deviations=min((float(self.scored.best_dense[memory]) - at) / spread, MOST_DEVIATIONS),
             passages=self._candidates.statistics.passages,
-            dated=bool(began.any() and dated(began, self.scored.question)[0] == 1),
+            dated=self._is_of_time(memory, int(self._candidates.layout.began[passage])),
             tokens=self.ranking.nearness.get(row),
             personal=self.scored.question.is_personal,
         )
+
+    def _is_of_time(self, memory: int, began: int) -> bool:
+        """Whether it began when the query says, or tells of a plan for then; if plans are asked for, these alone."""
+        planned, question = self.scored.planned, self.scored.question
+        if planned is not None and planned[slice(*self._candidates.span(memory))].any():
+            return True
+        return began > 0 and not question.asks_for_plans and dated(np.array([began]), question)[0] == 1
 
     def best_passages(self, rows: Sequence[int]) -> dict[int, int]:
         """Candidates by the id of the passage that matches best."""

@@ -39,19 +39,27 @@ _ENGLISH: Final = (
 )
 _OTHERS: Final = (
     r"(?:gestern|vorgestern|heute|morgen|übermorgen|(?:letzte|nächste|vorige)[nrsm]? (?:woche|monat|jahr|\w+tag))\b",
-    r"vor \w+ (?:tagen|wochen|monaten|jahren)\b|(?:mon|diens|donners|frei|sams|sonn)tags?\b|mittwoch\b",
-    r"(?:hier|avant-hier|aujourd'hui|demain|il y a \w+ (?:jours?|semaines?|mois|ans?))\b",
+    r"(?:vor|in) \w+ (?:tag(?:en)?|wochen?|monat(?:en)?|jahr(?:en)?)\b|(?:am|bis|zum) \d{1,2}\.",
+    r"(?:diese|kommende)[nrms]? (?:woche|monat|jahr)\b",
+    r"wochenende\b|(?:mon|diens|donners|frei|sams|sonn)tags?\b|mittwoch\b",
+    r"(?:hier|avant-hier|aujourd'hui|demain|(?:il y a|dans) \w+ (?:jours?|semaines?|mois|ans?))\b",
     r"(?:semaine|mois|année|an) (?:derni[eè]re?|prochaine?)\b|(?:lun|mar|mercre|jeu|vendre|same)di\b|dimanche\b",
-    r"(?:ayer|anteayer|hoy|mañana|hace \w+ (?:días?|semanas?|mes(?:es)?|años?))\b",
+    r"(?:ayer|anteayer|hoy|mañana|(?:hace|en|dentro de) \w+ (?:días?|semanas?|mes(?:es)?|años?))\b",
     r"(?:semana|mes|año) (?:pasad[oa]|que viene)\b|(?:lunes|martes|miércoles|jueves|viernes|sábado|domingo)\b",
+    r"(?:le|el) (?:día )?\d{1,2}\b|(?:\d{1,2}\.? |im )(?:januar|februar|märz|mai|juni|juli|oktober|dezember)\b",
+    r"(?:\d{1,2}(?:er)? |en )(?:janvier|février|mars|avril|juin|juillet|août|septembre|octobre|novembre|décembre)\b",
+    r"(?:\d{1,2} de |en )(?:enero|febrero|marzo|abril|mayo|junio|julio|agosto|(?:septiem|octu|noviem|diciem)bre)\b",
+    r"ce soir\b|(?:ce|cette) (?:semaine|week-end|mois|année)\b|est[ae] (?:noche|tarde|semana|mes|año)\b",
+    r"fin de semana\b|próxim[oa] \w+|(?:at|on|over) the weekend\b",
     r"(?:ontem|hoje|amanhã|ieri|oggi|domani|вчера|сегодня|завтра|позавчера)\b",
 )
 _BEGINS_A_WORD: Final = rf"\b(?:{'|'.join((*_ENGLISH, *_OTHERS))})"
 _BEHIND_A_DIGIT: Final = r"\d(?:st|nd|rd|th)? (?:march|may)\b"
 _WITHOUT_SPACES: Final = (
-    r"昨天|昨日|前天|今天|今日|今晚|明天|明日|后天|後天|上周|上週|上个月|上個月|去年|明年|下周|下週|下个月|下個月|星期[一二三四五六日天]",
+    r"昨天|昨日|前天|今天|今日|今晚|明[天日晚]|后天|後天|明後日|あした|あさって",
+    r"上周|上週|上个月|上個月|去年|明年|下周|下週|下个月|下個月|[这這本今][周週]|[个個]?星期|(?:周|週|礼拜|禮拜)[一二三四五六日天]",
     r"周末|週末|先週|先月|来週|来月|来年|昨年|一昨日|[月火水木金土日]曜日|어제|오늘|내일|지난|다음 (?:주|달)|작년|내년",
-    r"[\d一二三四五六七八九十] ?(?:年|月|日|天|周|週間|か月|ヶ月)|\d ?(?:년|월|일)",
+    r"[\d一二两兩三四五六七八九十] ?(?:年|月|日|天|号|號|周|週間|か月|ヶ月)|\d ?(?:년|월|일)",
 )
 _LOOKED_AT: Final = 10_000
 """Characters of a text; what is longer is no answer to a question."""
@@ -71,8 +79,11 @@ january february march april may june july august september october november dec
 gestern vorgestern heute morgen übermorgen mittwoch tagen wochen monaten jahren letzte letzten letzter letztes letztem
 nächste nächsten nächster nächstes nächstem vorige vorigen voriger voriges vorigem montag dienstag donnerstag freitag
 samstag sonntag montags dienstags donnerstags freitags samstags sonntags
-hier hui demain il derniere dernière dernier dernièr prochain prochaine lundi mardi mercredi jeudi vendredi samedi
+hier hui demain il dans soir semaine semaines mois année derniere dernière dernier dernièr prochain
+prochaine lundi mardi mercredi jeudi vendredi samedi
 dimanche ayer anteayer hoy mañana hace pasado pasada viene lunes martes miércoles jueves viernes sábado domingo
+día días semana semanas mes meses año años noche tarde próximo próxima wochenende woche monat jahr tag diese dieser
+diesen dieses diesem im en
 ontem hoje amanhã ieri oggi domani вчера сегодня завтра позавчера
 """
 _WORDS: Final = frozenset(_TOLD_BY.split())
@@ -107,3 +118,16 @@ def long_date(day: datetime) -> str:
     """
     day = day.astimezone(UTC)
     return f"{day.day} {MONTHS[day.month - 1]} {day.year}"
+
+
+def read_long_date(written: str) -> datetime | None:
+    """The beginning of a day that :func:`long_date` wrote; None if it is none.
+
+    >>> read_long_date("8 May 2023")
+    datetime.datetime(2023, 5, 8, 0, 0, tzinfo=datetime.timezone.utc)
+    """
+    day, _, rest = written.partition(" ")
+    month, _, year = rest.partition(" ")
+    if month not in MONTHS or not (day.isdecimal() and year.isdecimal()):
+        return None
+    return datetime(int(year), MONTHS.index(month) + 1, int(day), tzinfo=UTC)

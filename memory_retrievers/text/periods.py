@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, TypeAlias
 
@@ -30,23 +30,23 @@ october oktober octobre octubre\nnovember novembre noviembre\ndecember dezember 
 """)
 """The months, 1 to 12, as :func:`plain` writes them in English, German, French and Spanish."""
 
-_WEEKDAYS: Final = _numbered("""
+WEEKDAYS: Final = _numbered("""
 monday montag lundi lunes\ntuesday dienstag mardi martes\nwednesday mittwoch mercredi miercoles
 thursday donnerstag jeudi jueves\nfriday freitag vendredi viernes\nsaturday samstag samedi sabado
 sunday sonntag dimanche domingo
 """)
-_SEASONS: Final = _numbered("""
+SEASONS: Final = _numbered("""
 spring fruhling fruhjahr printemps primavera\nsummer sommer ete verano\nautumn fall herbst automne otono
 winter hiver invierno
 """)
-_NUMBERS: Final = _numbered("""
+NUMBERS: Final = _numbered("""
 a an one ein eine einem einer un une una 一\ntwo zwei deux dos 二 两 兩\nthree drei trois tres 三
 four vier quatre cuatro 四
 five funf cinq cinco 五\nsix sechs seis 六\nseven sieben sept siete 七\neight acht huit ocho 八\nnine neun neuf nueve 九
 ten zehn dix diez 十\neleven elf onze once 十一\ntwelve zwolf douze doce 十二
 """)
-_DAY, _WEEK, _MONTH, _YEAR, _WEEKEND = range(1, 6)
-_UNITS: Final = _numbered("""
+DAY, WEEK, MONTH, YEAR, WEEKEND = range(1, 6)
+UNITS: Final = _numbered("""
 day days tag tage tagen jour jours dia dias 天 日 日間
 week weeks woche wochen semaine semaines semana semanas 周 週 星期 週間
 month months monat monate monaten mois mes meses 月\nyear years jahr jahre jahren an ans annee annees ano anos 年
@@ -61,56 +61,53 @@ _GERMAN: Final = re.compile(r"\b(?:ist|sind|war|hat|haben|habe|ich|wir|der|die|d
 """Among such words "hier" is no yesterday."""
 
 _CJK: Final = {
-    **dict.fromkeys(("今天", "今日", "今晚"), (_DAY, 0)),
-    **dict.fromkeys(("昨天", "昨日", "昨晚", "昨夜"), (_DAY, 1)),
-    **dict.fromkeys(("前天", "一昨日", "おととい"), (_DAY, 2)),
-    **dict.fromkeys(("上周末", "上週末", "上个周末", "上個週末", "先週末", "先週の週末"), (_WEEKEND, 1)),
-    **dict.fromkeys(("这周", "這週", "本周", "今週"), (_WEEK, 0)),
-    **dict.fromkeys(("上周", "上週", "上星期", "上个星期", "先週"), (_WEEK, 1)),
-    **dict.fromkeys(("上上周", "上上週", "先々週"), (_WEEK, 2)),
-    **dict.fromkeys(("这个月", "這個月", "本月", "今月"), (_MONTH, 0)),
-    **dict.fromkeys(("上个月", "上個月", "上月", "先月"), (_MONTH, 1)),
-    **dict.fromkeys(("先々月", "上上个月"), (_MONTH, 2)),
-    "今年": (_YEAR, 0),
-    **dict.fromkeys(("去年", "昨年"), (_YEAR, 1)),
-    **dict.fromkeys(("前年", "一昨年"), (_YEAR, 2)),
+    **dict.fromkeys(("今天", "今日", "今晚"), (DAY, 0)),
+    **dict.fromkeys(("昨天", "昨日", "昨晚", "昨夜"), (DAY, 1)),
+    **dict.fromkeys(("前天", "一昨日", "おととい"), (DAY, 2)),
+    **dict.fromkeys(("上周末", "上週末", "上个周末", "上個週末", "先週末", "先週の週末"), (WEEKEND, 1)),
+    **dict.fromkeys(("这周", "這週", "本周", "今週"), (WEEK, 0)),
+    **dict.fromkeys(("上周", "上週", "上星期", "上个星期", "先週"), (WEEK, 1)),
+    **dict.fromkeys(("上上周", "上上週", "先々週"), (WEEK, 2)),
+    **dict.fromkeys(("这个月", "這個月", "本月", "今月"), (MONTH, 0)),
+    **dict.fromkeys(("上个月", "上個月", "上月", "先月"), (MONTH, 1)),
+    **dict.fromkeys(("先々月", "上上个月"), (MONTH, 2)),
+    "今年": (YEAR, 0),
+    **dict.fromkeys(("去年", "昨年"), (YEAR, 1)),
+    **dict.fromkeys(("前年", "一昨年"), (YEAR, 2)),
 }
-_CJK_WEEKDAYS: Final = _numbered("一 月\n二 火\n三 水\n四 木\n五 金\n六 土\n日 天")
+CJK_WEEKDAYS: Final = _numbered("一 月\n二 火\n三 水\n四 木\n五 金\n六 土\n日 天")
 _CJK_SEASONS: Final = "春夏秋冬"
 
 
-def _any(*words: Mapping[str, object]) -> str:
+def any_of(*words: Mapping[str, object]) -> str:
     """One of the words, the longest that fits."""
     return "|".join(
         re.escape(word) for word in sorted({word for each in words for word in each}, key=len, reverse=True)
     )
 
 
-_WRITTEN_YEAR: Final = r"(?:19|20)\d\d"
-_LATIN: Final = {word: 0 for word in _UNITS if word.isascii()}
-_NUMBER: Final = rf"(\d{{1,3}}|{_any({word: 0 for word in _NUMBERS if word.isascii()})})"
-_CJK_NUMBER: Final = rf"(\d{{1,3}}|{_any({word: 0 for word in _NUMBERS if not word.isascii()})})"
-_CJK_UNIT: Final = r"(?:个|個|か|ヶ|カ|ヵ)?(日間|週間|星期|天|日|周|週|月|年)"
-_UNIT: Final = f"({_any(_LATIN)})"
-_THING: Final = f"({_any(_LATIN, _WEEKDAYS, MONTHS, _SEASONS)})"
+WRITTEN_YEAR: Final = r"(?:19|20)\d\d"
+_LATIN: Final = {word: 0 for word in UNITS if word.isascii()}
+NUMBER: Final = rf"(\d{{1,3}}|{any_of({word: 0 for word in NUMBERS if word.isascii()})})"
+CJK_NUMBER: Final = rf"(\d{{1,3}}|{any_of({word: 0 for word in NUMBERS if not word.isascii()})})"
+CJK_UNIT: Final = r"(?:个|個|か|ヶ|カ|ヵ)?(日間|週間|星期|天|日|周|週|月|年)"
+UNIT: Final = f"({any_of(_LATIN)})"
+THING: Final = f"({any_of(_LATIN, WEEKDAYS, MONTHS, SEASONS)})"
 _LAST: Final = r"(?:last|letzte[nrsm]?|vorige[nrsm]?|vergangene[nrsm]?|ultim[oa])"
 _LAST_YEAR: Final = r"(?:of )?last year|letzte[ns] jahr(?:e?s)?|(?:de )?l'an(?:nee)? derniere?|del ano pasado"
 _ANY_OF_THEM: Final = r"every|each|that|a|one|jede[nr]|chaque|cada"
-_THIS: Final = r"(?:this|diese[nrsm]?|cet|cette|ce|est[ea])"
-_DATED_MONTH: Final = rf"({_any(MONTHS)})(?:(?:,| of| de| del)? ({_WRITTEN_YEAR}))?"
-_CJK_DATED_MONTH: Final = rf"(?:({_WRITTEN_YEAR})年)?(?<!\d)(\d{{1,2}}|十[一二]?|[一二三四五六七八九])月"
+THIS: Final = r"(?:this|diese[nrsm]?|cet|cette|ce|est[ea])"
+_DATED_MONTH: Final = rf"({any_of(MONTHS)})(?:(?:,| of| de| del)? ({WRITTEN_YEAR}))?"
+_CJK_DATED_MONTH: Final = rf"(?:({WRITTEN_YEAR})年)?(?<!\d)(\d{{1,2}}|十[一二]?|[一二三四五六七八九])月"
 _TO: Final = r" ?(to|until|till|through|bis|a|au|hasta|-|–|and|und|et|y) ?"
 _BETWEEN: Final = r"(?:\b(between|zwischen|entre) )?(?:the )?"
 _SINCE: Final = r"\b(?:since|seit|depuis|desde)(?: dem)?"
 
 _WORD: Final = re.compile(r"[a-z]+")
 PERIOD_WORDS: Final = frozenset(
-    part
-    for words in (_UNITS, _WEEKDAYS, MONTHS, _SEASONS, _DAYS_BACK)
-    for word in words
-    for part in _WORD.findall(word)
+    part for words in (UNITS, WEEKDAYS, MONTHS, SEASONS, _DAYS_BACK) for word in words for part in _WORD.findall(word)
 ) - {"a", "an", "the", "before", "last"} | {"dernier"}
-_BEYOND_WORDS: Final = re.compile(rf"{_WRITTEN_YEAR}|[\u3040-\u9fff]")
+_BEYOND_WORDS: Final = re.compile(rf"{WRITTEN_YEAR}|[\u3040-\u9fff]")
 """Without one of these words or signs there is no period."""
 
 
@@ -121,6 +118,10 @@ class Period(NamedTuple):
     until: datetime
 
 
+Expression: TypeAlias = "tuple[re.Pattern[str], Callable[[re.Match[str], datetime], Period | list[Period] | None]]"
+"""What names a period, and the periods by the beginning of the day that it is; several where it is ambiguous."""
+
+
 def periods(text: str, *, now: datetime) -> tuple[Period, ...]:
     """The periods up to now that a text names.
 
@@ -128,20 +129,36 @@ def periods(text: str, *, now: datetime) -> tuple[Period, ...]:
     >>> [f"{each.since:%d %B} to {each.until:%d %B}" for each in periods("What did I buy last week?", now=now)]
     ['23 February to 02 March']
     """
-    left, found = plain(text[:_LOOKED_AT]), dict[Period, None]()
+    left = plain(text[:_LOOKED_AT])
     if PERIOD_WORDS.isdisjoint(_WORD.findall(left)) and _BEYOND_WORDS.search(left) is None:  # as nearly always
         return ()
-    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    for pattern, resolve in _EXPRESSIONS:
+    today = midnight(now)
+    return tuple(period for period in named(left, _EXPRESSIONS, today) if period.since <= today)
+
+
+def midnight(moment: datetime) -> datetime:
+    """The beginning of its day in UTC."""
+    return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def named(text: str, expressions: Sequence[Expression], today: datetime) -> dict[Period, None]:
+    """The periods that expressions find in a text, which :func:`plain` has written.
+
+    Args:
+        text: The text; what is taken by one expression is none of the next: "last summer" is no "last year".
+        expressions: Expressions, the closer ones first.
+        today: Beginning of the day that is counted from.
+    """
+    left, found = text, dict[Period, None]()
+    for pattern, resolve in expressions:
         for match in pattern.finditer(left):
             try:
-                period = resolve(match, today)
-            except (ValueError, OverflowError):  # before the first year
+                resolved = resolve(match, today)
+            except (ValueError, OverflowError):  # before the first year, or beyond the last
                 continue
-            if period is not None and period.since <= today:
-                found[period] = None
-        left = pattern.sub(" ; ", left)  # what is taken by one is none of the next: "last summer" is no "last year"
-    return tuple(found)
+            found.update(dict.fromkeys([resolved] if isinstance(resolved, Period) else resolved or ()))
+        left = pattern.sub(" ; ", left)
+    return found
 
 
 def plain(text: str) -> str:
@@ -164,25 +181,25 @@ def month_of(number: int, today: datetime, *, year: int | None = None, has_ended
     """
     is_there = number < today.month or (number == today.month and not has_ended)
     since = datetime(year or (today.year if is_there else today.year - 1), number, 1, tzinfo=UTC)
-    return Period(since, _months_on(since, 1))
+    return Period(since, months_on(since, 1))
 
 
-def _months_on(month: datetime, count: int) -> datetime:
+def months_on(month: datetime, count: int) -> datetime:
     """The first day of a month, so many months later."""
     years, of_year = divmod(month.month - 1 + count, 12)
     return datetime(month.year + years, of_year + 1, 1, tzinfo=UTC)
 
 
-def _back(unit: int, count: int, today: datetime) -> Period:
+def back(unit: int, count: int, today: datetime) -> Period:
     """The day, week, weekend, month or year so many before the one that is now."""
-    if unit == _DAY:
+    if unit == DAY:
         return Period(since := today - timedelta(days=count), since + timedelta(days=1))
-    if unit in {_WEEK, _WEEKEND}:
+    if unit in {WEEK, WEEKEND}:
         monday = today - timedelta(days=today.weekday() + 7 * count)
         end = monday + timedelta(days=7)
-        return Period(monday if unit == _WEEK else monday + timedelta(days=5), end)
-    if unit == _MONTH:
-        return Period(since := _months_on(today, -count), _months_on(since, 1))
+        return Period(monday if unit == WEEK else monday + timedelta(days=5), end)
+    if unit == MONTH:
+        return Period(since := months_on(today, -count), months_on(since, 1))
     return _year(today.year - count)
 
 
@@ -193,48 +210,50 @@ def _year(year: int) -> Period:
 def _season(number: int, today: datetime, *, year: int | None = None, has_ended: bool = False) -> Period:
     """The latest season of this number, from 1 for spring, that has begun or has ended; or that of a year."""
     since = datetime(year or today.year, 3 * number, 1, tzinfo=UTC)
-    period = Period(since, _months_on(since, 3))
+    period = Period(since, months_on(since, 3))
     while year is None and (period.until if has_ended else period.since) > today:
-        period = Period(_months_on(period.since, -12), _months_on(period.until, -12))
+        period = Period(months_on(period.since, -12), months_on(period.until, -12))
     return period
 
 
 def _weekday(number: int, today: datetime, *, has_ended: bool = False) -> Period:
     days = (today.weekday() - (number - 1)) % 7
-    return _back(_DAY, days or (7 if has_ended else 0), today)
+    return back(DAY, days or (7 if has_ended else 0), today)
 
 
 def _thing(word: str, today: datetime, *, is_last: bool) -> Period | None:
     """The last, or this, of a unit, a day of the week, a month or a season."""
-    if word in _UNITS:
-        return _back(_UNITS[word], int(is_last), today)
-    if word in _WEEKDAYS:
-        return _weekday(_WEEKDAYS[word], today, has_ended=True) if is_last else None  # "this Friday" lies ahead
-    if word in _SEASONS:
-        return _season(_SEASONS[word], today, has_ended=is_last)
+    if word in UNITS:
+        return back(UNITS[word], int(is_last), today)
+    if word in WEEKDAYS:
+        return _weekday(WEEKDAYS[word], today, has_ended=True) if is_last else None  # "this Friday" lies ahead
+    if word in SEASONS:
+        return _season(SEASONS[word], today, has_ended=is_last)
     if word == "may" and not is_last:  # "this may be"
         return None
     return month_of(MONTHS[word], today, has_ended=is_last)
 
 
-def _given(match: re.Match[str]) -> list[str]:
+def given(match: re.Match[str]) -> list[str]:
+    """The groups of a match that matched."""
     return [group for group in match.groups() if group is not None]
 
 
-def _count(written: str) -> int:
-    return int(written) if written.isdecimal() else _NUMBERS[written]
+def count_of(written: str) -> int:
+    """The number that is written in digits or as a word."""
+    return int(written) if written.isdecimal() else NUMBERS[written]
 
 
 def _ago(match: re.Match[str], today: datetime) -> Period:
-    number, unit = _given(match)
-    return _back(_UNITS[unit], _count(number), today)
+    number, unit = given(match)
+    return back(UNITS[unit], count_of(number), today)
 
 
 def _past(match: re.Match[str], today: datetime) -> Period:
-    number, unit = _given(match)
-    days = {_DAY: 1, _MONTH: 30, _YEAR: 365}.get(_UNITS[unit], 7)
+    number, unit = given(match)
+    days = {DAY: 1, MONTH: 30, YEAR: 365}.get(UNITS[unit], 7)
     end = today + timedelta(days=1)
-    return Period(end - timedelta(days=days * _count(number)), end)
+    return Period(end - timedelta(days=days * count_of(number)), end)
 
 
 def _between_months(first: int, first_year: str | None, last: int, last_year: str | None, today: datetime) -> Period:
@@ -255,11 +274,11 @@ def _month_range(match: re.Match[str], today: datetime) -> Period | None:
 
 def _cjk_month_range(match: re.Match[str], today: datetime) -> Period | None:
     first_year, first, last_year, last = match.groups()
-    return _between_months(_count(first), first_year, _count(last), last_year, today)
+    return _between_months(count_of(first), first_year, count_of(last), last_year, today)
 
 
 def _year_range(match: re.Match[str], today: datetime) -> Period:  # noqa: ARG001
-    first, last = _given(match)
+    first, last = given(match)
     return Period(_year(int(first)).since, _year(int(last)).until)
 
 
@@ -275,12 +294,12 @@ def _since(match: re.Match[str], today: datetime) -> Period:
 def _day(match: re.Match[str], today: datetime) -> Period | None:
     if match[0] == "hier" and _GERMAN.search(match.string):
         return None
-    return _back(_DAY, _DAYS_BACK[match[0]], today)
+    return back(DAY, _DAYS_BACK[match[0]], today)
 
 
 def _of_season(match: re.Match[str], today: datetime) -> Period:
-    name, *year = _given(match)
-    return _season(_SEASONS[name], today, year=int(year[0]) if year else None)
+    name, *year = given(match)
+    return _season(SEASONS[name], today, year=int(year[0]) if year else None)
 
 
 def _cjk_of_year(match: re.Match[str], today: datetime) -> Period:
@@ -288,30 +307,29 @@ def _cjk_of_year(match: re.Match[str], today: datetime) -> Period:
     year = today.year - _CJK[relative][1]
     if season is not None:
         return _season(_CJK_SEASONS.index(season) + 1, today, year=year)
-    return month_of(_count(month), today, year=year)
+    return month_of(count_of(month), today, year=year)
 
 
-_Resolve: TypeAlias = Callable[[re.Match[str], datetime], Period | None]
-_EXPRESSIONS: Final[tuple[tuple[re.Pattern[str], _Resolve], ...]] = (
+_EXPRESSIONS: Final[tuple[Expression, ...]] = (
     (re.compile(rf"{_BETWEEN}\b{_DATED_MONTH}{_TO}\b{_DATED_MONTH}\b"), _month_range),
     (re.compile(rf"{_CJK_DATED_MONTH}(?:から|到|至|和|と|[-~〜])+{_CJK_DATED_MONTH}"), _cjk_month_range),
-    (re.compile(rf"\b({_WRITTEN_YEAR}){_TO.replace('(', '(?:', 1)}({_WRITTEN_YEAR})\b"), _year_range),
-    (re.compile(rf"({_WRITTEN_YEAR})年?(?:から|到|至)({_WRITTEN_YEAR})年?"), _year_range),
-    (re.compile(rf"{_SINCE} (?:{_DATED_MONTH}|({_WRITTEN_YEAR}))\b"), _since),
-    (re.compile(rf"\b{_NUMBER} {_UNIT} (?:ago|back)\b|\b(?:vor|il y a|hace) {_NUMBER} {_UNIT}\b"), _ago),
-    (re.compile(rf"{_CJK_NUMBER}{_CJK_UNIT}(?:之|以)?前"), _ago),
+    (re.compile(rf"\b({WRITTEN_YEAR}){_TO.replace('(', '(?:', 1)}({WRITTEN_YEAR})\b"), _year_range),
+    (re.compile(rf"({WRITTEN_YEAR})年?(?:から|到|至)({WRITTEN_YEAR})年?"), _year_range),
+    (re.compile(rf"{_SINCE} (?:{_DATED_MONTH}|({WRITTEN_YEAR}))\b"), _since),
+    (re.compile(rf"\b{NUMBER} {UNIT} (?:ago|back)\b|\b(?:vor|il y a|hace) {NUMBER} {UNIT}\b"), _ago),
+    (re.compile(rf"{CJK_NUMBER}{CJK_UNIT}(?:之|以)?前"), _ago),
     (
         re.compile(
-            rf"\b(?:last|past|letzten|vergangenen|ultim[oa]s) {_NUMBER} {_UNIT}\b|\b{_NUMBER} dernier(?:e)?s {_UNIT}\b"
+            rf"\b(?:last|past|letzten|vergangenen|ultim[oa]s) {NUMBER} {UNIT}\b|\b{NUMBER} dernier(?:e)?s {UNIT}\b"
         ),
         _past,
     ),
-    (re.compile(rf"(?:最近|过去|過去|この){_CJK_NUMBER}{_CJK_UNIT}"), _past),
+    (re.compile(rf"(?:最近|过去|過去|この){CJK_NUMBER}{CJK_UNIT}"), _past),
     (
-        re.compile(rf"\b({_any(MONTHS)}) (?:{_LAST_YEAR})\b"),
+        re.compile(rf"\b({any_of(MONTHS)}) (?:{_LAST_YEAR})\b"),
         lambda match, today: month_of(MONTHS[match[1]], today, year=today.year - 1),
     ),
-    (re.compile(rf"\b({_any(_SEASONS)})(?: of| de| del)? ({_WRITTEN_YEAR})\b"), _of_season),
+    (re.compile(rf"\b({any_of(SEASONS)})(?: of| de| del)? ({WRITTEN_YEAR})\b"), _of_season),
     (
         re.compile(
             r"(去年|昨年|今年|前年)(?:的|の)?(?:([春夏秋冬])[天季]?|(\d{1,2}|十[一二]?|[一二三四五六七八九])月)"
@@ -319,21 +337,21 @@ _EXPRESSIONS: Final[tuple[tuple[re.Pattern[str], _Resolve], ...]] = (
         _cjk_of_year,
     ),
     (
-        re.compile(rf"\b(?:{_LAST} {_THING}|{_THING} (?:derniere?|passee?|pasad[oa]))\b|\bfin de semana pasad(o)\b"),
-        lambda match, today: _thing("weekend" if _given(match)[0] == "o" else _given(match)[0], today, is_last=True),
+        re.compile(rf"\b(?:{_LAST} {THING}|{THING} (?:derniere?|passee?|pasad[oa]))\b|\bfin de semana pasad(o)\b"),
+        lambda match, today: _thing("weekend" if given(match)[0] == "o" else given(match)[0], today, is_last=True),
     ),
-    (re.compile(rf"\b{_THIS} {_THING}\b"), lambda match, today: _thing(match[1], today, is_last=False)),
-    (re.compile(rf"\b(?:{_any(_DAYS_BACK)})\b"), _day),
+    (re.compile(rf"\b{THIS} {THING}\b"), lambda match, today: _thing(match[1], today, is_last=False)),
+    (re.compile(rf"\b(?:{any_of(_DAYS_BACK)})\b"), _day),
     (
-        re.compile(rf"\b(?:({_ANY_OF_THEM}) (?:\w+ )?)?({_any(_WEEKDAYS)})\b"),
-        lambda match, today: _weekday(_WEEKDAYS[match[2]], today) if match[1] is None else None,
+        re.compile(rf"\b(?:({_ANY_OF_THEM}) (?:\w+ )?)?({any_of(WEEKDAYS)})\b"),
+        lambda match, today: _weekday(WEEKDAYS[match[2]], today) if match[1] is None else None,
     ),
-    (re.compile(rf"\b(?:in|im|en|au) (?:the |der |el |la )?({_any(_SEASONS)})\b"), _of_season),
+    (re.compile(rf"\b(?:in|im|en|au) (?:the |der |el |la )?({any_of(SEASONS)})\b"), _of_season),
     (
         re.compile(r"(?:星期|礼拜|禮拜|周|週)([一二三四五六日天])|([月火水木金土日])曜"),
-        lambda match, today: _weekday(_CJK_WEEKDAYS[_given(match)[0]], today),
+        lambda match, today: _weekday(CJK_WEEKDAYS[given(match)[0]], today),
     ),
-    (re.compile(_any(_CJK)), lambda match, today: _back(*_CJK[match[0]], today)),
+    (re.compile(any_of(_CJK)), lambda match, today: back(*_CJK[match[0]], today)),
     (re.compile(r"([春夏秋冬])[天季]"), lambda match, today: _season(_CJK_SEASONS.index(match[1]) + 1, today)),
 )
 """What names a period, the closer expressions first, and the period by the day that it is."""

@@ -7,7 +7,7 @@ import pytest
 
 from memory_retrievers import RetrievalSettings
 from memory_retrievers.models.selection import WHOLE
-from memory_retrievers.retrieval import features
+from memory_retrievers.retrieval import features, times
 from memory_retrievers.retrieval.features import BOOSTS, FusedLists
 from memory_retrievers.retrieval.question import Question
 
@@ -15,7 +15,7 @@ FUSED = np.array([0.1, 0.5, 0.2, 0.9, 0.3, 0.4, 0.6, 0.7])
 
 
 def date(fused):
-    return features.dated(fused.candidates.layout.began, fused.question)
+    return times.dated(fused.candidates.layout.began, fused.question)
 
 
 def given(boost, candidates, text="basil", fused=FUSED):
@@ -81,7 +81,7 @@ def test_date_is_one_within_a_period_and_half_beside_it(make_candidates):
     began = ["2026-02-22T23:59", "2026-02-23T00:00", "2026-03-01T23:59", "2026-03-02T00:00", "2026-02-15", "2026-03-10"]
     candidates = make_candidates([[(WHOLE, "a", 0.0)]] * 6, began=began)
     question = Question.parse("What did I buy last week?", now=now)
-    assert features.dated(candidates.layout.began, question).tolist() == [0.5, 1, 1, 0.5, 0, 0]
+    assert times.dated(candidates.layout.began, question).tolist() == [0.5, 1, 1, 0.5, 0, 0]
 
 
 def test_the_month_after_december_is_january_of_the_next_year(make_candidates):

@@ -1,0 +1,114 @@
+"""What times tell of candidates: when an episode began, and the days ahead that its messages name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from memory_retrievers.models.fields import microseconds
+from memory_retrievers.retrieval.candidates import Candidates, ReadTexts
+from memory_retrievers.retrieval.question import QueryDate, Question
+from memory_retrievers.text.dates import read_long_date
+from memory_retrievers.text.periods import Period
+from memory_retrievers.text.plans import days_ahead, share_of_plan
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+_NEXT_TO: Final = 0.5
+"""Boost of an episode in the month after the queried one, or near a queried period: much is talked about later."""
+
+_READ: Final = 1_024
+"""Passages that may tell of plans, the newest, of which so many are read at most."""
+
+
+def dated(began: NDArray[np.int64], question: Question) -> Floats:
+    """1 for an episode that began when the query says, 0.5 next to it, else 0; shape (n,), as that of the beginnings.
+
+    Next to a month is the month after it, and next to a period as long a time before and after.
+    """
+    months = began.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64)
+    found = np.zeros(len(began))
+    for asked in question.dates:
+        found = np.maximum(found, _fits(asked, months))
+    for period in question.periods:
+        since, until = microseconds(period.since), microseconds(period.until)
+        beside = np.maximum(since - began, began - until + 1)  # how far off; 0 or less within
+        found = np.maximum(found, np.where(beside <= 0, 1.0, np.where(beside <= until - since, _NEXT_TO, 0.0)))
+    return found
+
+
+def planned(candidates: Candidates, question: Question, *, texts: ReadTexts) -> Floats:
+    """How well the plans that passages tell of fit the days ahead that a query names: shape (n,), 0 to 1.
+
+    "Next Friday" is reckoned from the day when it was said. Facts were not said on a day: in them only dates count.
+
+    Args:
+        candidates: The candidates.
+        question: The query.
+        texts: Reads passages, of which only those are asked for that name a time.
+    """
+    layout = candidates.layout
+    found = np.zeros(len(candidates))
+    may_tell = layout.tells_time if layout.has_messages else np.ones(len(candidates), np.bool_)
+    places = (may_tell & (layout.passages > 0)).nonzero()[0]
+    newest = places[np.argsort(-layout.passages[places], kind="stable")[:_READ]].tolist()
+    read = texts(layout.passages[newest].tolist())
+    for place in newest:
+        text = read.get(int(layout.passages[place]), "")
+        speaker = layout.names[layout.speakers[place]] if layout.is_message[place] else None
+        found[place] = share_of_plan(_plans(text, speaker, question), question.ahead)
+    return found
+
+
+def _plans(text: str, speaker: str | None, question: Question) -> tuple[Period, ...]:
+    """The days ahead that a passage names; a message begins with the day when it was said, and who said it."""
+    if speaker is None:
+        return days_ahead(text, today=question.ahead[0].since, by_clock=False)
+    day, _, content = text.partition(f" {speaker}: ")
+    said = read_long_date(day)
+    return () if said is None else days_ahead(content, today=said)
+
+
+def dated_or_planned(candidates: Candidates, question: Question, planned: Floats | None) -> Floats:
+    """The better of how well the beginning of its episode and the plans in it fit a passage to the query: (n,), 0 to 1.
+
+    Args:
+        candidates: The candidates.
+        question: The query.
+        planned: What :func:`planned` gives, shape (n,); None if the query names no day ahead.
+    """
+    found = dated(candidates.layout.began, question)
+    return found if planned is None else np.maximum(found, planned)
+
+
+def by_time(candidates: Candidates, question: Question, planned: Floats | None) -> dict[str, Floats]:
+    """What times give each passage, by name: the newest first, and before all what is of a named time, or planned then.
+
+    Args:
+        candidates: The candidates.
+        question: A query for what was said or is planned at a time.
+        planned: What :func:`planned` gives, shape (n,), for one for plans.
+    """
+    began = candidates.layout.began
+    newer = np.unique(-began, return_inverse=True)[1]
+    of_time = planned if question.asks_for_plans and planned is not None else dated(began, question)
+    return {"recency": 1 / (1 + newer), "date": 2 * of_time}
+
+
+def _fits(asked: QueryDate, months: NDArray[np.int64]) -> Floats:
+    """Match of months since 1970 with a date, 0 to 1; shape (n,) in and out."""
+    years, of_year = months // 12 + 1970, months % 12 + 1
+    if asked.month is None:
+        return np.where(years == asked.year, 1.0, 0.0)
+    after = months - 1
+
+    def right_year(given: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return np.full(len(given), True) if asked.year is None else given == asked.year
+
+    is_month = (of_year == asked.month) & right_year(years)
+    is_next = (after % 12 + 1 == asked.month) & right_year(after // 12 + 1970)
+    return np.where(is_month, 1.0, np.where(is_next, _NEXT_TO, 0.0))

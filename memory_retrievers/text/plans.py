@@ -1,0 +1,351 @@
+"""Plans: the days ahead that a text names, as "next Friday" or "on the 25th", and questions for what is planned.
+
+English, German, French, Spanish, Chinese and Japanese, as :mod:`memory_retrievers.text.periods`, which has what lies
+behind. Days are those of UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Final
+
+from memory_retrievers.text.periods import (
+    CJK_NUMBER,
+    CJK_UNIT,
+    CJK_WEEKDAYS,
+    DAY,
+    MONTH,
+    MONTHS,
+    NUMBER,
+    PERIOD_WORDS,
+    THING,
+    THIS,
+    UNIT,
+    UNITS,
+    WEEK,
+    WEEKDAYS,
+    WEEKEND,
+    WRITTEN_YEAR,
+    YEAR,
+    Expression,
+    Period,
+    any_of,
+    back,
+    count_of,
+    given,
+    midnight,
+    months_on,
+    named,
+    plain,
+)
+
+_LOOKED_AT: Final = 1_000
+"""Characters of a text; who plans says so at once."""
+
+_SOON_DAYS: Final = 14
+"""What is coming up is no further off."""
+
+_DAYS_ON: Final = {
+    **dict.fromkeys(("today", "tonight", "this morning", "this afternoon", "this evening", "heute"), 0),
+    **dict.fromkeys(("aujourd'hui", "ce soir", "cet apres-midi", "hoy", "esta noche", "esta tarde"), 0),
+    **dict.fromkeys(("du jour", "今天", "今日", "今晚", "本日", "今夜"), 0),
+    **dict.fromkeys(("tomorrow", "morgen", "demain", "manana", "明天", "明日", "あした", "明晚"), 1),
+    **dict.fromkeys(("day after tomorrow", "ubermorgen", "apres-demain", "pasado manana"), 2),
+    **dict.fromkeys(("后天", "後天", "明後日", "あさって"), 2),
+}
+_NO_TOMORROW: Final = "".join(
+    rf"(?<!\b{word} )" for word in ("guten", "heute", "am", "jeden", "gestern", "la", "esta", "cada")
+)
+"""What stands before "morgen" and "mañana" where they are the morning."""
+
+_NEXT: Final = r"(?:next|coming|upcoming|nachste[nrsm]?|kommende[nrsm]?|proxim[oa])"
+_PAST_VERB: Final = re.compile(r"\b(?:was|were|went|had|did|saw|met|ate|came|got|hatten?|waren?|fuimos|fui|hice)\b")
+_NOT_AHEAD: Final = (
+    r"last|past|since|every|each|letzte[nrsm]?|vorige[nrsm]?|seit|jede[nrsm]?|chaque|depuis|desde|cada|los"
+)
+_MONTHS_AHEAD: Final = 8
+"""A month that is named alone is no further off."""
+
+_ENDING: Final = r"(?:st|nd|rd|th|er|\.)?"
+_ORDINAL: Final = rf"(\d{{1,2}}){_ENDING}"
+_OF_MONTH: Final = rf"(?:of |de )?(?P<month>{any_of(MONTHS)})"
+_IN_YEAR: Final = rf"(?:(?:,| of| de| del)? (?P<year>{WRITTEN_YEAR}))?"
+_TO: Final = r" ?(?:to|through|until|till|bis|a|au|al|hasta|-|–|and|und|et|y) ?(?:the |dem |el |le )?"
+
+_BEYOND_LATIN: Final = re.compile(r"[\u3040-\u9fff]")
+_DIGIT: Final = re.compile(r"\d")
+_LONGEST_QUESTION: Final = 80
+_TOLD_BY: Final = re.compile(
+    rf"\b(?:{any_of(UNITS, WEEKDAYS, MONTHS, {w: 0 for w in _DAYS_ON if w.isascii()})}|coming|upcoming|soon)\b"
+)
+
+
+def days_ahead(text: str, *, today: datetime, by_clock: bool = True) -> tuple[Period, ...]:
+    """The periods from a day on that a text names.
+
+    Args:
+        text: The text.
+        today: Any moment of the day when it is said, in whatever time zone.
+        by_clock: Also those that are reckoned from that day, such as "next Friday"; else only dates.
+
+    >>> said = datetime(2026, 3, 4, 9, tzinfo=UTC)
+    >>> [f"{each.since:%A, %d %B}" for each in days_ahead("The plumber comes on Friday", today=said)]
+    ['Friday, 06 March']
+    >>> days_ahead("Work was hard yesterday", today=said)
+    ()
+    """
+    left = plain(text[:_LOOKED_AT])
+    if not any(sign.search(left) for sign in (_TOLD_BY, _DIGIT, _BEYOND_LATIN)):  # as nearly always
+        return ()
+    day = midnight(today)
+    expressions = _EXPRESSIONS if by_clock else _DATES
+    return tuple(period for period in named(left, expressions, day) if period.until > day)
+
+
+def _on(days: int, today: datetime) -> Period:
+    return back(DAY, -days, today)
+
+
+def _weekday(number: int, today: datetime, *, week: int | None = None) -> Period:
+    """The next such day, today included; or that of the week so many on."""
+    if week is not None:
+        return _on(number - 1 - today.weekday() + 7 * week, today)
+    return _on((number - 1 - today.weekday()) % 7, today)
+
+
+def _thing(word: str, today: datetime, *, is_next: bool) -> Period | list[Period]:
+    """This or the next day of the week, weekend, week, month or year; both that may be meant."""
+    if word in WEEKDAYS:
+        first = _weekday(WEEKDAYS[word], today + timedelta(days=int(is_next)))
+        return [first, _on(7, first.since)] if is_next else first
+    if word in MONTHS:
+        return _month(MONTHS[word], today)
+    unit = UNITS.get(word)
+    if unit is None or unit == DAY:
+        return []  # a season, or "this day"
+    if unit == WEEKEND and is_next:
+        return [back(unit, 0, today), back(unit, -1, today)]
+    return back(unit, -int(is_next), today)
+
+
+def _in_so_many(match: re.Match[str], today: datetime) -> Period:
+    """A day in so many days; some days around it in so many weeks, since nobody counts them."""
+    number, unit = given(match)
+    count, of = count_of(number), UNITS[unit]
+    if of in {WEEK, WEEKEND}:
+        return Period(_on(7 * count - 3, today).since, _on(7 * count + 3, today).until)
+    return back(of, -count, today) if of in {MONTH, YEAR} else _on(count, today)
+
+
+def _month(number: int, today: datetime) -> Period:
+    since = datetime(today.year + int(number < today.month), number, 1, tzinfo=UTC)
+    return Period(since, months_on(since, 1))
+
+
+def _month_soon(match: re.Match[str], today: datetime) -> Period | None:
+    """A month that is named alone, unless it is so far that the last one may be meant."""
+    (word,) = given(match)
+    month = _month(MONTHS[word] if word in MONTHS else int(word), today)
+    return month if month.since < months_on(today.replace(day=1), _MONTHS_AHEAD) else None
+
+
+def _date(day: str, month: int, year: str | None, today: datetime) -> Period:
+    """The day of a year, or the next of this date."""
+    since = datetime(int(year or today.year), month, int(day), tzinfo=UTC)
+    return _on(0, since if year or since >= today else since.replace(year=today.year + 1))
+
+
+def _day_of_month(match: re.Match[str], today: datetime) -> Period:
+    (number,) = given(match)
+    month = today.replace(day=1)
+    this = month.replace(day=int(number))
+    return _on(0, this if this >= today else months_on(month, 1).replace(day=int(number)))
+
+
+def _weekdays(match: re.Match[str], today: datetime) -> Period:
+    first = _weekday(WEEKDAYS[match[1]], today)
+    return Period(first.since, _weekday(WEEKDAYS[match[2]], first.since).until)
+
+
+def _dates(match: re.Match[str], today: datetime) -> Period:
+    first, last, month, year = match["first"], match["last"], MONTHS[match["month"]], match["year"]
+    until = _date(last, month, year, today).until  # what has begun is not next year's
+    return Period(datetime(until.year, month, int(first), tzinfo=UTC), until)
+
+
+def _bare_weekday(match: re.Match[str], today: datetime) -> Period | None:
+    before, word = match.groups()
+    return None if before or _PAST_VERB.search(match.string) else _weekday(WEEKDAYS[word], today)
+
+
+def _cjk_weekday(match: re.Match[str], today: datetime) -> Period | None:
+    which, word = match.groups()
+    week = None if which is None else _CJK_WEEKS.get(which[0])
+    return None if which and week is None else _weekday(CJK_WEEKDAYS[word], today, week=week)
+
+
+def _cjk_unit(unit: int, match: re.Match[str], today: datetime) -> Period | None:
+    week = 0 if match[1] is None else _CJK_WEEKS.get(match[1][0])
+    return None if week is None else back(unit, -week, today)
+
+
+_CJK_WEEKS: Final = {**dict.fromkeys("下来", 1), **dict.fromkeys("今这這本", 0)}
+_WHICH: Final = "(下个|下個|下|来|今|这个|這個|这|這|本|上个|上個|上|先|每|毎)"
+_LATIN_DAYS: Final = {word: 0 for word in _DAYS_ON if word.isascii() and word not in {"morgen", "manana"}}
+_DATES: Final[tuple[Expression, ...]] = (
+    (
+        re.compile(rf"\b({WRITTEN_YEAR})-(\d\d)-(\d\d)\b"),
+        lambda match, today: _date(match[3], int(match[2]), match[1], today),
+    ),
+    (
+        re.compile(rf"(?<![\d.])(\d{{1,2}})\.(\d{{1,2}})\.({WRITTEN_YEAR})?(?!\d)"),
+        lambda match, today: _date(match[1], int(match[2]), match[3], today),
+    ),
+    (
+        re.compile(rf"(?:({WRITTEN_YEAR})年)?(?<!\d)(\d{{1,2}})月(\d{{1,2}})[日号號]"),
+        lambda match, today: _date(match[3], int(match[2]), match[1], today),
+    ),
+    (re.compile(rf"\b(?P<first>\d{{1,2}}){_ENDING}{_TO}(?P<last>\d{{1,2}}){_ENDING} {_OF_MONTH}\b{_IN_YEAR}"), _dates),
+    (re.compile(rf"\b{_OF_MONTH} (?P<first>\d{{1,2}}){_ENDING}{_TO}(?P<last>\d{{1,2}}){_ENDING}\b{_IN_YEAR}"), _dates),
+    (
+        re.compile(rf"\b{_ORDINAL} (?:of |de )?({any_of(MONTHS)})\b{_IN_YEAR}"),
+        lambda match, today: _date(match[1], MONTHS[match[2]], match[3], today),
+    ),
+    (
+        re.compile(rf"\b({any_of(MONTHS)}) (?:the )?{_ORDINAL}(?![\d:]){_IN_YEAR}"),
+        lambda match, today: _date(match[2], MONTHS[match[1]], match[3], today),
+    ),
+)
+"""What names dates, the closer expressions first, and the periods by the day when it is said."""
+
+_EXPRESSIONS: Final[tuple[Expression, ...]] = (
+    *_DATES,
+    (re.compile(rf"\b(?:in|dans|en|dentro de) {NUMBER} {UNIT}\b|\b{NUMBER} {UNIT} from (?:now|today)\b"), _in_so_many),
+    (re.compile(rf"{CJK_NUMBER}{CJK_UNIT}(?:之|以)?[后後]"), _in_so_many),
+    (
+        re.compile(rf"\b(?:{_NEXT} {THING}|{THING} (?:prochaine?|proxim[oa]|que viene|qui vient))\b"),
+        lambda match, today: _thing(given(match)[0], today, is_next=True),
+    ),
+    (re.compile(rf"\b{THIS} {THING}\b"), lambda match, today: _thing(match[1], today, is_next=False)),
+    (
+        re.compile(rf"\b(?:{any_of(_LATIN_DAYS)})\b|{_NO_TOMORROW}\b(?:morgen|manana)\b"),
+        lambda match, today: _on(_DAYS_ON[match[0]], today),
+    ),
+    (
+        re.compile(any_of({word: 0 for word in _DAYS_ON if not word.isascii()})),
+        lambda match, today: _on(_DAYS_ON[match[0]], today),
+    ),
+    (re.compile(rf"\b({any_of(WEEKDAYS)}){_TO}({any_of(WEEKDAYS)})\b"), _weekdays),
+    (re.compile(rf"\b(?:({_NOT_AHEAD}) )?({any_of(WEEKDAYS)})\b(?! (?:dernier|passe|pasado))"), _bare_weekday),
+    (
+        re.compile(r"\b(?:the|am|ce|el|on|over) (?:weekend|wochenende|week-end|fin de semana)\b(?! (?:pasad|dernier))"),
+        lambda _, today: back(WEEKEND, 0, today),
+    ),
+    (re.compile(rf"{_WHICH}?(?:[周週]|星期|礼拜|禮拜)([一二三四五六日天])"), _cjk_weekday),
+    (re.compile(rf"(?:{_WHICH}週の?)?([月火水木金土日])曜"), _cjk_weekday),
+    (re.compile(rf"{_WHICH}?(?:週の)?[周週]末"), partial(_cjk_unit, WEEKEND)),
+    (re.compile(rf"{_WHICH}(?:[周週]|星期)"), partial(_cjk_unit, WEEK)),
+    (re.compile(rf"{_WHICH}月"), partial(_cjk_unit, MONTH)),
+    (re.compile(rf"\b(?:in|for|im|en|para) ({any_of(MONTHS)})\b|(?<!\d)(\d{{1,2}})月(?!\d)"), _month_soon),
+    (
+        re.compile(
+            r"\b(?:on|by|until|before|the|am|zum|bis|le|el|el dia) (?:the )?(\d{1,2})(?:st|nd|rd|th|\.)(?!\d)"
+            r"|\b(?:le|el|el dia) (\d{1,2})\b(?! ?(?:h|:|%|euro))|(?<![\d月])(\d{1,2})[日号號](?!間)"
+        ),
+        _day_of_month,
+    ),
+)
+"""The same, and what names days by the clock."""
+
+_SOON: Final = re.compile(
+    r"\b(?:coming up|upcoming|soon|(?:next|coming) (?:few )?days|demnachst|bald|(?:nachsten|kommenden) (?:\w+ )?tagen?"
+    r"|prochainement|bientot|prochains jours|pronto|proximos dias|proximamente)\b|最近|近いうち|今後|接下来|这几天"
+)
+
+
+def asked_days(text: str, *, today: datetime) -> tuple[Period, ...]:
+    """The periods from today on that a question names: as in :func:`days_ahead`, and what is coming up in two weeks.
+
+    Args:
+        text: The question.
+        today: Any moment of the day when it is asked.
+    """
+    day = midnight(today)
+    found = [Period(max(each.since, day), each.until) for each in days_ahead(text, today=today)]
+    if not found and _SOON.search(plain(text)):
+        found = [Period(day, day + timedelta(days=_SOON_DAYS))]
+    return tuple(found)
+
+
+_CLOSE: Final = timedelta(days=2)
+"""A plan for a weekend is one for each of its days, and one for a week is none."""
+
+
+def share_of_plan(plans: Sequence[Period], asked: Sequence[Period]) -> float:
+    """How well plans fit what is asked for: 1 for a plan within, half for one that may be on other days; else 0.
+
+    Args:
+        plans: Periods that a text names.
+        asked: Periods that a question names.
+    """
+    found = 0.0
+    for plan in plans:
+        for each in asked:
+            if plan.since < each.until and each.since < plan.until:
+                is_close = plan.until - plan.since <= max(each.until - each.since, _CLOSE)
+                found = max(found, 1.0 if is_close else 0.5)
+    return found
+
+
+_PLANNING: Final = """
+have has got anything something everything things plan plans planned planning schedule scheduled calendar agenda
+appointment appointments diary due todo happening happen happens coming come upcoming on up remember remind need want
+wanted going else events event tasks task reminders next few days day list look looking take care
+habe haben hab vor etwas geplant plan plane termin termine ansteht steht stehen kalender mache machen los gibt
+nachsten kommenden tagen tage
+prevu prevue prevus programme rendez vous fais faire dois jour chose quelque qu
+tengo tenemos planes cita citas previsto programado pendiente hago hacer toca
+"""
+_PLANNING_WORDS: Final = frozenset(_PLANNING.split()).union(*(word.split() for word in _DAYS_ON))
+_ASKS_FOR_PLANS: Final = re.compile(
+    r"\b(?:(?:do|did|have|am|are|should|must|need|will|can) (?:i|we)|(?:i|we) (?:have|need|should|must|do)|anything"
+    r"|what'?s (?:on|up|due|happening|planned|scheduled|coming|next)|is there|plans?|calendar|schedule|agenda"
+    r"|appointments?"
+    r"|hab(?:e|en)? (?:ich|wir)|steh(?:t|en)|geplant|mach(?:e|en) (?:ich|wir)|termine?|kalender|gibt es|was ist"
+    r"|ai-je|j'ai|prevu\w*|programme|fais|faire|rendez-vous|tengo|tenemos|planes|hay|hago|citas?)\b"
+)
+_CJK_PLANNING: Final = re.compile(
+    r"安排|计划|計劃|行程|日程|打算|要做|有(?:什么|什麼|啥)?事|做什么|做什麼|有什么|有什麼|予定|スケジュール|何が|何か|何を"
+)
+_CJK_BESIDE: Final = re.compile(
+    r"[我你们們的在有没要做什么麼啥吗嗎呢得事情别忘了给给帮看看查\u3041-\u309f私僕何教日周週月末、。？?！!，\s]|安排|计划|計劃|行程|日程|打算"
+    r"|予定|スケジュール|今天|明天|后天|後天|今晚|明日|今日|下|来|今|这|這|本|个|個|最近"
+)
+_ASKING: Final = re.compile(r"[?？]|^\W*(?:what|was|qu|tell|show|list|zeig|sag|dime)|教えて|告诉我")
+_WORD: Final = re.compile(r"[^\W\d_]{2,}")
+
+
+def asks_for_plans(text: str, *, says_little: Container[str]) -> bool:
+    """Whether a question that names days ahead asks for what there is then, and for nothing else.
+
+    Args:
+        text: The question.
+        says_little: Words in lower case, without accents, that may stand in it as well.
+
+    >>> asks_for_plans("What do I have today?", says_little={"what", "do", "i", "today"})
+    True
+    >>> asks_for_plans("What should I cook today?", says_little={"what", "should", "i", "today"})
+    False
+    """
+    left = plain(text)
+    if len(left) > _LONGEST_QUESTION or _ASKING.search(left) is None:
+        return False
+    if _BEYOND_LATIN.search(left):
+        return _CJK_PLANNING.search(left) is not None and not _CJK_BESIDE.sub("", left)
+    if _ASKS_FOR_PLANS.search(left) is None:
+        return False
+    words = _WORD.findall(left)
+    return all(word in _PLANNING_WORDS or word in PERIOD_WORDS or word in says_little for word in words)

@@ -1,0 +1,109 @@
+"""A question for what is planned: the plans of that day come first, and with a floor they come alone."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from memory_retrievers import AgentMemory, Message, RetrievalSettings
+from memory_retrievers.testing import FixedClock
+
+NOW = datetime(2026, 3, 13, 9, tzinfo=UTC)
+"""A Friday."""
+
+SCOPE = "user/ines"
+SAID = {
+    "I have a dentist appointment next Friday at 3": 8,
+    "The plumber comes tomorrow between 8 and 10": 1,
+    "Am 14. ziehen wir um": 5,
+    "The school concert is on March 20th": 20,
+    "We'll be in Lisbon next month": 6,
+    "The plumber came yesterday and was nice": 3,
+    "Work was exhausting today": 2,
+    "I love the smell of rain": 4,
+    "Can you recommend a book about bees?": 7,
+}
+
+
+@pytest.fixture(scope="module")
+def memory():
+    with AgentMemory.in_memory(clock=FixedClock(NOW)) as opened:
+        for number, (said, days) in enumerate(SAID.items()):
+            message = Message(role="user", content=said, timestamp=NOW - timedelta(days=days))
+            opened.add_messages(SCOPE, [message], conversation=f"c{number}")
+        opened.flush(SCOPE)
+        opened.remember_fact(scope=SCOPE, fact="Ines renews her passport by 2026-03-16")
+        opened.remember_fact(scope=SCOPE, fact="Ines plays tennis")
+        yield opened
+
+
+def told_by(memory, query, least="auto"):
+    found = memory.retrieve(query, scope=SCOPE, min_relevance=least, record=False)
+    return {hit.memory.messages[0].content.split()[-1] for hit in found.episodic}, found
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("What do I have today?", {"3", "10"}),
+        ("Anything on tomorrow?", {"um"}),
+        ("What's coming up next Friday?", {"20th"}),
+        ("Was habe ich am 20. März vor?", {"20th"}),
+        ("What are my plans for April?", {"month"}),
+        ("¿Qué tengo mañana?", {"um"}),
+        ("明天有什么安排？", {"um"}),
+    ],
+)
+def test_plans_for_the_day_are_told_alone(memory, query, words):
+    told, found = told_by(memory, query)
+    assert told == words
+    assert all(hit.explanation.evidence.dated for hit in found.episodic)
+    assert [hit.relevance for hit in found.episodic] == sorted((hit.relevance for hit in found.episodic), reverse=True)
+
+
+def test_without_a_floor_the_rest_comes_behind(memory):
+    found = memory.retrieve("What do I have today?", scope=SCOPE, episodic_limit=9, record=False).episodic
+    assert {hit.memory.messages[0].content.split()[-1] for hit in found[:2]} == {"3", "10"}
+    assert len(found) == len(SAID)
+    assert set(found[0].explanation.stages) == {"recency", "date"}
+
+
+def test_a_fact_is_found_by_the_date_that_it_names(memory):
+    told, found = told_by(memory, "Is there anything I have to do on Monday?")
+    assert [hit.memory.fact for hit in found.semantic] == ["Ines renews her passport by 2026-03-16"]
+    assert told == set()
+
+
+def test_a_question_that_names_more_is_found_by_words_and_by_its_day(memory):
+    question = "When does the plumber come today?"
+    _, found = told_by(memory, question, least=0.0)
+    assert found.episodic[0].memory.messages[0].content.startswith("The plumber comes tomorrow")
+    assert found.episodic[0].explanation.stages["date"] > 0
+    without = memory.explain(question, scope=SCOPE)
+    assert without.episodic[0].id == found.episodic[0].memory.id
+
+
+def test_where_nothing_is_planned_words_count_again(memory):
+    told, found = told_by(memory, "What do I have to do on Wednesday?", least=0.0)
+    assert all("recency" not in hit.explanation.stages for hit in found.episodic)
+    assert len(told) == 5
+
+
+def test_a_search_asks_from_its_own_moment(memory):
+    found = memory.retrieve("What do I have today?", scope=SCOPE, as_of=NOW - timedelta(days=1), record=False).episodic
+    assert all(
+        hit.explanation.stages.get("date", 0) == 0 for hit in found if "dentist" in hit.memory.messages[0].content
+    )
+
+
+def test_the_specified_profile_knows_no_plans():
+    with AgentMemory.in_memory(clock=FixedClock(NOW), retrieval=RetrievalSettings.reference()) as memory:
+        said = Message(role="user", content="The plumber comes tomorrow", timestamp=NOW - timedelta(days=1))
+        memory.add_messages(SCOPE, [said], conversation="c")
+        memory.flush(SCOPE)
+        (hit,) = memory.retrieve("What do I have today?", scope=SCOPE, record=False).episodic
+        assert hit.explanation.evidence is None or not hit.explanation.evidence.dated
+
+
+def test_what_another_user_plans_is_nobodys_business(memory):
+    memory.remember_fact(scope="user/other", fact="Secret meeting on 2026-03-13")
+    assert "Secret" not in memory.retrieve("What do I have today?", scope=SCOPE, record=False).to_markdown()

@@ -1,0 +1,152 @@
+"""Days ahead, said on Wednesday 4 March 2026 unless said otherwise, and questions for them."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from memory_retrievers.text import STOP_WORDS
+from memory_retrievers.text.dates import tells_time
+from memory_retrievers.text.languages import COMMON_WORDS
+from memory_retrievers.text.periods import Period
+from memory_retrievers.text.plans import asked_days, asks_for_plans, days_ahead, share_of_plan
+
+SAID = datetime(2026, 3, 4, 9, 30, tzinfo=UTC)
+LITTLE = STOP_WORDS | COMMON_WORDS.keys()
+EXPECTED = {
+    ("2026-03-04", "2026-03-05"): "today|tonight|this evening|heute|aujourd'hui|ce soir|hoy|今天|今日|on Wednesday",
+    ("2026-03-05", "2026-03-06"): "Tomorrow at 8|morgen um acht|demain|Mañana por la mañana|明天|明日|あした",
+    ("2026-03-06", "2026-03-07"): "the day after tomorrow|übermorgen|après-demain|pasado mañana|后天|明後日|あさって"
+    "|on Friday|this Friday|am Freitag|vendredi|el viernes|周五|星期五|这周五|金曜日|今週の金曜日|by Friday|in two days"
+    "|in zwei Tagen|dans deux jours|dentro de dos días|两天后|2日後|March 6th|6 March|the 6th of March 2026|6. März"
+    "|le 6 mars|el 6 de marzo|3月6日|2026-03-06|06.03.2026|on the 6th|by the 6th|am 6.|le 6|el 6|6日に|6号",
+    ("2026-03-13", "2026-03-14"): "下周五|来週の金曜日|a wee bit on March 13",
+    (
+        "2026-03-09",
+        "2026-03-16",
+    ): "next week|nächste Woche|la semaine prochaine|la semana que viene|la próxima semana|下周|下个星期|来週",
+    ("2026-03-02", "2026-03-09"): "this week|diese Woche|cette semaine|esta semana|这周|本周|今週",
+    ("2026-03-07", "2026-03-09"): "this weekend|at the weekend|am Wochenende|ce week-end|el fin de semana|周末|今週末",
+    ("2026-03-14", "2026-03-16"): "下周末|来週末",
+    ("2026-04-01", "2026-05-01"): "next month|nächsten Monat|le mois prochain|el mes que viene|下个月|来月|in a month"
+    "|in April|for April|im April|en avril|en abril|4月に",
+    ("2026-03-15", "2026-03-22"): "in two weeks|in zwei Wochen|dans deux semaines|en dos semanas|两周后|2週間後",
+    ("2026-04-03", "2026-04-10"): "April 3rd to 9th|3 to 9 April|vom 3. bis 9. April|del 3 al 9 de abril",
+    ("2026-03-06", "2026-03-09"): "Friday to Sunday|Freitag bis Sonntag",
+    ("2027-02-01", "2027-02-02"): "February 1st|1. Februar|am 1.2. um neun",
+}
+NEXT_FRIDAY = ["2026-03-06", "2026-03-13"]
+NOTHING_AHEAD = (
+    *("yesterday", "last Friday", "since Monday", "every Tuesday", "We went hiking on Saturday", "letzten Freitag"),
+    *(
+        "el martes pasado",
+        "mardi dernier",
+        "los lunes",
+        "上周五",
+        "先週の金曜日",
+        "毎週月曜日",
+        "Guten Morgen!",
+        "la mañana",
+    ),
+    *(
+        "February 30",
+        "on the 32nd",
+        "2026-02-01",
+        "9999-12-31",
+        "version 1.2.3",
+        "I may go",
+        "3 days",
+        "10日間",
+        "",
+        "0月0日",
+    ),
+)
+
+
+def told(text, said=SAID, **given):
+    return [tuple(moment.date().isoformat() for moment in period) for period in days_ahead(text, today=said, **given)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [(text, days) for days, texts in EXPECTED.items() for text in texts.split("|")]
+)
+def test_days_ahead_are_read_in_six_languages(text, expected):
+    assert told(text) == [expected]
+
+
+@pytest.mark.parametrize("text", ["next Friday", "nächsten Freitag", "vendredi prochain", "el próximo viernes"])
+def test_the_next_friday_is_either_that_may_be_meant(text):
+    assert [since for since, _ in told(text)] == NEXT_FRIDAY
+
+
+@pytest.mark.parametrize("text", NOTHING_AHEAD)
+def test_what_lies_behind_or_is_no_day_is_left_out(text):
+    assert told(text) == []
+
+
+def test_days_are_those_of_utc():
+    assert told("tomorrow", datetime(2026, 3, 5, 1, tzinfo=timezone(timedelta(hours=9)))) == [
+        ("2026-03-05", "2026-03-06")
+    ]
+
+
+def test_without_a_clock_only_dates_count():
+    assert told("on Friday, or next week, or on April 1st", by_clock=False) == [("2026-04-01", "2026-04-02")]
+
+
+@given(st.text(max_size=60), st.datetimes(timezones=st.just(UTC)))
+@example("next year in 999 months on the 31st", datetime(9999, 12, 31, tzinfo=UTC))
+@example("February 29 2100, 31.12., in 999 years", datetime(1, 1, 1, tzinfo=UTC))
+def test_whatever_is_said_ends_behind_the_day(text, said):
+    assert all(
+        each.until > said.replace(hour=0, minute=0, second=0, microsecond=0) for each in days_ahead(text, today=said)
+    )
+
+
+@pytest.mark.parametrize("text", [text for texts in EXPECTED.values() for text in texts.split("|")])
+def test_messages_with_days_ahead_are_told_to_have_a_time(text):
+    """Only these are read when it is asked for plans."""
+    assert tells_time(text)
+
+
+def test_what_is_asked_begins_today_and_what_comes_up_is_two_weeks():
+    assert asked_days("What's on this week?", today=SAID)[0].since.day == 4
+    ((since, until),) = asked_days("What's coming up?", today=SAID)
+    assert (since.day, until - since) == (4, timedelta(days=14))
+    assert asked_days("What did I do yesterday?", today=SAID) == ()
+
+
+def test_a_plan_within_counts_more_than_one_that_may_be_on_other_days():
+    day = Period(datetime(2026, 3, 6, tzinfo=UTC), datetime(2026, 3, 7, tzinfo=UTC))
+    week = Period(datetime(2026, 3, 2, tzinfo=UTC), datetime(2026, 3, 9, tzinfo=UTC))
+    other = Period(datetime(2026, 3, 7, tzinfo=UTC), datetime(2026, 3, 8, tzinfo=UTC))
+    assert [share_of_plan([plan], [day]) for plan in (day, week, other)] == [1, 0.5, 0]
+    assert share_of_plan([day], [week]) == share_of_plan([other, week], [week]) == 1
+    assert share_of_plan([], [day]) == share_of_plan([day], []) == 0
+
+
+ASKED = """
+What do I have today?|Anything on tomorrow?|What's on my calendar this week?|Do I have any appointments on Friday?
+What are we doing at the weekend?|Is there anything I should remember today?|What's coming up?|What's due tomorrow?
+Was steht morgen an?|Habe ich heute Termine?|Was mache ich am Wochenende?|Qu'est-ce que j'ai aujourd'hui ?
+Qu'est-ce qui est prévu demain ?|¿Qué tengo mañana?|¿Qué planes tengo esta semana?|我今天有什么安排？|明天有什么事？
+今日の予定は？|明日の予定を教えて
+"""
+
+
+@pytest.mark.parametrize("text", [text for line in ASKED.strip().splitlines() for text in line.split("|")])
+def test_who_asks_for_what_there_is_on_a_day_asks_for_plans(text):
+    assert asks_for_plans(text, says_little=LITTLE)
+
+
+OTHERWISE = """
+What should I cook today?|When is my dentist appointment?|Do I have a meeting with Tom tomorrow?|How are you today?
+Have a nice day today|See you tomorrow!|What's the weather like tomorrow?|Who is coming on Friday, Ana or Tom?
+Was soll ich heute kochen?|Wie wird das Wetter morgen?|¿Qué tiempo hace hoy?|今天天气怎么样？|明日の天気は？
+"""
+
+
+@pytest.mark.parametrize("text", [text for line in OTHERWISE.strip().splitlines() for text in line.split("|")])
+def test_who_names_something_else_asks_for_that(text):
+    assert not asks_for_plans(text, says_little=LITTLE)
