@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, timedelta, tzinfo
+from functools import lru_cache
 from typing import Annotated, Final, Literal, Self
+from zoneinfo import ZoneInfo
 
 import pydantic
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -25,6 +27,22 @@ POOL_SIZE: Final = 10
 
 SNAPSHOT_BYTES: Final = 512 * 2**20
 """Bytes that the snapshots of the scopes searched last take at most: of about 230,000 passages."""
+
+
+@lru_cache(maxsize=64)
+def _zone(name: str) -> tzinfo:
+    return UTC if name == "UTC" else ZoneInfo(name)
+
+
+def _checked_zone(name: str) -> str:
+    try:
+        _zone(name)
+    except (ValueError, OSError, KeyError):  # no name, a directory of the data, or unknown
+        raise ValueError(
+            f"{name[:80]!r} is no time zone that this machine knows: give a name such as 'Europe/Berlin'; "
+            "where none is known, `pip install tzdata` brings them"
+        ) from None
+    return name
 
 
 class RetrievalSettings(BaseModel):
@@ -76,6 +94,8 @@ class RetrievalSettings(BaseModel):
             kilobyte. ``relative_score`` only. What was stored without gets them in the background, after the first
             search that finds some missing.
         token_weight: What that adds, as a share of the best score; half of it to messages.
+        time_zone: Name of the time zone (IANA) whose days "today" and "next Friday" are, and the days that blocks tell.
+            What is stored is in UTC.
         query_characters: A longer query is refused, so that nobody can keep a search busy with words: 8,000 characters
             are four pages. Where a framework gives a user's message for the query, its beginning and end of together
             so many characters are asked.
@@ -109,6 +129,7 @@ class RetrievalSettings(BaseModel):
     snapshot_bytes: Annotated[int, Field(ge=0)] = SNAPSHOT_BYTES
     open_episodes: bool = True
     token_rerank: bool = True
+    time_zone: Annotated[str, AfterValidator(_checked_zone)] = "UTC"
     query_characters: Annotated[int, Field(ge=1, le=1_000_000)] = QUERY_CHARACTERS
     fact_display_length: Annotated[int, Field(ge=2)] | None = 280
 
@@ -116,6 +137,11 @@ class RetrievalSettings(BaseModel):
     def searches_open(self) -> bool:
         """True if searches find what is still queued."""
         return self.open_episodes and self.fusion == "relative_score"
+
+    @property
+    def zone(self) -> tzinfo:
+        """The time zone of days."""
+        return _zone(self.time_zone)
 
     @property
     def measures_tokens(self) -> bool:

@@ -6,6 +6,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 from itertools import groupby
 from typing import Final
 
@@ -168,6 +169,7 @@ def excerpt_block(
     plan: RenderPlan,
     *,
     turns: Sequence[MatchedTurn],
+    zone: tzinfo | None = None,
     fact_display_length: int | None = None,
 ) -> str:
     """Render a plan as excerpts: facts first, then episodes in the order of their best turn, each in story order.
@@ -177,12 +179,13 @@ def excerpt_block(
         episodes: In rank order.
         plan: Which of them to render; an episode without messages is rendered by its summary.
         turns: Those of the episodes, as :func:`matched_turns` gives them.
+        zone: Time zone of the days; None is UTC.
         fact_display_length: Longer facts are cut to this many characters, the last being ``…``; None renders facts as
             specified: whole, and with the number of their sources even if that is 0.
     """
     best = _best_values(turns, plan)
     order = sorted(plan.episodes, key=lambda place: (-best.get(place, episodes[place].score), place))
-    stories = [_excerpts(episodes[place].memory, plan.episodes[place]) for place in order]
+    stories = [_excerpts(episodes[place].memory, plan.episodes[place], zone) for place in order]
     return two_sections(fact_lines(facts, plan, display_length=fact_display_length), stories)
 
 
@@ -209,11 +212,11 @@ def _best_values(turns: Sequence[MatchedTurn], plan: RenderPlan) -> Mapping[int,
     return best
 
 
-def _excerpts(memory: EpisodicMemory, places: frozenset[int]) -> str:
+def _excerpts(memory: EpisodicMemory, places: frozenset[int], zone: tzinfo | None) -> str:
     shown = [message for place, message in enumerate(memory.messages) if place in places]
     times = [message.timestamp for message in shown if message.timestamp] or [memory.start_at, memory.end_at]
     title = "" if shown and memory.summary_by is SummaryBy.RULES else one_line(memory.title)
-    heading = f"### {days(times)}" + (f": {title}" if 0 < len(title) <= MOST_TITLE else "")
+    heading = f"### {days(times, zone)}" + (f": {title}" if 0 < len(title) <= MOST_TITLE else "")
     lines = map(excerpt_line, shown) if shown else (f"Summary: {one_line(memory.summary)}",)
     return "\n".join((heading, *lines))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
@@ -346,7 +346,7 @@ def _story(episode: RetrievedMemory[EpisodicMemory], *, now: datetime, messages:
     heading = f"### {title} [rank: {rank}, {_standing(episode)}{key_moment}]"
     if by_turns and shown:
         times = [each.timestamp for each in shown if each.timestamp is not None] or [memory.start_at, memory.end_at]
-        when = f"**When:** {relative_time(memory.end_at, now=now)} ({days(times)})"
+        when = f"**When:** {relative_time(memory.end_at, now=now)} ({days(times, now.tzinfo)})"
         return "\n".join([heading, when, *map(message_line, shown)])
     return "\n".join([heading, *_gist(memory, now=now), *_details(shown)])
 
@@ -382,9 +382,9 @@ def _when(memory: EpisodicMemory, *, now: datetime) -> str:
     return f"**When:** {relative_time(memory.end_at, now=now)}"
 
 
-def days(times: Sequence[datetime]) -> str:
-    """The day of some moments, or the first and the last of their days."""
-    first, last = long_date(min(times)), long_date(max(times))
+def days(times: Sequence[datetime], zone: tzinfo | None) -> str:
+    """The day of some moments in a time zone, or the first and the last of their days; None is UTC."""
+    first, last = long_date(min(times), zone or UTC), long_date(max(times), zone or UTC)
     return first if first == last else f"{first} to {last}"
 
 

@@ -323,7 +323,8 @@ class RetrievalPlan(NamedTuple):
         """
         as_specified = settings.fusion == "rrf"
         parse = remembered if len(request.query) <= REMEMBERED_CHARACTERS else Question.parse
-        day = (request.as_of or now).replace(hour=0, minute=0, second=0, microsecond=0)  # all that a question asks for
+        asked_at = (request.as_of or now).astimezone(settings.zone)
+        day = asked_at.replace(hour=0, minute=0, second=0, microsecond=0)  # all that a question asks for
         question = parse(request.query, now=day, as_specified=as_specified)
         asked = {Kind.SEMANTIC: request.semantic_limit, Kind.EPISODIC: request.episodic_limit}
         limits = {kind: limit for kind, limit in asked.items() if limit}

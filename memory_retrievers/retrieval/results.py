@@ -192,7 +192,9 @@ def retrieved_block(
     turns = matched_turns(episodes, query=query)
     block: Callable[[RenderPlan], str]
     if detail is DetailLevel.EXCERPTS:
-        block = partial(excerpt_block, facts, episodes, turns=turns, fact_display_length=fact_display_length)
+        block = partial(
+            excerpt_block, facts, episodes, turns=turns, zone=now.tzinfo, fact_display_length=fact_display_length
+        )
     else:
         by_turns = shown_by_turns(episodes, detail=detail)
         block = partial(
@@ -207,6 +209,11 @@ def retrieved_block(
 
 
 _DECIMALS = 6
+
+
+def _with_offset(moment: datetime) -> str:
+    """The moment as ISO 8601, in its own time zone: whoever reads it counts days by it."""
+    return moment.isoformat() if moment.utcoffset() else iso(moment)
 
 
 def raw_memories(
@@ -252,7 +259,7 @@ def explained_memories(
     return {
         "semantic": [_explained(*pair) for pair in zip(raw["semantic"], facts, strict=True)],
         "episodic": [_explained(*pair) for pair in zip(raw["episodic"], episodes, strict=True)],
-        "now": iso(now),
+        "now": _with_offset(now),
         "fact_display_length": fact_display_length,
     }
 
@@ -268,7 +275,10 @@ def explained_recent(
         now: The moment.
     """
     found: JsonObject = {} if facts is None else {"semantic": [_fact(fact) | _belongings(fact) for fact in facts]}
-    return found | {"episodic": [_episode(episode) | _belongings(episode) for episode in episodes], "now": iso(now)}
+    return found | {
+        "episodic": [_episode(episode) | _belongings(episode) for episode in episodes],
+        "now": _with_offset(now),
+    }
 
 
 def raw_recent(episodes: Sequence[EpisodicMemory], facts: Sequence[SemanticMemory] | None = None) -> JsonObject:

@@ -191,7 +191,7 @@ class HybridRetriever:
         result = RetrievalResult(
             query=request.query,
             scope=request.scope,
-            now=now,
+            now=now.astimezone(settings.zone),
             semantic=semantic,
             episodic=episodic,
             fact_display_length=settings.fact_display_length,
@@ -282,7 +282,7 @@ class HybridRetriever:
         new = [each for each in still_open if since is None or each.created_at >= since]
         newest = sorted([*new, *stored], key=lambda each: (each.created_at, each.end_at), reverse=True)
         return RecentResult(
-            now=now,
+            now=now.astimezone(self._settings.zone),
             episodic=tuple(newest[:most]),
             semantic=tuple(ledger.recent_facts(scope=parsed, limit=most, now=now, since=since)) if facts else None,
             fact_display_length=self._settings.fact_display_length,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from memory_retrievers.models.fields import microseconds
+from memory_retrievers.models.fields import EPOCH, MICROSECOND, microseconds
 from memory_retrievers.retrieval.candidates import Candidates, ReadTexts
 from memory_retrievers.retrieval.question import QueryDate, Question
 from memory_retrievers.text.dates import read_long_date
@@ -60,17 +61,26 @@ def planned(candidates: Candidates, question: Question, *, texts: ReadTexts) -> 
     for place in newest:
         text = read.get(int(layout.passages[place]), "")
         speaker = layout.names[layout.speakers[place]] if layout.is_message[place] else None
-        found[place] = share_of_plan(_plans(text, speaker, question), question.ahead)
+        began = EPOCH + int(layout.began[place]) * MICROSECOND
+        found[place] = share_of_plan(_plans(text, speaker, began, question), question.ahead)
     return found
 
 
-def _plans(text: str, speaker: str | None, question: Question) -> tuple[Period, ...]:
-    """The days ahead that a passage names; a message begins with the day when it was said, and who said it."""
+def _plans(text: str, speaker: str | None, began: datetime, question: Question) -> tuple[Period, ...]:
+    """The days ahead that a passage names; a message begins with the day in UTC when it was said, and who said it.
+
+    The hour is not told there; that of the beginning of its episode is known, if it was on the same day.
+    """
     if speaker is None:
         return days_ahead(text, today=question.ahead[0].since, by_clock=False)
     day, _, content = text.partition(f" {speaker}: ")
     said = read_long_date(day)
-    return () if said is None else days_ahead(content, today=said)
+    if said is None:
+        return ()
+    zone = question.ahead[0].since.tzinfo
+    return days_ahead(
+        content, today=said.replace(tzinfo=zone) if began.date() != said.date() else began.astimezone(zone)
+    )
 
 
 def dated_or_planned(candidates: Candidates, question: Question, planned: Floats | None) -> Floats:

@@ -158,7 +158,7 @@ class ScoreTrace:
         planned, question = self.scored.planned, self.scored.question
         if planned is not None and planned[slice(*self._candidates.span(memory))].any():
             return True
-        return began > 0 and not question.asks_for_plans and dated(np.array([began]), question)[0] == 1
+        return began > 0 and not question.asks_for_plans and bool(dated(np.array([began]), question)[0] == 1)
 
     def best_passages(self, rows: Sequence[int]) -> dict[int, int]:
         """Candidates by the id of the passage that matches best."""

@@ -24,7 +24,6 @@ from memory_retrievers.errors import (
     ValidationError,
 )
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, MemoryKey, MemoryT, Rating, SemanticMemory
-from memory_retrievers.models.fields import UTCDateTime
 from memory_retrievers.models.results import Evidence, Explanation, Match, Queued, Report, RetrievedMemory
 from memory_retrievers.retrieval.results import Profile, RecentResult, RetrievalResult
 
@@ -236,7 +235,7 @@ def _retry_after(answer: httpx.Response) -> float:
     return float(given) if given.isdecimal() else 0.0
 
 
-_MOMENT: pydantic.TypeAdapter[datetime] = pydantic.TypeAdapter(UTCDateTime)
+_MOMENT: pydantic.TypeAdapter[datetime] = pydantic.TypeAdapter(pydantic.AwareDatetime)
 
 
 @contextmanager

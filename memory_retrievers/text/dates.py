@@ -7,7 +7,7 @@ same meaning nearly everywhere are included, most of them English.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 MONTHS: Final = (
@@ -110,13 +110,13 @@ def tells_time(text: str) -> bool:
     return time.search(lowered if time is _ASCII_TIME else looked_at) is not None
 
 
-def long_date(day: datetime) -> str:
-    """Format the day in UTC, in English whatever the locale.
+def long_date(day: datetime, zone: tzinfo = UTC) -> str:
+    """Format the day in a time zone, in English whatever the locale.
 
     >>> long_date(datetime(2023, 5, 8, 13, 56, tzinfo=UTC))
     '8 May 2023'
     """
-    day = day.astimezone(UTC)
+    day = day.astimezone(zone)
     return f"{day.day} {MONTHS[day.month - 1]} {day.year}"
 
 

@@ -1,6 +1,7 @@
 """Periods that a text names by the clock: "last week", "three days ago", "between March and May", "last summer".
 
-English, German, French, Spanish, Chinese and Japanese. Days are those of UTC, seasons those of the northern hemisphere.
+English, German, French, Spanish, Chinese and Japanese. Days are those of the time zone of the
+moment that is counted from, seasons those of the northern hemisphere.
 What lies ahead is left out: nothing has been said of it then.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple, TypeAlias
 
 from memory_retrievers.text.languages import without_accents
@@ -112,7 +113,7 @@ _BEYOND_WORDS: Final = re.compile(rf"{WRITTEN_YEAR}|[\u3040-\u9fff]")
 
 
 class Period(NamedTuple):
-    """A period in UTC, from ``since`` to before ``until``."""
+    """A period from ``since`` to before ``until``."""
 
     since: datetime
     until: datetime
@@ -125,6 +126,7 @@ Expression: TypeAlias = "tuple[re.Pattern[str], Callable[[re.Match[str], datetim
 def periods(text: str, *, now: datetime) -> tuple[Period, ...]:
     """The periods up to now that a text names.
 
+    >>> from datetime import UTC
     >>> now = datetime(2026, 3, 4, 9, tzinfo=UTC)
     >>> [f"{each.since:%d %B} to {each.until:%d %B}" for each in periods("What did I buy last week?", now=now)]
     ['23 February to 02 March']
@@ -137,8 +139,8 @@ def periods(text: str, *, now: datetime) -> tuple[Period, ...]:
 
 
 def midnight(moment: datetime) -> datetime:
-    """The beginning of its day in UTC."""
-    return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    """The beginning of its day, in its own time zone."""
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def named(text: str, expressions: Sequence[Expression], today: datetime) -> dict[Period, None]:
@@ -180,14 +182,14 @@ def month_of(number: int, today: datetime, *, year: int | None = None, has_ended
         has_ended: The latest that is over.
     """
     is_there = number < today.month or (number == today.month and not has_ended)
-    since = datetime(year or (today.year if is_there else today.year - 1), number, 1, tzinfo=UTC)
+    since = datetime(year or (today.year if is_there else today.year - 1), number, 1, tzinfo=today.tzinfo)
     return Period(since, months_on(since, 1))
 
 
 def months_on(month: datetime, count: int) -> datetime:
     """The first day of a month, so many months later."""
     years, of_year = divmod(month.month - 1 + count, 12)
-    return datetime(month.year + years, of_year + 1, 1, tzinfo=UTC)
+    return datetime(month.year + years, of_year + 1, 1, tzinfo=month.tzinfo)
 
 
 def back(unit: int, count: int, today: datetime) -> Period:
@@ -200,16 +202,17 @@ def back(unit: int, count: int, today: datetime) -> Period:
         return Period(monday if unit == WEEK else monday + timedelta(days=5), end)
     if unit == MONTH:
         return Period(since := months_on(today, -count), months_on(since, 1))
-    return _year(today.year - count)
+    return _year(today.year - count, today)
 
 
-def _year(year: int) -> Period:
-    return Period(datetime(year, 1, 1, tzinfo=UTC), datetime(year + 1, 1, 1, tzinfo=UTC))
+def _year(year: int, today: datetime) -> Period:
+    first = today.replace(year=year, month=1, day=1)
+    return Period(first, first.replace(year=year + 1))
 
 
 def _season(number: int, today: datetime, *, year: int | None = None, has_ended: bool = False) -> Period:
     """The latest season of this number, from 1 for spring, that has begun or has ended; or that of a year."""
-    since = datetime(year or today.year, 3 * number, 1, tzinfo=UTC)
+    since = datetime(year or today.year, 3 * number, 1, tzinfo=today.tzinfo)
     period = Period(since, months_on(since, 3))
     while year is None and (period.until if has_ended else period.since) > today:
         period = Period(months_on(period.since, -12), months_on(period.until, -12))
@@ -277,15 +280,15 @@ def _cjk_month_range(match: re.Match[str], today: datetime) -> Period | None:
     return _between_months(count_of(first), first_year, count_of(last), last_year, today)
 
 
-def _year_range(match: re.Match[str], today: datetime) -> Period:  # noqa: ARG001
+def _year_range(match: re.Match[str], today: datetime) -> Period:
     first, last = given(match)
-    return Period(_year(int(first)).since, _year(int(last)).until)
+    return Period(_year(int(first), today).since, _year(int(last), today).until)
 
 
 def _since(match: re.Match[str], today: datetime) -> Period:
     month, year, alone = match.groups()
     if month is None:
-        since = _year(int(alone)).since
+        since = _year(int(alone), today).since
     else:
         since = month_of(MONTHS[month], today, year=None if year is None else int(year)).since
     return Period(since, today + timedelta(days=1))

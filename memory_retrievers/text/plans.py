@@ -1,14 +1,14 @@
 """Plans: the days ahead that a text names, as "next Friday" or "on the 25th", and questions for what is planned.
 
 English, German, French, Spanish, Chinese and Japanese, as :mod:`memory_retrievers.text.periods`, which has what lies
-behind. Days are those of UTC.
+behind. Days are those of the time zone of the moment when it is said.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Container, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
@@ -88,9 +88,10 @@ def days_ahead(text: str, *, today: datetime, by_clock: bool = True) -> tuple[Pe
 
     Args:
         text: The text.
-        today: Any moment of the day when it is said, in whatever time zone.
+        today: Any moment of the day when it is said; its time zone is that of the days.
         by_clock: Also those that are reckoned from that day, such as "next Friday"; else only dates.
 
+    >>> from datetime import UTC
     >>> said = datetime(2026, 3, 4, 9, tzinfo=UTC)
     >>> [f"{each.since:%A, %d %B}" for each in days_ahead("The plumber comes on Friday", today=said)]
     ['Friday, 06 March']
@@ -141,7 +142,7 @@ def _in_so_many(match: re.Match[str], today: datetime) -> Period:
 
 
 def _month(number: int, today: datetime) -> Period:
-    since = datetime(today.year + int(number < today.month), number, 1, tzinfo=UTC)
+    since = datetime(today.year + int(number < today.month), number, 1, tzinfo=today.tzinfo)
     return Period(since, months_on(since, 1))
 
 
@@ -154,7 +155,7 @@ def _month_soon(match: re.Match[str], today: datetime) -> Period | None:
 
 def _date(day: str, month: int, year: str | None, today: datetime) -> Period:
     """The day of a year, or the next of this date."""
-    since = datetime(int(year or today.year), month, int(day), tzinfo=UTC)
+    since = datetime(int(year or today.year), month, int(day), tzinfo=today.tzinfo)
     return _on(0, since if year or since >= today else since.replace(year=today.year + 1))
 
 
@@ -173,7 +174,7 @@ def _weekdays(match: re.Match[str], today: datetime) -> Period:
 def _dates(match: re.Match[str], today: datetime) -> Period:
     first, last, month, year = match["first"], match["last"], MONTHS[match["month"]], match["year"]
     until = _date(last, month, year, today).until  # what has begun is not next year's
-    return Period(datetime(until.year, month, int(first), tzinfo=UTC), until)
+    return Period(datetime(until.year, month, int(first), tzinfo=today.tzinfo), until)
 
 
 def _bare_weekday(match: re.Match[str], today: datetime) -> Period | None:

@@ -1,6 +1,7 @@
 """Periods by the clock, on Wednesday 4 March 2026 unless said otherwise."""
 
 from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import example, given
@@ -90,9 +91,15 @@ def test_the_first_of_the_year_and_the_last_of_february_are_counted_from():
     assert told("last weekend", datetime(2026, 3, 1, tzinfo=UTC)) == [("2026-02-21", "2026-02-23")]
 
 
-def test_days_are_those_of_utc():
+def test_days_are_those_of_the_time_zone_of_the_moment():
     late = datetime(2026, 3, 4, 23, 30, tzinfo=timezone(timedelta(hours=-5)))
-    assert told("today", late) == [("2026-03-05", "2026-03-06")]
+    assert told("today", late) == [("2026-03-04", "2026-03-05")]
+    assert periods("today", now=late)[0].since == datetime(2026, 3, 4, 5, tzinfo=UTC)
+
+
+def test_a_day_is_as_long_as_the_clocks_make_it():
+    (sunday,) = periods("yesterday", now=datetime(2026, 3, 30, 9, tzinfo=ZoneInfo("Europe/Berlin")))
+    assert sunday.until.astimezone(UTC) - sunday.since.astimezone(UTC) == timedelta(hours=23)
 
 
 WORDS = [

@@ -85,10 +85,9 @@ def test_what_lies_behind_or_is_no_day_is_left_out(text):
     assert told(text) == []
 
 
-def test_days_are_those_of_utc():
-    assert told("tomorrow", datetime(2026, 3, 5, 1, tzinfo=timezone(timedelta(hours=9)))) == [
-        ("2026-03-05", "2026-03-06")
-    ]
+def test_days_are_those_of_the_time_zone_of_the_moment():
+    (tomorrow,) = days_ahead("tomorrow", today=datetime(2026, 3, 5, 1, tzinfo=timezone(timedelta(hours=9))))
+    assert tomorrow.since == datetime(2026, 3, 5, 15, tzinfo=UTC)
 
 
 def test_without_a_clock_only_dates_count():

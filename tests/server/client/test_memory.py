@@ -3,11 +3,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memory_retrievers import AgentMemory, Message
+from memory_retrievers import AgentMemory, Message, RetrievalSettings
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.models import DetailLevel, EpisodicMemory, SemanticMemory
-from memory_retrievers.server import bodies
+from memory_retrievers.server import ServerSettings, bodies, create_app
 from memory_retrievers.server.client import MAX_REMEMBERED, RemoteMemory
+from memory_retrievers.testing import FixedClock
 
 ALICE = "user/alice"
 
@@ -24,6 +25,20 @@ QUESTIONS = [
     {"query": "Lyon", "where": {"or": [{"tags": {"in": ["home", "x"]}}, {"time": {"lt": "2026-02-21"}}]}},
     {"query": "Lyon", "since": datetime(2026, 2, 25, tzinfo=UTC), "until": "2026-03-01"},
 ]
+
+
+def test_days_are_those_of_the_server_s_time_zone(serving):
+    noon = datetime(2026, 3, 6, 3, tzinfo=UTC)
+    said = Message(role="user", content="I see the dentist tomorrow", timestamp=datetime(2026, 3, 4, 23, tzinfo=UTC))
+    in_tokyo = RetrievalSettings(time_zone="Asia/Tokyo")
+    with AgentMemory.in_memory(clock=FixedClock(noon), retrieval=in_tokyo) as memory:
+        memory.add_messages(ALICE, [said], conversation="c")
+        memory.flush(ALICE)
+        app = create_app(memory, settings=ServerSettings(worker=False))
+        with serving(app) as url, RemoteMemory(url) as remote:
+            found = remote.retrieve("What do I have today?", scope=ALICE, min_relevance="auto", record=False)
+            assert "5 March 2026" in found.to_markdown()
+            assert remote.recent(ALICE).now == noon
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=str)

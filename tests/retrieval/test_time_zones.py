@@ -1,0 +1,81 @@
+"""Days are those of ``time_zone``: in Tokyo the day begins nine hours before it does in UTC."""
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pydantic
+import pytest
+
+from memory_retrievers import AgentMemory, Message, RetrievalSettings
+from memory_retrievers.testing import FixedClock
+
+SCOPE = "user/yuki"
+TOKYO, LOS_ANGELES = ZoneInfo("Asia/Tokyo"), ZoneInfo("America/Los_Angeles")
+
+
+def told(said, asked, zone):
+    """A memory that was told of the dentist at one moment and is asked at another."""
+    memory = AgentMemory.in_memory(clock=FixedClock(asked), retrieval=RetrievalSettings(time_zone=zone))
+    message = Message(role="user", content="I see the dentist tomorrow", timestamp=said)
+    memory.add_messages(SCOPE, [message], conversation="c")
+    memory.flush(SCOPE)
+    memory.remember_fact(scope=SCOPE, fact="Yuki plays tennis")
+    return memory
+
+
+@pytest.fixture
+def in_tokyo():
+    """Told on the fifth at eight in the morning, asked on the sixth at ten."""
+    said, asked = datetime(2026, 3, 5, 8, tzinfo=TOKYO), datetime(2026, 3, 6, 10, tzinfo=TOKYO)
+    with told(said, asked, "Asia/Tokyo") as memory:
+        yield memory
+
+
+def found(memory, question):
+    return memory.retrieve(question, scope=SCOPE, min_relevance="auto", record=False)
+
+
+def test_tomorrow_is_that_of_the_zone(in_tokyo):
+    (hit,) = found(in_tokyo, "What do I have today?").episodic
+    assert hit.explanation.evidence.dated
+
+
+def test_yesterday_is_that_of_the_zone(in_tokyo):
+    assert found(in_tokyo, "What did we talk about yesterday?").episodic
+    assert not found(in_tokyo, "What did we talk about two days ago?").episodic
+
+
+@pytest.mark.parametrize("detail", ["auto", "excerpts"])
+def test_blocks_tell_the_day_of_the_zone(in_tokyo, detail):
+    result = found(in_tokyo, "When do I see the dentist?")
+    assert "5 March 2026" in result.to_markdown(detail)
+    assert "5 March 2026" in result.to_markdown(detail, max_tokens=300)
+
+
+def test_by_default_days_are_those_of_utc():
+    said, asked = datetime(2026, 3, 5, 8, tzinfo=TOKYO), datetime(2026, 3, 6, 10, tzinfo=TOKYO)
+    with told(said, asked, "UTC") as memory:
+        assert "4 March 2026" in found(memory, "When do I see the dentist?").to_markdown()
+        assert not found(memory, "What did we talk about yesterday?").episodic
+
+
+def test_an_evening_in_the_west_is_of_its_own_day():
+    said, asked = datetime(2026, 3, 6, 4, tzinfo=UTC), datetime(2026, 3, 6, 20, tzinfo=UTC)
+    assert said.astimezone(LOS_ANGELES).day == 5
+    with told(said, asked, "America/Los_Angeles") as memory:
+        assert found(memory, "What do I have today?").episodic[0].explanation.evidence.dated
+
+
+def test_moments_are_the_same_in_every_zone(in_tokyo):
+    asked = datetime(2026, 3, 6, 1, tzinfo=UTC)
+    assert found(in_tokyo, "dentist").now == asked
+    assert in_tokyo.recent(SCOPE).now == asked
+    assert in_tokyo.now() == asked
+    assert in_tokyo.now().utcoffset().total_seconds() == 0
+
+
+@pytest.mark.parametrize("name", ["Mars/Phobos", "", "../etc/passwd", "/etc/passwd", "Europe", "A" * 5_000, "UTC\0"])
+def test_an_unknown_zone_is_refused_with_what_to_do(name):
+    with pytest.raises(pydantic.ValidationError, match="give a name such as 'Europe/Berlin'") as caught:
+        RetrievalSettings(time_zone=name)
+    assert len(str(caught.value)) < 600
