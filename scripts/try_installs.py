@@ -130,7 +130,7 @@ with AgentMemory.in_memory() as memory:
 WINDOW: Final = """
 from memory_retrievers import AgentMemory
 from memory_retrievers.window import WindowSettings, create_app
-from memory_retrievers.window.gate import Sessions
+from memory_retrievers.window.app import Sessions
 
 with AgentMemory.in_memory() as memory:
     assert create_app(memory, settings=WindowSettings(title="notes", port=8000), sessions=Sessions(8000))

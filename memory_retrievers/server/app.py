@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
-import logging
 import socket
 import threading
 import time
-import traceback
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -34,7 +32,7 @@ from memory_retrievers.server.connections import configuration, ended_by_signals
 from memory_retrievers.server.idempotency import Idempotency, done_meanwhile, requests_of
 from memory_retrievers.server.intake import BodyLimiter, RateLimit, SharedCheck
 from memory_retrievers.server.requests import CONTENT_TYPE, AppState, CurrentRequest, Metrics
-from memory_retrievers.server.responses import ERRORS, HTTPError, UTF8JSONResponse, failure, unexpected
+from memory_retrievers.server.responses import ERRORS, HTTPError, UTF8JSONResponse, failure, log_place_of, unexpected
 from memory_retrievers.server.settings import OPEN, Access, ServerSettings, TokenAuth, access_in, put_access
 from memory_retrievers.tools.arguments import offering
 from memory_retrievers.tools.tool import FAILURES, own_categories
@@ -220,8 +218,6 @@ def _address(host: str, listener: socket.socket) -> str:
     return f"http://{shown}:{listener.getsockname()[1]}"
 
 
-_logger = logging.getLogger("memory_retrievers")
-
 MAX_HEADER_BYTES: Final = 16_384
 
 PROBES: Final = frozenset({"/healthz", "/readyz"})
@@ -269,7 +265,7 @@ class Guard:
         except HTTPError as refusal:
             await refusal.response()(scope, receive, noting_send)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
-            _log(error)
+            log_place_of(error)
             if not answered:
                 await unexpected()(scope, receive, noting_send)
         finally:
@@ -340,10 +336,3 @@ def _parsed(header: str, address: str) -> SplitResult:
         return urlsplit(address)
     except ValueError as error:  # of brackets that hold no address
         raise HTTPError(400, "BadRequest", f"the {header} cannot be read: it is no address") from error
-
-
-def _log(error: Exception) -> None:
-    """Log where an error happened without its message, which may quote a memory."""
-    frames = traceback.extract_tb(error.__traceback__)
-    where = " < ".join(f"{frame.filename}:{frame.lineno}" for frame in reversed(frames[-5:]))
-    _logger.error("a request failed: %s at %s", type(error).__name__, where)

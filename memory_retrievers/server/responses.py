@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import traceback
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
@@ -24,6 +26,8 @@ from memory_retrievers.errors import (
     error_object,
 )
 from memory_retrievers.models import JsonObject
+
+_logger = logging.getLogger("memory_retrievers")
 
 RETRY_AFTER_SECONDS: Final = 1
 
@@ -121,6 +125,13 @@ def failure(error: Exception, content: JsonObject | None = None) -> Response:
     status = status_of(error)
     headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if status == 503 else {}  # noqa: PLR2004 - as HTTP has it
     return UTF8JSONResponse(content or error_object(error), status_code=status, headers=headers)
+
+
+def log_place_of(error: Exception) -> None:
+    """Log where an error happened without its message, which may quote a memory."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = " < ".join(f"{frame.filename}:{frame.lineno}" for frame in reversed(frames[-5:]))
+    _logger.error("a request failed: %s at %s", type(error).__name__, where)
 
 
 def unexpected() -> Response:

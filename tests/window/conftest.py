@@ -9,8 +9,7 @@ from starlette.testclient import TestClient
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.testing import HashEmbedder
-from memory_retrievers.window.app import create_app
-from memory_retrievers.window.gate import Sessions
+from memory_retrievers.window.app import Sessions, create_app
 from memory_retrievers.window.state import WindowSettings
 
 OWN = "http://127.0.0.1:8123"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from memory_retrievers.window.gate import POLICY, Sessions
+from memory_retrievers.window.app import POLICY, Sessions
 
 from .conftest import ALICE, OWN, looking_into
 
