@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 from memory_retrievers.errors import Extra, lazy_names
 
 if TYPE_CHECKING:
-    from memory_retrievers.langchain.history import MemoryChatHistory
     from memory_retrievers.langchain.memory import ConversationMemory
     from memory_retrievers.langchain.middleware import AgentMemoryMiddleware
     from memory_retrievers.langchain.retriever import MemoryRetriever
     from memory_retrievers.langchain.store import MemoryStoreAdapter
     from memory_retrievers.langchain.tools import MemoryToolkit, RegistryTool, RetrieveMemoryTool
+    from memory_retrievers.langchain.turns import MemoryChatHistory
     from memory_retrievers.langchain.vector_store import MemoryVectorStore
 
 __all__ = [
@@ -45,7 +45,7 @@ __getattr__ = lazy_names(
     {
         "AgentMemoryMiddleware": f"{__name__}.middleware",
         "ConversationMemory": f"{__name__}.memory",
-        "MemoryChatHistory": f"{__name__}.history",
+        "MemoryChatHistory": f"{__name__}.turns",
         "MemoryRetriever": f"{__name__}.retriever",
         "MemoryStoreAdapter": f"{__name__}.store",
         "MemoryToolkit": f"{__name__}.tools",

@@ -28,7 +28,7 @@ from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.messages import IMAGE
 from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.markdown import NOTES
-from memory_retrievers.scene.prompt import PromptFormat, scene_prompt
+from memory_retrievers.scene import PromptFormat, scene_prompt
 from memory_retrievers.settings import MAX_TOKENS, SCENE_BUDGET, SceneSettings
 from memory_retrievers.text.analysis import estimate_tokens
 

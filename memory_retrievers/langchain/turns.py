@@ -1,4 +1,4 @@
-"""One turn of a LangChain conversation: the memories recalled for it, and the messages of it that are queued."""
+"""A LangChain conversation: recall for a turn, its messages that are queued, and the chat history that they are."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import Annotated, Final, Literal, TypeAlias
 
 import pydantic
+from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import ensure_config
 from langchain_core.runnables.config import get_callback_manager_for_config
 from pydantic import BeforeValidator, ConfigDict, Field
@@ -18,10 +19,11 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError
 from memory_retrievers.ingestion.worker import Process, log_failure, process_queue
 from memory_retrievers.langchain.scope import ScopedByConfig
-from memory_retrievers.models import DetailLevel
+from memory_retrievers.models import DetailLevel, scopes
 from memory_retrievers.models.filters import MinRelevance
-from memory_retrievers.models.messages import Message
-from memory_retrievers.models.results import MAX_PAGE
+from memory_retrievers.models.messages import Message, parse_conversation
+from memory_retrievers.models.results import MAX_PAGE, parse_page_size
+from memory_retrievers.protocols import Memory
 from memory_retrievers.protocols.memory import GivenMemory, Retrieved
 from memory_retrievers.retrieval.documents import documents
 from memory_retrievers.retrieval.markdown import PROFILE_TAG, TAG, between_tags
@@ -224,3 +226,76 @@ def going_on(outcome: str) -> Iterator[None]:
 def is_summary(message: BaseMessage) -> bool:
     """True if LangChain's summarization put the message in the place of messages that were said."""
     return message.additional_kwargs.get("lc_source") == "summarization"
+
+
+_KINDS: Final[dict[str, Callable[[str], BaseMessage]]] = {"user": HumanMessage, "assistant": AIMessage}
+
+
+class MemoryChatHistory(BaseChatMessageHistory):
+    """A LangChain ``BaseChatMessageHistory`` over a conversation of a scope, for ``RunnableWithMessageHistory``.
+
+    ::
+
+        RunnableWithMessageHistory(chain, lambda session_id: MemoryChatHistory(memory, "user/alice", session_id), ...)
+
+    What is added is queued as ``add_messages`` of the memory does it: it is kept, every search knows it, and what
+    becomes an episode stays in the history. Messages are kept as role and text: system and tool messages, messages
+    without text, and summaries that LangChain puts in the place of messages, are left out. (LangChain says that
+    ``RunnableWithMessageHistory`` ends with LangChain 2.0; ``AgentMemoryMiddleware`` is what stays.)
+
+    Args:
+        memory: An AgentMemory, or anything of that shape.
+        scope: Whose conversation.
+        conversation: Which of the scope's conversations, such as the id of a session; None is the one without a name.
+        limit: :attr:`messages` are at most this many, the last, 1 to 1000.
+        process: When queued messages become memories: ``background`` has the memory's worker do it, ``due`` holds up
+            the chain for as long as it takes, ``never`` leaves it to the caller of ``process_due``.
+
+    Raises:
+        ValidationError: An argument breaks a rule.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        scope: str,
+        conversation: str | None = None,
+        *,
+        limit: int = 1_000,
+        process: Process = "background",
+    ) -> None:
+        self._memory = memory
+        self._scope = scopes.parse(scope)
+        self._conversation = parse_conversation(conversation)
+        self._limit = parse_page_size(limit)
+        self._turns = TurnMemory(memory=memory, process=process)
+
+    @property
+    def messages(self) -> list[BaseMessage]:  # type: ignore[override]  # LangChain's own histories have a property, too
+        """What was said in the conversation, in order.
+
+        Raises:
+            MemoryRetrieversError: The memory failed.
+        """
+        return [*map(_as_langchain, self._memory.transcript(self._scope, self._conversation, limit=self._limit))]
+
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Queue messages, and see to it that what is due becomes memories.
+
+        Raises:
+            MemoryRetrieversError: They could not be queued.
+        """
+        self._turns.keep(self._turns.said(messages), scope=self._scope, conversation=self._conversation)
+
+    def clear(self) -> None:
+        """Delete what was said in the conversation, queued or in episodes; facts that were learned of it stay.
+
+        Raises:
+            MemoryRetrieversError: The memory failed.
+        """
+        self._memory.forget_conversation(self._scope, self._conversation)
+
+
+def _as_langchain(message: Message) -> BaseMessage:
+    kind = _KINDS.get(message.role)
+    return kind(message.content) if kind is not None else ChatMessage(role=message.role, content=message.content)

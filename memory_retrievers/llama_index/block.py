@@ -39,7 +39,7 @@ from memory_retrievers.protocols.memory import GivenMemory, Retrieved
 from memory_retrievers.retrieval.markdown import notes
 from memory_retrievers.retrieval.request import asked_by, parse_relevance
 from memory_retrievers.retrieval.results import parse_detail
-from memory_retrievers.scene.prompt import PromptFormat, ScenePrompt, scene_prompt
+from memory_retrievers.scene import PromptFormat, ScenePrompt, scene_prompt
 from memory_retrievers.settings import MAX_TOKENS, SCENE_BUDGET, SceneSettings
 from memory_retrievers.text.analysis import estimate_scene_tokens, estimate_tokens
 
