@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from memory_retrievers.cli import conversations, evaluate, maintain, query, serve, tools, write
+from memory_retrievers.cli import conversations, evaluate, maintain, query, serve, write
 from memory_retrievers.cli.app import app, command
 
 __all__ = ["app"]
@@ -67,5 +67,5 @@ for _panel, _commands in _COMMANDS.items():
     for _name, _command in _commands.items():
         app.command(_name, rich_help_panel=_panel)(command(_command))
 
-app.add_typer(tools.app, name="tools", rich_help_panel="Change what it holds")
+app.add_typer(write.tools, name="tools", rich_help_panel="Change what it holds")
 app.add_typer(evaluate.app, name="eval", rich_help_panel="Measure it")
