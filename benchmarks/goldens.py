@@ -33,7 +33,7 @@ import uuid_utils
 
 from memory_retrievers import AgentMemory, Message, RetrievalResult, RetrievalSettings, SemanticMemory
 from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
-from memory_retrievers.evaluation.locomo import load
+from memory_retrievers.evaluation.datasets import load_locomo
 from memory_retrievers.evaluation.samples import QUESTIONS, SCOPE, load_history
 from memory_retrievers.evaluation.stores import RememberedVectors
 from memory_retrievers.models import DetailLevel, ResponseLevel
@@ -168,7 +168,7 @@ def tools(goldens: Goldens, directory: Path) -> None:
 def locomo(goldens: Goldens, directory: Path, path: Path) -> None:
     """All questions of a LoCoMo file; answers as digests, ids and scores in full."""
     embedder = RememberedVectors(EachAlone())
-    for conversation in load(path):
+    for conversation in load_locomo(path):
         clock = FixedClock(max(session.at for session in conversation.sessions) + timedelta(days=1))
         for name, profile in PROFILES.items():
             ids_from_the_start()

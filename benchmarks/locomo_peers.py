@@ -30,7 +30,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
 from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
-from memory_retrievers.evaluation import locomo, report
+from memory_retrievers.evaluation import datasets, report
 from memory_retrievers.evaluation.conversations import Conversation, Question
 from memory_retrievers.evaluation.measure import (
     BUDGETS,
@@ -175,7 +175,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.path is None:
         parser.error("name the file, or set LOCOMO_PATH")
-    conversations = locomo.load(Path(arguments.path))[: arguments.conversations]
+    conversations = datasets.load_locomo(Path(arguments.path))[: arguments.conversations]
     embedder, tokens = RememberedVectors(MiniLMEmbedder(), file=arguments.vectors), token_counter()
     measured = {}
     for name, build in PEERS.items():

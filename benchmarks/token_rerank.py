@@ -17,8 +17,8 @@ from contextlib import ExitStack
 
 from memory_retrievers import AgentMemory, RetrievalSettings
 from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
+from memory_retrievers.evaluation.conversations import synthetic
 from memory_retrievers.evaluation.stores import FilledStores, RememberedVectors
-from memory_retrievers.evaluation.synthetic import conversations
 from memory_retrievers.testing import inside
 
 
@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--conversations", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
-    held = conversations(number=arguments.conversations)
+    held = synthetic(number=arguments.conversations)
     questions = [(each.scope, question.text) for each in held for question in each.questions]
     embedder = RememberedVectors(MiniLMEmbedder())
     with ExitStack() as opened:

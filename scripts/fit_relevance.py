@@ -22,7 +22,7 @@ from typing import Final
 
 from memory_retrievers import AgentMemory, SemanticMemory
 from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
-from memory_retrievers.evaluation import locomo
+from memory_retrievers.evaluation import datasets
 from memory_retrievers.evaluation.calibration import CalibrationQuestion, Example, examples, fitted, floor_of, left_out
 from memory_retrievers.evaluation.conversations import Conversation
 from memory_retrievers.evaluation.silence import Asked, exchanged, measured, speakers
@@ -92,7 +92,7 @@ def main() -> None:
     if arguments.path is None:
         parser.error("name the file, or set LOCOMO_PATH")
     embedder = RememberedVectors(MiniLMEmbedder(), file=arguments.vectors)
-    every = list(asked(locomo.load(arguments.path), embedder))
+    every = list(asked(datasets.load_locomo(arguments.path), embedder))
     embedder.save()
     for kind in Kind:
         chosen = [each for each in every if each.kind is kind]

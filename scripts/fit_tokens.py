@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_retrievers.backends.embeddings import minilm
+from memory_retrievers.evaluation.conversations import synthetic
 from memory_retrievers.evaluation.samples import load_history
-from memory_retrievers.evaluation.synthetic import conversations
 from memory_retrievers.models import EpisodicDraft
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
@@ -42,7 +42,7 @@ def texts() -> Iterator[str]:
             yield from (message.content for message in draft.messages)
         else:
             yield draft.embedding_text
-    for conversation in conversations(number=CONVERSATIONS):
+    for conversation in synthetic(number=CONVERSATIONS):
         yield from (f"{turn.speaker}: {turn.text}" for turn in conversation.turns.values())
     for page in sorted((REPOSITORY / "docs").rglob("*.md")):
         prose = re.sub(r"```.*?```", " ", page.read_text(encoding="utf-8"), flags=re.DOTALL)

@@ -95,13 +95,13 @@ def locomo(
         paired: Also print the paired differences from the first profile.
         run: Names the embedder and a file of vectors, and asks for JSON.
     """  # noqa: D205, D301, D415
-    from memory_retrievers.evaluation import locomo as reading
     from memory_retrievers.evaluation import report
+    from memory_retrievers.evaluation.datasets import load_locomo
     from memory_retrievers.evaluation.measure import token_counter
 
     tokens = token_counter()
     compared = _settings(profile, ablation=ablation)
-    conversations = _chosen(reading.load(path), conversation or [])
+    conversations = _chosen(load_locomo(path), conversation or [])
     remembered = run.remembered()
     measured = _measured(conversations, compared, remembered, tokens)
     if live:
@@ -201,14 +201,14 @@ def synthetic(
         profile: Names of the profiles to measure; None measures all.
         run: Names the embedder and a file of vectors, and asks for JSON.
     """  # noqa: D205, D301, D415
+    from memory_retrievers.evaluation import conversations as making
     from memory_retrievers.evaluation import report
-    from memory_retrievers.evaluation import synthetic as making
     from memory_retrievers.evaluation.forgetting import forgetting_dataset, measure_forgetting
     from memory_retrievers.evaluation.measure import token_counter
 
     tokens = token_counter()
     remembered = run.remembered()
-    conversations = making.conversations(seed=seed)
+    conversations = making.synthetic(seed=seed)
     chats = _measured(conversations, _settings(profile, ablation=False), remembered, tokens)
     lives = measure_forgetting(forgetting_dataset(seed=seed), embedder=remembered, watched=progress_bar)
     remembered.save()
@@ -238,11 +238,11 @@ def silence(
         profile: Name of the profile to measure.
         run: Names the embedder and a file of vectors, and asks for JSON.
     """  # noqa: D205, D301, D415
-    from memory_retrievers.evaluation import locomo as reading
+    from memory_retrievers.evaluation.datasets import load_locomo
     from memory_retrievers.evaluation.silence import ask, measured
     from memory_retrievers.evaluation.stores import FilledStores
 
-    conversations = _chosen(reading.load(path), [])
+    conversations = _chosen(load_locomo(path), [])
     if len(conversations) < 2:  # noqa: PLR2004
         raise ValidationError("silence is measured between conversations: the file has one alone")
     remembered = run.remembered()
@@ -276,18 +276,18 @@ def beam(
         profile: Names of the profiles to measure; None measures the default.
         run: Names the embedder and a file of vectors, and asks for JSON.
     """  # noqa: D205, D301, D415
-    from memory_retrievers.evaluation import beam as reading
     from memory_retrievers.evaluation import report
+    from memory_retrievers.evaluation.datasets import load_beam, measure_updates
     from memory_retrievers.evaluation.stores import FilledStores
 
     compared = _settings(profile or ["default"], ablation=False)
-    chats = reading.load(path)
+    chats = load_beam(path)
     remembered = run.remembered()
     measured = {}
     with FilledStores([chat.conversation for chat in chats], embedder=remembered) as stores:
         for name, settings in compared.items():
             with progress_bar(name) as progress:
-                measured[name] = reading.measure(chats, stores, settings, progress=progress)
+                measured[name] = measure_updates(chats, stores, settings, progress=progress)
     remembered.save()
     if run.as_json:
         print_json({"profiles": report.as_json(measured)})

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.evaluation import synthetic
+from memory_retrievers.evaluation.conversations import synthetic
 from memory_retrievers.evaluation.custom import Pair
 from memory_retrievers.evaluation.silence import LOSS, Asked, Silence, measured
 from memory_retrievers.memory import AgentMemory
@@ -285,7 +285,7 @@ def _words(text: str) -> list[str]:
 
 def _foreign(scopes: Sequence[str], number: int) -> list[CalibrationQuestion]:
     """Questions about synthetic conversations, which no store answers, dealt out to scopes."""
-    questions = [each.text for conversation in synthetic.conversations() for each in conversation.questions]
+    questions = [each.text for conversation in synthetic() for each in conversation.questions]
     distinct = list(dict.fromkeys(questions))
     return [
         CalibrationQuestion(

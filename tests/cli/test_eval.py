@@ -3,7 +3,7 @@ import json
 import pytest
 
 from memory_retrievers import AgentMemory
-from memory_retrievers.evaluation import synthetic
+from memory_retrievers.evaluation.conversations import synthetic
 from memory_retrievers.testing import HashEmbedder
 
 HASHED = ("--embedder", "memory_retrievers.testing:HashEmbedder")
@@ -12,7 +12,7 @@ HASHED = ("--embedder", "memory_retrievers.testing:HashEmbedder")
 @pytest.fixture
 def locomo_file(tmp_path):
     """A synthetic conversation in the form of the published file."""
-    (conversation,) = synthetic.conversations(number=1)
+    (conversation,) = synthetic(number=1)
     told = {}
     ids = {}
     for number, session in enumerate(conversation.sessions, start=1):
@@ -34,7 +34,7 @@ def locomo_file(tmp_path):
 @pytest.fixture
 def own_store(tmp_path):
     """A store of a synthetic conversation, and a file of questions to it."""
-    (conversation,) = synthetic.conversations(number=1)
+    (conversation,) = synthetic(number=1)
     with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder()) as memory:
         memory.remember_many(conversation.drafts())
     lines = [

@@ -4,7 +4,7 @@ import pytest
 
 from memory_retrievers import RetrievalSettings
 from memory_retrievers.errors import ConfigurationError, ValidationError
-from memory_retrievers.evaluation import beam
+from memory_retrievers.evaluation import datasets
 from memory_retrievers.evaluation.stores import FilledStores
 
 SAID = (
@@ -52,9 +52,9 @@ def folder(tmp_path):
 
 
 def test_update_questions_are_read_with_their_statements(folder):
-    first, second = beam.load(folder)
+    first, second = datasets.load_beam(folder)
     assert [each.conversation.scope for each in (first, second)] == ["beam/9", "beam/10"]
-    assert first.updates == (beam.Update(text=ASKED, original=frozenset({"0"}), updated=frozenset({"4"})),)
+    assert first.updates == (datasets.Update(text=ASKED, original=frozenset({"0"}), updated=frozenset({"4"})),)
     sessions = first.conversation.sessions
     assert [session.at.date().isoformat() for session in sessions] == ["2024-01-02", "2024-03-15", "2024-04-02"]
     assert first.conversation.turns["0"].text == "My bakery opens at eight in the morning."
@@ -62,12 +62,12 @@ def test_update_questions_are_read_with_their_statements(folder):
 
 
 def test_both_statements_are_found_among_the_first_five(folder, embedder, ignored):
-    chats = beam.load(folder)
+    chats = datasets.load_beam(folder)
     with FilledStores([each.conversation for each in chats], embedder=embedder) as stores:
-        scores = beam.measure(chats, stores, RetrievalSettings(), progress=ignored)
+        scores = datasets.measure_updates(chats, stores, RetrievalSettings(), progress=ignored)
         assert [score.values["both@5"] for score in scores] == [1.0, 1.0]
         with pytest.raises(ValidationError, match="measured by messages"):
-            beam.measure(chats, stores, RetrievalSettings.reference(), progress=ignored)
+            datasets.measure_updates(chats, stores, RetrievalSettings.reference(), progress=ignored)
 
 
 @pytest.mark.parametrize(
@@ -75,23 +75,23 @@ def test_both_statements_are_found_among_the_first_five(folder, embedder, ignore
     [(["4", "0"], 1, 1, 1), (["0", "4"], 1, 0, 1), (["4", "2"], 0, 0, 1), (["0"], 0, 0, 0), ([], 0, 0, 0)],
 )
 def test_the_newer_statement_counts_as_first_only_where_both_are_there(best, both, first, newer):
-    update = beam.Update(text=ASKED, original=frozenset({"0"}), updated=frozenset({"4"}))
-    assert beam._values(update, best) == {"both@5": both, "newer first": first, "newer@5": newer}
+    update = datasets.Update(text=ASKED, original=frozenset({"0"}), updated=frozenset({"4"}))
+    assert datasets._values(update, best) == {"both@5": both, "newer first": first, "newer@5": newer}
 
 
 def test_a_directory_without_update_questions_is_refused(tmp_path):
     with pytest.raises(ConfigurationError, match="holds no update question"):
-        beam.load(tmp_path)
+        datasets.load_beam(tmp_path)
 
 
 @pytest.mark.parametrize("content", ["[", "{}", '[{"turns": [[{"role": "user"}]]}]', "[" * 20_000])
 def test_a_chat_in_another_form_is_refused_by_name(folder, content):
     (folder / "9" / "chat.json").write_text(content, encoding="utf-8")
     with pytest.raises(ValidationError, match=r"chat\.json"):
-        beam.load(folder)
+        datasets.load_beam(folder)
 
 
 def test_a_question_in_another_form_is_refused_by_name(tmp_path):
     chat(tmp_path / "1", probes=[{"question": ASKED, "source_chat_ids": {"updated_info": "x"}}])
     with pytest.raises(ValidationError, match=r"probing_questions\.json"):
-        beam.load(tmp_path)
+        datasets.load_beam(tmp_path)

@@ -7,10 +7,10 @@ import pytest
 
 from memory_retrievers import RetrievalSettings
 from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
+from memory_retrievers.evaluation.conversations import synthetic
 from memory_retrievers.evaluation.forgetting import AGELESS, CHANGED, KEPT, USED, forgetting_dataset, measure_forgetting
 from memory_retrievers.evaluation.measure import by_category, figures, measure, token_counter
 from memory_retrievers.evaluation.stores import FilledStores, RememberedVectors
-from memory_retrievers.evaluation.synthetic import conversations
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,7 @@ def bundled():
 
 @pytest.fixture(scope="module")
 def scores_of(bundled):
-    with FilledStores(conversations(), embedder=bundled) as stores:
+    with FilledStores(synthetic(), embedder=bundled) as stores:
         yield lambda settings: measure(stores, settings, tokens=token_counter(), progress=lambda done, total: None)
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
-from memory_retrievers.evaluation import conversations, custom, locomo
-from memory_retrievers.evaluation.locomo import load
+from memory_retrievers.evaluation import conversations, custom, datasets
+from memory_retrievers.evaluation.datasets import load_locomo
 
 PUBLISHED = [
     {
@@ -70,7 +70,7 @@ LISTED = {
 
 
 def test_the_published_form_is_read_in_the_order_of_the_sessions(write_json):
-    (conversation,) = load(write_json(PUBLISHED))
+    (conversation,) = load_locomo(write_json(PUBLISHED))
     assert conversation.scope == "locomo/talk-7"
     assert [(session.id, session.at) for session in conversation.sessions] == [
         ("session-2", datetime(2024, 3, 8, 13, 56, tzinfo=UTC)),
@@ -79,7 +79,7 @@ def test_the_published_form_is_read_in_the_order_of_the_sessions(write_json):
 
 
 def test_a_photo_is_told_by_its_caption(write_json):
-    (conversation,) = load(write_json(PUBLISHED))
+    (conversation,) = load_locomo(write_json(PUBLISHED))
     assert [(turn.speaker, turn.text) for turn in conversation.sessions[0].turns] == [
         ("Ruth", "Look! [photo: a photo of a hive]"),
         ("Sami", "[photo: a boat]"),
@@ -87,7 +87,7 @@ def test_a_photo_is_told_by_its_caption(write_json):
 
 
 def test_evidence_in_any_spelling_counts_and_a_question_without_any_is_left_out(write_json):
-    (conversation,) = load(write_json(PUBLISHED))
+    (conversation,) = load_locomo(write_json(PUBLISHED))
     assert [(each.text, each.category, set(each.gold)) for each in conversation.questions] == [
         ("What is in the garden?", "single-hop", {"D2:1"}),
         ("Both?", "multi-hop", {"D2:1", "D10:1"}),
@@ -96,7 +96,7 @@ def test_evidence_in_any_spelling_counts_and_a_question_without_any_is_left_out(
 
 
 def test_both_forms_of_the_same_conversation_are_the_same(write_json):
-    assert load(write_json(LISTED)) == load(write_json(PUBLISHED))
+    assert load_locomo(write_json(LISTED)) == load_locomo(write_json(PUBLISHED))
 
 
 @pytest.mark.parametrize(
@@ -114,26 +114,26 @@ def test_both_forms_of_the_same_conversation_are_the_same(write_json):
 )
 def test_what_is_no_such_file_is_refused_with_the_reason(write_json, content, said):
     with pytest.raises(ValidationError, match=said):
-        load(write_json(content))
+        load_locomo(write_json(content))
 
 
 def test_a_file_that_is_missing_or_no_json_is_told(tmp_path):
     with pytest.raises(ConfigurationError, match="cannot be read"):
-        load(tmp_path / "nowhere.json")
+        load_locomo(tmp_path / "nowhere.json")
     (tmp_path / "text.json").write_text("hello")
     with pytest.raises(ValidationError, match="no JSON"):
-        load(tmp_path / "text.json")
+        load_locomo(tmp_path / "text.json")
 
 
 @given(st.lists(st.tuples(st.integers(1, 99), st.integers(1, 99)), max_size=5), st.sampled_from(["; ", " ", ","]))
 def test_however_turns_are_joined_all_of_them_are_named(turns, joint):
     told = joint.join(f"D{session}:{turn:02}" for session, turn in turns)
-    assert locomo._ids([told]) == [f"D{session}:{turn}" for session, turn in turns]
+    assert datasets._ids([told]) == [f"D{session}:{turn}" for session, turn in turns]
 
 
 @pytest.mark.skipif("LOCOMO_PATH" not in os.environ, reason="LOCOMO_PATH does not name the data")
 def test_the_real_file_is_whole():
-    conversations = load(Path(os.environ["LOCOMO_PATH"]))
+    conversations = load_locomo(Path(os.environ["LOCOMO_PATH"]))
     categories = Counter(question.category for each in conversations for question in each.questions)
     assert set(categories) == {"multi-hop", "temporal", "open-domain", "single-hop", "adversarial"}
     for conversation in conversations:
@@ -163,20 +163,20 @@ def test_the_real_file_is_whole():
 def test_a_file_of_any_other_shape_is_refused_by_name(tmp_path, content, complaint):
     (tmp_path / "file.json").write_bytes(content)
     with pytest.raises(ValidationError, match=complaint):
-        load(tmp_path / "file.json")
+        load_locomo(tmp_path / "file.json")
 
 
 def test_a_time_without_a_day_behind_it_is_refused_by_name(tmp_path):
     late = json.loads(json.dumps(PUBLISHED).replace("3 April, 2024", "31 December, 9999"))
     (tmp_path / "file.json").write_text(json.dumps(late))
     with pytest.raises(ValidationError, match="is no time such as"):
-        load(tmp_path / "file.json")
+        load_locomo(tmp_path / "file.json")
 
 
 def test_no_byte_is_read_beyond_so_many(tmp_path, monkeypatch):
     monkeypatch.setattr(conversations, "MAX_BYTES", 100)
     (tmp_path / "file.json").write_text(json.dumps(PUBLISHED))
-    for read in (load, custom.load):
+    for read in (load_locomo, custom.load):
         with pytest.raises(ValidationError, match="has more than 100 bytes"):
             read(tmp_path / "file.json")
 
@@ -206,7 +206,7 @@ def test_a_directory_of_chats_is_read_in_the_order_of_names(tmp_path):
     for name in ("Chat_2_b", "Chat_1_a"):
         (tmp_path / f"{name}.json").write_text(json.dumps(CHAT), encoding="utf-8")
     (tmp_path / "other.json").write_text("no JSON", encoding="utf-8")
-    first, second = load(tmp_path)
+    first, second = load_locomo(tmp_path)
     assert (first.scope, second.scope) == ("locomo/Chat_1_a", "locomo/Chat_2_b")
     assert [session.at for session in first.sessions] == [
         datetime(2023, 12, 29, 22, 20, 37, tzinfo=UTC),
@@ -214,9 +214,9 @@ def test_a_directory_of_chats_is_read_in_the_order_of_names(tmp_path):
     ]
     assert [turn.text for turn in first.turns.values()] == ["I have bees", "Look [photo: a boat]", "Nice"]
     assert [(question.text, question.gold) for question in first.questions] == [("Who has bees?", frozenset({"D1:1"}))]
-    assert load(tmp_path / "Chat_1_a.json") == [first]
+    assert load_locomo(tmp_path / "Chat_1_a.json") == [first]
 
 
 def test_a_directory_without_chats_is_refused(tmp_path):
     with pytest.raises(ConfigurationError, match=r"holds no file Chat_\*.json"):
-        load(tmp_path)
+        load_locomo(tmp_path)

@@ -1,12 +1,12 @@
 import pytest
 
+from memory_retrievers.evaluation.conversations import synthetic
 from memory_retrievers.evaluation.forgetting import AGELESS, CHANGED, KEPT, USED, forgetting_dataset
-from memory_retrievers.evaluation.synthetic import conversations
 
 
 def test_the_same_seed_makes_the_same_conversations():
-    assert conversations(seed=3) == conversations(seed=3)
-    assert conversations(seed=3) != conversations(seed=4)
+    assert synthetic(seed=3) == synthetic(seed=3)
+    assert synthetic(seed=3) != synthetic(seed=4)
 
 
 def test_the_same_seed_makes_the_same_lives():
@@ -16,7 +16,7 @@ def test_the_same_seed_makes_the_same_lives():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_questions_point_to_turns_that_are_there_and_time_runs_forward(seed):
-    told = [*conversations(seed=seed, number=4), *forgetting_dataset(seed=seed).conversations]
+    told = [*synthetic(seed=seed, number=4), *forgetting_dataset(seed=seed).conversations]
     assert len({conversation.scope for conversation in told}) == len(told)
     for conversation in told:
         assert len(conversation.turns) == sum(len(session.turns) for session in conversation.sessions)
@@ -29,14 +29,14 @@ def test_questions_point_to_turns_that_are_there_and_time_runs_forward(seed):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_every_sort_of_question_is_asked(seed):
-    asked = {question.category for each in conversations(seed=seed) for question in each.questions}
+    asked = {question.category for each in synthetic(seed=seed) for question in each.questions}
     assert asked == {"single", "context", "temporal", "multi"}
     asked = {question.category for each in forgetting_dataset(seed=seed).conversations for question in each.questions}
     assert asked == {CHANGED, USED, KEPT, AGELESS}
 
 
 def test_an_answer_in_context_does_not_name_what_it_is_about():
-    for conversation in conversations():
+    for conversation in synthetic():
         for question in conversation.questions:
             if question.category != "context":
                 continue
