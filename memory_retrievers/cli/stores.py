@@ -34,13 +34,9 @@ _MASK: Final = "***"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Location of a store, existing or to be made. As text, it shows no password.
+    """Location of a store, existing or to be made. As text, it shows no password."""
 
-    Attributes:
-        address: The directory, or the address of the database as it was given.
-    """
-
-    address: Path | str
+    address: Path | str  # the directory, or the address of the database as it was given
 
     @classmethod
     def named(cls, text: str | Place) -> Place:

@@ -46,38 +46,23 @@ _FEWEST_WORDS: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationQuestion:
-    """A question to a scope.
+    """A question to a scope."""
 
-    Attributes:
-        text: The question.
-        scope: Whose memories are searched.
-        right: Ids of the memories that answer it, by kind; empty if none does.
-        fold: Questions of one fold are measured by what is fitted to the others.
-    """
-
-    text: str
-    scope: str
-    right: Mapping[Kind, frozenset[str]]
-    fold: str
+    text: str  # the question
+    scope: str  # whose memories are searched
+    right: Mapping[Kind, frozenset[str]]  # ids of the memories that answer it, by kind; empty if none does
+    fold: str  # questions of one fold are measured by what is fitted to the others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A question and its hits of one kind.
+    """A question and its hits of one kind."""
 
-    Attributes:
-        fold: That of the question.
-        kind: Kind of the hits.
-        is_own: Whether some memory of this kind answers it.
-        evidence: Of each hit, best first.
-        is_gold: Whether each hit answers it.
-    """
-
-    fold: str
-    kind: Kind
-    is_own: bool
-    evidence: tuple[Evidence, ...]
-    is_gold: tuple[bool, ...]
+    fold: str  # that of the question
+    kind: Kind  # kind of the hits
+    is_own: bool  # whether some memory of this kind answers it
+    evidence: tuple[Evidence, ...]  # of each hit, best first
+    is_gold: tuple[bool, ...]  # whether each hit answers it
 
     def answered(self, weights: Weights) -> Asked:
         """The example as the evaluation measures it."""

@@ -30,32 +30,20 @@ LATER: Final = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """Something that was said.
+    """Something that was said."""
 
-    Attributes:
-        id: Unique in the conversation.
-        speaker: Who says it.
-        text: What; not blank.
-    """
-
-    id: str
-    speaker: str
-    text: str
+    id: str  # unique in the conversation
+    speaker: str  # who says it
+    text: str  # what; not blank
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """Turns of one sitting; it becomes one episode.
+    """Turns of one sitting; it becomes one episode."""
 
-    Attributes:
-        id: Unique in the conversation; the id of the episode.
-        at: When it began, in UTC.
-        turns: At least one, in order.
-    """
-
-    id: str
-    at: datetime
-    turns: tuple[Turn, ...]
+    id: str  # unique in the conversation; the id of the episode
+    at: datetime  # when it began, in UTC
+    turns: tuple[Turn, ...]  # at least one, in order
 
     def messages(self) -> tuple[Message, ...]:
         """The turns as messages; the speaker is the role."""
@@ -67,32 +55,20 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A question, and the turns that answer it.
+    """A question, and the turns that answer it."""
 
-    Attributes:
-        text: The question.
-        category: What sort of question it is; figures are also given by category.
-        gold: The ids of the turns that are needed for the answer; at least one.
-    """
-
-    text: str
-    category: str
-    gold: frozenset[str]
+    text: str  # the question
+    category: str  # what sort of question it is; figures are also given by category
+    gold: frozenset[str]  # the ids of the turns that are needed for the answer; at least one
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conversation:
-    """Sessions and the questions about them.
+    """Sessions and the questions about them."""
 
-    Attributes:
-        scope: Where its episodes are kept.
-        sessions: In the order of time.
-        questions: What is asked a day after the last session.
-    """
-
-    scope: str
-    sessions: tuple[Session, ...]
-    questions: tuple[Question, ...]
+    scope: str  # where its episodes are kept
+    sessions: tuple[Session, ...]  # in the order of time
+    questions: tuple[Question, ...]  # what is asked a day after the last session
 
     @property
     def asked_at(self) -> datetime:

@@ -48,19 +48,12 @@ class _Line(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """A question, and the memories that answer it.
+    """A question, and the memories that answer it."""
 
-    Attributes:
-        line: Where in the file it stands, from 1.
-        scope: Whose memories are searched.
-        query: The question.
-        memory_ids: The ids of the right memories; at least one.
-    """
-
-    line: int
-    scope: str
-    query: str
-    memory_ids: frozenset[str]
+    line: int  # where in the file it stands, from 1
+    scope: str  # whose memories are searched
+    query: str  # the question
+    memory_ids: frozenset[str]  # the ids of the right memories; at least one
 
     def is_held_out(self, seed: int) -> bool:
         """True if it is kept for the test: about every second pair is, and the same ones for the same seed."""
@@ -125,19 +118,12 @@ _CHOSEN_BY: Final = f"nDCG@{_DEPTH}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
-    """The setting that was best on one half, and what it is worth on the other.
-
-    Attributes:
-        name: Its name.
-        settings: The setting.
-        held_out: Its figures on the questions that it was not chosen by.
-        gain: By how much its nDCG@10 there is above the default's, with 95 % confidence.
-    """
+    """The setting that was best on one half, and what it is worth on the other."""
 
     name: str
     settings: RetrievalSettings
-    held_out: Figures
-    gain: Interval
+    held_out: Figures  # its figures on the questions that it was not chosen by
+    gain: Interval  # by how much its nDCG@10 there is above the default's, with 95 % confidence
 
     @property
     def is_within_noise(self) -> bool:

@@ -229,29 +229,18 @@ class _Probe(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """A question about something that has changed.
+    """A question about something that has changed."""
 
-    Attributes:
-        text: The question.
-        original: Ids of the turns that say what was.
-        updated: Ids of the turns that say what is.
-    """
-
-    text: str
-    original: frozenset[str]
-    updated: frozenset[str]
+    text: str  # the question
+    original: frozenset[str]  # ids of the turns that say what was
+    updated: frozenset[str]  # ids of the turns that say what is
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chat:
-    """A chat with its update questions; a batch of turns is a session.
+    """A chat with its update questions; a batch of turns is a session."""
 
-    Attributes:
-        conversation: What was said.
-        updates: The questions.
-    """
-
-    conversation: Conversation
+    conversation: Conversation  # what was said
     updates: tuple[Update, ...]
 
 

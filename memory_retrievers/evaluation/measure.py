@@ -50,36 +50,22 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """Measures of the answer to one question.
+    """Measures of the answer to one question."""
 
-    Attributes:
-        category: The sort of question.
-        values: Each measure by its name, 0 to 1; what was not measured is left out.
-        seconds: As in :class:`Answer`.
-    """
-
-    category: str
-    values: Mapping[str, float]
-    seconds: float
+    category: str  # the sort of question
+    values: Mapping[str, float]  # each measure by its name, 0 to 1; what was not measured is left out
+    seconds: float  # as in Answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """Aggregates of the scores of several questions.
+    """Aggregates of the scores of several questions."""
 
-    Attributes:
-        questions: How many.
-        means: The mean of each measure over the questions.
-        intervals: The 95 % Wilson interval of each measure that is a share of questions.
-        median_seconds: How long a search takes.
-        slow_seconds: What 95 of 100 searches stay below.
-    """
-
-    questions: int
-    means: Mapping[str, float]
-    intervals: Mapping[str, Interval]
-    median_seconds: float
-    slow_seconds: float
+    questions: int  # how many
+    means: Mapping[str, float]  # the mean of each measure over the questions
+    intervals: Mapping[str, Interval]  # the 95 % Wilson interval of each measure that is a share of questions
+    median_seconds: float  # how long a search takes
+    slow_seconds: float  # what 95 of 100 searches stay below
 
 
 def score(conversation: Conversation, question: Question, answer: Answer) -> Score:
@@ -137,15 +123,10 @@ _CL100K_PATTERN: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCounter:
-    """Counts tokens.
+    """Counts tokens."""
 
-    Attributes:
-        name: How it counts, for the heading of a table.
-        count: The number of tokens of a text.
-    """
-
-    name: str
-    count: Callable[[str], int]
+    name: str  # how it counts, for the heading of a table
+    count: Callable[[str], int]  # the number of tokens of a text
 
 
 @functools.cache

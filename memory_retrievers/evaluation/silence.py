@@ -25,17 +25,11 @@ _BINS: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A question and the relevance of what it brought.
+    """A question and the relevance of what it brought."""
 
-    Attributes:
-        is_own: Whether it was asked of its own conversation.
-        relevances: Relevance of each hit, best first.
-        is_gold: Whether each hit holds evidence.
-    """
-
-    is_own: bool
-    relevances: tuple[float, ...]
-    is_gold: tuple[bool, ...]
+    is_own: bool  # whether it was asked of its own conversation
+    relevances: tuple[float, ...]  # relevance of each hit, best first
+    is_gold: tuple[bool, ...]  # whether each hit holds evidence
 
     @property
     def best(self) -> float:

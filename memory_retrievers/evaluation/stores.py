@@ -152,16 +152,10 @@ class MovableClock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """A memory proved useful.
+    """A memory proved useful."""
 
-    Attributes:
-        scope: The scope of the memory.
-        session: The session it is of.
-        at: When.
-    """
-
-    scope: str
-    session: str
+    scope: str  # the scope of the memory
+    session: str  # the session it is of
     at: datetime
 
 

@@ -159,17 +159,11 @@ _REMARK: Final = re.compile(r"\[[^\]]*\]")  # such as "[image]", which nobody ha
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of a conversation.
+    """A sentence of a conversation."""
 
-    Attributes:
-        speaker: Name of who said it.
-        text: What was said, on one line.
-        message: Position of its message, from 0.
-    """
-
-    speaker: str
-    text: str
-    message: int
+    speaker: str  # name of who said it
+    text: str  # what was said, on one line
+    message: int  # position of its message, from 0
 
     @cached_property
     def terms(self) -> frozenset[str]:

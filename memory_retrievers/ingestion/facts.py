@@ -217,19 +217,12 @@ _PRIORITY: Final = (Action.UPDATE, Action.INVALIDATE, Action.REINFORCE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactChange:
-    """Change to one fact.
-
-    Attributes:
-        action: What.
-        target: The id of the known fact it is about; None for a new one.
-        draft: The new fact, if there is one.
-        sources: The ids of the episodes it was learned from.
-    """
+    """Change to one fact."""
 
     action: Action
-    target: str | None = None
-    draft: SemanticDraft | None = None
-    sources: tuple[str, ...] = ()
+    target: str | None = None  # the id of the known fact it is about; None for a new one
+    draft: SemanticDraft | None = None  # the new fact, if there is one
+    sources: tuple[str, ...] = ()  # the ids of the episodes it was learned from
 
     def admitted_by(self, admit: Callable[[SemanticDraft], SemanticDraft | None]) -> FactChange | None:
         """The change with its new fact as it may be stored; None if it may not, and so nothing is to change."""

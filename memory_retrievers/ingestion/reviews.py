@@ -33,19 +33,12 @@ BATCH: Final = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatedMemory:
-    """A rating that has not been applied yet.
+    """A rating that has not been applied yet."""
 
-    Attributes:
-        key: Whose.
-        rating: How the memory served.
-        reviewed_at: The moment the review counts from.
-        min_days: Whole days since the review before, below which it does not count.
-    """
-
-    key: MemoryKey
-    rating: Rating
-    reviewed_at: datetime
-    min_days: int
+    key: MemoryKey  # whose
+    rating: Rating  # how the memory served
+    reviewed_at: datetime  # the moment the review counts from
+    min_days: int  # whole days since the review before, below which it does not count
 
 
 def due_reviews(

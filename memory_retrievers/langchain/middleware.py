@@ -46,17 +46,11 @@ MOST_COMPARED: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What a run tells the model, the same in each of its calls.
+    """What a run tells the model, the same in each of its calls."""
 
-    Attributes:
-        profile: What should always be known; empty for none.
-        block: What answers the user; empty for none.
-        asked: The id of the message that was answered; None if there was none, or it has no id.
-    """
-
-    profile: str
-    block: str
-    asked: str | None
+    profile: str  # what should always be known; empty for none
+    block: str  # what answers the user; empty for none
+    asked: str | None  # the id of the message that was answered; None if there was none, or it has no id
 
 
 class RunRecall:

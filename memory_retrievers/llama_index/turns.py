@@ -122,17 +122,11 @@ def going_on(outcome: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The last turn of a chat.
+    """The last turn of a chat."""
 
-    Attributes:
-        query: What the user said.
-        number: How many turns the chat shows, this one included.
-        answered: Whether the assistant has said its last word on it.
-    """
-
-    query: str
-    number: int
-    answered: bool
+    query: str  # what the user said
+    number: int  # how many turns the chat shows, this one included
+    answered: bool  # whether the assistant has said its last word on it
 
     def continues(self, earlier: Turn) -> bool:
         """True if this may be the turn that was seen before; the same words a second time are another turn.

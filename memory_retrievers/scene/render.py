@@ -29,25 +29,15 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedEvent:
-    """An event with its place in the block.
+    """An event with its place in the block."""
 
-    Attributes:
-        id: That of its episode.
-        summary: What happened, on one line.
-        line: Its line in the block.
-        stars: 1 to 5.
-        position: The message of the chat in which it happens.
-        part: The part it falls into.
-        order: Its place among all events of the story, from the oldest.
-    """
-
-    id: str
-    summary: str
-    line: str
-    stars: int
-    position: int
-    part: Part
-    order: int
+    id: str  # that of its episode
+    summary: str  # what happened, on one line
+    line: str  # its line in the block
+    stars: int  # 1 to 5
+    position: int  # the message of the chat in which it happens
+    part: Part  # the part it falls into
+    order: int  # its place among all events of the story, from the oldest
 
 
 def placed(episodes: Sequence[EpisodicMemory], *, chat_length: int, settings: SceneSettings) -> list[PlacedEvent]:

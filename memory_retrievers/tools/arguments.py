@@ -101,17 +101,11 @@ def one_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Refuses a number outside its bounds, and what is no number; the schema names them.
+    """Refuses a number outside its bounds, and what is no number; the schema names them."""
 
-    Attributes:
-        name: The parameter.
-        low: The least it may be.
-        high: The most; None for no end.
-    """
-
-    name: str
-    low: float
-    high: float | None = None
+    name: str  # the parameter
+    low: float  # the least it may be
+    high: float | None = None  # the most; None for no end
 
     def check(self, value: NumberT) -> NumberT:
         """The value, if it is within the bounds.
@@ -141,14 +135,10 @@ class AtMost:
     """Refuses a text of more characters, or a list of more elements.
 
     The schema does not show it: no honest argument comes near, and it would cost tokens with every call of a model.
-
-    Attributes:
-        most: How many.
-        what: What it is called where it is refused.
     """
 
-    most: int
-    what: str
+    most: int  # how many
+    what: str  # what it is called where it is refused
 
     def check(self, value: SizedT) -> SizedT:
         """The value, if it is not too long.

@@ -61,19 +61,12 @@ DoneT = TypeVar("DoneT")
 
 @dataclass(slots=True, kw_only=True)
 class Batch(Generic[DoneT]):
-    """Progress of a batch.
+    """Progress of a batch."""
 
-    Attributes:
-        on_error: What a bad element does.
-        done: What has been done, in the order of the elements.
-        errors: One object for each bad element.
-        is_over: Whether nothing more is to be done.
-    """
-
-    on_error: WhatNext
-    done: list[DoneT] = field(default_factory=list)
-    errors: list[JsonObject] = field(default_factory=list)
-    is_over: bool = False
+    on_error: WhatNext  # what a bad element does
+    done: list[DoneT] = field(default_factory=list)  # what has been done, in the order of the elements
+    errors: list[JsonObject] = field(default_factory=list)  # one object for each bad element
+    is_over: bool = False  # whether nothing more is to be done
 
     @property
     def is_undone(self) -> bool:

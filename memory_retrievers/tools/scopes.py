@@ -75,17 +75,11 @@ def _tree(name: str, children: Mapping[str, Collection[str]], counts: Mapping[st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
-    """A scope that would suit a text.
+    """A scope that would suit a text."""
 
-    Attributes:
-        scope: The scope, relative to the root.
-        confidence: 0 to 1.
-        words: The words of the text that speak for it.
-    """
-
-    scope: str
-    confidence: float
-    words: tuple[str, ...] = ()
+    scope: str  # the scope, relative to the root
+    confidence: float  # 0 to 1
+    words: tuple[str, ...] = ()  # the words of the text that speak for it
 
     @property
     def reasoning(self) -> str:

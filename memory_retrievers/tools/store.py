@@ -110,25 +110,15 @@ class MemoryStoreArguments(StoreItem, ManagementArguments):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuplicateAnalysis:
-    """Result of the search for duplicates of a memory that is to be stored.
+    """Result of the search for duplicates of a memory that is to be stored."""
 
-    Attributes:
-        performed: Whether anything was looked at: only if the caller wants no duplicates.
-        threshold: From which similarity on something counts.
-        candidate: The nearest memory that was looked at, if any.
-        similarity: How near it is.
-        refusal: Why nothing must be stored; None if it may.
-        existing: The memory to give back instead of storing another; None if there is none.
-        nearest: What its scope held that is nearest; None if that was not looked for.
-    """
-
-    performed: bool = False
-    threshold: float | None = None
-    candidate: AnyMemory | None = None
-    similarity: float | None = None
-    refusal: str | None = None
-    existing: SemanticMemory | None = None
-    nearest: Sequence[FoundMemory] | None = None
+    performed: bool = False  # whether anything was looked at: only if the caller wants no duplicates
+    threshold: float | None = None  # from which similarity on something counts
+    candidate: AnyMemory | None = None  # the nearest memory that was looked at, if any
+    similarity: float | None = None  # how near it is
+    refusal: str | None = None  # why nothing must be stored; None if it may
+    existing: SemanticMemory | None = None  # the memory to give back instead of storing another; None if there is none
+    nearest: Sequence[FoundMemory] | None = None  # what its scope held that is nearest; None if that was not looked for
 
     def to_object(self, context: ToolContext) -> JsonObject:
         """The analysis as the answer of ``memory_store`` shows it (specification §4.2)."""
@@ -150,19 +140,12 @@ class DuplicateAnalysis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """Outcome of storing an item.
+    """Outcome of storing an item."""
 
-    Attributes:
-        memory: The memory, new or found.
-        is_new: Whether it was stored now.
-        associations: Those that were made.
-        duplicates: What was looked for beforehand.
-    """
-
-    memory: SemanticMemory
-    is_new: bool = True
-    associations: Sequence[Association] = ()
-    duplicates: DuplicateAnalysis = field(default_factory=DuplicateAnalysis)
+    memory: SemanticMemory  # the memory, new or found
+    is_new: bool = True  # whether it was stored now
+    associations: Sequence[Association] = ()  # those that were made
+    duplicates: DuplicateAnalysis = field(default_factory=DuplicateAnalysis)  # what was looked for beforehand
 
 
 def memory_store(context: ToolContext, arguments: MemoryStoreArguments) -> ToolOutput:

@@ -31,22 +31,13 @@ READ_BYTES: Final = 262_144
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A change. It quotes nothing of the memory, so that nothing stays here of one that is forgotten.
-
-    Attributes:
-        change: Its id.
-        at: When, as ISO 8601.
-        who: The user whose process did it.
-        action: What was done.
-        scope: Scope of the memory.
-        id: Its id.
-    """
+    """A change. It quotes nothing of the memory, so that nothing stays here of one that is forgotten."""
 
     change: str
-    at: str
-    who: str
-    action: str
-    scope: str
+    at: str  # when, as ISO 8601
+    who: str  # the user whose process did it
+    action: str  # what was done
+    scope: str  # scope of the memory
     id: str
 
 

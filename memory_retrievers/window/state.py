@@ -124,40 +124,24 @@ def _user() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """Signs of life of a scope.
+    """Signs of life of a scope."""
 
-    Attributes:
-        state: What its indexes tell.
-        ratings: What its memories tell of labels and ratings, as last read.
-        read_at: When that was, on a clock that only rises.
-        took: How long that took, in seconds.
-    """
-
-    state: tuple[int, ...]
-    ratings: tuple[int, ...]
-    read_at: float
-    took: float
+    state: tuple[int, ...]  # what its indexes tell
+    ratings: tuple[int, ...]  # what its memories tell of labels and ratings, as last read
+    read_at: float  # when that was, on a clock that only rises
+    took: float  # how long that took, in seconds
 
 
 @dataclass(slots=True)
 class Window:
-    """A window into a memory.
-
-    Attributes:
-        memory: The memory.
-        settings: What is shown of it, and whether it may be changed.
-        journal: Who has changed what, and when.
-        undo: What can be undone.
-        who: Name of the user that this process belongs to.
-        doctor: Diagnoses the store; None for one that has no address.
-    """
+    """A window into a memory."""
 
     memory: AgentMemory
-    settings: WindowSettings
-    journal: Journal
-    undo: UndoBook = field(default_factory=UndoBook)
-    who: str = field(default_factory=_user)
-    doctor: Doctor | None = None
+    settings: WindowSettings  # what is shown of it, and whether it may be changed
+    journal: Journal  # who has changed what, and when
+    undo: UndoBook = field(default_factory=UndoBook)  # what can be undone
+    who: str = field(default_factory=_user)  # name of the user that this process belongs to
+    doctor: Doctor | None = None  # diagnoses the store; None for one that has no address
     _pulses: dict[str, Pulse] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _readers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=1))

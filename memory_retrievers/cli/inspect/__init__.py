@@ -50,46 +50,27 @@ _MARKUP: Final = re.compile("[<>&\u2028\u2029]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeSurvey:
-    """Contents of one scope that are shown.
+    """Contents of one scope that are shown."""
 
-    Attributes:
-        scope: Its path.
-        counts: How much it holds.
-        memories: Its newest memories, newest first.
-        more: Whether it holds others.
-        reviews: Its newest pending reviews, newest first.
-        queue: The first of its queued messages, in the order they came.
-        characters: The characters of its story, in the order in which they appeared.
-    """
-
-    scope: str
-    counts: ScopeStatistics
-    memories: tuple[AnyMemory, ...]
-    more: bool
-    reviews: tuple[PendingReview, ...]
-    queue: tuple[Message, ...]
-    characters: tuple[CharacterState, ...]
+    scope: str  # its path
+    counts: ScopeStatistics  # how much it holds
+    memories: tuple[AnyMemory, ...]  # its newest memories, newest first
+    more: bool  # whether it holds others
+    reviews: tuple[PendingReview, ...]  # its newest pending reviews, newest first
+    queue: tuple[Message, ...]  # the first of its queued messages, in the order they came
+    characters: tuple[CharacterState, ...]  # the characters of its story, in the order in which they appeared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """Contents of a memory that are shown.
-
-    Attributes:
-        now: When.
-        within: Only this scope and those below it; None is everything.
-        counts: How much there is in all, shown or not.
-        scopes: The scopes that are shown, by name.
-        hidden_scopes: How many more there are.
-        explained: Why a question is answered as it is, if one was asked.
-    """
+    """Contents of a memory that are shown."""
 
     now: datetime
-    within: str | None
-    counts: ScopeStatistics
-    scopes: tuple[ScopeSurvey, ...]
-    hidden_scopes: int
-    explained: ExplainedRetrieval | None
+    within: str | None  # only this scope and those below it; None is everything
+    counts: ScopeStatistics  # how much there is in all, shown or not
+    scopes: tuple[ScopeSurvey, ...]  # the scopes that are shown, by name
+    hidden_scopes: int  # how many more there are
+    explained: ExplainedRetrieval | None  # why a question is answered as it is, if one was asked
 
 
 def survey_of(

@@ -31,15 +31,10 @@ SCOPE: Final = "user/ines"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Something to ask the history.
+    """Something to ask the history."""
 
-    Attributes:
-        text: The question.
-        shows: What to look for in the answer.
-    """
-
-    text: str
-    shows: str
+    text: str  # the question
+    shows: str  # what to look for in the answer
 
 
 QUESTIONS: Final = (
