@@ -105,7 +105,7 @@ class EmbedderOptions(OptionGroup):
         Raises:
             ConfigurationError: There is no such module or name, or making the embedder failed.
         """
-        return None if self.embedder is None else cast("AnyEmbedder", made_at(self.embedder, option="--embedder"))
+        return None if self.embedder is None else cast("AnyEmbedder", _made_at(self.embedder, option="--embedder"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,12 +131,8 @@ BUNDLED: Final = EmbedderOptions()
 DEFAULTS: Final = ModelOptions()
 
 
-def language_model_at(given: str | None) -> AnyLanguageModel | None:
-    """The language model at ``URL#NAME`` or ``MODULE:NAME``; None for None, which is rules.
-
-    Raises:
-        ConfigurationError: There is none there, or making it failed.
-    """
+def _language_model_at(given: str | None) -> AnyLanguageModel | None:
+    """The language model at ``URL#NAME`` or ``MODULE:NAME``; None for None, which is rules."""
     if given is None:
         return None
     if given.startswith(("http://", "https://")):
@@ -144,7 +140,7 @@ def language_model_at(given: str | None) -> AnyLanguageModel | None:
 
         address, _, name = given.partition("#")
         return openai_compatible(address, model=name, key=os.environ.get(KEY) or None)
-    return cast("AnyLanguageModel", made_at(given, option="--language-model"))
+    return cast("AnyLanguageModel", _made_at(given, option="--language-model"))
 
 
 def store_options(chosen: ModelOptions) -> StoreOptions:
@@ -158,7 +154,7 @@ def store_options(chosen: ModelOptions) -> StoreOptions:
     ingestion = IngestionSettings.reference() if chosen.profile == "reference" else IngestionSettings()
     tables = {} if settings is None else _tables(settings)
     return {
-        "language_model": language_model_at(chosen.language_model),
+        "language_model": _language_model_at(chosen.language_model),
         "retrieval": _with(ranking, tables, "retrieval", settings),
         "ingestion": _with(ingestion, tables, "ingestion", settings),
         "review": _with(ReviewSettings(), tables, "review", settings),
@@ -166,14 +162,11 @@ def store_options(chosen: ModelOptions) -> StoreOptions:
     }
 
 
-def made_at(path: str, *, option: str) -> object:
+def _made_at(path: str, *, option: str) -> object:
     """Load the object at ``MODULE:NAME``, whatever it is: what is made of it refuses what it cannot use.
 
     A class, or a function that can be called without arguments, is called to make the object. Modules are also
     looked for in the working directory, as ``python -m`` does.
-
-    Raises:
-        ConfigurationError: There is no such module or name, or making the object failed.
     """
     module, separator, name = path.partition(":")
     if not (module and separator and name):

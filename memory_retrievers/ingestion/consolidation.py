@@ -93,7 +93,7 @@ class FactConsolidator:
         known = self._predicted(scope, active)
         proposals = self._calibrated(scope, active, known)
         while True:
-            plan = plan_writes(proposals, known=known, scope=scope, store=self._store, settings=self._settings)
+            plan = _planned(proposals, known=known, scope=scope, store=self._store, settings=self._settings)
             try:
                 return self._written(plan, scope=scope, episodes=episodes)
             except _OvertakenError:
@@ -236,7 +236,7 @@ class FactWrites:
         self.learned_again[fact.id] = (fact, _union(before, sources))
 
 
-def plan_writes(
+def _planned(
     proposals: Sequence[FactChange],
     *,
     known: Sequence[SemanticMemory],
@@ -244,17 +244,9 @@ def plan_writes(
     store: MemoryStore,
     settings: IngestionSettings,
 ) -> FactWrites:
-    """Plan the writes for the proposals, given the facts as they are now.
+    """Plan the writes for the proposals of a model, given the facts as they are now.
 
-    Args:
-        proposals: What a model wants, in its order.
-        known: The facts it was shown; one whose words have changed since is not the one it meant.
-        scope: Where they are.
-        store: Where the facts are.
-        settings: What counts as the same fact.
-
-    Raises:
-        EmbeddingError: The embedder failed.
+    A known fact whose words have changed since it was shown is not the one that the model meant.
     """
     active = _still_holding(known, scope=scope, store=store)
     changes = resolve_conflicts(proposals, active=active)

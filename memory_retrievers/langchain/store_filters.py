@@ -148,27 +148,23 @@ def _ordered(compare: _Comparison, value: object, wanted: object) -> bool:
     return alike and compare(value, wanted)
 
 
-def check_filter(conditions: object) -> None:
-    """Check the operators of a filter.
-
-    Raises:
-        ValidationError: One is unknown.
-    """
+def _check_filter(conditions: object) -> None:
+    """Refuse a filter with an operator that is unknown."""
     if isinstance(conditions, list | tuple):
         for condition in conditions:
-            check_filter(condition)
+            _check_filter(condition)
     if isinstance(conditions, Mapping):
         compares = any(str(key).startswith("$") for key in conditions)
         for key, wanted in conditions.items():
             if compares:
                 _compares(None, key, None)
             else:
-                check_filter(wanted)
+                _check_filter(wanted)
 
 
 def divided(conditions: Mapping[str, object]) -> tuple[list[ItemCondition], Fits | None]:
     """What the database compares of a filter, and a check of all of it if that is not everything."""
-    check_filter(conditions)
+    _check_filter(conditions)
     parts = [(key, *part) for key, wanted in conditions.items() for part in _parts(wanted)]
     compared = [
         ItemCondition(key, _COMPARISONS[name][0], cast("str | int | float | bool", operand))

@@ -25,18 +25,13 @@ if TYPE_CHECKING:
 _INVALID_REQUEST: Final = -32600
 
 
-class InvalidMessageError(HTTPError):
-    """Error for a body that is no message of the protocol, as JSON-RPC tells it.
-
-    Args:
-        message: What to do about it.
-    """
+class _InvalidMessageError(HTTPError):
+    """Error for a body that is no message of the protocol, as JSON-RPC tells it."""
 
     def __init__(self, message: str) -> None:
         super().__init__(400, "ValidationError", message)
 
     def response(self) -> Response:
-        """The answer."""
         error = {"code": _INVALID_REQUEST, "message": str(self)}
         return UTF8JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status_code=self.status)
 
@@ -104,13 +99,13 @@ def _check_message(body: bytes) -> None:
     except ValueError:
         return
     if not isinstance(message, dict):
-        raise InvalidMessageError("send one message, a JSON object, in each request: batches are not understood")
+        raise _InvalidMessageError("send one message, a JSON object, in each request: batches are not understood")
     if not isinstance(message.get("method"), str):
         if message.keys() & {"result", "error"}:
             return  # an answer of the client
-        raise InvalidMessageError("a message needs a method, such as tools/call")
+        raise _InvalidMessageError("a message needs a method, such as tools/call")
     if "id" in message and (isinstance(message["id"], bool) or not isinstance(message["id"], str | int)):
-        raise InvalidMessageError("the id of a request must be a text or a whole number; nothing was done")
+        raise _InvalidMessageError("the id of a request must be a text or a whole number; nothing was done")
 
 
 def _empty(receive: Receive) -> Receive:

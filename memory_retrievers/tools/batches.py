@@ -130,29 +130,15 @@ class _UndoneError(Exception):
     """Ends a transaction that is to be undone."""
 
 
-def read_element(element: object, model: type[ArgumentsT]) -> ArgumentsT:
-    """One element of a batch, checked.
-
-    Raises:
-        ValidationError: It is no object, or does not fit.
-    """
+def _checked(element: object, model: type[ArgumentsT]) -> ArgumentsT:
     if not isinstance(element, Mapping):
         raise ValidationError(f"every element must be an object, not {type(element).__name__}")
     with in_our_words():
         return model.model_validate(dict(element))
 
 
-def check_size(elements: Sequence[object], *, name: str, most: int) -> None:
-    """Refuse a batch of nothing, or of too much.
-
-    Args:
-        elements: The elements of the batch.
-        name: The parameter that holds them, for the error message.
-        most: How many there may be.
-
-    Raises:
-        ValidationError: It is empty, or larger than ``most``; the count stands in the details.
-    """
+def _check_size(elements: Sequence[object], *, name: str, most: int) -> None:
+    """Refuse a batch of nothing, or of too much; the count stands in the details of the error."""
     details = {f"{name}_count": len(elements)}
     if not elements:
         raise ValidationError(f"The batch is empty: give at least one element in {name}", details=details)
@@ -198,7 +184,7 @@ def memory_batch_store(context: ToolContext, arguments: MemoryBatchStoreArgument
         BatchOperationError: The store or the embedder failed; nothing was stored.
     """
     manager = context.manager
-    check_size(arguments.items, name="items", most=manager.settings.batch_max_size)
+    _check_size(arguments.items, name="items", most=manager.settings.batch_max_size)
     batch: Batch[_Done] = Batch(on_error=arguments.on_error)
     # 1. check every item before anything is embedded
     wanted = [
@@ -215,7 +201,7 @@ def memory_batch_store(context: ToolContext, arguments: MemoryBatchStoreArgument
 
 
 def _read_item(context: ToolContext, element: object) -> tuple[StoreItem, SemanticDraft]:
-    item = read_element(element, StoreItem if context.allow_scopes else _ITEMS_WITHOUT_SCOPE)
+    item = _checked(element, StoreItem if context.allow_scopes else _ITEMS_WITHOUT_SCOPE)
     return item, draft_of(context, item)
 
 
@@ -307,7 +293,7 @@ def memory_batch_update(context: ToolContext, arguments: MemoryBatchUpdateArgume
         BatchOperationError: The store or the embedder failed; nothing was changed.
     """
     manager = context.manager
-    check_size(arguments.updates, name="updates", most=manager.settings.batch_max_size)
+    _check_size(arguments.updates, name="updates", most=manager.settings.batch_max_size)
     batch: Batch[AnyMemory] = Batch(on_error=arguments.on_error)
     with batch.kept(manager.transaction_for(lambda: _named(context, arguments.updates), scope=context.scope)):
         _update(context, arguments.updates, batch)
@@ -319,7 +305,7 @@ def _named(context: ToolContext, updates: Sequence[object]) -> list[AnyMemory]:
     named = []
     for element in updates:
         with suppress(ValidationError, NotFoundError):
-            named.append(context.find_seen(read_element(element, UpdateItem).id))
+            named.append(context.find_seen(_checked(element, UpdateItem).id))
     return named
 
 
@@ -332,7 +318,7 @@ def _update(context: ToolContext, updates: Sequence[object], batch: Batch[AnyMem
         waiting.clear()
 
     def take(element: object) -> None:
-        item = read_element(element, UpdateItem)
+        item = _checked(element, UpdateItem)
         memory = context.find_seen(item.id)
         if memory.key in waiting:
             write_waiting()

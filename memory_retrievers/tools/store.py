@@ -200,9 +200,9 @@ def store_one(context: ToolContext, item: StoreItem, draft: SemanticDraft) -> St
         ValidationError: The threshold finds a duplicate, a known memory would break a limit with what is added to it,
             or what is to be replaced cannot be.
     """
-    replaces = None if item.replaces is None else replaced_id(context, item.replaces, draft)
+    replaces = None if item.replaces is None else _replaced_id(context, item.replaces, draft)
     allow_duplicates = item.keeps_duplicates(context)
-    analysis = duplicate_analysis(
+    analysis = _duplicate_analysis(
         context,
         draft,
         allow_duplicates=allow_duplicates or replaces is not None,
@@ -211,9 +211,11 @@ def store_one(context: ToolContext, item: StoreItem, draft: SemanticDraft) -> St
     if analysis.refusal is not None:
         raise ValidationError(analysis.refusal, details={"duplicate_analysis": analysis.to_object(context)})
     if analysis.existing is not None and says_again(analysis.existing, draft):
-        check_limits_of_both(context, analysis.existing, draft)
-        if (known := context.manager.confirm(analysis.existing, draft)) is not None:
-            return Stored(memory=known, is_new=False, duplicates=analysis)
+        known = analysis.existing
+        tags = tuple(dict.fromkeys((*known.tags, *draft.tags)))
+        check_limits(context.manager.settings, tags=tags, metadata={**known.metadata, **draft.metadata})
+        if (confirmed := context.manager.confirm(known, draft)) is not None:
+            return Stored(memory=confirmed, is_new=False, duplicates=analysis)
     made: list[Association] = []
 
     def associate(added: list[tuple[SemanticMemory, Vector | None]]) -> None:
@@ -230,18 +232,8 @@ def store_one(context: ToolContext, item: StoreItem, draft: SemanticDraft) -> St
     return Stored(memory=memory, is_new=memory.duplicate_of is None, associations=made, duplicates=analysis)
 
 
-def replaced_id(context: ToolContext, given: str, draft: SemanticDraft) -> str:
-    """The id of the memory that a draft is to replace, as the store knows it.
-
-    Args:
-        context: The memory, and the scope of the call.
-        given: The id, as a model has named it.
-        draft: What is to take its place.
-
-    Raises:
-        NotFoundError: There is none.
-        ValidationError: It is in another scope.
-    """
+def _replaced_id(context: ToolContext, given: str, draft: SemanticDraft) -> str:
+    """The id of the memory that a draft is to replace, as the store knows it."""
     memory = context.find(given)
     if memory.scope != draft.scope:
         raise ValidationError(
@@ -259,21 +251,6 @@ def check_known(context: ToolContext, memories: Sequence[SemanticMemory]) -> Non
     for memory in memories:
         if memory.duplicate_of is not None:
             check_limits(context.manager.settings, tags=memory.tags, metadata=memory.metadata)
-
-
-def check_limits_of_both(context: ToolContext, known: SemanticMemory, draft: SemanticDraft) -> None:
-    """Refuse to add to a known memory what it has no room for.
-
-    Args:
-        context: The memory, whose settings set the limits.
-        known: The known memory.
-        draft: What is to be added.
-
-    Raises:
-        ValidationError: Its tags or its metadata would break a limit.
-    """
-    tags = tuple(dict.fromkeys((*known.tags, *draft.tags)))
-    check_limits(context.manager.settings, tags=tags, metadata={**known.metadata, **draft.metadata})
 
 
 def _response(context: ToolContext, arguments: MemoryStoreArguments, stored: Stored) -> ToolOutput:
@@ -361,18 +338,13 @@ def auto_associate(
     return found
 
 
-def duplicate_analysis(
+def _duplicate_analysis(
     context: ToolContext, draft: SemanticDraft, *, allow_duplicates: bool, duplicate_threshold: float | None
 ) -> DuplicateAnalysis:
     """Look for what is to be stored among what is there; nothing is looked at unless the caller asks for it.
 
-    Args:
-        context: What the tool works on.
-        draft: What is to be stored.
-        allow_duplicates: False gives the same memory (numbers, negations and names compared too) of the same scope
-            back, if there is one.
-        duplicate_threshold: Refuse if any memory within the root is as similar as this; numbers and names do not
-            count here.
+    Unless duplicates are allowed, the same memory (numbers, negations and names compared too) of its scope is given
+    back. With a threshold a memory within the root that is as similar refuses it; numbers and names do not count then.
     """
     analysis = DuplicateAnalysis()
     if duplicate_threshold is not None:
