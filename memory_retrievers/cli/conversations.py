@@ -10,7 +10,7 @@ import typer
 
 from memory_retrievers.cli.app import DEFAULT_STORE, AsJson, Category, ChildScopes, OfScope, SemanticLimit, Store
 from memory_retrievers.cli.options import BUNDLED, DEFAULTS, EmbedderOptions, ModelOptions, store_options
-from memory_retrievers.cli.output import print_json, print_memories, print_table, print_text
+from memory_retrievers.cli.output import print_answer, print_json, print_memories, print_table, print_text
 from memory_retrievers.cli.stores import to_change, to_fill, to_look_into, to_search
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models.fields import iso
@@ -64,11 +64,7 @@ def process(
 
 
 def flush(
-    *,
-    at: OfScope,
-    conversation: Conversation = None,
-    as_json: AsJson = False,
-    model: ModelOptions = DEFAULTS,
+    *, at: OfScope, conversation: Conversation = None, as_json: AsJson = False, model: ModelOptions = DEFAULTS
 ) -> None:
     """Make episodes of everything that is queued in a scope, as at the end of a session, and print them.
     \f
@@ -154,10 +150,7 @@ def context(
             category=category,
             include_child_scopes=include_child_scopes,
         )
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        print_text(result.to_markdown(max_tokens=max_tokens))
+    print_answer(result.to_dict() if as_json else result.to_markdown(max_tokens=max_tokens))
 
 
 def review(

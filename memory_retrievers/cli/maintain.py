@@ -33,7 +33,7 @@ from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.maintenance import Index
 from memory_retrievers.text.passages import Searched
 
-NOT_THE_SAME: Final = 1  # the exit code
+PROBLEMS: Final = 1  # the exit code
 
 
 def backup(
@@ -140,11 +140,7 @@ def migrate(
     else:
         print_report(report)
     if not report.ok:
-        raise typer.Exit(NOT_THE_SAME)
-
-
-NOT_WHOLE: Final = 1  # the exit code
-NOT_WELL: Final = 1  # likewise
+        raise typer.Exit(PROBLEMS)
 
 
 def verify(store: Store = DEFAULT_STORE) -> None:
@@ -152,7 +148,7 @@ def verify(store: Store = DEFAULT_STORE) -> None:
     report = _looked_through(store)
     print_report(report)
     if not report.ok:
-        raise typer.Exit(NOT_WHOLE)
+        raise typer.Exit(PROBLEMS)
 
 
 def doctor(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:
@@ -171,7 +167,7 @@ def doctor(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:
     else:
         print_diagnosis(str(store), seen)
     if seen.findings:
-        raise typer.Exit(NOT_WELL)
+        raise typer.Exit(PROBLEMS)
 
 
 def rebuild(

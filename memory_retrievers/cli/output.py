@@ -39,6 +39,14 @@ def print_json(value: JsonObject) -> None:
     typer.echo(json_for_terminals(value))
 
 
+def print_answer(answer: JsonObject | str) -> None:
+    """Print an object as JSON, or a text of one or more lines."""
+    if isinstance(answer, str):
+        print_text(answer)
+    else:
+        print_json(answer)
+
+
 def print_text(text: object, *, err: bool = False) -> None:
     """Print a text of one or more lines."""
     typer.echo(for_terminals(str(text)), err=err)

@@ -23,6 +23,7 @@ from memory_retrievers.cli.app import (
 )
 from memory_retrievers.cli.options import PAIRS, OptionGroup, json_object, metadata_of
 from memory_retrievers.cli.output import (
+    print_answer,
     print_diff,
     print_events,
     print_explained,
@@ -134,10 +135,7 @@ def retrieve(
     """  # noqa: D205, D301, D415
     level = parse_detail(detail)
     options = SearchOptions(
-        category=category,
-        min_relevance=min_relevance,
-        as_of=as_of,
-        exclude_conversation=exclude_conversation,
+        category=category, min_relevance=min_relevance, as_of=as_of, exclude_conversation=exclude_conversation
     )
     options |= asdict(limits) | filters.parsed()  # type: ignore[typeddict-item]  # which has no further keys
     with to_search(at.store, embedder=ranking, retrieval=ranking.settings()) as memory:
@@ -149,10 +147,8 @@ def retrieve(
                 print_explained(explained)
             return
         result = memory.retrieve(query, scope=at.scope, **options, record=False)
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        print_text(result.to_markdown(level, max_tokens=max_tokens) or nothing_told(result, max_tokens))
+    markdown = result.to_markdown(level, max_tokens=max_tokens) or nothing_told(result, max_tokens)
+    print_answer(result.to_dict() if as_json else markdown)
 
 
 def explain_missing(
@@ -183,10 +179,7 @@ def explain_missing(
         explained = memory.explain_missing(
             id, query=query, scope=at.scope, category=category, min_relevance=min_relevance, **asdict(limits)
         )
-    if as_json:
-        print_json(explained.to_dict())
-    else:
-        print_text(explained.to_text())
+    print_answer(explained.to_dict() if as_json else explained.to_text())
 
 
 def recent(
@@ -209,10 +202,7 @@ def recent(
     """  # noqa: D205, D301, D415
     with to_look_into(at.store) as memory:
         result = memory.recent(at.scope, limit=limit, days_limit=days, facts=facts)
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        print_text(result.to_markdown())
+    print_answer(result.to_dict() if as_json else result.to_markdown())
 
 
 def profile(
@@ -230,10 +220,8 @@ def profile(
     """  # noqa: D205, D301, D415
     with to_look_into(at.store) as memory:
         result = memory.profile(at.scope)
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        print_text(result.to_markdown(max_tokens=max_tokens) or nothing_told(result, max_tokens))
+    markdown = result.to_markdown(max_tokens=max_tokens) or nothing_told(result, max_tokens)
+    print_answer(result.to_dict() if as_json else markdown)
 
 
 def list_memories(

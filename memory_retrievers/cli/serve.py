@@ -126,8 +126,7 @@ def mcp(
     host: Annotated[str, typer.Option(help="Where to listen with --http.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Where to listen with --http.", min=0, max=65_535)] = 8766,
     token: Annotated[
-        str | None,
-        typer.Option(envvar=MCP_TOKEN, help="The bearer token that --http asks of clients."),
+        str | None, typer.Option(envvar=MCP_TOKEN, help="The bearer token that --http asks of clients.")
     ] = None,
     sync_directory: Annotated[Path | None, typer.Option(help="Where memory_sync keeps its files, by scope.")] = None,
     model: ModelOptions = DEFAULTS,

@@ -164,9 +164,9 @@ def _life(source: random.Random, name: str) -> tuple[Conversation, list[Use]]:
     slots = source.sample(_SLOTS, len(_SLOTS))
     third = len(slots) // 3
     statements = [
-        *(each for slot in slots[:third] for each in _changed(source, slot)),
-        *(each for slot in slots[third : 2 * third] for each in _used(source, slot)),
-        *(each for slot in slots[2 * third :] for each in _kept(source, slot)),
+        *(each for slot in slots[:third] for each in _two(source, slot, CHANGED)),
+        *(each for slot in slots[third : 2 * third] for each in _two(source, slot, USED)),
+        *(each for slot in slots[2 * third :] for each in _two(source, slot, KEPT)),
         *_ageless(source),
     ]
     sessions, questions, uses = [], [], []
@@ -190,26 +190,23 @@ def _life(source: random.Random, name: str) -> tuple[Conversation, list[Use]]:
     )
 
 
-def _changed(source: random.Random, slot: _Slot) -> Iterator[_Statement]:
-    old, new = source.sample(slot.values, 2)
+_SAID_ON: Final = {CHANGED: ((0, 60), (200, 300)), USED: ((60, 90), (60, 90)), KEPT: ((150, 180), (200, 230))}
+"""First and last day on which each of two things is said."""
+
+
+def _two(source: random.Random, slot: _Slot, category: str) -> Iterator[_Statement]:
+    """Two things of which one is right: the second if it has changed, and else the first, which is used."""
+    values = source.sample(slot.values, 2)
     # drawn for both, so that neither is nearer to the question by its words
     wordings = source.choices(slot.wordings, k=2)
-    yield _Statement(source.randint(0, 60), wordings[0].format(value=old))
-    yield _Statement(source.randint(200, 300), wordings[1].format(value=new), answers=(CHANGED, slot.asked))
-
-
-def _used(source: random.Random, slot: _Slot) -> Iterator[_Statement]:
-    used, unused = source.sample(slot.values, 2)
-    wordings = source.choices(slot.wordings, k=2)
-    yield _Statement(source.randint(60, 90), wordings[0].format(value=used), uses=True, answers=(USED, slot.asked))
-    yield _Statement(source.randint(60, 90), wordings[1].format(value=unused))
-
-
-def _kept(source: random.Random, slot: _Slot) -> Iterator[_Statement]:
-    kept, tried = source.sample(slot.values, 2)
-    wordings = source.choices(slot.wordings, k=2)
-    yield _Statement(source.randint(150, 180), wordings[0].format(value=kept), uses=True, answers=(KEPT, slot.asked))
-    yield _Statement(source.randint(200, 230), wordings[1].format(value=tried))
+    for place, days in enumerate(_SAID_ON[category]):
+        is_right = place == (category == CHANGED)
+        yield _Statement(
+            source.randint(*days),
+            wordings[place].format(value=values[place]),
+            uses=is_right and category != CHANGED,
+            answers=(category, slot.asked) if is_right else None,
+        )
 
 
 def _ageless(source: random.Random) -> Iterator[_Statement]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -72,10 +71,6 @@ class ConversationMemory(TurnMemory, BaseMemory):
             return {self.memory_key: "\n\n".join(part for part in (block, get_buffer_string(running)) if part)}
         return {self.memory_key: [*([SystemMessage(block)] if block else []), *running]}
 
-    async def aload_memory_variables(self, inputs: Mapping[str, object]) -> dict[str, str | list[BaseMessage]]:
-        """:meth:`load_memory_variables` in a thread."""
-        return await asyncio.to_thread(self.load_memory_variables, inputs)
-
     def save_context(self, inputs: Mapping[str, object], outputs: Mapping[str, object]) -> None:
         """Queue the input and the answer, and turn into memories what is due.
 
@@ -97,10 +92,6 @@ class ConversationMemory(TurnMemory, BaseMemory):
             while len(self._running) > MOST_CONVERSATIONS:
                 self._running.popitem(last=False)
 
-    async def asave_context(self, inputs: Mapping[str, object], outputs: Mapping[str, object]) -> None:
-        """:meth:`save_context` in a thread."""
-        await asyncio.to_thread(self.save_context, inputs, outputs)
-
     def clear(self) -> None:
         """Forget everything in the scope, what is queued included; scopes below it stay.
 
@@ -112,10 +103,6 @@ class ConversationMemory(TurnMemory, BaseMemory):
         with self._lock:
             for key in [key for key in self._running if key[0] == scope]:
                 del self._running[key]
-
-    async def aclear(self) -> None:
-        """:meth:`clear` in a thread."""
-        await asyncio.to_thread(self.clear)
 
     def _asked(self, inputs: Mapping[str, object]) -> BaseMessage:
         return _as_message(_only(inputs, self.input_key, what="input", beside=(self.memory_key, "stop")), HumanMessage)

@@ -23,16 +23,7 @@ MessageT = TypeVar("MessageT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenePrompt(Generic[MessageT]):
-    """Renders the current scene of a chat.
-
-    Attributes:
-        memory: Where the story is kept.
-        settings: How it is rendered; None takes the memory's own way.
-        present: Who is there, given the messages of the chat; None names nobody.
-        pov: Through whose eyes it is rendered; nobody is everybody.
-        budget: Tokens of the block at most.
-        chat_length: How many messages the chat has, counted as the events' ``message_ids`` are.
-    """
+    """Renders the current scene of a chat; its fields are the arguments of :func:`scene_prompt`."""
 
     memory: SceneMemory
     settings: SceneSettings | None

@@ -41,15 +41,10 @@ class Method:
     Args:
         function: The method.
         writes: Whether it changes anything.
-
-    Attributes:
-        name: Its name, and that of its route.
-        writes: Whether it changes anything.
-        summary: What it does, in a sentence or two.
     """
 
     def __init__(self, function: Callable[..., object], *, writes: bool = False) -> None:
-        self.name: str = function.__name__
+        self.name: str = function.__name__  # and that of its route
         self.writes = writes
         self._described = inspect.getdoc(function) or ""
         self.summary = self._described.partition("\n\n")[0]
