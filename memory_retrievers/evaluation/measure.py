@@ -235,9 +235,6 @@ def evidence(
         question: The question with its gold turns.
         result: Retrieved memories.
         tokens: Counts tokens.
-
-    Returns:
-        Ids of turns by budget in tokens.
     """
     if any(hit.matches for hit in result.episodic):
         return {
@@ -266,9 +263,6 @@ def turns_within(
         rendered: The rendered text.
         budgets: Numbers of tokens.
         tokens: Counts tokens.
-
-    Returns:
-        Ids of turns by budget.
     """
     ends = {turn: _end(rendered, conversation.turns[turn].text) for turn in gold}
     needed = {turn: tokens.count(rendered[:end]) for turn, end in ends.items() if end is not None}

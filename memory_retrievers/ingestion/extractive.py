@@ -105,11 +105,7 @@ def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | 
 
     It is the phrase most frequent here and rarest in ``background``, never a speaker's name, and of no sentence that a
     later one may take back. A word alone comes with its clause. Without any it is the first words said, a question
-    that a few words answered, or empty.
-
-    Args:
-        messages: What was said; at least one.
-        background: How often each term occurs around; None counts within the messages.
+    that a few words answered, or empty. Without a background terms are counted within the messages, at least one.
 
     >>> fallback_title([Message(role="user", content="I forgot the door code. What was the door code?")])
     'Door code'
@@ -138,11 +134,7 @@ def fallback_summary(messages: Sequence[Message], background: Mapping[str, int] 
     """What was settled last, then the sentences that say most: one line of at most ``SUMMARY_LENGTH``, not blank.
 
     A sentence that a later one may take back is shown with that one or not at all; where the end settles nothing that
-    was said before, all are shown in order.
-
-    Args:
-        messages: What was said; at least one.
-        background: How often each term occurs around; None counts within the messages.
+    was said before, all are shown in order. The arguments are those of :func:`fallback_title`.
 
     >>> fallback_summary([Message(role="user", content="Hello!"), Message(role="assistant", content="Hi there.")])
     'User: Hello! Assistant: Hi there.'

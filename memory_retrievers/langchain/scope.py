@@ -56,16 +56,13 @@ class ScopedByConfig(BaseModel):
         return self.scope or resolve_scope(config, scope_from=self.scope_from)
 
 
-def conversation_of(config: RunnableConfig | None = None) -> str | None:
-    """The thread of a run, which is the conversation that its messages belong to; None where it has none.
-
-    Args:
-        config: The configuration of the run; None takes that of the run it is called in.
+def conversation_of() -> str | None:
+    """The thread of the run it is called in, which is the conversation that its messages belong to; None without one.
 
     Raises:
         ValidationError: The id of the thread is too long for the name of a conversation.
     """
-    thread = ensure_config(config).get("configurable", {}).get("thread_id")
+    thread = ensure_config().get("configurable", {}).get("thread_id")
     return None if thread is None or not str(thread).strip() else parse_conversation(str(thread))
 
 

@@ -65,7 +65,7 @@ def scene_prompt(
     budget: int,
     chat_length: Callable[[Sequence[MessageT]], int],
 ) -> ScenePrompt[MessageT] | None:
-    """Build the renderer of scenes.
+    """Build the renderer of scenes; None for the format ``block``.
 
     Args:
         memory: Memory that keeps the story.
@@ -75,9 +75,6 @@ def scene_prompt(
         pov: Names of the characters from whose point of view the story is rendered; empty is all of them.
         budget: Largest number of tokens of the block.
         chat_length: Counts the messages of the chat, as the events' ``message_ids`` do.
-
-    Returns:
-        The renderer; None for the format ``block``.
 
     Raises:
         ConfigurationError: The format is unknown, the memory has no scenes, or there are options for scenes alone.

@@ -238,12 +238,7 @@ def requests_of(memory: AgentMemory) -> SQLRequests:
 
 
 def made_again(memory: AgentMemory, done: DoneRequest) -> list[AnyMemory] | None:
-    """Return the memories that a request has made, as they are now; None if one of them is gone, or they are not known.
-
-    Args:
-        memory: Where they are.
-        done: What is known of the request.
-    """
+    """Return the memories that a request has made, as they are now; None if one is gone, or they are not known."""
     if done.made is None or done.has_lost:
         return None
     made: list[AnyMemory] = []

@@ -205,13 +205,12 @@ async def remember(body: RememberBody, request: CurrentRequest) -> Response:
 def made_anew(memory: AgentMemory, path: str, done: DoneRequest) -> Response | None:
     """Make the answer of a write that another process has done from the memories that it has made, as they are now.
 
+    It is None if it cannot be made: of another path, or when a memory is forgotten.
+
     Args:
         memory: Where they are.
         path: The path of the write.
         done: What is known of it.
-
-    Returns:
-        None if it cannot be made: of another path, or when a memory is forgotten.
     """
     stored = made_again(memory, done) if path == _REMEMBER else None
     return None if stored is None else _stored(stored)

@@ -36,7 +36,7 @@ from memory_retrievers.settings import ToolSettings
 LARGEST_PAGE: Final = 1_000
 """The most memories that one search or page gives."""
 
-_ECHOED: Final = 80
+ECHOED: Final = 80
 """Characters of a wrong value that its error message quotes."""
 
 WordT = TypeVar("WordT", bound=StrEnum)
@@ -71,7 +71,7 @@ def parse_word(given: object, words: type[WordT], *, name: str, aliases: Mapping
     known = {word.value: word for word in words} | dict(aliases or {})
     word = known.get(str(given).strip().lower())
     if word is None:
-        raise ValidationError(f"Invalid {name}: {str(given)[:_ECHOED]}. Must be one of: {', '.join(words)}")
+        raise ValidationError(f"Invalid {name}: {str(given)[:ECHOED]}. Must be one of: {', '.join(words)}")
     return word
 
 
@@ -210,7 +210,7 @@ def _read_category(value: object, info: ValidationInfo) -> Category:
         return Category(word)
     known = [*Category, *(own or ())]
     if word not in known:
-        raise ValidationError(f"Invalid category: {str(value)[:_ECHOED]}. Must be one of: {', '.join(known)}")
+        raise ValidationError(f"Invalid category: {str(value)[:ECHOED]}. Must be one of: {', '.join(known)}")
     return Category(word)
 
 

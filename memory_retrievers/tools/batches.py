@@ -24,7 +24,7 @@ from memory_retrievers.models import AnyMemory, JsonObject, MemoryKey, SemanticD
 from memory_retrievers.models.management import Change
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.storage.tracing import advance
-from memory_retrievers.tools.arguments import LONGEST_ID, ArgumentsT, ManagementArguments, without
+from memory_retrievers.tools.arguments import ECHOED, LONGEST_ID, ArgumentsT, ManagementArguments, without
 from memory_retrievers.tools.responses import complete, respond
 from memory_retrievers.tools.store import Stored, StoreItem, auto_associate, check_known, draft_of, store_one
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
@@ -33,14 +33,13 @@ from memory_retrievers.tools.update import UpdateItem, change_of
 WhatNext: TypeAlias = Literal["rollback", "stop", "continue"]
 
 _CHOICES: tuple[WhatNext, ...] = ("rollback", "stop", "continue")
-_ECHOED = 80
 
 
 def _read_choice(value: object) -> WhatNext:
     for choice in _CHOICES:
         if choice == value:
             return choice
-    raise ValidationError(f"Invalid on_error: {str(value)[:_ECHOED]}. Must be one of: {', '.join(_CHOICES)}")
+    raise ValidationError(f"Invalid on_error: {str(value)[:ECHOED]}. Must be one of: {', '.join(_CHOICES)}")
 
 
 OnError = Annotated[

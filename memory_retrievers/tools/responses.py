@@ -17,6 +17,9 @@ MOST_ASSOCIATIONS: Final = 100
 
 _DECIMALS: Final = 6
 
+CONTENT_PREVIEW: Final = 50
+"""Characters of the content that ``standard`` answers show."""
+
 MOST_SAID: Final = 2_000
 """Characters of an open episode that an answer shows at most."""
 

@@ -28,7 +28,7 @@ from memory_retrievers.tools.arguments import (
     under_one_name,
     whole_number,
 )
-from memory_retrievers.tools.responses import complete, preview, respond, rounded, text_of
+from memory_retrievers.tools.responses import CONTENT_PREVIEW, complete, preview, respond, rounded, text_of
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
 
 if TYPE_CHECKING:
@@ -134,9 +134,6 @@ def _candidates(context: ToolContext, scope: str, floor: float) -> Iterator[tupl
     if everywhere not in {scope, context.root}:
         yield everywhere, max(LOWEST_FLOOR, floor - LOWERED_BY)
 
-
-CONTENT_PREVIEW = 50
-"""Characters of the content that ``standard`` answers show."""
 
 ASSOCIATIONS = 3
 """Associations of a hit that are shown, strongest first."""

@@ -39,7 +39,15 @@ from memory_retrievers.tools.arguments import (
     check_limits,
     fraction,
 )
-from memory_retrievers.tools.responses import association_object, complete, preview, respond, rounded, text_of
+from memory_retrievers.tools.responses import (
+    CONTENT_PREVIEW,
+    association_object,
+    complete,
+    preview,
+    respond,
+    rounded,
+    text_of,
+)
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
 
 if TYPE_CHECKING:
@@ -54,9 +62,6 @@ NEAR_HINT: Final = "If one of near no longer holds, store this again with replac
 UPDATE_HINT: Final = "If one of near no longer holds, put it right by memory_update with its id, and delete this one."
 """What ``memory_store`` says of memories that differ from the new one in a number, a name, a negation, a word or order;
 the second where it takes no ``replaces``."""
-
-CONTENT_PREVIEW = 50
-"""Characters of the content that ``standard`` answers show."""
 
 
 class StoreItem(ToolArguments):

@@ -387,11 +387,7 @@ def pack(text: str) -> str:
 
 
 def unpack(text: str, *, most: int) -> str:
-    """The document in a text, packed or not, with or without the comment before it.
-
-    Args:
-        text: What was given.
-        most: How many bytes it may have, packed and unpacked.
+    """The document in a text, packed or not, with or without the comment before it; ``most`` bytes in either form.
 
     Raises:
         ValidationError: It is too large, or packed in another way.

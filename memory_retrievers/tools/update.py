@@ -13,6 +13,7 @@ from memory_retrievers.models.fields import iso
 from memory_retrievers.models.management import Change
 from memory_retrievers.text.summaries import summarize
 from memory_retrievers.tools.arguments import (
+    ECHOED,
     Content,
     Ids,
     ManagementArguments,
@@ -37,7 +38,6 @@ SUMMARY_LENGTH: Final = 4_000
 _EXTRACTIVE: Final = "extractive"
 _STRATEGIES: Final = (_EXTRACTIVE, "auto")
 _UNAVAILABLE: Final = "abstractive"
-_ECHOED: Final = 80
 
 
 class UpdateItem(ToolArguments):
@@ -284,7 +284,7 @@ def _check_strategy(strategy: str) -> None:
         raise NotImplementedError("summary_strategy abstractive is not implemented: use extractive")
     if strategy not in _STRATEGIES:
         raise ValidationError(
-            f"Invalid summary_strategy: {strategy[:_ECHOED]}. Must be one of: {', '.join(_STRATEGIES)}"
+            f"Invalid summary_strategy: {strategy[:ECHOED]}. Must be one of: {', '.join(_STRATEGIES)}"
         )
 
 

@@ -444,11 +444,7 @@ class MemoryManager:
         return hit.similarity if self.settings.similarity == "cosine" else 2 * hit.similarity - 1
 
     def associate(self, associations: Sequence[Association]) -> int:
-        """Associate pairs of memories; of two associations of one pair the stronger stays.
-
-        Returns:
-            How many pairs were not associated before.
-        """
+        """Associate pairs of memories, of two associations of one pair the stronger; gives how many pairs are new."""
         if not associations:
             return 0
         with self._writing():
