@@ -113,16 +113,11 @@ def survey_of(
 def _counted(memory: AgentMemory, within: str | None) -> Iterator[tuple[str, ScopeStatistics]]:
     """Every scope that holds something, by name, with how much. Reviews may wait where no memory is: above one."""
     holding = {*memory.scopes(), *memory.waiting_scopes()}
-    for scope in sorted({path for each in holding for path in _with_ancestors(each)}):
+    for scope in sorted({path for each in holding for path in scopes.lineage(each)}):
         if within is None or scopes.is_within(within, scope):
             counts = memory.stats(scope)
             if any(count for _, count in counts):
                 yield scope, counts
-
-
-def _with_ancestors(scope: str) -> Iterator[str]:
-    segments = scope.split("/")
-    return ("/".join(segments[:length]) for length in range(1, len(segments) + 1))
 
 
 def _scope(memory: AgentMemory, scope: str, counts: ScopeStatistics, *, limit: int, room: int) -> ScopeSurvey:
