@@ -33,19 +33,12 @@ BUDGETS: Final = (500, 1_000, 2_000, 4_000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Result of a system for a question.
+    """Result of a system for a question."""
 
-    Attributes:
-        sessions: The ids of sessions, best first.
-        turns: The ids of turns, best first; None for a system that ranks no turns.
-        evidence: By number of tokens, the right turns whose whole text is within so many tokens of what is read.
-        seconds: How long the search took, without embedding the question.
-    """
-
-    sessions: Sequence[str]
-    turns: Sequence[str] | None
-    evidence: Mapping[int, frozenset[str]]
-    seconds: float
+    sessions: Sequence[str]  # ids, best first
+    turns: Sequence[str] | None  # ids, best first; None for a system that ranks no turns
+    evidence: Mapping[int, frozenset[str]]  # right turns that are whole within so many tokens of what is read
+    seconds: float  # how long the search took, without embedding the question
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,22 +41,15 @@ class Asked:
 class Silence:
     """How well relevance tells own questions from foreign ones.
 
-    Attributes:
-        questions: Number of own questions.
-        foreign: Number of foreign ones.
-        auc: Probability that the best hit of an own question is more relevant than that of a foreign one.
-        silenced: Share of the foreign questions that recall nothing, with the floor at which the share of the own ones
-            whose answer is lost is at most ``LOSS``.
-        floor: That floor.
-        calibration_error: Expected difference of a hit's relevance and the share of hits as relevant that hold
-            evidence, in ten bins.
+    The calibration error is the expected difference of a hit's relevance and the share of hits as relevant that hold
+    evidence, in ten bins.
     """
 
-    questions: int
-    foreign: int
-    auc: float
-    silenced: float
-    floor: float
+    questions: int  # number of own questions
+    foreign: int  # number of foreign ones
+    auc: float  # probability that the best hit of an own question is more relevant than that of a foreign one
+    silenced: float  # share of the foreign questions that recall nothing, with this floor
+    floor: float  # the share of the own questions whose answer is lost with it is at most ``LOSS``
     calibration_error: float
 
 

@@ -193,19 +193,15 @@ class FactConsolidator:
 class FactWrites:
     """Writes that a consolidation is going to make.
 
-    Attributes:
-        at: From when it holds.
-        new: Facts to store, by id.
-        learned_again: Known facts, as they are now, and the episodes to add to their sources; by id.
-        leaving: Known facts that no longer hold, as they are now, and the id of what holds instead, if anything.
-        placed: For each draft so far, the id of what holds its fact.
+    Known facts are as they are now. To those that were learned again belong the episodes to add to their sources, to
+    those that no longer hold the id of what holds instead, if anything.
     """
 
-    at: datetime
-    new: dict[str, SemanticDraft] = field(default_factory=dict)
-    learned_again: dict[str, tuple[SemanticMemory, tuple[str, ...]]] = field(default_factory=dict)
+    at: datetime  # from when it holds
+    new: dict[str, SemanticDraft] = field(default_factory=dict)  # by id
+    learned_again: dict[str, tuple[SemanticMemory, tuple[str, ...]]] = field(default_factory=dict)  # by id
     leaving: list[tuple[SemanticMemory, str | None]] = field(default_factory=list)
-    placed: list[str] = field(default_factory=list)
+    placed: list[str] = field(default_factory=list)  # for each draft so far, the id of what holds its fact
 
     @property
     def touched(self) -> Iterator[SemanticMemory]:

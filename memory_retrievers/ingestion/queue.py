@@ -23,24 +23,17 @@ if TYPE_CHECKING:
 class Claim:
     """The right to work on the first messages of a queue, until the lease ends or expires.
 
-    Attributes:
-        scope: Scope of the queue.
-        conversation: Conversation of the queue.
-        lease: Its token.
-        messages: The messages it covers; never more than a window, however many were handed in at once.
-        ends: Whether nothing more is to be waited for, so that the last segment is an episode as well.
-        is_last_look: Whether a single topic is to be taken for an episode, and not to be looked at once more with what
-            follows it: it has been, or nothing more would be seen.
-        previous_summary: The summary of the episode before.
+    On a last look a single topic is taken for an episode, and not looked at once more with what follows it: it has
+    been, or nothing more would be seen.
     """
 
     scope: str
     conversation: str | None
-    lease: str
-    messages: tuple[QueuedMessage, ...]
-    ends: bool
+    lease: str  # its token
+    messages: tuple[QueuedMessage, ...]  # never more than a window, however many were handed in at once
+    ends: bool  # whether nothing more is to be waited for, so that the last segment is an episode as well
     is_last_look: bool
-    previous_summary: str | None
+    previous_summary: str | None  # of the episode before
 
 
 class MessageQueue:

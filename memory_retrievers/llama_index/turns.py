@@ -180,11 +180,7 @@ def with_text(message: ChatMessage, text: str) -> ChatMessage:
 
 
 class Latest(Generic[KeyT, ValueT]):
-    """The values that were kept last, by key; used by several threads at once.
-
-    Args:
-        size: About how many bytes a value takes.
-    """
+    """The values that were kept last, by key, of about so many bytes each; used by several threads at once."""
 
     def __init__(self, size: Callable[[ValueT], int]) -> None:
         self._size_of = size
@@ -218,11 +214,7 @@ class Latest(Generic[KeyT, ValueT]):
 
 
 class TurnRecall(Generic[ValueT]):
-    """Recalls once per turn, so that a turn is also recorded once, however often an agent asks.
-
-    Args:
-        size: About how many bytes a recall takes.
-    """
+    """Recalls once per turn, so that a turn is also recorded once, however often an agent asks."""
 
     def __init__(self, size: Callable[[ValueT], int]) -> None:
         self._recalled: Latest[Hashable, tuple[Turn, ValueT, float]] = Latest(

@@ -58,12 +58,7 @@ class RateLimit:
 
 
 class SharedCheck:
-    """A check that is made at most once in a while, however many ask for it; all of them get what it found.
-
-    Args:
-        seconds: How long what it found holds.
-        clock: Seconds that only rise.
-    """
+    """A check that is made at most once in so many seconds, however many ask; all of them get what it found."""
 
     def __init__(self, *, seconds: float, clock: Callable[[], float]) -> None:
         self._seconds = seconds

@@ -36,12 +36,7 @@ _ARGUMENT: Final = re.compile(r"^ {4}(\w+): (.+?)(?=^ {4}\S|^\S|\Z)", re.DOTALL 
 
 
 class Method:
-    """A method of ``AgentMemory`` that a server offers.
-
-    Args:
-        function: The method.
-        writes: Whether it changes anything.
-    """
+    """A method of ``AgentMemory`` that a server offers."""
 
     def __init__(self, function: Callable[..., object], *, writes: bool = False) -> None:
         self.name: str = function.__name__  # and that of its route

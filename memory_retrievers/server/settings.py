@@ -132,11 +132,7 @@ def put_access(scope: Scope, access: Access) -> None:
 
 
 class TokenAuth:
-    """Identifies the sender of a request by the ``Authorization`` header.
-
-    Args:
-        tokens: The tokens that are accepted; without any, every request is.
-    """
+    """Identifies the sender of a request by the ``Authorization`` header; without any tokens, everybody is let in."""
 
     def __init__(self, tokens: Sequence[AccessToken]) -> None:
         self._known = [(_digest(token.secret.encode("ascii")), _access(token)) for token in tokens]

@@ -34,22 +34,15 @@ class MergeStrategy(StrEnum):
 class ImportReport:
     """Outcome of an import.
 
-    Attributes:
-        imported: Stored as new ones, versions included.
-        overwritten: Stored in place of others, or there just so.
-        merged: Added to others.
-        skipped: There already, or expired.
-        associations: How many of the document's associations were new.
-        errors: What was wrong with the rest: ``index`` in its list, ``memory_id`` if there is one, ``message``, and
-            ``kind`` of an episode.
+    An error has its ``index`` in its list, ``memory_id`` if there is one, ``message``, and ``kind`` of an episode.
     """
 
-    imported: int = 0
-    overwritten: int = 0
-    merged: int = 0
-    skipped: int = 0
-    associations: int = 0
-    errors: list[JsonObject] = field(default_factory=list)
+    imported: int = 0  # stored as new ones, versions included
+    overwritten: int = 0  # stored in place of others, or there just so
+    merged: int = 0  # added to others
+    skipped: int = 0  # there already, or expired
+    associations: int = 0  # how many of the document's associations were new
+    errors: list[JsonObject] = field(default_factory=list)  # what was wrong with the rest
 
     @property
     def changed(self) -> int:

@@ -62,14 +62,10 @@ _CLOSED: Final = "This window is closed to you: open the address that memory-ret
 
 
 class Sessions:
-    """The token that opens a window once, and the cookie of the browser that has used it.
-
-    Args:
-        port: Port of the window: browsers keep cookies of all ports together.
-    """
+    """The token that opens a window once, and the cookie of the browser that has used it."""
 
     def __init__(self, port: int) -> None:
-        self.cookie = f"memory_window_{port}"
+        self.cookie = f"memory_window_{port}"  # browsers keep cookies of all ports together
         self.token = secrets.token_urlsafe(32)
         self._session = secrets.token_urlsafe(32)
         self._is_used = False

@@ -44,8 +44,7 @@ class Entry:
 class Journal:
     """A file of JSON lines to which changes are appended, by any number of processes.
 
-    Args:
-        path: The file, made for those who may use its directory; None keeps the last changes in memory.
+    It is made for those who may use its directory; without a path the last changes are kept in memory.
     """
 
     def __init__(self, path: Path | None) -> None:
