@@ -179,7 +179,7 @@ class Passage:
         return ITEM if self.part.startswith(f"{ITEM} ") else TURN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ProjectedPassage:
     """A passage with all data that a vector index outside the ledger needs to filter by itself.
 

@@ -185,7 +185,7 @@ class OutboxBatch:
     last_change: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class UnembeddedPassage:
     """A passage that has no new vector yet.
 
@@ -202,7 +202,7 @@ class UnembeddedPassage:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class UnembeddedVersion:
     """A former version of a fact that has no new vector yet.
 
@@ -215,7 +215,7 @@ class UnembeddedVersion:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class AdoptedRow:
     """A memory that is also a row of the collection.
 

@@ -48,16 +48,8 @@ class SQLConversations(Part):
         """True if a lease was left behind by a process that has ended."""
         return lease is not None and self.database.is_gone(lease.rpartition(":")[0])
 
-    def _state(  # noqa: PLR0917 - the columns of a row
-        self,
-        heard_at: int,
-        lease: str | None,
-        leased_at: int | None,
-        doubled: bool,
-        summary: str | None,
-        messages: int,
-        first_at: int | None,
-    ) -> QueueState:
+    def _state(self, row: Sequence[Any]) -> QueueState:
+        heard_at, lease, leased_at, doubled, summary, messages, first_at = row
         return QueueState(
             messages=messages,
             first_at=None if first_at is None else moment(first_at),
@@ -88,15 +80,8 @@ class SQLConversations(Part):
                 """INSERT INTO queued_messages (scope_id, conversation, id, role, content, timestamp)
                 VALUES (?, ?, ?, ?, ?, ?)""",
                 [
-                    (
-                        scope_id,
-                        key,
-                        each.id,
-                        each.message.role,
-                        each.message.content,
-                        encode_time(each.message.timestamp),
-                    )
-                    for each in messages
+                    (scope_id, key, its_id, said.role, said.content, encode_time(said.timestamp))
+                    for its_id, said in ((each.id, each.message) for each in messages)
                 ],
             )
 
@@ -133,7 +118,7 @@ class SQLConversations(Part):
         rows = self.query(
             f"{_STATE} WHERE s.scope = :scope AND q.conversation = :conversation", _key(scope, conversation)
         )
-        return self._state(*rows[0][2:]) if rows else QueueState()
+        return self._state(rows[0][2:]) if rows else QueueState()
 
     def states(self, scope: str | None = None) -> dict[tuple[str, str | None], QueueState]:
         """Return the states of all queues that hold messages, or of a scope's, by scope and conversation, sorted."""
@@ -141,7 +126,7 @@ class SQLConversations(Part):
             f"{_STATE} WHERE (CAST(:scope AS TEXT) IS NULL OR s.scope = :scope) ORDER BY s.scope, q.conversation",
             {"scope": scope},
         )
-        states = {(its_scope, conversation or None): self._state(*row) for its_scope, conversation, *row in rows}
+        states = {(its_scope, conversation or None): self._state(row) for its_scope, conversation, *row in rows}
         return {key: state for key, state in states.items() if state.messages}
 
     def head(self, scope: str, *, conversation: str | None = None, limit: int) -> list[QueuedMessage]:
@@ -376,13 +361,8 @@ def read_review_jobs(connection: Connection, scopes: str, asked: Mapping[str, ob
 
 
 def _insert_job(connection: Connection, scope_id: int, *, conversation: Sequence[Message], at: datetime) -> int:
-    return int(
-        one(
-            connection,
-            "INSERT INTO review_jobs (scope_id, reviewed_at, conversation) VALUES (?, ?, ?) RETURNING id",
-            (scope_id, encode_time(at), encode_messages(conversation)),
-        )
-    )
+    sql = "INSERT INTO review_jobs (scope_id, reviewed_at, conversation) VALUES (?, ?, ?) RETURNING id"
+    return int(one(connection, sql, (scope_id, encode_time(at), encode_messages(conversation))))
 
 
 def _key(scope: str, conversation: str | None) -> dict[str, object]:

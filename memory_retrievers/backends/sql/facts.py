@@ -308,7 +308,7 @@ class SQLFacts(Part):
             WHERE vector IS NOT NULL AND new_vector IS NULL ORDER BY id LIMIT ?""",
             (limit,),
         )
-        return [UnembeddedVersion(id=its_id, text=_draft(*fields).embedding_text) for its_id, *fields in rows]
+        return [UnembeddedVersion(its_id, _draft(*fields).embedding_text) for its_id, *fields in rows]
 
     def keep_new_vectors(self, ids: Sequence[int], vectors: Vectors) -> None:
         """Keep new unit vectors, shape (n, d), of n versions beside those that are read, for those that still exist."""
@@ -330,13 +330,9 @@ def _fill_hashes(connection: Connection, scope_id: int) -> None:
 def _draft(fact: str, category: str, keywords: str) -> SemanticDraft:
     """What a version says, in the form in which facts are embedded and searched."""
     with readable("a former version of a fact"):
+        words = tuple(json.loads(keywords))
         return SemanticDraft.trusted(
-            {
-                "fact": fact,
-                "category": Category(category),
-                "keywords": tuple(json.loads(keywords)),
-                "origin": Origin.API,
-            }
+            {"fact": fact, "category": Category(category), "keywords": words, "origin": Origin.API}
         )
 
 
@@ -359,16 +355,6 @@ def _version_of(memory: SemanticMemory, row: Sequence[Any]) -> SemanticMemory:
 def _validity(fact: SemanticMemory) -> tuple[datetime, float, datetime, str]:
     until = math.inf if fact.invalid_at is None else fact.invalid_at.timestamp()
     return fact.valid_at, until, fact.created_at, fact.id
-
-
-def start_new_vectors(connection: Connection) -> None:
-    """Drop the new vectors of versions that are kept."""
-    connection.execute("UPDATE fact_versions SET new_vector = NULL WHERE new_vector IS NOT NULL")
-
-
-def take_over_new_vectors(connection: Connection) -> None:
-    """Let the new vectors of versions take the place of the old ones."""
-    connection.execute("UPDATE fact_versions SET vector = new_vector, new_vector = NULL WHERE new_vector IS NOT NULL")
 
 
 VERSIONS_OF_SCOPES: Final = """

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from memory_retrievers.backends.sql.connection import Dialect, Part, scope_id_of
 from memory_retrievers.backends.sql.memories import insert_passages, overwrite_row
 from memory_retrievers.backends.sql.removal import SCOPE_AND_CHILDREN, scope_values
-from memory_retrievers.backends.sql.rows import encode, encode_json, encode_time, readable
+from memory_retrievers.backends.sql.rows import encode, encode_json, encode_time, ids_by_scope, readable
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey, SemanticMemory
 from memory_retrievers.models.fields import moment
@@ -132,7 +132,7 @@ class SQLItems(Part):
         """Read what has not expired under these keys, items or not."""
         with self.database.read() as connection:
             dialect, found = connection.dialect, []
-            for scope, ids in _by_scope(keys).items():
+            for scope, ids in ids_by_scope(keys).items():
                 of_id, asked = _among(dialect, ids)
                 found += connection.execute(
                     f"""SELECT {_FIELDS} FROM scopes p JOIN memories m ON m.scope_id = p.id
@@ -168,7 +168,7 @@ class SQLItems(Part):
         before = ThereBefore({}, {}, set(), [], {})
         with self.database.read() as connection:
             dialect = connection.dialect
-            for scope, ids in _by_scope([*put, *removed]).items():
+            for scope, ids in ids_by_scope([*put, *removed]).items():
                 of_id, asked = _among(dialect, ids)
                 found = connection.execute(
                     f"""SELECT m.row, m.id, m.origin = 'store' AND m.kind = 'semantic',
@@ -259,13 +259,6 @@ class SQLItems(Part):
 def _among(dialect: Dialect, ids: Sequence[str]) -> tuple[str, object]:
     """The condition on the id of a memory, and the value of its ``:ids``; of one it is read the fastest."""
     return ("m.id = :ids", ids[0]) if len(ids) == 1 else (dialect.among("m.id", ":ids"), dialect.listed(ids))
-
-
-def _by_scope(keys: Sequence[MemoryKey]) -> dict[str, list[str]]:
-    by_scope: dict[str, list[str]] = {}
-    for key in keys:
-        by_scope.setdefault(key.scope, []).append(key.id)
-    return by_scope
 
 
 def _has_texts(item: AnyMemory, content: str, content_type: str, keywords: str, metadata: str) -> bool:

@@ -33,7 +33,7 @@ from memory_retrievers.backends.sql.overview import SQLOverview
 from memory_retrievers.backends.sql.passages import StoredPassages
 from memory_retrievers.backends.sql.removal import forget_empty_scopes
 from memory_retrievers.backends.sql.requests import SQLRequests
-from memory_retrievers.backends.sql.rows import encode_time
+from memory_retrievers.backends.sql.rows import encode_time, ids_by_scope
 from memory_retrievers.backends.sql.snapshots import Snapshots, state_of
 from memory_retrievers.backends.sql.sync import SQLOutbox
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey, scopes
@@ -86,17 +86,13 @@ class SQLLedger(StoredRecords, StoredPassages):
 
     def present(self, keys: Sequence[MemoryKey]) -> set[MemoryKey]:
         """Return the memories that exist, whatever their state."""
-        by_scope: dict[str, list[str]] = {}
-        for key in keys:
-            by_scope.setdefault(key.scope, []).append(key.id)
-        with self.database.read() as connection:
-            dialect = connection.dialect
-            sql = f"""SELECT id FROM memories WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope)
-                AND {dialect.among("id", ":ids")}"""
+        sql = f"""SELECT id FROM memories WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope)
+            AND {self.dialect.among("id", ":ids")}"""
+        with self.database.reading():
             return {
-                MemoryKey(scope=scope, id=id)
-                for scope, ids in by_scope.items()
-                for (id,) in connection.execute(sql, {"scope": scope, "ids": dialect.listed(ids)})  # noqa: A001
+                MemoryKey(scope=scope, id=its_id)
+                for scope, ids in ids_by_scope(keys).items()
+                for its_id in self.column(sql, {"scope": scope, "ids": self.dialect.listed(ids)})
             }
 
     def add(self, memories: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]]) -> list[Passage]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from memory_retrievers.backends.sql import characters, removal
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Connection, Dialect, Part, insert, one, scope_id_of
-from memory_retrievers.backends.sql.rows import encode_time, memory_of, memory_query
+from memory_retrievers.backends.sql.rows import encode_time, ids_by_scope, memory_of, memory_query
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey, scopes
 from memory_retrievers.models.fields import moment
@@ -57,39 +57,6 @@ def write_associations(connection: Connection, association: Association) -> bool
     scope_id = one(connection, "SELECT scope_id FROM memories WHERE row = ?", (ends[0],))
     insert(connection, "associations", {"source": ends[0], "target": ends[1], **fields}, scope_id=scope_id)
     return known is None
-
-
-def read_associations(
-    connection: Connection, key: MemoryKey, *, within: str, now: datetime, limit: int | None
-) -> list[Association]:
-    """List a memory's associations with valid, unexpired memories of a scope, the strongest first.
-
-    Args:
-        connection: The connection to read from.
-        key: The memory.
-        within: Only associations with memories of this scope and those below it.
-        now: Leave out memories that expired by this time.
-        limit: Maximum number of associations; None sets no limit.
-    """
-    ends = [
-        f"""SELECT {_FIELDS}, a.{its} = a.source AS is_source, s.scope AS scope, m.id AS id
-        FROM associations a JOIN memories m ON m.row = a.{other} JOIN scopes s ON s.id = m.scope_id
-        WHERE a.{its} = {_SOURCE} AND {removal.SCOPE_AND_CHILDREN} AND m.invalid_at IS NULL
-        AND (m.expires_at IS NULL OR m.expires_at > :now)"""
-        for its, other in (("source", "target"), ("target", "source"))
-    ]
-    found = connection.execute(
-        f"SELECT * FROM ({' UNION ALL '.join(ends)}) AS ends ORDER BY strength DESC, created_at DESC, id, scope"
-        f"{'' if limit is None else ' LIMIT :limit'}",
-        {
-            "source_scope": key.scope,
-            "source_id": key.id,
-            "now": encode_time(now),
-            "limit": limit,
-            **removal.scope_values(within, include_child_scopes=True),
-        },
-    )
-    return [_oriented(key, row) for row in found]
 
 
 def read_all_associations(connection: Connection, scopes: str, asked: dict[str, str | None]) -> Iterator[Association]:
@@ -163,31 +130,6 @@ def write_audit(connection: Connection, entry: AuditEntry, *, spacing: timedelta
     }
     insert(connection, "audit", values, scope_id=scope_id)
     return True
-
-
-def read_audit(connection: Connection, key: MemoryKey) -> list[AuditEntry]:
-    """List the audit entries of a memory, oldest first."""
-    found = connection.execute(
-        """SELECT type, at, old, new, reason FROM audit WHERE memory = (SELECT row FROM memories
-            WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?) ORDER BY at, id""",
-        (key.scope, key.id),
-    )
-    return [_entry(key, row) for row in found]
-
-
-def scopes_before(connection: Connection, at: datetime) -> list[str]:
-    """List the scopes with audit entries older than a time."""
-    found = connection.execute(
-        """SELECT DISTINCT s.scope FROM audit a JOIN memories m ON m.row = a.memory JOIN scopes s ON s.id = m.scope_id
-        WHERE a.at < ?""",
-        (encode_time(at),),
-    )
-    return [scope for (scope,) in found]
-
-
-def forget(connection: Connection, before: datetime) -> None:
-    """Delete audit entries older than a time."""
-    connection.execute("DELETE FROM audit WHERE at < ?", (encode_time(before),))
 
 
 def read_all_audit(connection: Connection, scopes: str, asked: dict[str, str | None]) -> Iterator[AuditEntry]:
@@ -283,7 +225,7 @@ class SQLManagement(Part):
                 AND p.part = m.kind"""
             return {
                 MemoryKey(scope=scope, id=id): passage
-                for scope, ids in _by_scope(keys).items()
+                for scope, ids in ids_by_scope(keys).items()
                 for id, passage in connection.execute(sql, {"scope": scope, "ids": dialect.listed(ids)})  # noqa: A001
             }
 
@@ -309,7 +251,7 @@ class SQLManagement(Part):
     def remove(self, keys: Sequence[MemoryKey]) -> int:
         """Delete memories with every trace, as ``Ledger.remove`` does; returns the number deleted."""
         with self.database.write(*{each for key in keys for each in scopes.lineage(key.scope)}) as connection:
-            by_scope = _by_scope(keys).items()
+            by_scope = ids_by_scope(keys).items()
             return sum(removal.remove_all(connection, scope=scope, ids=ids) for scope, ids in by_scope)
 
     def move(self, keys: Sequence[MemoryKey], *, target_scope: str) -> None:
@@ -325,7 +267,7 @@ class SQLManagement(Part):
         with self.database.write() as connection:
             target = scope_id_of(connection, target_scope)
             leaving = [key for key in keys if key.scope != target_scope]
-            for scope, ids in _by_scope(leaving).items():
+            for scope, ids in ids_by_scope(leaving).items():
                 removal.drop_conversations(connection, scope, ids)
                 for id in ids:  # noqa: A001
                     _move(connection, MemoryKey(scope=scope, id=id), target)
@@ -353,8 +295,25 @@ class SQLManagement(Part):
             now: Leave out memories that expired by this time, and invalidated facts.
             limit: Maximum number of associations; None sets no limit.
         """
-        with self.database.read() as connection:
-            return read_associations(connection, key, within=within, now=now, limit=limit)
+        ends = [
+            f"""SELECT {_FIELDS}, a.{its} = a.source AS is_source, s.scope AS scope, m.id AS id
+            FROM associations a JOIN memories m ON m.row = a.{other} JOIN scopes s ON s.id = m.scope_id
+            WHERE a.{its} = {_SOURCE} AND {removal.SCOPE_AND_CHILDREN} AND m.invalid_at IS NULL
+            AND (m.expires_at IS NULL OR m.expires_at > :now)"""
+            for its, other in (("source", "target"), ("target", "source"))
+        ]
+        found = self.query(
+            f"SELECT * FROM ({' UNION ALL '.join(ends)}) AS ends ORDER BY strength DESC, created_at DESC, id, scope"
+            f"{'' if limit is None else ' LIMIT :limit'}",
+            {
+                "source_scope": key.scope,
+                "source_id": key.id,
+                "now": encode_time(now),
+                "limit": limit,
+                **removal.scope_values(within, include_child_scopes=True),
+            },
+        )
+        return [_oriented(key, row) for row in found]
 
     def note(self, entries: Sequence[AuditEntry], *, spacing: timedelta | None = None) -> int:
         """Append to the audit log; entries about memories that do not exist are left out. Gives how many were appended.
@@ -366,16 +325,24 @@ class SQLManagement(Part):
 
     def audit(self, key: MemoryKey) -> list[AuditEntry]:
         """List the audit entries of a memory, oldest first."""
-        with self.database.read() as connection:
-            return read_audit(connection, key)
+        found = self.query(
+            """SELECT type, at, old, new, reason FROM audit WHERE memory = (SELECT row FROM memories
+            WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?) ORDER BY at, id""",
+            (key.scope, key.id),
+        )
+        return [_entry(key, row) for row in found]
 
     def forget_audit(self, *, before: datetime) -> None:
         """Delete audit entries older than a time."""
-        with self.database.read() as connection:
-            scopes = scopes_before(connection, before)
+        at = (encode_time(before),)
+        scopes = self.column(
+            """SELECT DISTINCT s.scope FROM audit a JOIN memories m ON m.row = a.memory
+            JOIN scopes s ON s.id = m.scope_id WHERE a.at < ?""",
+            at,
+        )
         if scopes:
             with self.database.write(*scopes) as connection:
-                forget(connection, before)
+                connection.execute("DELETE FROM audit WHERE at < ?", at)
 
 
 def _condition(dialect: Dialect, filter: MemoryFilter, now: datetime) -> tuple[str, dict[str, Any]]:
@@ -388,13 +355,6 @@ def _condition(dialect: Dialect, filter: MemoryFilter, now: datetime) -> tuple[s
         *([] if filter.include_invalidated else ["m.invalid_at IS NULL"]),
     ]
     return " AND ".join(conditions), where.parameters(dialect, selection)
-
-
-def _by_scope(keys: Sequence[MemoryKey]) -> dict[str, list[str]]:
-    ids: dict[str, list[str]] = {}
-    for key in keys:
-        ids.setdefault(key.scope, []).append(key.id)
-    return ids
 
 
 def _move(connection: Connection, key: MemoryKey, target: int) -> None:

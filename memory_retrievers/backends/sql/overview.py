@@ -172,13 +172,9 @@ class SQLOverview(Part):
                     listed,
                 )
             }
-            former = dict(
-                connection.execute(
-                    f"""SELECT memory, count(*) FROM fact_versions
-                    WHERE {dialect.among("memory", ":rows")} GROUP BY memory""",
-                    listed,
-                ).fetchall()
-            )
+            of_rows = dialect.among("memory", ":rows")
+            counting = f"SELECT memory, count(*) FROM fact_versions WHERE {of_rows} GROUP BY memory"
+            former = dict(connection.execute(counting, listed).fetchall())
         if listing.as_of is not None:
             memories = self._facts.then(memories, as_of=listing.as_of)
         return [Listed(memories[row], 1 + former.get(row, 0)) for row in rows]
@@ -361,16 +357,8 @@ def _counted(connection: Connection, names: Sequence[str]) -> list[ScopeCounts]:
             listed,
         ).fetchall()
     )
-    below = {
-        name: int(
-            one(
-                connection,
-                "SELECT count(*) FROM scopes WHERE scope >= :first AND scope < :behind",
-                removal.scope_values(name, include_child_scopes=True),
-            )
-        )
-        for name in names
-    }
+    beneath = "SELECT count(*) FROM scopes WHERE scope >= :first AND scope < :behind"
+    below = {name: int(one(connection, beneath, _scope_values(name))) for name in names}
     return [ScopeCounts(name, *held.get(name, (0, 0)), queued.get(name, 0), below[name]) for name in names]
 
 

@@ -87,7 +87,7 @@ class StoredPassages(Part):
             WHERE p.id > ? AND c.tokens IS NULL ORDER BY p.id LIMIT ?""",
             (after, limit),
         )
-        return [UnembeddedPassage(id=id, memory=memory, part=part, text=text) for id, memory, part, text in found]  # noqa: A001
+        return [UnembeddedPassage(*row) for row in found]
 
     def keep_tokens(self, tokens: Mapping[int, bytes]) -> None:
         """Store the token vectors of passages that have none; those that no longer exist are left out."""

@@ -23,6 +23,7 @@ from memory_retrievers.models import (
     ContentType,
     EpisodicMemory,
     Kind,
+    MemoryKey,
     Origin,
     SemanticMemory,
     SummaryBy,
@@ -255,6 +256,14 @@ def _damaged(error: Exception, what: str) -> BackendError:
         f"{what} is damaged and cannot be read ({type(error).__name__}): run verify, which names damage, and restore "
         "a backup"
     )
+
+
+def ids_by_scope(keys: Iterable[MemoryKey]) -> dict[str, list[str]]:
+    """The ids of memories by their scopes."""
+    by_scope: dict[str, list[str]] = {}
+    for key in keys:
+        by_scope.setdefault(key.scope, []).append(key.id)
+    return by_scope
 
 
 _FIELDS: Final = f"{', '.join(f'm.{column}' for column in COLUMNS)}, m.kind, m.content"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_retrievers.backends.sql import facts
 from memory_retrievers.backends.sql.connection import Connection, Part, one
 from memory_retrievers.backends.sql.memories import PUT_NOTE
 from memory_retrievers.models.selection import ProjectedPassage
@@ -132,25 +132,9 @@ class SQLOutbox(Part):
 
 
 def _read(connection: Connection, condition: str, values: dict[str, Any]) -> list[ProjectedPassage]:
-    return [
-        ProjectedPassage(
-            id=passage,
-            memory_id=memory_id,
-            scope=scope,
-            kind=kind,
-            part=part,
-            origin=origin,
-            created_at=created_at,
-            category=category,
-            tier=tier,
-            expires_at=expires_at,
-            text=text,
-            vector=connection.dialect.stacked([vector])[0],
-        )
-        for (
-            passage, memory_id, scope, kind, part, origin, created_at, category, tier, expires_at, text, vector,
-        ) in connection.execute(_PASSAGES + condition, values)
-    ]  # fmt: skip
+    rows = connection.execute(_PASSAGES + condition, values)
+    stacked = connection.dialect.stacked
+    return list(starmap(ProjectedPassage, ((*fields, stacked([vector])[0]) for *fields, vector in rows)))
 
 
 class SQLAdoptedRows(Part):
@@ -177,7 +161,7 @@ class SQLAdoptedRows(Part):
         """Return the known rows among the given ids."""
         sql = f"SELECT id, memory, digest FROM adopted WHERE {self.dialect.among('id', ':ids')}"
         found = self.query(sql, {"ids": self.dialect.listed(ids)})
-        return {there: AdoptedRow(memory=memory, digest=digest) for there, memory, digest in found}
+        return {there: AdoptedRow(*known) for there, *known in found}
 
     def ids_of(self, memories: Sequence[int]) -> dict[int, str]:
         """Return the collection ids of the given memories that have one."""
@@ -234,15 +218,12 @@ class SQLNewVectors(Part):
         """Discard gathered vectors and start gathering under this label."""
         with self.database.write() as connection:
             connection.execute("DELETE FROM new_vectors")
-            facts.start_new_vectors(connection)
+            connection.execute("UPDATE fact_versions SET new_vector = NULL WHERE new_vector IS NOT NULL")
             connection.execute(PUT_NOTE, (_NOTE, label))
 
     def missing(self, *, after: int = 0, limit: int) -> list[UnembeddedPassage]:
         """List passages above an id that have no new vector, by ascending id."""
-        return [
-            UnembeddedPassage(id=passage, memory=memory, part=part, text=text)
-            for passage, memory, part, text in self.query(_MISSING, (after, limit))
-        ]
+        return [UnembeddedPassage(*row) for row in self.query(_MISSING, (after, limit))]
 
     def keep(self, passages: Sequence[int], vectors: Vectors, tokens: Sequence[bytes | None] | None = None) -> None:
         """Store new vectors; passages that no longer exist are left out.
@@ -282,6 +263,8 @@ class SQLNewVectors(Part):
                 WHERE new_vectors.passage = passage_contents.passage"""
             )
             connection.execute("DELETE FROM new_vectors")
-            facts.take_over_new_vectors(connection)
+            connection.execute(
+                "UPDATE fact_versions SET vector = new_vector, new_vector = NULL WHERE new_vector IS NOT NULL"
+            )
             connection.execute("DELETE FROM notes WHERE name IN (?, ?)", (_NOTE, HELD_UNTIL))
             connection.execute("UPDATE scopes SET version = version + 1")
