@@ -21,7 +21,7 @@ from sentences import statements
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.backends.postgres import PostgresLedger
-from memory_retrievers.backends.postgres.vectors import HNSWVectorIndex
+from memory_retrievers.backends.postgres import HNSWVectorIndex
 from memory_retrievers.models import SemanticMemory
 
 TOGETHER: Final = 500

@@ -1153,9 +1153,7 @@ class AgentMemory(BaseMemory):
         adoption.check_where(found, where)
         self._write_through(found, adopted)
         with acting_as(Channel.IMPORT, "chroma"):
-            return adoption.sync(
-                self._store, self._engine.adopted, found, adopted, where=where, confirm=confirm, progress=progress
-            )
+            return adoption.sync(self._store, found, adopted, where=where, confirm=confirm, progress=progress)
 
     # --- the same in a thread
 
@@ -1192,9 +1190,7 @@ class AgentMemory(BaseMemory):
         adopted.note(self._store.ledger)
         self._write_through(collection, adopted)
         with acting_as(Channel.IMPORT, "chroma"):
-            self._adoption_report = adoption.adopt(
-                self._store, self._engine.adopted, collection, adopted, progress=progress
-            )
+            self._adoption_report = adoption.adopt(self._store, collection, adopted, progress=progress)
 
     def _write_through(self, collection: Collection, adopted: Adoption) -> None:
         """Write what is waiting, and from now on every change; or none, if that was not asked for."""
@@ -1203,7 +1199,7 @@ class AgentMemory(BaseMemory):
         if not adopted.write_through:
             self._store.after_write = lambda: None
             return
-        through = adoption.WriteThrough(self._store, self._engine.adopted, collection, adopted)
+        through = adoption.WriteThrough(self._store, collection, adopted)
         through.flush()
         self._store.after_write = through.attempt
 

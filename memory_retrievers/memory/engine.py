@@ -65,7 +65,6 @@ class Engine:
             raise
         self._parts = parts
         self.read_only = read_only
-        self.adopted = storage.adopted
         self.access = parts.access
         self.ingestion = parts.ingestion
         self.pending = PendingReviewBuffer(self.store)

@@ -87,17 +87,6 @@ DEEPEST: Final = 300
 """How deep they may be nested: the metadata of a memory may be 255 deep."""
 
 _MOST_SHOWN: Final = 60  # characters of what is wrong
-_COUNTED: Final = {
-    "memories",
-    "versions",
-    "pending_reviews",
-    "review_jobs",
-    "queues",
-    "associations",
-    "audit",
-    "events",
-    "characters",
-}
 
 
 class Header(Line):
@@ -127,7 +116,7 @@ class Header(Line):
 
     def counts(self) -> dict[str, int]:
         """Number of lines that follow, by type."""
-        return self.model_dump(include=_COUNTED)
+        return self.model_dump(exclude={"format", "version", "embedder_id", "dimension", "probe"})
 
     def notes(self) -> dict[str, str]:
         """Metadata of the store about its embedder; empty if it never had one."""

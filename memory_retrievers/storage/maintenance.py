@@ -156,22 +156,17 @@ def reindex(store: MemoryStore, *, progress: Progress | None = None) -> int:
     """
     total, done, changed, last = store.ledger.statistics(None).episodes, 0, 0, 0
     while rows := store.ledger.episode_rows(after=last, limit=EPISODES_AT_ONCE):
-        changed += _brought_up_to_date(store, rows)
+        while (closed := _closed(store, rows, _gaps(store, rows))) is None:
+            pass  # an episode has changed meanwhile
+        changed += closed
         done, last = done + len(rows), rows[-1]
         if progress is not None:
             progress(done, max(done, total))
     return changed
 
 
-def _brought_up_to_date(store: MemoryStore, rows: Sequence[int]) -> int:
-    """Close the gaps of some episodes in one transaction; returns how many had any."""
-    while (closed := _closed(store, rows, _gaps(store, rows))) is None:
-        pass  # an episode has changed meanwhile
-    return closed
-
-
 def _closed(store: MemoryStore, rows: Sequence[int], gaps: Sequence[_Gap]) -> int | None:
-    """Close the gaps of episodes and return how many there are; None if they are no longer the same."""
+    """Close the gaps of episodes in one transaction, and return how many; None if they are no longer the same."""
     if not gaps:
         return 0
 

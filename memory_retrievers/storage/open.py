@@ -21,7 +21,6 @@ from memory_retrievers.storage.options import ResolvedOptions
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.ledger import SQLLedger
-    from memory_retrievers.backends.sql.sync import SQLAdoptedRows
     from memory_retrievers.protocols import KeywordIndex, VectorIndex
 
 
@@ -38,19 +37,11 @@ _SERVERS: Final = ("postgresql://", "postgres://")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """A ledger, its indexes, and the known rows of a collection it was filled from.
-
-    Attributes:
-        ledger: Stores the memories.
-        keyword: The BM25 index.
-        dense: The vector index.
-        adopted: The known rows of a collection of the user's.
-    """
+    """A ledger and its indexes, of words and of vectors."""
 
     ledger: SQLLedger
     keyword: KeywordIndex
     dense: VectorIndex
-    adopted: SQLAdoptedRows
 
 
 def in_file(parts: ResolvedOptions, file: Path | None, *, read_only: bool = False) -> Storage:
@@ -74,7 +65,7 @@ def in_file(parts: ResolvedOptions, file: Path | None, *, read_only: bool = Fals
     try:
         folder = None if file is None else file.parent / CHROMA_DIRECTORY
         dense = ExactVectorIndex(ledger) if read_only else _projected(parts, ledger, folder=folder)
-        return _storage(ledger, _keyword(parts, ledger), dense)
+        return Storage(ledger=ledger, keyword=_keyword(parts, ledger), dense=dense)
     except BaseException:
         ledger.close()
         raise
@@ -99,8 +90,7 @@ def on_server(
         BackendError: The database cannot be reached.
     """
     with required(PSYCOPG, POOL):
-        from memory_retrievers.backends.postgres import PostgresLedger
-        from memory_retrievers.backends.postgres.vectors import HNSWVectorIndex
+        from memory_retrievers.backends.postgres import HNSWVectorIndex, PostgresLedger
 
     ledger = PostgresLedger(url, pool_size=pool_size, within=within, read_only=read_only)
     ledger.snapshots.most = parts.retrieval.snapshot_bytes
@@ -111,7 +101,7 @@ def on_server(
             dense: VectorIndex = HNSWVectorIndex(ledger, exact_limit=exact_limit)
         else:
             dense = _projected(parts, ledger, folder=None)
-        return _storage(ledger, _keyword(parts, ledger), dense)
+        return Storage(ledger=ledger, keyword=_keyword(parts, ledger), dense=dense)
     except BaseException:
         ledger.close()
         raise
@@ -205,13 +195,6 @@ def network_file_system(place: Path, mounts: str) -> str | None:
 def _is_network(kind: str) -> bool:
     outer, _, inner = kind.partition(".")
     return kind in _NETWORK or (outer in {"fuse", "fuseblk"} and inner in _NETWORK_BY_FUSE)
-
-
-def _storage(ledger: SQLLedger, keyword: KeywordIndex, dense: VectorIndex) -> Storage:
-    from memory_retrievers.backends.sql.sync import SQLAdoptedRows
-
-    adopted = SQLAdoptedRows(ledger.database)
-    return Storage(ledger=ledger, keyword=keyword, dense=dense, adopted=adopted)
 
 
 def _projected(parts: ResolvedOptions, ledger: SQLLedger, *, folder: Path | None) -> VectorIndex:

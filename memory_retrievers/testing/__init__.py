@@ -186,7 +186,7 @@ class Inside:
     @property
     def adopted(self) -> Any:  # noqa: ANN401 - it lies above this room
         """What is known of a foreign collection that the memory has adopted; None if it has not."""
-        return self._engine.adopted
+        return self._engine.store.ledger.adopted
 
     def cached_terms(self) -> set[str]:
         """Return every term that snapshots keep in memory, of whatever scope, with what was made of them."""

@@ -11,9 +11,8 @@ from patience import until
 from postgres_server import EMPTIED
 
 from memory_retrievers import AgentMemory, BackendError, ConfigurationError, ValidationError
-from memory_retrievers.backends.postgres import PostgresLedger
+from memory_retrievers.backends.postgres import HNSWVectorIndex, PostgresLedger
 from memory_retrievers.backends.postgres.schema import PARTITIONS
-from memory_retrievers.backends.postgres.vectors import HNSWVectorIndex
 from memory_retrievers.backends.sql.connection import one
 from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex, RankBM25KeywordIndex
 from memory_retrievers.backends.vectors import ExactVectorIndex

@@ -3,9 +3,9 @@
 import pytest
 
 from memory_retrievers import AgentMemory
+from memory_retrievers.backends.postgres import HNSWVectorIndex
 from memory_retrievers.backends.postgres.guards import UNSAMPLED
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
-from memory_retrievers.backends.postgres.vectors import HNSWVectorIndex
 from memory_retrievers.testing import HashEmbedder, inside
 
 from .postgres_first_schema import first_schema

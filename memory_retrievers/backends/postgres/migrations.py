@@ -205,7 +205,7 @@ def _require_server(connection: Connection) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Session:
     """Another connection to the database.
 
@@ -290,7 +290,7 @@ def state_of_database(url: str) -> DatabaseState:
             is_standby=one(connection, "SELECT pg_is_in_recovery()"),
             schema=version,
             size=one(connection, "SELECT pg_database_size(current_database())"),
-            sessions=tuple(_session(row) for row in connection.execute(_SESSIONS)),
+            sessions=tuple(Session(*row) for row in connection.execute(_SESSIONS)),
             tables=state_of_tables(lambda statement: _rows(connection, statement)),
             problems=tuple(_problems(connection, version)),
             now=one(connection, "SELECT now()"),
@@ -310,22 +310,6 @@ def _problems(connection: Connection, version: int) -> Iterator[str]:
         yield f"the table {name} is missing: restore the database from a backup"
     if version > 1:  # which brought the guards
         yield from guards.problems(connection)
-
-
-def _session(row: Sequence[Any]) -> Session:
-    pid, user, program, client, since, state, transaction_since, locks, tables, held_up = row
-    return Session(
-        pid=pid,
-        user=user,
-        program=program,
-        client=client,
-        since=since,
-        state=state,
-        transaction_since=transaction_since,
-        advisory_locks=locks,
-        tables=tables,
-        holds_up=held_up,
-    )
 
 
 _UNTOLD: Final = (

@@ -35,7 +35,6 @@ from memory_retrievers.backends.sql.removal import forget_empty_scopes
 from memory_retrievers.backends.sql.requests import SQLRequests
 from memory_retrievers.backends.sql.rows import encode_time, ids_by_scope
 from memory_retrievers.backends.sql.snapshots import Snapshots, state_of
-from memory_retrievers.backends.sql.sync import SQLOutbox
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey, scopes
 from memory_retrievers.models.contents import Contents, VerificationReport
 from memory_retrievers.models.fields import moment
@@ -58,7 +57,8 @@ class SQLLedger(StoredRecords, StoredPassages):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self.outbox = SQLOutbox(self.database)
+        self.outbox = sync.SQLOutbox(self.database)
+        self.adopted = sync.SQLAdoptedRows(self.database)
         self.conversations = SQLConversations(self.database)
         self.open_episodes = SQLOpenEpisodes(self.database)
         self.characters = SQLCharacters(self.database)

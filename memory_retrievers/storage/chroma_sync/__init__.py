@@ -54,13 +54,12 @@ _EXAMPLES: Final = 5
 
 
 def adopt(
-    store: MemoryStore, rows: SQLAdoptedRows, collection: Collection, adoption: Adoption, *, progress: Progress | None
+    store: MemoryStore, collection: Collection, adoption: Adoption, *, progress: Progress | None
 ) -> AdoptionReport:
     """Import new and changed rows of a collection; nothing is deleted.
 
     Args:
         store: The store to import into.
-        rows: The rows already imported.
         collection: The collection to read.
         adoption: How rows become memories, and which rows do.
         progress: Called after every page; None is not called.
@@ -68,7 +67,7 @@ def adopt(
     Raises:
         BackendError: The collection could not be read; what is in stays, and a further call goes on.
     """
-    intake = Intake(store, rows, adoption)
+    intake = Intake(store, adoption)
     for page in _reported_pages(collection, adoption.where, progress):
         intake.take_in(page)
     return intake.report()
@@ -76,7 +75,6 @@ def adopt(
 
 def sync(
     store: MemoryStore,
-    rows: SQLAdoptedRows,
     collection: Collection,
     adoption: Adoption,
     *,
@@ -90,7 +88,6 @@ def sync(
 
     Args:
         store: The store to import into.
-        rows: The rows already imported.
         collection: The collection to follow.
         adoption: How rows become memories, and which rows do.
         where: Further filter of this call; rows that do not match are left as they are.
@@ -103,7 +100,7 @@ def sync(
         BackendError: The collection could not be read.
     """
     check_embedder(collection, adoption, store.embedder.current().embed_documents)
-    intake = Intake(store, rows, adoption)
+    intake, rows = Intake(store, adoption), store.ledger.adopted
     to_read: list[str] = []
     gone = _gone(rows, collection, adoption.where)
     selected = source.both(adoption.where, where)
@@ -129,13 +126,12 @@ class Intake:
 
     Args:
         store: Where the memories go.
-        rows: Which rows it has.
         adoption: How rows become memories.
     """
 
-    def __init__(self, store: MemoryStore, rows: SQLAdoptedRows, adoption: Adoption) -> None:
+    def __init__(self, store: MemoryStore, adoption: Adoption) -> None:
         self._store = store
-        self._rows = rows
+        self._rows = store.ledger.adopted
         self._adoption = adoption
         self._counts: Counter[str] = Counter()
         self._skipped: Counter[Skip] = Counter()

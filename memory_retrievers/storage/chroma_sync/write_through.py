@@ -22,7 +22,6 @@ from memory_retrievers.storage.chroma_sync.rows import Adoption
 from memory_retrievers.storage.store import MemoryStore
 
 if TYPE_CHECKING:
-    from memory_retrievers.backends.sql.sync import SQLAdoptedRows
     from memory_retrievers.models.selection import Vector
 
 _LOGGER: Final = logging.getLogger("memory_retrievers")
@@ -34,14 +33,13 @@ class WriteThrough:
 
     Args:
         store: The store of the memories.
-        rows: The known rows of the collection, and the changes not written to it yet.
         collection: The imported collection.
         adoption: How memories become rows.
     """
 
-    def __init__(self, store: MemoryStore, rows: SQLAdoptedRows, collection: Collection, adoption: Adoption) -> None:
+    def __init__(self, store: MemoryStore, collection: Collection, adoption: Adoption) -> None:
         self._store = store
-        self._rows = rows
+        self._rows = store.ledger.adopted
         self._collection = collection
         self._adoption = adoption
         self._writing = threading.Lock()
