@@ -20,8 +20,7 @@ from postgres_server import PostgresServer, running_postgres
 from sentences import statements
 
 from memory_retrievers import AgentMemory
-from memory_retrievers.backends.postgres import PostgresLedger
-from memory_retrievers.backends.postgres import HNSWVectorIndex
+from memory_retrievers.backends.postgres import HNSWVectorIndex, PostgresLedger
 from memory_retrievers.models import SemanticMemory
 
 TOGETHER: Final = 500

@@ -134,33 +134,41 @@ def confirmed(known: SemanticMemory, draft: SemanticDraft, *, now: datetime) -> 
 
 
 def near_facts(
-    fact: SemanticMemory,
-    vector: Vector,
+    pending: Sequence[PendingDraft],
+    passages: Sequence[Sequence[NewPassage]],
     *,
     ledger: SQLLedger,
     dense: VectorIndex,
-    settings: IngestionSettings,
+    settings: IngestionSettings | None,
     now: datetime,
 ) -> tuple[NearFact, ...]:
-    """Find the facts of the scope that a new one may contradict, nearest first; read before it is stored.
+    """Find the facts that a single new one may contradict but does not replace, nearest first; before it is stored.
 
     Args:
-        fact: The new fact.
-        vector: Its unit vector, shape (d,).
+        pending: What is to be stored.
+        passages: The passages of each.
         ledger: Where facts are.
         dense: Finds the nearest.
-        settings: What is near, and whether details are compared.
+        settings: What is near, and whether details are compared; None finds none.
         now: The moment of pending.
     """
+    fact = pending[0].memory
+    if settings is None or len(pending) != 1 or not isinstance(fact, SemanticMemory) or not passages[0]:
+        return ()
     if not settings.compare_details or not _is_comparable(fact):
         return ()
     with ledger.snapshots.comparing(), ledger.database.reading():
-        hits = dense.search(vector, Selection(scope=fact.scope, kind=Kind.SEMANTIC, now=now), limit=NEAREST)
+        selection = Selection(scope=fact.scope, kind=Kind.SEMANTIC, now=now)
+        hits = dense.search(passages[0][0].vector, selection, limit=NEAREST)
         found = ledger.facts.comparable(hits.memories, longest=COMPARED_CHARACTERS)
     compared = [(found[row], cosine) for row, cosine in zip(hits.memories, hits.scores, strict=True) if row in found]
     places = contradicted(fact.fact, [(known.fact, cosine) for known, cosine in compared], settings=settings)
     near = (compared[place][0] for place in islice(places, MOST_NEAR))
-    return tuple(NearFact.trusted({"id": known.id, "fact": known.fact, "valid_at": known.valid_at}) for known in near)
+    return tuple(
+        NearFact.trusted({"id": known.id, "fact": known.fact, "valid_at": known.valid_at})
+        for known in near
+        if known.id != pending[0].replaces
+    )
 
 
 def _is_comparable(fact: SemanticMemory) -> bool:

@@ -558,7 +558,7 @@ class MemoryStore:
 
         def look(passages: list[list[NewPassage]]) -> None:
             nonlocal similar
-            similar = () if near is None else self._near(pending, passages, settings=near, now=now)
+            similar = near_facts(pending, passages, ledger=self.ledger, dense=self.dense, settings=near, now=now)
 
         def change(passages: list[list[NewPassage]]) -> list[AnyMemory]:
             for key in self.ledger.present([each.memory.key for each in pending]) if replace else ():
@@ -611,22 +611,6 @@ class MemoryStore:
             for place, each in enumerate(pending)
             if each.replaces is not None
         }
-
-    def _near(
-        self,
-        pending: Sequence[PendingDraft],
-        passages: Sequence[Sequence[NewPassage]],
-        *,
-        settings: IngestionSettings,
-        now: datetime,
-    ) -> tuple[NearFact, ...]:
-        """The facts that a single new one may contradict, but for the one that it replaces."""
-        if len(pending) != 1 or not isinstance(fact := pending[0].memory, SemanticMemory) or not passages[0]:
-            return ()
-        found = near_facts(
-            fact, passages[0][0].vector, ledger=self.ledger, dense=self.dense, settings=settings, now=now
-        )
-        return tuple(each for each in found if each.id != pending[0].replaces)
 
     def invalidate(self, id: str, *, scope: str) -> SemanticMemory:
         """Mark a fact as no longer true; it is kept but no longer found.

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from memory_retrievers.backends.sql.connection import Connection, Part, scope_id_of
+from memory_retrievers.backends.sql.connection import Connection, Part, Whole, scope_id_of
 from memory_retrievers.backends.sql.rows import UNREADABLE, encode_json, readable
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models.contents import StoredCharacter
@@ -74,18 +74,11 @@ def strike_out(connection: Connection, scope: str, ids: Sequence[str]) -> None:
             connection.execute("UPDATE characters SET known_events = ? WHERE row = ?", (encode_json(kept), row))
 
 
-def read_all(connection: Connection, scopes: str, asked: dict[str, str | None]) -> Iterator[StoredCharacter]:
-    """Read the characters of several scopes, by scope, in the order in which they were first stored.
-
-    Args:
-        connection: The connection to read from.
-        scopes: SQL query that selects scope ids.
-        asked: Parameters of that query.
-    """
-    found = connection.execute(
+def read_all(whole: Whole) -> Iterator[StoredCharacter]:
+    """Read the characters of the scopes, by scope, in the order in which they were first stored."""
+    found = whole.execute(
         f"""SELECT s.scope, c.name, c.known_events, c.state FROM scopes s JOIN characters c ON c.scope_id = s.id
-        WHERE s.id IN ({scopes}) ORDER BY s.scope, c.row""",
-        asked,
+        WHERE s.id IN ({whole.scopes}) ORDER BY s.scope, c.row"""
     )
     for scope, *row in found:
         yield StoredCharacter(scope=scope, state=_decode(scope, *row))

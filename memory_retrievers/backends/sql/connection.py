@@ -274,6 +274,24 @@ class Part:
             return one(connection, sql, values)
 
 
+class Whole(NamedTuple):
+    """Scopes of which everything is read, for an export.
+
+    Attributes:
+        connection: The connection to read from.
+        scopes: Query of the row ids of the scopes.
+        values: Its parameters.
+    """
+
+    connection: Connection
+    scopes: str
+    values: Mapping[str, object]
+
+    def execute(self, sql: str) -> Cursor:
+        """Run a statement with these parameters."""
+        return self.connection.execute(sql, self.values)
+
+
 def joining(database: Database, *scopes: str) -> AbstractContextManager[Connection]:
     """Open a write transaction of some scopes as ``Database.write`` does, but for the savepoint inside another one.
 

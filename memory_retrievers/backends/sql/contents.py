@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from memory_retrievers.backends.sql import characters, conversations, events, facts, management, removal
-from memory_retrievers.backends.sql.connection import Connection, Dialect, one
+from memory_retrievers.backends.sql.connection import Connection, Dialect, Whole, one
 from memory_retrievers.backends.sql.requests import OTHER_NOTES
 from memory_retrievers.backends.sql.rows import COLUMNS, UNREADABLE, decode, readable
 from memory_retrievers.errors import BackendError
@@ -83,20 +83,22 @@ class RawMemory(NamedTuple):
 
 def read_contents(connection: Connection, scope: str | None) -> Contents:
     """Read a scope and those below it, or all; the connection must stay on one snapshot until the end."""
-    asked, part = _asked(scope), _part(connection.dialect)
+    children, children_end = (None, None) if scope is None else scopes.child_range(scope)
+    whole = Whole(connection, _SCOPES, {"scope": scope, "children": children, "children_end": children_end})
+    part = _part(connection.dialect)
     counted = {name: f"SELECT {counting.format(part=part)}" for name, counting in _COUNTED.items()}
     return Contents(
         notes=dict(connection.execute(f"SELECT name, value FROM notes WHERE {OTHER_NOTES}").fetchall()),
-        counts={name: int(one(connection, counting, asked)) for name, counting in counted.items()},
-        memories=_memories(connection, asked),
-        versions=facts.read_all_versions(connection, _SCOPES, asked),
-        pending_reviews=_reviews(connection, asked),
-        review_jobs=conversations.read_review_jobs(connection, _SCOPES, asked),
-        queues=_queues(connection, asked),
-        associations=management.read_all_associations(connection, _SCOPES, asked),
-        audit=management.read_all_audit(connection, _SCOPES, asked),
-        events=events.read_all(connection, _LOGGED_SCOPES, asked),
-        characters=characters.read_all(connection, _SCOPES, asked),
+        counts={name: int(one(connection, counting, whole.values)) for name, counting in counted.items()},
+        memories=_memories(whole),
+        versions=facts.read_all_versions(whole),
+        pending_reviews=_reviews(whole),
+        review_jobs=conversations.read_review_jobs(whole),
+        queues=_queues(whole),
+        associations=management.read_all_associations(whole),
+        audit=management.read_all_audit(whole),
+        events=events.read_all(whole._replace(scopes=_LOGGED_SCOPES)),
+        characters=characters.read_all(whole),
     )
 
 
@@ -111,68 +113,56 @@ def read_page(connection: Connection, rows: Sequence[int]) -> Iterator[RawMemory
     return (RawMemory(memories[row], passages.get(row, [])) for row in rows if row in memories)
 
 
-def _asked(scope: str | None) -> dict[str, str | None]:
-    children, children_end = (None, None) if scope is None else scopes.child_range(scope)
-    return {"scope": scope, "children": children, "children_end": children_end}
-
-
-def _memories(connection: Connection, asked: dict[str, str | None]) -> Iterator[StoredMemory]:
-    rows = _rows_in_order(connection, asked)
+def _memories(whole: Whole) -> Iterator[StoredMemory]:
+    rows = _rows_in_order(whole)
     while page := list(islice(rows, PAGE)):
-        for raw in read_page(connection, page):
-            yield _stored(connection, raw)
+        for raw in read_page(whole.connection, page):
+            yield _stored(whole.connection, raw)
 
 
 def _stored(connection: Connection, raw: RawMemory) -> StoredMemory:
+    stacked = connection.dialect.stacked
     try:
         passages = tuple(
-            NewPassage(
-                part=passage.part,
-                text=passage.text,
-                vector=connection.dialect.stacked([passage.vector])[0],
-                speaker=passage.speaker,
-                tells_time=bool(passage.tells_time),
-                tokens=passage.tokens,
-            )
-            for passage in raw.passages
+            NewPassage(**each._asdict() | {"vector": stacked([each.vector])[0], "tells_time": bool(each.tells_time)})
+            for each in raw.passages
         )
         return StoredMemory(memory=decode(raw.row), passages=passages)
     except (*UNREADABLE, BackendError) as error:
         raise BackendError(f"{raw.name} cannot be read ({error}): verify() tells more") from error
 
 
-def _rows_in_order(connection: Connection, asked: dict[str, str | None]) -> Iterator[int]:
+def _rows_in_order(whole: Whole) -> Iterator[int]:
     """Rows by scope, time and id. An index has each kind in this order; only equal times are sorted."""
+    connection = whole.connection
     by_age = connection.dialect.indexed_by("memories_by_age")
     in_order = f"SELECT created_at, id, row FROM memories {by_age} WHERE scope_id = ? AND kind = "
-    for (scope_id,) in connection.execute(f"{_SCOPES} ORDER BY scope", asked):
+    for (scope_id,) in whole.execute(f"{_SCOPES} ORDER BY scope"):
         # an id in UTF-8, as SQLite compares it; Python's order by code point is the same
         each = [connection.execute(f"{in_order}'{kind}' ORDER BY created_at, id", (scope_id,)) for kind in Kind]
         for _, _, row in heapq.merge(*each):
             yield int(row)
 
 
-def _reviews(connection: Connection, asked: dict[str, str | None]) -> Iterator[PendingReview]:
-    found = connection.execute(
+def _reviews(whole: Whole) -> Iterator[PendingReview]:
+    found = whole.execute(
         f"""SELECT s.scope, r.query, r.memories, r.created_at FROM scopes s JOIN pending_reviews r ON r.scope_id = s.id
-        WHERE s.id IN ({_SCOPES}) AND r.job IS NULL ORDER BY s.scope, r.created_at, r.id""",
-        asked,
+        WHERE s.id IN ({_SCOPES}) AND r.job IS NULL ORDER BY s.scope, r.created_at, r.id"""
     )
     return (removal.decode(*row) for row in found)
 
 
-def _queues(connection: Connection, asked: dict[str, str | None]) -> Iterator[StoredQueue]:
-    waiting = connection.execute(
+def _queues(whole: Whole) -> Iterator[StoredQueue]:
+    waiting = whole.execute(
         f"""SELECT s.id, s.scope, q.conversation, q.window_doubled, q.previous_summary
         FROM scopes s JOIN queues q ON q.scope_id = s.id
         WHERE s.id IN ({_SCOPES}) AND EXISTS (SELECT 1 FROM queued_messages m
             WHERE m.scope_id = s.id AND m.conversation = q.conversation)
-        ORDER BY s.scope, q.conversation""",
-        asked,
+        ORDER BY s.scope, q.conversation"""
     )
     for scope_id, scope, conversation, doubled, summary in waiting:
-        messages = connection.execute(
-            f"""SELECT {_part(connection.dialect)}, id, role, content, timestamp FROM queued_messages
+        messages = whole.connection.execute(
+            f"""SELECT {_part(whole.connection.dialect)}, id, role, content, timestamp FROM queued_messages
             WHERE scope_id = ? AND conversation = ? ORDER BY row""",
             (scope_id, conversation),
         )

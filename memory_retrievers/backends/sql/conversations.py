@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from memory_retrievers.backends.sql import removal
-from memory_retrievers.backends.sql.connection import Connection, Part, one, scope_id_of
+from memory_retrievers.backends.sql.connection import Connection, Part, Whole, one, scope_id_of
 from memory_retrievers.backends.sql.rows import decode_messages, encode_messages, encode_time, readable
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.models.contents import StoredQueue
@@ -292,7 +292,7 @@ class SQLConversations(Part):
         """List the scope's review jobs, oldest first."""
         of_scope = "SELECT id FROM scopes WHERE scope = :scope"
         with self.database.read(snapshot=True) as connection:
-            return list(read_review_jobs(connection, of_scope, {"scope": scope}))
+            return list(read_review_jobs(Whole(connection, of_scope, {"scope": scope})))
 
     def restore_review_job(self, job: ReviewJob) -> None:
         """Restore a review job as it was exported from another store."""
@@ -335,18 +335,11 @@ class SQLConversations(Part):
             )
 
 
-def read_review_jobs(connection: Connection, scopes: str, asked: Mapping[str, object]) -> Iterator[ReviewJob]:
-    """Read the review jobs of scopes, by scope, oldest first.
-
-    Args:
-        connection: The connection to read from.
-        scopes: Query of the row ids of the scopes.
-        asked: Its parameters.
-    """
-    rows = connection.execute(
+def read_review_jobs(whole: Whole) -> Iterator[ReviewJob]:
+    """Read the review jobs of the scopes, by scope, oldest first."""
+    rows = whole.execute(
         f"""SELECT j.id, s.scope, j.reviewed_at, j.conversation FROM scopes s JOIN review_jobs j ON j.scope_id = s.id
-        WHERE s.id IN ({scopes}) ORDER BY s.scope, j.id""",
-        asked,
+        WHERE s.id IN ({whole.scopes}) ORDER BY s.scope, j.id"""
     )
     for job, scope, reviewed_at, conversation in rows.fetchall():
         with readable(f"a conversation that waits for review in scope {scope!r}"):
@@ -355,7 +348,7 @@ def read_review_jobs(connection: Connection, scopes: str, asked: Mapping[str, ob
                 scope=scope,
                 reviewed_at=moment(reviewed_at),
                 conversation=decode_messages(conversation),
-                reviews=tuple(removal.read(connection, scope, job=job)),
+                reviews=tuple(removal.read(whole.connection, scope, job=job)),
             )
         yield read
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, Cursor, Database, Part, joining, one
+from memory_retrievers.backends.sql.connection import Connection, Cursor, Database, Part, Whole, joining, one
 from memory_retrievers.backends.sql.requests import under_way
 from memory_retrievers.backends.sql.rows import encode_time, readable
 from memory_retrievers.models import MemoryKey
@@ -161,19 +161,12 @@ class SQLEvents(Part):
         return [_event(row) for row in found]
 
 
-def read_all(connection: Connection, scopes: str, asked: dict[str, str | None]) -> Iterator[MemoryEvent]:
-    """Read what happened to the memories of several scopes, by scope, id and in order.
-
-    Args:
-        connection: The connection to read from.
-        scopes: SQL query that selects scope ids.
-        asked: Parameters of that query.
-    """
-    found = connection.execute(
+def read_all(whole: Whole) -> Iterator[MemoryEvent]:
+    """Read what happened to the memories of the scopes, by scope, id and in order."""
+    found = whole.execute(
         f"""{_READ} FROM events e JOIN scopes s ON s.id = e.scope_id
-        LEFT JOIN memories m ON m.row = e.memory {connection.dialect.beside("m", "e")}
-        WHERE e.scope_id IN ({scopes}) ORDER BY s.scope, coalesce(m.id, ''), e.id""",
-        asked,
+        LEFT JOIN memories m ON m.row = e.memory {whole.connection.dialect.beside("m", "e")}
+        WHERE e.scope_id IN ({whole.scopes}) ORDER BY s.scope, coalesce(m.id, ''), e.id"""
     )
     return (_event(row) for row in found)
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, Part
+from memory_retrievers.backends.sql.connection import Connection, Part, Whole
 from memory_retrievers.backends.sql.rows import encode_json, encode_time, memory_of, memory_query, readable
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import (
@@ -362,18 +362,11 @@ VERSIONS_OF_SCOPES: Final = """
     WHERE m.scope_id IN ({scopes})"""
 
 
-def read_all_versions(connection: Connection, scopes: str, asked: dict[str, str | None]) -> Iterator[FactVersion]:
-    """Read the former versions of the facts of several scopes, by scope, id and time.
-
-    Args:
-        connection: The connection to read from.
-        scopes: Query of their row ids.
-        asked: Its parameters.
-    """
-    rows = connection.execute(
-        f"""SELECT s.scope, m.id, {_FIELDS}, v.vector {VERSIONS_OF_SCOPES.format(scopes=scopes)}
-        ORDER BY s.scope, m.id, v.valid_at, v.id""",
-        asked,
+def read_all_versions(whole: Whole) -> Iterator[FactVersion]:
+    """Read the former versions of the facts of the scopes, by scope, id and time."""
+    rows = whole.execute(
+        f"""SELECT s.scope, m.id, {_FIELDS}, v.vector {VERSIONS_OF_SCOPES.format(scopes=whole.scopes)}
+        ORDER BY s.scope, m.id, v.valid_at, v.id"""
     )
     for scope, its_id, fact, category, keywords, valid_at, invalid_at, vector in rows:
         with readable(f"a former version of memory {its_id!r} in scope {scope!r}"):
@@ -385,5 +378,5 @@ def read_all_versions(connection: Connection, scopes: str, asked: dict[str, str 
                 keywords=tuple(json.loads(keywords)),
                 valid_at=moment(valid_at),
                 invalid_at=moment(invalid_at),
-                vector=None if vector is None else connection.dialect.stacked([vector])[0],
+                vector=None if vector is None else whole.connection.dialect.stacked([vector])[0],
             )

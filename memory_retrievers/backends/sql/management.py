@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from memory_retrievers.backends.sql import characters, removal
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, Dialect, Part, insert, one, scope_id_of
+from memory_retrievers.backends.sql.connection import Connection, Dialect, Part, Whole, insert, one, scope_id_of
 from memory_retrievers.backends.sql.rows import encode_time, ids_by_scope, memory_of, memory_query
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey, scopes
@@ -59,18 +59,11 @@ def write_associations(connection: Connection, association: Association) -> bool
     return known is None
 
 
-def read_all_associations(connection: Connection, scopes: str, asked: dict[str, str | None]) -> Iterator[Association]:
-    """Read the associations whose memories both belong to the selected scopes, by scope and id.
-
-    Args:
-        connection: The connection to read from.
-        scopes: SQL query that selects scope ids.
-        asked: Parameters of that query.
-    """
-    found = connection.execute(
-        f"""SELECT s.scope, m.id, t.scope, n.id, {_FIELDS} {BETWEEN.format(scopes=scopes)}
-        ORDER BY s.scope, m.id, t.scope, n.id""",
-        asked,
+def read_all_associations(whole: Whole) -> Iterator[Association]:
+    """Read the associations whose memories both belong to the scopes, by scope and id."""
+    found = whole.execute(
+        f"""SELECT s.scope, m.id, t.scope, n.id, {_FIELDS} {BETWEEN.format(scopes=whole.scopes)}
+        ORDER BY s.scope, m.id, t.scope, n.id"""
     )
     for source_scope, source_id, target_scope, target_id, *fields in found:
         source = MemoryKey(scope=source_scope, id=source_id)
@@ -132,18 +125,11 @@ def write_audit(connection: Connection, entry: AuditEntry, *, spacing: timedelta
     return True
 
 
-def read_all_audit(connection: Connection, scopes: str, asked: dict[str, str | None]) -> Iterator[AuditEntry]:
-    """Read the audit entries of the memories of several scopes, by scope, id and time.
-
-    Args:
-        connection: The connection to read from.
-        scopes: SQL query that selects scope ids.
-        asked: Parameters of that query.
-    """
-    found = connection.execute(
-        f"""SELECT s.scope, m.id, a.type, a.at, a.old, a.new, a.reason {OF_SCOPES.format(scopes=scopes)}
-        ORDER BY s.scope, m.id, a.at, a.id""",
-        asked,
+def read_all_audit(whole: Whole) -> Iterator[AuditEntry]:
+    """Read the audit entries of the memories of the scopes, by scope, id and time."""
+    found = whole.execute(
+        f"""SELECT s.scope, m.id, a.type, a.at, a.old, a.new, a.reason {OF_SCOPES.format(scopes=whole.scopes)}
+        ORDER BY s.scope, m.id, a.at, a.id"""
     )
     for scope, id, *row in found:  # noqa: A001
         yield _entry(MemoryKey(scope=scope, id=id), row)
