@@ -769,10 +769,8 @@ class AgentMemory(BaseMemory):
             NotFoundError: There is no such fact in this scope.
             ValidationError: The scope is malformed.
         """
-        versions, now = (
-            self._store.ledger.facts.history(scope=scopes.parse(scope), id=parse_id(fact_id)),
-            self._store.now(),
-        )
+        versions = self._store.ledger.facts.history(scope=scopes.parse(scope), id=parse_id(fact_id))
+        now = self._store.now()
         visible = tuple(version for version in versions if not version.has_expired(now))
         if fact_id not in {version.id for version in visible}:
             raise NotFoundError(f"Memory not found: {fact_id}")
@@ -1063,7 +1061,8 @@ class AgentMemory(BaseMemory):
         """
         self._pending.flush()
         transfer.require_moved(self._store.ledger.notes())
-        self._store.ledger.backup(outside(self._store.ledger.database.home, path) / STORE_FILE)
+        database = self._store.ledger.database
+        database.copy_to(outside(database.home, path) / STORE_FILE)
 
     def export(
         self,

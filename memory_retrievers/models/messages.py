@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Final, Protocol, Self, TypeAlias, TypeGuard, TypeVar
+from typing import Annotated, Final, NamedTuple, Protocol, Self, TypeAlias, TypeGuard, TypeVar
 
 import pydantic
 
@@ -82,28 +81,12 @@ class LlamaIndexMessage(Protocol):
         """Further fields."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """The parts of a foreign message that are kept.
-
-    Attributes:
-        role: Who speaks.
-        content: What was said; not blank.
-        timestamp: When, if the message says so.
-    """
+class Reading(NamedTuple):
+    """What is kept of a foreign message: who speaks, what was said, which is not blank, and when, if it says so."""
 
     role: str
     content: str
     timestamp: datetime | None
-
-
-def read_langchain(message: LangChainMessage, *, include_tools: bool) -> Reading | None:
-    """Read a LangChain message; None if it has no content."""
-    kind = message.type.removesuffix("MessageChunk").lower()
-    role = str(getattr(message, "role", kind)) if kind == "chat" else kind
-    parts = [_block_text(_standard(block), include_tools=include_tools) for block in message.content_blocks]
-    times = _times(message.additional_kwargs, message.response_metadata)
-    return _reading(role, parts, times, include_tools=include_tools)
 
 
 def read_llama_index(message: LlamaIndexMessage, *, include_tools: bool) -> Reading | None:
@@ -202,14 +185,18 @@ class Message(Value):
                 ``timestamp`` or ``created_at`` in its metadata, if that is a datetime or ISO-8601 text.
             include_tools: Also tell the tools that are called, and what they answer.
         """
-        said = read_langchain(message, include_tools=include_tools)
-        return None if said is None else cls(role=said.role, content=said.content, timestamp=said.timestamp)
+        kind = message.type.removesuffix("MessageChunk").lower()
+        role = str(getattr(message, "role", kind)) if kind == "chat" else kind
+        parts = [_block_text(_standard(block), include_tools=include_tools) for block in message.content_blocks]
+        times = _times(message.additional_kwargs, message.response_metadata)
+        said = _reading(role, parts, times, include_tools=include_tools)
+        return None if said is None else cls(**said._asdict())
 
     @classmethod
     def from_llama_index(cls, message: LlamaIndexMessage, *, include_tools: bool = False) -> Self | None:
         """Convert a LlamaIndex ``ChatMessage``, as :meth:`from_langchain` does; None if it is empty."""
         said = read_llama_index(message, include_tools=include_tools)
-        return None if said is None else cls(role=said.role, content=said.content, timestamp=said.timestamp)
+        return None if said is None else cls(**said._asdict())
 
 
 MessageLike: TypeAlias = Message | Mapping[str, object] | pydantic.BaseModel

@@ -286,15 +286,9 @@ class Report:
 
     def to_dict(self) -> JsonObject:
         """The report as JSON: complete records, and of each review the scope, the id and the rating."""
-
-        def records(memories: Iterable[AnyMemory]) -> list[JsonObject]:
-            return [each.model_dump(mode="json") for each in memories]
-
+        parts = ("episodes", "facts", "reinforced", "invalidated")
         return {
-            "episodes": records(self.episodes),
-            "facts": records(self.facts),
-            "reinforced": records(self.reinforced),
-            "invalidated": records(self.invalidated),
+            **{part: [each.model_dump(mode="json") for each in getattr(self, part)] for part in parts},
             "reviews": [{"scope": key.scope, "id": key.id, "rating": str(rating)} for key, rating in self.reviews],
             "waiting": self.waiting,
         }

@@ -24,7 +24,15 @@ from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.errors import ConfigurationError, StoreLockedError, required
 from memory_retrievers.models.contents import HALF_MOVED
 from memory_retrievers.settings import IngestionSettings
-from memory_retrievers.storage.open import CHROMA_DIRECTORY, LOCK_FILE, OWNER_FILE, PSYCOPG, STORE_FILE, require_local
+from memory_retrievers.storage.open import (
+    CHROMA_DIRECTORY,
+    LOCK_FILE,
+    OWNER_FILE,
+    PSYCOPG,
+    STORE_FILE,
+    owner_of,
+    require_local,
+)
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.postgres.migrations import DatabaseState
@@ -210,10 +218,9 @@ def _older(directory: Path) -> Iterator[AttachedProcess]:
     """The process of an older version of the package that has the store for itself, if there is one."""
     with contextlib.suppress(OSError, ConfigurationError), Folder(directory) as folder:
         if is_held(folder, LOCK_FILE):
-            number = folder.read(OWNER_FILE, 20).decode("ascii", errors="replace").strip()
             yield AttachedProcess(
                 id="",
-                pid=int(number) if number.isdecimal() else 0,
+                pid=owner_of(folder),
                 program="",
                 version="older",
                 schema=0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, model_validator
 
@@ -38,18 +38,18 @@ if TYPE_CHECKING:
 class Line(BaseModel):
     """A line with a fixed set of fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     @classmethod
     def of(cls, record: object, **others: object) -> Self:
-        """Build the line of a record from its attributes, and from those that have another name there."""
+        """Build the line of a record from its attributes, but for those that are given."""
         return cls(**{name: others[name] if name in others else getattr(record, name) for name in cls.model_fields})
 
 
 class _Association(Line):
     source: MemoryKey
     target: MemoryKey
-    association_type: AssociationType
+    type: Annotated[AssociationType, Field(alias="association_type")]
     strength: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
     auto_generated: bool
     created_at: UTCDateTime
@@ -57,7 +57,7 @@ class _Association(Line):
 
 class _AuditEntry(Line):
     memory: MemoryKey
-    action: AuditType
+    type: Annotated[AuditType, Field(alias="action")]
     at: UTCDateTime
     old: FiniteFloat
     new: FiniteFloat
@@ -70,7 +70,7 @@ _FIELD: Final = r"^[a-z_]{1,60}$"
 class _Event(Line):
     scope: str
     id: ShortText | None
-    event: MemoryEventType
+    type: Annotated[MemoryEventType, Field(alias="event")]
     at: UTCDateTime
     channel: Channel
     actor: Annotated[Text, Field(max_length=MOST_ACTOR)] | None
@@ -181,6 +181,14 @@ class _ReviewJob(Line):
     reviews: tuple[_JobReview, ...]
 
 
+_LINES: Final[dict[str, tuple[type[Line], type[Association | AuditEntry | MemoryEvent | PendingReview]]]] = {
+    "association": (_Association, Association),
+    "audit": (_AuditEntry, AuditEntry),
+    "event": (_Event, MemoryEvent),
+    "pending_review": (_Review, PendingReview),
+}
+"""Lines that have the fields of their record."""
+
 _PASSAGES: Final = TypeAdapter(tuple[_Passage, ...])
 _MODELS: Final[dict[object, type[EpisodicMemory | SemanticMemory]]] = {
     str(model.kind): model for model in (EpisodicMemory, SemanticMemory)
@@ -204,7 +212,6 @@ def line_of(record: Record) -> JsonObject:
     Raises:
         BackendError: It is a memory with a field of another type, which no import would take.
     """
-    name: str
     line: Line
     match record:
         case StoredMemory():
@@ -212,8 +219,6 @@ def line_of(record: Record) -> JsonObject:
         case FactVersion():
             vector = None if record.vector is None else _encode_vector(record.vector)
             name, line = "version", _Version.of(record, vector=vector)
-        case PendingReview():
-            name, line = "pending_review", _Review.of(record)
         case ReviewJob():
             name, line = "review_job", _ReviewJob.of(record, reviews=tuple(map(_JobReview.of, record.reviews)))
         case StoredQueue():
@@ -226,15 +231,13 @@ def line_of(record: Record) -> JsonObject:
                 "window_doubled": record.window_doubled,
                 "previous_summary": record.previous_summary,
             }
-        case Association():
-            name, line = "association", _Association.of(record, association_type=record.type)
-        case AuditEntry():
-            name, line = "audit", _AuditEntry.of(record, action=record.type)
-        case MemoryEvent():
-            name, line = "event", _Event.of(record, event=record.type)
         case StoredCharacter():
             return {"type": "character", "scope": record.scope, **record.state.model_dump(mode="json")}
-    return {"type": name, **line.model_dump(mode="json")}
+        case _:
+            name, line = next(
+                (each, model.of(record)) for each, (model, kind) in _LINES.items() if kind is type(record)
+            )
+    return {"type": name, **line.model_dump(mode="json", by_alias=True)}
 
 
 def _memory_line(stored: StoredMemory) -> JsonObject:
@@ -352,14 +355,13 @@ def parse_record(line: JsonObject, dimension: int | None) -> Record:
                 window_doubled=queue.window_doubled,
                 previous_summary=queue.previous_summary,
             )
-        case "association":
-            read = dict(_Association.model_validate(line))
-            ends = {name: _within_rules(read[name]) for name in ("source", "target")}
-            return Association(type=read.pop("association_type"), **read | ends)
-        case "audit" | "event" as name:
-            return (_parse_audit if name == "audit" else _parse_event)(line)
-        case "pending_review" | "review_job" as name:
-            return (_parse_review if name == "pending_review" else _parse_review_job)(line)
+        case str(name) if name in _LINES:
+            model, record = _LINES[name]
+            return record(**_fields(model.model_validate(line)))
+        case "review_job":
+            job = _ReviewJob.model_validate(line)
+            reviews = (_fields(each) | {"scope": job.scope} for each in job.reviews)
+            return ReviewJob(**_fields(job) | {"reviews": tuple(PendingReview(**each) for each in reviews)})
         case "character":
             character = _Character.model_validate(line)
             state = CharacterState(**character.model_dump(exclude={"scope"}))
@@ -368,21 +370,16 @@ def parse_record(line: JsonObject, dimension: int | None) -> Record:
             raise ValidationError(f"unknown type of line: {other!r}")
 
 
-def _parse_review(line: JsonObject) -> PendingReview:
-    review = _Review.model_validate(line)
-    return _review_of(review, scopes.parse(review.scope))
-
-
-def _parse_review_job(line: JsonObject) -> ReviewJob:
-    job = _ReviewJob.model_validate(line)
-    scope = scopes.parse(job.scope)
-    reviews = tuple(_review_of(each, scope) for each in job.reviews)
-    return ReviewJob(**dict(job) | {"scope": scope, "reviews": reviews})
-
-
-def _review_of(review: _JobReview, scope: str) -> PendingReview:
-    keys = tuple(map(_within_rules, review.memories))
-    return PendingReview(**dict(review) | {"scope": scope, "memories": keys})
+def _fields(line: Line) -> dict[str, Any]:
+    """The fields of a line, whose scopes keep to the rules."""
+    fields = dict(line)
+    if "scope" in fields:
+        scopes.parse(fields["scope"])
+    for value in fields.values():
+        for each in value if isinstance(value, tuple) else [value]:
+            if isinstance(each, MemoryKey):
+                scopes.parse(each.scope)
+    return fields
 
 
 def _parse_version(line: JsonObject, dimension: int | None) -> FactVersion:
@@ -391,21 +388,6 @@ def _parse_version(line: JsonObject, dimension: int | None) -> FactVersion:
         raise ValidationError("invalid_at: this version of a fact held until before it began")
     vector = None if version.vector is None else _parse_vector(version.vector, dimension)
     return FactVersion(**dict(version) | {"scope": scopes.parse(version.scope), "vector": vector})
-
-
-def _parse_audit(line: JsonObject) -> AuditEntry:
-    read = dict(_AuditEntry.model_validate(line))
-    return AuditEntry(type=read.pop("action"), **read | {"memory": _within_rules(read["memory"])})
-
-
-def _parse_event(line: JsonObject) -> MemoryEvent:
-    read = dict(_Event.model_validate(line))
-    return MemoryEvent(type=read.pop("event"), **read | {"scope": scopes.parse(read["scope"])})
-
-
-def _within_rules(key: MemoryKey) -> MemoryKey:
-    """Check the scope of a key."""
-    return MemoryKey(scope=scopes.parse(key.scope), id=key.id)
 
 
 def _parse_memory(line: JsonObject, dimension: int | None) -> StoredMemory:

@@ -316,20 +316,22 @@ def _refuse_older_owner(folder: Folder) -> None:
     if not folder.has(LOCK_FILE):
         return
     if is_held(folder, LOCK_FILE):
+        owner = owner_of(folder)
+        who = f"process {owner}" if owner else "another process"
         raise StoreLockedError(
-            f"{folder.path} is open in {_owner(folder)} of an older version of memory-retrievers, which writes a store "
+            f"{folder.path} is open in {who} of an older version of memory-retrievers, which writes a store "
             "alone: end it, or look into the store with AgentMemory.open(path, read_only=True)"
         )
     for name in (LOCK_FILE, OWNER_FILE):
         folder.remove(name)
 
 
-def _owner(folder: Folder) -> str:
+def owner_of(folder: Folder) -> int:
+    """Number of the process of an older version that has, or had, a store for itself; 0 if it cannot be read."""
     with contextlib.suppress(OSError, ConfigurationError):
-        process = folder.read(OWNER_FILE, 20).decode("ascii", errors="replace").strip()
-        if process.isdigit():
-            return f"process {process}"
-    return "another process"
+        number = folder.read(OWNER_FILE, 20).decode("ascii", errors="replace").strip()
+        return int(number) if number.isdecimal() else 0
+    return 0
 
 
 def _let_go(place: Path, live: _Live[Shareable]) -> None:

@@ -242,7 +242,7 @@ class Database(Protocol):
         """
 
     def copy_to(self, file: Path) -> None:
-        """Write all committed data to a file in a new directory.
+        """Write all committed data to a file in a new directory, which can be opened as a store.
 
         Raises:
             ConfigurationError: The directory is in use, or cannot be made, or the database is copied in another way.

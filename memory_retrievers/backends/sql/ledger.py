@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -193,14 +192,6 @@ class SQLLedger(StoredRecords, StoredPassages):
         with self.database.write() as connection:
             removal.sweep(connection)
         self.database.compact()
-
-    def backup(self, file: Path) -> None:
-        """Write all committed data to a file in a new directory, which can be opened as a store.
-
-        Raises:
-            ConfigurationError: The directory is in use, or cannot be made.
-        """
-        self.database.copy_to(file)
 
     def size(self, selection: Selection, *, at_most: int) -> int:
         """Count the passages that match the selection; if there are more than ``at_most``, any number above it."""
