@@ -83,11 +83,7 @@ def outside(home: Path | None, path: str | Path) -> Path:
 
 
 class Folder:
-    """An open directory handle. All operations stay inside the directory, even if it is renamed, and follow no link.
-
-    Args:
-        path: The directory; links in its own path are followed.
-        handle: Of it, if it is open already.
+    """An open directory. All operations stay inside of it, also if it is renamed, and follow no link but in its path.
 
     Raises:
         OSError: It cannot be opened.

@@ -59,13 +59,10 @@ def category_code(name: str | None) -> int:
 
 
 class Growing:
-    """An array that grows at its end: a view of a larger one, whose free rows the next view takes.
+    """An array, shape (n, …), that grows at its end: a view of a larger one, whose free rows the next view takes.
 
     Views that were given out keep their length, so whoever reads one is not disturbed. Only one thread at a time may
     append.
-
-    Args:
-        array: The rows, shape (n, …).
     """
 
     __slots__ = ("_room", "array")

@@ -126,12 +126,9 @@ Forms: TypeAlias = dict[str, list[str]]
 
 
 class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
-    """Postings by term that never change: those of the last additions lie above the rest.
+    """Postings by term that never change: those of the last additions lie above the rest, whose positions are lower.
 
     To copy all of them with every addition would touch each term of the scope.
-
-    Args:
-        layers: The lowest first; positions ascend from layer to layer.
     """
 
     __slots__ = ("_language", "layers")

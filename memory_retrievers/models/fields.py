@@ -135,12 +135,7 @@ def _json_only(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 class JsonExtent(NamedTuple):
-    """Size that a JSON text would have when parsed.
-
-    Attributes:
-        values: How many values it has at most: one for each comma, bracket or brace that opens.
-        depth: How deep they are nested.
-    """
+    """How many values a JSON text has at most, one for each comma and opening bracket or brace, and how deep."""
 
     values: int
     depth: int

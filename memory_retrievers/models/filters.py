@@ -292,12 +292,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """Parts of which all hold, any holds, or, of a single one, not.
-
-    Attributes:
-        word: How they are joined.
-        parts: One or more; one for ``not``.
-    """
+    """Parts of which all hold, any holds, or, of a single one, not; by the word that joins them."""
 
     word: Literal["and", "or", "not"]
     parts: tuple[Expression, ...]

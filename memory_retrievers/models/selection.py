@@ -327,12 +327,7 @@ class TermCounts:
 
 
 class ForgettingState(NamedTuple):
-    """State of the forgetting curve of an episode.
-
-    Attributes:
-        stability: FSRS stability in days.
-        last_reviewed_at: In microseconds since 1970.
-    """
+    """State of the forgetting curve of an episode: its FSRS stability in days, and microseconds since 1970."""
 
     stability: float
     last_reviewed_at: int

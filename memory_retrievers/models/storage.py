@@ -20,12 +20,7 @@ HELD_UNTIL: Final = "writers_held_until"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedMessage:
-    """A message in the queue.
-
-    Attributes:
-        id: Given on arrival, never used again.
-        message: The message, with its time.
-    """
+    """A message in the queue, with its time, and the id that it was given on arrival, never used again."""
 
     id: str
     message: Message
@@ -204,12 +199,7 @@ class UnembeddedPassage:
 
 @dataclass(frozen=True, slots=True)
 class UnembeddedVersion:
-    """A former version of a fact that has no new vector yet.
-
-    Attributes:
-        id: Its number in the ledger.
-        text: What is embedded.
-    """
+    """A former version of a fact that has no new vector yet: its number in the ledger, and what is embedded."""
 
     id: int
     text: str
@@ -217,12 +207,7 @@ class UnembeddedVersion:
 
 @dataclass(frozen=True, slots=True)
 class AdoptedRow:
-    """A memory that is also a row of the collection.
-
-    Attributes:
-        memory: Row of the memory in the ledger.
-        digest: Digest of the row when it was last read; empty before that.
-    """
+    """Row of a memory that is also one of the collection, and the digest of that one when last read; empty before."""
 
     memory: int
     digest: bytes

@@ -46,12 +46,7 @@ LONG: Final = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something that is not as it should be.
-
-    Attributes:
-        what: What it is, as a sentence.
-        remedy: What to do about it.
-    """
+    """Something that is not as it should be, as a sentence, and what to do about it."""
 
     what: str
     remedy: str

@@ -295,10 +295,7 @@ class NotPrepared(BaseException):
 
 
 class Attempt:
-    """What has been prepared for the work of one thread.
-
-    Args:
-        now: The moment at which the work begins, which is that of all its attempts.
+    """What has been prepared for the work of one thread, all of whose attempts are of the moment of its beginning.
 
     Attributes:
         has_written: Whether a transaction of the running attempt was kept, so that it cannot begin again.

@@ -170,11 +170,7 @@ def _require_dimension(embedder: Embedder, expected: int, given: int) -> None:
 
 
 class LetGoEmbedder:
-    """What stands in the place of an embedder in a closed store, which may be held for long: its name alone.
-
-    Attributes:
-        id: Name of the embedder that was let go of.
-    """
+    """What stands in the place of an embedder in a closed store, which may be held for long: its name alone."""
 
     def __init__(self, id: str) -> None:
         self.id = id

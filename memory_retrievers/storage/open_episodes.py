@@ -71,12 +71,7 @@ class OpenTurn:
 
 @dataclass(frozen=True, slots=True)
 class OpenEpisode:
-    """What a request may see of a conversation that is still queued.
-
-    Attributes:
-        first: Id of the first message that is queued in it.
-        turns: The messages that the request may see, at least one, in order.
-    """
+    """What a request may see of a conversation that is still queued: the id of its first message, and some turns."""
 
     first: str
     turns: tuple[OpenTurn, ...]

@@ -352,14 +352,10 @@ def _problem(passage: ProjectedPassage, stored: tuple[Any, Any, Any] | None) -> 
 
 
 class _CrashGuard:
-    """Counts on disk the consecutive crashes by operation, in files beside the guarded directory.
+    """Counts on disk the consecutive crashes by operation, in files beside the guarded directory; None guards nothing.
 
     A damaged index can crash the interpreter, and would do so at every use. Two crashes in a row in the same operation
     are taken as damage; a single one may have been a kill at that moment.
-
-    Args:
-        directory: Where the files are; None guards nothing, as where no native code opens files.
-        access: The modes of these files.
     """
 
     def __init__(self, directory: Path | None, *, access: Access = PRIVATE) -> None:

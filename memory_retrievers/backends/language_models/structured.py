@@ -25,12 +25,7 @@ MAX_MESSAGE_LENGTH: Final = 4_000
 
 
 class UnusableAnswerError(Exception):
-    """An answer that does not fit; it never leaves this package.
-
-    Args:
-        complaint: Why, without a word of the answer.
-        raw: The answer, if it is known.
-    """
+    """An answer that does not fit, if it is known, and why, without a word of it; it never leaves this package."""
 
     def __init__(self, complaint: str, *, raw: str | None = None) -> None:
         super().__init__(complaint)

@@ -64,12 +64,7 @@ class Listing:
 
 
 class Listed(NamedTuple):
-    """A memory in a list; long texts are cut, and messages left out.
-
-    Attributes:
-        memory: The memory.
-        versions: How many versions it has.
-    """
+    """A memory in a list, and how many versions it has; long texts are cut, and messages left out."""
 
     memory: AnyMemory
     versions: int

@@ -58,12 +58,7 @@ def now() -> float:
 
 
 class Made(NamedTuple):
-    """A memory that a request has made, or confirmed.
-
-    Attributes:
-        key: Which one.
-        was_known: It was there before, and is confirmed.
-    """
+    """A memory that a request has made, or confirmed since it was there before."""
 
     key: MemoryKey
     was_known: bool

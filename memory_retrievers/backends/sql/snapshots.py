@@ -94,11 +94,7 @@ class _Entry:
 
 
 class Snapshots:
-    """LRU cache of the snapshots of scopes, bounded by their bytes.
-
-    Args:
-        passages: Where they are read.
-        most: Bytes that all snapshots may take together.
+    """LRU cache of the snapshots of scopes, bounded by the bytes that all may take together.
 
     Attributes:
         before_load: Called with what names a snapshot, and what loads it, before one that is not small is loaded inside

@@ -122,12 +122,7 @@ def sync(
 
 
 class Intake:
-    """Turns rows into memories and counts the outcomes.
-
-    Args:
-        store: Where the memories go.
-        adoption: How rows become memories.
-    """
+    """Turns rows into memories of a store and counts the outcomes."""
 
     def __init__(self, store: MemoryStore, adoption: Adoption) -> None:
         self._store = store
