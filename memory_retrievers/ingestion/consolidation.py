@@ -6,8 +6,8 @@ came from; should an episode or a fact have changed meanwhile, nothing of it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate, chain, zip_longest
 from typing import Final
@@ -245,7 +245,7 @@ def _planned(
     A known fact whose words have changed since it was shown is not the one that the model meant.
     """
     active = _still_holding(known, scope=scope, store=store)
-    changes = resolve_conflicts(proposals, active=active)
+    changes = [_filed(change, active) for change in resolve_conflicts(proposals, active=active)]
     leaving = {change.target for change in changes if change.target and change.action is not Action.REINFORCE}
     drafts = [change.draft for change in changes if change.draft is not None]
     existing = iter(find_existing(drafts, store=store, settings=settings, leaving=leaving))
@@ -259,6 +259,20 @@ def _planned(
         else:
             writes.leaving.append((active[change.target], successor))
     return writes
+
+
+def _filed(change: FactChange, active: Mapping[str, SemanticMemory]) -> FactChange:
+    """The change, its new fact filed and pinned as the one that it updates: a filter finds the one as the other."""
+    before, draft = active.get(change.target or ""), change.draft
+    if before is None or draft is None:
+        return change
+    kept = {
+        "tags": _union(before.tags, draft.tags),
+        "metadata": before.metadata | draft.metadata,
+        "importance": before.importance,
+        "importance_pinned": before.importance_pinned,
+    }
+    return replace(change, draft=draft.model_copy(update=kept))
 
 
 def _still_holding(known: Sequence[SemanticMemory], *, scope: str, store: MemoryStore) -> dict[str, SemanticMemory]:

@@ -164,6 +164,18 @@ class TestWhatIsWritten:
         )
         assert memory.retrieve("moved", scope="c1").episodic[0].memory.id == id
 
+    def test_an_update_keeps_where_the_fact_was_filed_and_that_it_is_pinned(self, memory, consolidator, tell):
+        filed = {"tags": ["car"], "metadata": {"team": "heron"}}
+        permit = SemanticMemory.new(
+            scope="c1", fact="The permit is number 17", importance=0.9, importance_pinned=True, **filed
+        )
+        memory.remember_many([permit])
+        tell()
+        consolidator(answer(change("update", "F1", "The permit is number 18"))).consolidate("c1")
+        (hit,) = memory.retrieve("permit", scope="c1", episodic_limit=0, **filed).semantic
+        assert (hit.memory.fact, hit.memory.importance) == ("The permit is number 18", 0.9)
+        assert [each.fact for each in memory.profile("c1").facts] == ["The permit is number 18"]
+
     def test_reinforce_adds_the_sources_and_changes_no_text(self, memory, consolidator, tell):
         fact = known(memory, "User moved house", source_episodic_ids=["old"])
         ids = tell()
