@@ -94,20 +94,22 @@ def updated(states: Sequence[CharacterState], episodes: Sequence[EpisodicMemory]
     """Update the characters by episodes in this order: known characters first, then new ones.
 
     A character that an event makes feel something feels that from then on; one that witnessed it knows it. An unknown
-    character appears with the first event that does either.
+    character appears with the first event that does either, and keeps its name as it is written there.
 
     Raises:
         ValidationError: A name is too long for a character.
     """
     after = {state.name: state for state in states}
     known = {state.name: dict.fromkeys(state.known_events) for state in states}
+    written = {caseless(state.name): state.name for state in reversed(states)}  # the first, if there are two
     for episode in episodes:
         if episode.scene is None:
             continue
         for character, emotion in episode.scene.emotional_impact.items():
-            name = character.strip()
+            name = written.setdefault(caseless(character), character.strip())
             after[name] = _moved(after.get(name) or _new(name), emotion.strip(), episode.scene)
-        for name in episode.scene.witnesses:
+        for witness in episode.scene.witnesses:
+            name = written.setdefault(caseless(witness), witness)
             after[name] = after.get(name) or _new(name)
             known.setdefault(name, {})[episode.id] = None
     return [state.model_copy(update={"known_events": tuple(known.get(name, ()))}) for name, state in after.items()]

@@ -74,6 +74,22 @@ def test_becoming_neutral_is_a_shift_and_being_neutral_from_the_start_is_none():
     assert (state.current_emotion, emotions(state)) == ("neutral", ["wary", "neutral"])
 
 
+def test_a_name_in_other_letters_is_the_same_character_as_it_was_first_written():
+    told = [
+        event("e1", witnesses=["Old Bram"], emotional_impact={"Old Bram": "calm"}),
+        event("e2", witnesses=["old bram"], emotional_impact={"OLD BRAM ": "angry"}),
+    ]
+    (state,) = updated(updated([], told[:1]), told[1:])
+    assert (state.name, emotions(state), state.known_events) == ("Old Bram", ["calm", "angry"], ("e1", "e2"))
+    assert updated([], told) == [state]
+
+
+def test_two_characters_that_an_older_version_kept_of_one_name_are_left_and_the_first_goes_on():
+    before = [CharacterState(name="Mira"), CharacterState(name="mira")]
+    after = updated(before, [event("e1", emotional_impact={"MIRA": "glad"})])
+    assert [(state.name, state.current_emotion) for state in after] == [("Mira", "glad"), ("mira", "neutral")]
+
+
 def test_an_event_is_known_once_however_often_it_is_told():
     told = event("e1", witnesses=["Hero"])
     (state,) = updated(updated([], [told]), [told, told])
@@ -95,10 +111,6 @@ def test_those_there_were_come_first_and_then_those_who_appear():
 def test_names_and_emotions_are_taken_without_the_space_around_them():
     (state,) = updated([], [event("e1", emotional_impact={" Hero\n": " wary "}, witnesses=[" Hero "])])
     assert (state.name, state.current_emotion, state.known_events) == ("Hero", "wary", ("e1",))
-
-
-def test_names_that_differ_in_case_are_two_characters():
-    assert len(updated([], [event("e1", witnesses=["hero", "Hero"])])) == 2
 
 
 def test_an_episode_that_is_no_scene_changes_nothing():
