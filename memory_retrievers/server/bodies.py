@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, get_origin
 
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     FailFast,
     Field,
@@ -27,24 +26,11 @@ from memory_retrievers.models.messages import IfSaid, Message, Said, messages_of
 from memory_retrievers.retrieval.request import RetrievalRequest
 from memory_retrievers.tools.retrieve import CategoryFilter, Detail, Query
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def _from_milliseconds(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return value
-    try:
-        return _EPOCH + timedelta(milliseconds=value)
-    except (OverflowError, ValueError) as error:
-        raise ValueError("lies outside the years 1 to 9999") from error
-
-
 Moment = Annotated[
     UTCDateTime,
-    BeforeValidator(_from_milliseconds),
     WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "integer"}]}),
 ]
-"""A moment as ISO-8601 text, or in milliseconds since 1970."""
+"""A moment as ISO-8601 text, or in seconds or milliseconds since 1970, which are told apart by their size."""
 
 ConversationId = Annotated[
     str, Field(description="The scope, as a whole path, for example user/alice.", examples=["user/alice"])

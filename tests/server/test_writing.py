@@ -8,7 +8,8 @@ from memory_retrievers.tools.registry import REGISTRY, offered_tools
 
 from .conftest import error_of, of_alice
 
-TIMES = ["2026-02-28T12:00:00Z", int(datetime(2026, 2, 28, 12, tzinfo=UTC).timestamp() * 1000)]
+SECONDS = datetime(2026, 2, 28, 12, tzinfo=UTC).timestamp()
+TIMES = ["2026-02-28T12:00:00Z", int(SECONDS * 1000), int(SECONDS), SECONDS]
 
 
 def said(content, **fields):
