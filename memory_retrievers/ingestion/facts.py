@@ -69,7 +69,8 @@ Categories:
 
 _FIELDS: Final = """\
 keywords are two to five names or nouns that the fact will be looked up by. source_episodes are the numbers of the \
-episodes that say so, for example [1, 3] for E1 and E3; an empty list means all of them."""
+episodes that say so, for example [1, 3] for E1 and E3; an empty list means all of them. An episode \
+has the day on which it was said: where somebody says "tomorrow" or "last year", write the date."""
 
 
 def system_prompt(settings: IngestionSettings) -> str:
@@ -205,7 +206,8 @@ def read_label(text: str) -> str:
 
 
 def _story(number: int, episode: EpisodicMemory) -> str:
-    lines = [f"## E{number} (surprise: {episode.surprise:.2f})", f"Summary: {one_line(episode.summary)}"]
+    heading = f"## E{number} ({episode.start_at:%A, %Y-%m-%d}; surprise: {episode.surprise:.2f})"
+    lines = [heading, f"Summary: {one_line(episode.summary)}"]
     if episode.messages:
         lines += ["Messages:", bullets(episode.messages)]
     return "\n".join(lines)

@@ -336,8 +336,11 @@ class TestWhatTheModelSees:
         made.consolidate("c1")
         ((_, prompt),) = made.model.prompts
         assert "[ID: F1] [identity] User bought a dog" in prompt
-        assert '## E1 (surprise: 0.90)\nSummary: User moved.\nMessages:\n- user: "I moved!\\n# x"' in prompt
-        assert "## E2 (surprise: 0.00)\nSummary: User bought a cat." in prompt
+        assert (
+            '## E1 (Sunday, 2026-03-01; surprise: 0.90)\nSummary: User moved.\nMessages:\n- user: "I moved!\\n# x"'
+            in prompt
+        )
+        assert "## E2 (Sunday, 2026-03-01; surprise: 0.00)\nSummary: User bought a cat." in prompt
 
     def test_no_id_reaches_it(self, memory, consolidator, tell):
         fact, ids = known(memory, "User moved house"), tell()

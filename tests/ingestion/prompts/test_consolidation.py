@@ -51,12 +51,12 @@ class TestThePrompt:
             "[ID: F1] [identity] User lives in Lyon\n"
             "[ID: F2] [preference] User likes tea\n\n"
             "# Episodes\n\n"
-            "## E1 (surprise: 0.62)\n"
+            "## E1 (Sunday, 2026-03-01; surprise: 0.62)\n"
             "Summary: User told of a cat.\n"
             "Messages:\n"
             '- user: "My cat is \\"Miau\\"."\n'
             '- assistant: "Noted."\n\n'
-            "## E2 (surprise: 0.20)\n"
+            "## E2 (Sunday, 2026-03-01; surprise: 0.20)\n"
             "Summary: Nothing else."
         )
 
