@@ -7,11 +7,12 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError, ValidationError
+from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.ingestion import reviews
 from memory_retrievers.ingestion.consolidation import FactConsolidator
 from memory_retrievers.ingestion.extractive import fallback_summary, fallback_title
@@ -96,18 +97,19 @@ class IngestionPipeline:
         return self.queue.push(scope, kept, conversation=self.queue.named(conversation))
 
     def process(self, scope: str) -> Report:
-        """Do what is due in a scope.
+        """Do what is due in a scope; a conversation that fails does not keep the others waiting.
 
         Raises:
             LanguageModelError: A language model failed; what was not done is still due.
             EmbeddingError: The embedder failed; likewise.
         """
-        report = Report()
+        report, failures = Report(), list[Exception]()
         with acting_as(Channel.WORKER, self._actor):
             for _, conversation in self._conversations.states(scope):
-                while (claim := self.queue.claim(scope, conversation)) is not None:
-                    report = report.joined(self._work(claim))
-            return self._finished(scope, report)
+                with noting(failures):
+                    while (claim := self.queue.claim(scope, conversation)) is not None:
+                        report = report.joined(self._work(claim))
+            return self._finished(scope, report, failures)
 
     def flush(self, scope: str, *, conversation: str | None = None) -> Report:
         """Make episodes of all queued messages, after any other process at work on them, and run all that follows.
@@ -124,18 +126,18 @@ class IngestionPipeline:
         one = self.queue.named(conversation)
         ending = [each for _, each in self._conversations.states(scope)] if one is None else [one]
         is_known = one is None or self._conversations.state(scope, one).messages > 0
-        report = Report()
+        report, failures = Report(), list[Exception]()
         with acting_as(Channel.WORKER, self._actor):
             for each in ending:
-                report = report.joined(self._flushed(scope, each))
-            finished = self._finished(scope, report)
+                with noting(failures):
+                    report = report.joined(self._flushed(scope, each))
+            finished = self._finished(scope, report, failures)
         return finished if is_known else replace(finished, waiting=0)
 
     def _flushed(self, scope: str, conversation: str | None) -> Report:
         report = Report()
         while (state := self._conversations.state(scope, conversation)).messages:
-            claim = self.queue.claim(scope, conversation, whole=True)
-            if claim is not None:
+            if (claim := self.queue.claim(scope, conversation, whole=True)) is not None:
                 report = report.joined(self._work(claim))
             elif self.queue.is_leased(state):
                 time.sleep(_POLL_SECONDS)
@@ -154,18 +156,14 @@ class IngestionPipeline:
         Raises:
             MemoryRetrieversError: The first failure, after all scopes have had their turn.
         """
-        report, failure = Report(), None
-        for scope in self.scopes():
-            if within is not None and not scopes.is_within(within, scope):
-                continue
-            try:
+        report, failures = Report(), list[Exception]()
+        for scope in (each for each in self.scopes() if within is None or scopes.is_within(within, each)):
+            with noting(failures):
                 report = report.joined(self.process(scope))
-            except MemoryRetrieversError as error:
-                failure = failure or error
         if within is None:
             self.erase_old_messages()
-        if failure is not None:
-            raise failure
+        if failures:
+            raise failures[0]
         return report
 
     def embed_open(self) -> None:
@@ -261,19 +259,21 @@ class IngestionPipeline:
         except _LeaseLostError:  # it has grown old, or the scope was forgotten: whoever came after has the say
             return ()
         except BaseException as error:
-            still_ours = self._release(claim)
-            if isinstance(error, ValidationError) and not still_ours:
+            if not self._release(claim) and isinstance(error, ValidationError):
                 return ()  # they have made the same episode
             raise
         return tuple(memory for memory in stored if isinstance(memory, EpisodicMemory))
 
-    def _finished(self, scope: str, report: Report) -> Report:
-        """Do what follows from new episodes: reviews, then facts."""
+    def _finished(self, scope: str, report: Report, failures: list[Exception]) -> Report:
+        """Do what follows from new episodes: reviews, then facts; then raise the first failure, if there was one."""
         for job in self._conversations.review_jobs(scope):
-            report = report.joined(Report(reviews=self._reviewed(job)))
+            with noting(failures):
+                report = report.joined(Report(reviews=self._reviewed(job)))
         if self._consolidator is not None and self._consolidator.due(scope):  # else nobody waits for the lock
-            with self._consolidating:
+            with noting(failures), self._consolidating:
                 report = report.joined(self._consolidator.consolidate(scope))
+        if failures:
+            raise failures[0]
         waiting = sum(state.messages for state in self._conversations.states(scope).values())
         return report.joined(Report(waiting=waiting))
 
@@ -295,6 +295,15 @@ class IngestionPipeline:
 
     def _embed(self, texts: Sequence[str]) -> Vectors:
         return self._store.embedder.current().embed_documents(texts)
+
+
+@contextmanager
+def noting(failures: list[Exception]) -> Iterator[None]:
+    """Note what fails, whatever it is, and go on: a ``before_store`` may raise anything."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001
+        failures.append(error)
 
 
 class _LeaseLostError(Exception):

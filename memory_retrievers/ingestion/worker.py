@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from memory_retrievers.ingestion.pipeline import IngestionPipeline
+from memory_retrievers.ingestion.pipeline import IngestionPipeline, noting
 from memory_retrievers.models.messages import Message
 from memory_retrievers.protocols import Clock, Memory
 
@@ -109,7 +108,7 @@ class Worker:
             # 2. do it
             failures: list[Exception] = []
             self._work(failures)
-            with _noting(failures):
+            with noting(failures):
                 pause = self._pause()
             # 3. what failed is tried again after a while
             failures_in_a_row = failures_in_a_row + 1 if failures else 0
@@ -122,15 +121,15 @@ class Worker:
     def _work(self, failures: list[Exception]) -> None:
         """Do what is due; a scope that fails does not keep the others from their turn."""
         scopes: list[str] = []
-        with _noting(failures):
+        with noting(failures):
             scopes = self._pipeline.scopes()
         for scope in scopes:
             if self._stopping.is_set():
                 return
-            with _noting(failures):
+            with noting(failures):
                 self._pipeline.process(scope)
         for work in (self._pipeline.embed_open, self._pipeline.erase_old_messages):
-            with _noting(failures):
+            with noting(failures):
                 work()
 
     def _pause(self) -> float:
@@ -139,12 +138,3 @@ class Worker:
         states = self._conversations.states().values()
         waits = [(due_at - now).total_seconds() for state in states if (due_at := self._pipeline.queue.due_at(state))]
         return min(max(min(waits, default=LONGEST_SLEEP), 0.1), LONGEST_SLEEP)
-
-
-@contextmanager
-def _noting(failures: list[Exception]) -> Iterator[None]:
-    """Whatever fails, the thread lives on: a ``before_store`` may raise anything."""
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001
-        failures.append(error)

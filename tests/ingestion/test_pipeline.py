@@ -18,6 +18,7 @@ from memory_retrievers import (
     ValidationError,
 )
 from memory_retrievers.ingestion.facts import ConsolidationAnswer
+from memory_retrievers.ingestion.segmenters import OfflineSegmenter
 from memory_retrievers.models import EpisodicDraft
 from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.testing import HashEmbedder, inside
@@ -169,6 +170,53 @@ def test_a_scope_that_fails_does_not_keep_the_others_from_their_turn(pipeline, s
         pipeline.process_all()
     assert plain.stats("b").episodes == 1
     assert len(waiting(pipeline, "a")) == 20
+
+
+class RefusesTheFirst:
+    """A segmenter that never takes a certain conversation, as the filter of a provider does."""
+
+    def __init__(self, segmenter):
+        self.segmenter = segmenter
+
+    def segment(self, messages, background):
+        if "message number 0" in {message.content for message in messages}:
+            raise LanguageModelError("refused")
+        return self.segmenter.segment(messages, background)
+
+
+@pytest.mark.parametrize("do", ["process", "flush"])
+def test_a_conversation_that_always_fails_does_not_keep_the_others_of_its_scope(pipeline, segmenter, said, plain, do):
+    pipeline._segmenter = RefusesTheFirst(segmenter)
+    for number in range(3):
+        pipeline.push("c", said(20, first=20 * number), conversation=f"thread-{number}")
+    with pytest.raises(LanguageModelError, match="refused"):
+        getattr(pipeline, do)("c")
+    assert {each.conversation_id for each in plain.list("c").memories} == {"thread-1", "thread-2"}
+    assert plain.stats("c").queued_messages == (20 if do == "flush" else 40)
+
+
+def test_a_conversation_or_a_review_that_fails_does_not_keep_a_scope_from_its_facts(clock, said):
+    class Refuses:
+        def rate(self, conversation, memories, *, embed):
+            raise LanguageModelError("refused")
+
+    class Learns:
+        def generate(self, system, user, schema):
+            return schema.model_validate({"facts": [{"action": "new", "fact": "User counts messages"}]})
+
+    segmenter = RefusesTheFirst(OfflineSegmenter())
+    settings = IngestionSettings(consolidate_from=1)
+    with open_memory(
+        clock, language_model=Learns(), segmenter=segmenter, judge=Refuses(), ingestion=settings
+    ) as memory:
+        old = memory.remember_episode(scope="c", summary="The user counts messages")
+        clock.advance(days=3)
+        assert memory.retrieve("messages", scope="c").episodic[0].memory.id == old.id
+        for number in range(2):
+            memory.add_messages("c", said(20, first=20 * number), conversation=f"thread-{number}")
+        with pytest.raises(LanguageModelError, match="refused"):
+            memory.flush("c")
+        assert memory.stats("c").facts == 1
 
 
 def test_a_failure_while_storing_undoes_all_and_is_tried_again(pipeline, said, plain, monkeypatch):
