@@ -121,7 +121,8 @@ class FactConsolidator:
         if not episodes:  # all have expired
             return []
         schema = answer_type(tuple(self._settings.categories))
-        answer = asked(self._language_model, system_prompt(self._settings), user_prompt(known, episodes), schema)
+        question = user_prompt(known, episodes, zone=self._retriever.zone)
+        answer = asked(self._language_model, system_prompt(self._settings), question, schema)
         changes = parse_changes(answer.facts, known=known, episodes=episodes, scope=scope)
         admitted = (change.admitted_by(self._store.admitted) for change in changes)
         return [change for change in admitted if change is not None]

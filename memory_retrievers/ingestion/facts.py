@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, tzinfo
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -177,13 +178,19 @@ def answer_type(own: tuple[str, ...]) -> type[ConsolidationAnswer]:
     return create_model("ConsolidationAnswer", __base__=ConsolidationAnswer, facts=(facts, ...))
 
 
-def user_prompt(facts: Sequence[SemanticMemory], episodes: Sequence[EpisodicMemory]) -> str:
-    """The known facts under their labels, and the episodes with their messages."""
+def user_prompt(facts: Sequence[SemanticMemory], episodes: Sequence[EpisodicMemory], *, zone: tzinfo = UTC) -> str:
+    """The known facts under their labels, and the episodes with their days and their messages.
+
+    Args:
+        facts: What is known.
+        episodes: What was said.
+        zone: Time zone of the days.
+    """
     known = [
         f"[ID: {label}] [{fact.category}] {cut(one_line(fact.fact), MAX_FACT_LENGTH)}"
         for label, fact in zip(fact_labels(len(facts)), facts, strict=True)
     ]
-    stories = [_story(number, episode) for number, episode in enumerate(episodes, start=1)]
+    stories = [_story(number, episode, zone) for number, episode in enumerate(episodes, start=1)]
     return "\n\n".join(("\n".join(("# Known facts", *(known or ["None yet."]))), "# Episodes", *stories))
 
 
@@ -205,8 +212,8 @@ def read_label(text: str) -> str:
     return text.strip(" []\t\n").upper().removeprefix("ID:").strip()
 
 
-def _story(number: int, episode: EpisodicMemory) -> str:
-    heading = f"## E{number} ({episode.start_at:%A, %Y-%m-%d}; surprise: {episode.surprise:.2f})"
+def _story(number: int, episode: EpisodicMemory, zone: tzinfo) -> str:
+    heading = f"## E{number} ({episode.start_at.astimezone(zone):%A, %Y-%m-%d}; surprise: {episode.surprise:.2f})"
     lines = [heading, f"Summary: {one_line(episode.summary)}"]
     if episode.messages:
         lines += ["Messages:", bullets(episode.messages)]

@@ -318,12 +318,12 @@ class RetrievalPlan(NamedTuple):
         Args:
             request: The checked request.
             store: Store to search; its term statistics are read.
-            now: The moment of the retrieval, for expiry.
+            now: The moment of the retrieval, for expiry, in the time zone whose days are asked for.
             settings: ``common_share`` and ``fusion`` decide what is embedded.
         """
         as_specified = settings.fusion == "rrf"
         parse = remembered if len(request.query) <= REMEMBERED_CHARACTERS else Question.parse
-        asked_at = (request.as_of or now).astimezone(settings.zone)
+        asked_at = now if request.as_of is None else request.as_of.astimezone(now.tzinfo)
         day = asked_at.replace(hour=0, minute=0, second=0, microsecond=0)  # all that a question asks for
         question = parse(request.query, now=day, as_specified=as_specified)
         asked = {Kind.SEMANTIC: request.semantic_limit, Kind.EPISODIC: request.episodic_limit}

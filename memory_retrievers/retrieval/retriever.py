@@ -117,6 +117,7 @@ class HybridRetriever:
         self._settings = settings
         self._pending = pending
         self.query_characters: Final = settings.query_characters
+        self.zone: Final = settings.zone
         self._searches_open: Final = settings.searches_open
         self._measures_tokens: Final = settings.measures_tokens
 
@@ -149,7 +150,7 @@ class HybridRetriever:
         from memory_retrievers.retrieval.relevance import calibration_of
         from memory_retrievers.retrieval.unindexed_candidates import load, prepare, read_all  # numpy is loaded late
 
-        store, settings, now = self._store, self._settings, self._store.now()
+        store, settings, now = self._store, self._settings, self._store.now().astimezone(self.zone)
         with store.ledger.snapshots.turn():
             plan = RetrievalPlan.of(request, store=store, now=now, settings=settings)
         passages = max((each.passages for each in plan.statistics.values()), default=0)
@@ -191,7 +192,7 @@ class HybridRetriever:
         result = RetrievalResult(
             query=request.query,
             scope=request.scope,
-            now=now.astimezone(settings.zone),
+            now=now,
             semantic=semantic,
             episodic=episodic,
             fact_display_length=settings.fact_display_length,
@@ -282,7 +283,7 @@ class HybridRetriever:
         new = [each for each in still_open if since is None or each.created_at >= since]
         newest = sorted([*new, *stored], key=lambda each: (each.created_at, each.end_at), reverse=True)
         return RecentResult(
-            now=now.astimezone(self._settings.zone),
+            now=now.astimezone(self.zone),
             episodic=tuple(newest[:most]),
             semantic=tuple(ledger.recent_facts(scope=parsed, limit=most, now=now, since=since)) if facts else None,
             fact_display_length=self._settings.fact_display_length,

@@ -193,7 +193,13 @@ def months_on(month: datetime, count: int) -> datetime:
 
 
 def back(unit: int, count: int, today: datetime) -> Period:
-    """The day, week, weekend, month or year so many before the one that is now."""
+    """The day, week, weekend, month or year so many before the one that is now.
+
+    Args:
+        unit: ``DAY``, ``WEEK``, ``WEEKEND``, ``MONTH`` or ``YEAR``.
+        count: How many before; less than 0 is later.
+        today: Beginning of the day that is now.
+    """
     if unit == DAY:
         return Period(since := today - timedelta(days=count), since + timedelta(days=1))
     if unit in {WEEK, WEEKEND}:

@@ -88,7 +88,13 @@ class _StoredLine(_Line):
         return self.memory_id or str(uuid.uuid5(uuid.NAMESPACE_OID, f"{scope}\n{self.content}"))
 
     def draft(self, *, scope: str, id: str, origin: Origin = Origin.TOOL) -> Draft:
-        """The memory to be stored, with every time the line came with."""
+        """The memory to be stored, with every time the line came with.
+
+        Args:
+            scope: Where to store it.
+            id: Under which id.
+            origin: How it came to be.
+        """
         fields: dict[str, object] = {name: getattr(self, name) for name in self.same_names()}
         fields |= {"scope": scope, "id": id, "origin": origin, self.text_field: self.content}
         fields |= {"tier": self.memory_tier, "importance": self.importance_score}

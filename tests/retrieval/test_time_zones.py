@@ -1,12 +1,13 @@
 """Days are those of ``time_zone``: in Tokyo the day begins nine hours before it does in UTC."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pydantic
 import pytest
 
 from memory_retrievers import AgentMemory, Message, RetrievalSettings
+from memory_retrievers.ingestion.facts import user_prompt
 from memory_retrievers.testing import FixedClock
 
 SCOPE = "user/yuki"
@@ -57,6 +58,35 @@ def test_by_default_days_are_those_of_utc():
     with told(said, asked, "UTC") as memory:
         assert "4 March 2026" in found(memory, "When do I see the dentist?").to_markdown()
         assert not found(memory, "What did we talk about yesterday?").episodic
+
+
+@pytest.mark.parametrize(
+    ("zone", "asked"),
+    [
+        ("America/Los_Angeles", datetime(2026, 3, 10, 19, tzinfo=UTC)),  # the clocks were put forward two days before
+        ("America/Los_Angeles", datetime(2026, 3, 9, 0, 30, tzinfo=UTC)),
+        ("Asia/Tokyo", datetime(2026, 3, 10, 8, tzinfo=UTC)),
+        ("Europe/Berlin", datetime(2026, 3, 10, 0, 30, tzinfo=UTC)),
+    ],
+)
+@pytest.mark.parametrize("hour", [0, 9, 23])
+def test_yesterday_is_that_of_the_zone_at_whatever_hour(zone, asked, hour):
+    local = asked.replace(tzinfo=ZoneInfo(zone))
+    with AgentMemory.in_memory(clock=FixedClock(local), retrieval=RetrievalSettings(time_zone=zone)) as memory:
+        for days in range(4):
+            at = local.replace(hour=hour) - timedelta(days=days)
+            said = Message(role="user", content=f"Topic number {days}", timestamp=at)
+            memory.add_messages(SCOPE, [said], conversation=f"c{days}")
+        (hit,) = found(memory, "What did we talk about yesterday?").episodic
+        assert hit.memory.messages[0].content == "Topic number 1"
+
+
+def test_a_language_model_that_makes_facts_is_told_the_day_of_the_zone():
+    said = datetime(2026, 3, 4, 23, tzinfo=UTC)
+    draft = {"title": "Dentist", "summary": "Yuki sees the dentist.", "start_at": said, "end_at": said}
+    with AgentMemory.in_memory(clock=FixedClock(said)) as memory:
+        episode = memory.remember_episode(scope=SCOPE, **draft)
+    assert "E1 (Thursday, 2026-03-05;" in user_prompt([], [episode], zone=TOKYO)
 
 
 def test_an_evening_in_the_west_is_of_its_own_day():

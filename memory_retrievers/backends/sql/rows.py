@@ -286,18 +286,21 @@ class StoredRows(Part):
 
     def load(self, rows: Sequence[int]) -> dict[int, AnyMemory]:
         """Read the memories of the given rows that exist."""
-        found = self.query(_loading(type(self.dialect)), {"ids": self.dialect.listed(rows)})
-        return {row[0]: memory_of(row[1:]) for row in found}
+        with self.database.read() as connection:  # not by `query`: each search passes here
+            found = connection.execute(_loading(type(self.dialect)), {"ids": self.dialect.listed(rows)})
+            return {row[0]: memory_of(row[1:]) for row in found.fetchall()}
 
     def forgetting_states(self, rows: Sequence[int]) -> dict[int, ForgettingState]:
         """Read the forgetting states of the given rows that are episodes and fade."""
-        found = self.query(
-            f"""SELECT row, stability, last_reviewed_at FROM memories
-            WHERE {self.dialect.among("row", ":ids")} AND kind = 'episodic' AND NOT is_flashbulb""",
-            {"ids": self.dialect.listed(rows)},
-        )
+        with self.database.read() as connection:
+            found = connection.execute(
+                f"""SELECT row, stability, last_reviewed_at FROM memories
+                WHERE {self.dialect.among("row", ":ids")} AND kind = 'episodic' AND NOT is_flashbulb""",
+                {"ids": self.dialect.listed(rows)},
+            ).fetchall()
         return {row: ForgettingState(stability, reviewed) for row, stability, reviewed in found}
 
     def notes(self) -> dict[str, str]:
         """Read the store's metadata, such as the name of its embedder."""
-        return dict(self.query(f"SELECT name, value FROM notes WHERE {OTHER_NOTES}"))
+        with self.database.read() as connection:
+            return dict(connection.execute(f"SELECT name, value FROM notes WHERE {OTHER_NOTES}").fetchall())
