@@ -1065,12 +1065,7 @@ class AgentMemory(BaseMemory):
         database.copy_to(outside(database.home, path) / STORE_FILE)
 
     def export(
-        self,
-        path: str | Path,
-        *,
-        scope: str | None = None,
-        incomplete: bool = False,
-        progress: Progress | None = None,
+        self, path: str | Path, *, scope: str | None = None, incomplete: bool = False, progress: Progress | None = None
     ) -> int:
         """Write memories of every kind, their vectors, queued messages and reviews into a new file, losing nothing.
 

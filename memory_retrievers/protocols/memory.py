@@ -20,14 +20,7 @@ from memory_retrievers.settings import SceneSettings
 class Memory(Protocol):
     """The methods of a memory that the adapters and tools call; ``AgentMemory`` implements it."""
 
-    def retrieve(
-        self,
-        query: str,
-        *,
-        scope: str,
-        record: bool = True,
-        **options: Unpack[SearchOptions],
-    ) -> Retrieved:
+    def retrieve(self, query: str, *, scope: str, record: bool = True, **options: Unpack[SearchOptions]) -> Retrieved:
         """Search episodes and facts for the memories that answer a query.
 
         Args:

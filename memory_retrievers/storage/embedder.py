@@ -210,12 +210,7 @@ class StoreEmbedder:
     """
 
     def __init__(
-        self,
-        ledger: SQLLedger,
-        embedder: Embedder,
-        *,
-        forget_vectors: Callable[[], None],
-        with_tokens: bool = False,
+        self, ledger: SQLLedger, embedder: Embedder, *, forget_vectors: Callable[[], None], with_tokens: bool = False
     ) -> None:
         self._ledger = ledger
         self.with_tokens: Final = with_tokens

@@ -678,7 +678,7 @@ class MemoryStore:
                 return None
             for key, its_passages in zip(moved, passages, strict=True):
                 if key in superseded:
-                    self.ledger.facts.keep_version(scope=key.scope, id=key.id, until=superseded[key])
+                    self.ledger.facts.keep_version(key, until=superseded[key])
                 self.overwrite(after[key], its_passages, outdated=_outdated(before[key], after[key]))
                 fields = changes_of(before[key], after[key])
                 event = MemoryEventType.RESTORED if key in restored else MemoryEventType.UPDATED

@@ -66,12 +66,7 @@ class ProjectedVectorIndex(ExactVectorIndex):
     """
 
     def __init__(
-        self,
-        ledger: SQLLedger,
-        *,
-        projection: ChromaProjection,
-        exact_limit: int | None,
-        at_once: bool,
+        self, ledger: SQLLedger, *, projection: ChromaProjection, exact_limit: int | None, at_once: bool
     ) -> None:
         super().__init__(ledger)
         self._projection = projection

@@ -22,6 +22,7 @@ from memory_retrievers.models import (
     ContentType,
     EpisodicMemory,
     Kind,
+    MemoryKey,
     Origin,
     SemanticDraft,
     SemanticMemory,
@@ -129,16 +130,10 @@ class SQLFacts(Part):
         )
         return {row: ComparableFact(*fields) for row, *fields in found if len(fields[1]) <= longest}
 
-    def keep_version(self, *, scope: str, id: str, until: datetime) -> None:
-        """Keep what a fact says now, with its vector, as a former version that held until a moment.
-
-        Args:
-            scope: Scope of the fact.
-            id: Its id.
-            until: From when on it says something else.
-        """
-        with self.database.write(scope) as connection:
-            scope_id = "scope_id, " if connection.dialect.keyed_by_scope else ""
+    def keep_version(self, key: MemoryKey, *, until: datetime) -> None:
+        """Keep what a fact says now, with its vector, as a former version that held until a moment."""
+        scope_id = "scope_id, " if self.dialect.keyed_by_scope else ""
+        with self.database.write(key.scope) as connection:
             connection.execute(
                 f"""INSERT INTO fact_versions
                 ({scope_id}memory, fact, category, keywords, valid_at, invalid_at, vector)
@@ -146,22 +141,16 @@ class SQLFacts(Part):
                 CAST(:until AS BIGINT), (SELECT c.vector FROM passages p JOIN passage_contents c ON c.passage = p.id
                     WHERE p.memory = m.row AND p.part = 'semantic')
                 FROM memories m WHERE {_OF_SCOPE} AND m.id = :id AND m.kind = 'semantic'""",
-                {"scope": scope, "id": id, "until": encode_time(until)},
+                {"scope": key.scope, "id": key.id, "until": encode_time(until)},
             )
 
-    def drop_version(self, *, scope: str, id: str, until: datetime) -> None:
-        """Drop what a fact said until a moment, since it is to say so again.
-
-        Args:
-            scope: Scope of the fact.
-            id: Its id.
-            until: When it began to say something else.
-        """
-        with self.database.write(scope) as connection:
+    def drop_version(self, key: MemoryKey, *, until: datetime) -> None:
+        """Drop what a fact said until a moment, since it is to say so again."""
+        with self.database.write(key.scope) as connection:
             connection.execute(
                 f"""DELETE FROM fact_versions WHERE invalid_at = :until AND memory =
                 (SELECT m.row FROM memories m WHERE {_OF_SCOPE} AND m.id = :id)""",
-                {"scope": scope, "id": id, "until": encode_time(until)},
+                {"scope": key.scope, "id": key.id, "until": encode_time(until)},
             )
 
     def history(self, *, scope: str, id: str) -> list[SemanticMemory]:

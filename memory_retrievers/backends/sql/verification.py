@@ -111,9 +111,7 @@ def _name(connection: Connection, passage: Passage) -> str:
 
 
 def _statistics_problems(
-    connection: Connection,
-    passages: Counter[tuple[object, object]],
-    terms: Counter[tuple[object, object]],
+    connection: Connection, passages: Counter[tuple[object, object]], terms: Counter[tuple[object, object]]
 ) -> Iterator[str]:
     found = connection.execute(_STATISTICS)
     kept = {(scope_id if scope is None else scope, kind): counts for scope, scope_id, kind, *counts in found}

@@ -196,11 +196,7 @@ def read(
     """
     with reached(collection):
         found = collection.get(
-            ids=None if ids is None else list(ids),
-            where=where,
-            limit=limit,
-            offset=offset,
-            include=list(_EVERYTHING),
+            ids=None if ids is None else list(ids), where=where, limit=limit, offset=offset, include=list(_EVERYTHING)
         )
         return [
             SourceRow(id=row, document=document, metadata=metadata or {}, vector=np.asarray(vector, dtype="<f4"))

@@ -412,7 +412,7 @@ class MemoryManager:
             with self._store.transaction(before.scope):
                 (memory,) = self._store.update_many([Revision(before.key, former, correct=True, restores=True)])
                 if isinstance(after, SemanticMemory) and "valid_at" in names:  # the words until then were kept
-                    self._store.ledger.facts.drop_version(scope=before.scope, id=before.id, until=after.valid_at)
+                    self._store.ledger.facts.drop_version(before.key, until=after.valid_at)
             return memory
 
         with self._writing() as store:
