@@ -111,7 +111,7 @@ Record: TypeAlias = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """Everything that some scopes hold, as of one point in time. Each iterator reads page by page, once.
+    """Everything that some scopes hold, as of one point in time. Each iterator reads page by page, once, in this order.
 
     Attributes:
         notes: What the store remembers about itself.
@@ -144,15 +144,8 @@ class Contents:
 
         A caller that stops early must close the generator before the contents are released.
         """
-        yield from self.memories
-        yield from self.versions
-        yield from self.pending_reviews
-        yield from self.review_jobs
-        yield from self.queues
-        yield from self.associations
-        yield from self.audit
-        yield from self.events
-        yield from self.characters
+        for part in fields(self)[2:]:
+            yield from getattr(self, part.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -222,15 +222,8 @@ def line_of(record: Record) -> JsonObject:
         case ReviewJob():
             name, line = "review_job", _ReviewJob.of(record, reviews=tuple(map(_JobReview.of, record.reviews)))
         case StoredQueue():
-            messages = [{"id": its_id, **message.model_dump(mode="json")} for its_id, message in record.messages]
-            return {
-                "type": "queue",
-                "scope": record.scope,
-                "conversation": record.conversation,
-                "messages": messages,
-                "window_doubled": record.window_doubled,
-                "previous_summary": record.previous_summary,
-            }
+            messages = tuple(_QueuedMessage(id=its_id, **dict(message)) for its_id, message in record.messages)
+            name, line = "queue", _Queue.of(record, messages=messages)
         case StoredCharacter():
             return {"type": "character", "scope": record.scope, **record.state.model_dump(mode="json")}
         case _:
@@ -345,16 +338,9 @@ def parse_record(line: JsonObject, dimension: int | None) -> Record:
             return (_parse_memory if name == "memory" else _parse_version)(line, dimension)
         case "queue":
             queue = _Queue.model_validate(line)
-            return StoredQueue(
-                scope=scopes.parse(queue.scope),
-                conversation=queue.conversation,
-                messages=tuple(
-                    (each.id, Message(role=each.role, content=each.content, timestamp=each.timestamp))
-                    for each in queue.messages
-                ),
-                window_doubled=queue.window_doubled,
-                previous_summary=queue.previous_summary,
-            )
+            said = [dict(each) for each in queue.messages]
+            messages = tuple((each.pop("id"), Message(**each)) for each in said)
+            return StoredQueue(**_fields(queue) | {"messages": messages})
         case str(name) if name in _LINES:
             model, record = _LINES[name]
             return record(**_fields(model.model_validate(line)))
