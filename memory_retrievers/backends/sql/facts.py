@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, Part, Whole
+from memory_retrievers.backends.sql.connection import Connection, Part, Whole, insert
 from memory_retrievers.backends.sql.rows import encode_json, encode_time, memory_of, memory_query, readable
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import (
@@ -266,7 +266,6 @@ class SQLFacts(Part):
             ValidationError: A fact is not there; nothing was stored.
         """
         with self.database.write(*{version.scope for version in versions}) as connection:
-            dialect = connection.dialect
             for version in versions:
                 place = connection.execute(
                     f"SELECT m.scope_id, m.row FROM memories m WHERE {_OF_SCOPE} AND m.id = :id AND kind = 'semantic'",
@@ -281,14 +280,9 @@ class SQLFacts(Part):
                     "keywords": encode_json(version.keywords),
                     "valid_at": encode_time(version.valid_at),
                     "invalid_at": encode_time(version.invalid_at),
-                    "vector": None if version.vector is None else dialect.vector(version.vector),
+                    "vector": None if version.vector is None else self.dialect.vector(version.vector),
                 }
-                if dialect.keyed_by_scope:
-                    values = {"scope_id": place[0], **values}
-                marks = ", ".join(dialect.vector_value if name == "vector" else "?" for name in values)
-                connection.execute(
-                    f"INSERT INTO fact_versions ({', '.join(values)}) VALUES ({marks})", tuple(values.values())
-                )
+                insert(connection, "fact_versions", values, scope_id=place[0])
 
     def without_new_vector(self, *, limit: int) -> list[UnembeddedVersion]:
         """List versions whose vector has not been made anew yet."""
