@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice, zip_longest
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.errors import ConfigurationError, EmbeddingMismatchError
 from memory_retrievers.models.contents import (
@@ -119,28 +119,21 @@ def _state(target: SQLLedger, contents: Contents) -> str:
     notes = target.notes()
     state = notes.get(MOVING, "")
     if not state:
-        _require_empty(target)
-    _require_embedder(Fingerprint.noted(notes), Fingerprint.noted(contents.notes))
-    return state
-
-
-def _require_empty(target: SQLLedger) -> None:
-    with target.contents() as there:
-        if any(there.counts.values()):
-            raise ConfigurationError(
-                "the store to move into holds something already: name one that is empty, or not made yet. "
-                "Nothing was changed."
-            )
-
-
-def _require_embedder(there: Fingerprint | None, here: Fingerprint | None) -> None:
+        with target.contents() as held:
+            if any(held.counts.values()):
+                raise ConfigurationError(
+                    "the store to move into holds something already: name one that is empty, or not made yet. "
+                    "Nothing was changed."
+                )
+    there, here = Fingerprint.noted(notes), Fingerprint.noted(contents.notes)
     if there is None or here is None:
-        return
+        return state
     if there.embedder_id != here.embedder_id or not there.has_vectors_like(here):
         raise EmbeddingMismatchError(
             f"the store to move into is one of the embedder {there.embedder_id!r}, and the vectors are from "
             f"{here.embedder_id!r}: move into a new store, or reembed one of them first. Nothing was changed."
         )
+    return state
 
 
 def _move_memories(
@@ -174,16 +167,9 @@ def _is_there(target: SQLLedger, stored: StoredMemory) -> bool:
     return found is not None
 
 
-class _DigestedRecord(NamedTuple):
-    """A stored record: its name in messages, and a digest of its content."""
-
-    name: str
-    digest: bytes
-
-
 def _differences(source: SQLLedger, target: SQLLedger, progress: Progress | None) -> Iterator[str]:
     """Compare two streams of records in any order, keeping only those not matched yet."""
-    unmatched: Counter[_DigestedRecord] = Counter()
+    unmatched: Counter[tuple[str, bytes]] = Counter()
     with (
         source.contents() as here,
         target.contents() as there,
@@ -192,19 +178,19 @@ def _differences(source: SQLLedger, target: SQLLedger, progress: Progress | None
     ):
         both = zip_longest(_digests(ours), _digests(theirs))
         for number, sides in enumerate(both, start=1):
-            for name, count in zip(sides, (1, -1), strict=True):
-                if name is not None:
-                    unmatched[name] += count
-                    if not unmatched[name]:
-                        del unmatched[name]
+            for digested, count in zip(sides, (1, -1), strict=True):
+                if digested is not None:
+                    unmatched[digested] += count
+                    if not unmatched[digested]:
+                        del unmatched[digested]
             if progress is not None and number <= here.counts["memories"] and number % transfer.PAGE == 0:
                 progress(number, here.counts["memories"])
     yield from _sentences(unmatched)
 
 
-def _sentences(unmatched: Counter[_DigestedRecord]) -> Iterator[str]:
-    missing = {each.name for each, count in unmatched.items() if count > 0}
-    surplus = {each.name for each, count in unmatched.items() if count < 0}
+def _sentences(unmatched: Counter[tuple[str, bytes]]) -> Iterator[str]:
+    missing = {name for (name, _), count in unmatched.items() if count > 0}
+    surplus = {name for (name, _), count in unmatched.items() if count < 0}
     for name in sorted(missing | surplus):
         if name in missing and name in surplus:
             yield f"{name} is not the same in both stores"
@@ -212,7 +198,8 @@ def _sentences(unmatched: Counter[_DigestedRecord]) -> Iterator[str]:
             yield f"{name} is {'missing in the store moved to' if name in missing else 'not in the store moved from'}"
 
 
-def _digests(records: Iterator[Record]) -> Iterator[_DigestedRecord]:
+def _digests(records: Iterator[Record]) -> Iterator[tuple[str, bytes]]:
+    """The names of records in messages, and digests of what they hold."""
     for record in records:
         line = export_format.encode(export_format.line_of(record))
-        yield _DigestedRecord(transfer.name_of(record), hashlib.blake2b(line, digest_size=16).digest())
+        yield transfer.name_of(record), hashlib.blake2b(line, digest_size=16).digest()

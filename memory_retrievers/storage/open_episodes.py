@@ -9,7 +9,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from memory_retrievers import fsrs
 from memory_retrievers.errors import EmbeddingError, NotFoundError
@@ -82,11 +82,8 @@ class OpenEpisode:
         return -self.turns[0].row
 
 
-class _Searched(NamedTuple):
-    """The scopes that a search reads together."""
-
-    scope: str
-    include_child_scopes: bool
+_Searched: TypeAlias = tuple[str, bool]
+"""The scopes that a search reads together: one, and whether those below it are included."""
 
 
 class OpenEpisodes:
@@ -141,7 +138,7 @@ class OpenEpisodes:
         """What is queued now, conversation by conversation, in the order it came."""
         cleared = self._cleared
         places = self._ledger.open_episodes.places(scope, include_child_scopes=include_child_scopes)
-        searched = _Searched(scope, include_child_scopes)
+        searched = (scope, include_child_scopes)
         if not places:
             with self._lock:
                 self._turns.pop(searched, None)

@@ -297,10 +297,6 @@ class MemoryStore:
 
         return np.stack([each.vector for each in prepared.documents(embedder, texts)])
 
-    def _embed_question(self, embedder: ProbedEmbedder, query: str) -> Vector:
-        prepared = self._prepared
-        return embedder.embed_query(query) if prepared is None else prepared.question(embedder, query)
-
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed n texts as they are stored with the store's embedder: shape (n, d).
 
@@ -444,7 +440,8 @@ class MemoryStore:
             EmbeddingMismatchError: The embedder is not the store's.
         """
         self._latest_embedder()
-        return self._embed_question(self.embedder.current(), query)
+        embedder, prepared = self.embedder.current(), self._prepared
+        return embedder.embed_query(query) if prepared is None else prepared.question(embedder, query)
 
     def search(self, query: str, find: Callable[[Vector], FoundT], *, known: States | None = None) -> FoundT:
         """Embed a question and search with its vector, of shape (d,), against vectors of the same embedder.

@@ -145,10 +145,7 @@ class ProjectedVectorIndex(ExactVectorIndex):
     def _caught_up(self) -> bool:
         if not self._feeder.ready and not self._feeder.may_try:
             return False
-        try:
-            self._feeder.catch_up()
-        except BackendError as error:
-            _logger.warning("the vector projection is not used for now, searches stay exact: %s", error)
+        self._feeder.attempt()
         return self._feeder.ready
 
     def _wide(self, vector: Vector, selection: Selection, limit: int) -> Hits | None:
@@ -237,7 +234,7 @@ class Feeder:
                 return
             if not self._projection.hold():
                 return
-            self._thread = threading.Thread(target=self._in_background, name="memory-retrievers-feeder", daemon=True)
+            self._thread = threading.Thread(target=self.attempt, name="memory-retrievers-feeder", daemon=True)
             self._thread.start()
 
     def distrust(self, error: BackendError) -> None:
@@ -306,7 +303,8 @@ class Feeder:
             self._stop.clear()
             yield
 
-    def _in_background(self) -> None:
+    def attempt(self) -> None:
+        """Run :meth:`catch_up`; a failure is logged."""
         try:
             self.catch_up()
         except BackendError as error:

@@ -178,7 +178,8 @@ class _Model:
         One by one: in a batch, tokenizers starts threads of its own, and warns of them whenever the process forks.
         """
         try:
-            return [self._tokenizer.encode(_encodable(text)) for text in texts]
+            # lone surrogates, as half an emoji leaves behind, have no UTF-8 and would be refused
+            return [self._tokenizer.encode(text.encode("utf-8", "replace").decode()) for text in texts]
         except Exception as error:
             raise EmbeddingError(f"the bundled model cannot tokenize a text: {error}") from error
 
@@ -262,11 +263,6 @@ def _session_options() -> object:
     # Spinning threads halve the speed of everything else on a busy machine, and of the next query.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return options
-
-
-def _encodable(text: str) -> str:
-    """Lone surrogates, as half an emoji leaves behind, have no UTF-8 and would be refused."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _batches_of_like_length(lengths: list[int]) -> Iterator[NDArray[np.intp]]:

@@ -140,18 +140,15 @@ FUNCTIONS: Final = (*_BODIES, *_OF_ANY_TABLE)
 """The names of all trigger functions."""
 
 
-def _of_one_table(name: str, *, also: str = "") -> str:
-    return f"""
+def _function(name: str, *, also: str = "", as_owner: bool | None = None) -> str:
+    """Create or replace the function; its text contains the name of the store's schema."""
+    if (body := _OF_ANY_TABLE.get(name)) is None:
+        body = f"""
         IF TG_RELID IS DISTINCT FROM (<name> || '.{_TABLE_OF[name]}')::regclass THEN
             RAISE insufficient_privilege USING MESSAGE = '{name} is for {_TABLE_OF[name]} alone';
         END IF;
         {_BODIES[name]}{also}
         RETURN NULL;"""
-
-
-def _function(name: str, *, also: str = "", as_owner: bool | None = None) -> str:
-    """Create or replace the function; its text contains the name of the store's schema."""
-    body = _OF_ANY_TABLE.get(name) or _of_one_table(name, also=also)
     rights = "DEFINER" if as_owner or name not in _AS_INVOKER else "INVOKER"
     return f"""DO $migration$ BEGIN
         EXECUTE format(

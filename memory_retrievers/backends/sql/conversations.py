@@ -269,7 +269,12 @@ class SQLConversations(Part):
                 f"DELETE FROM queued_messages WHERE {_OF_QUEUE} AND {dialect.among('id', ':ids')}",
                 {**key, "ids": dialect.listed(messages)},
             ).rowcount
-            _delete_empty(connection, key)
+            # the row of a queue in which no message is left goes, so that conversations that have ended leave nothing
+            connection.execute(
+                f"""DELETE FROM queues WHERE {_OF_QUEUE} AND NOT EXISTS (SELECT 1 FROM queued_messages m
+                WHERE m.scope_id = queues.scope_id AND m.conversation = queues.conversation)""",
+                key,
+            )
             removal.forget_empty_scopes(connection, scope)
             return removed == len(messages)
 
@@ -360,15 +365,6 @@ def _insert_job(connection: Connection, scope_id: int, *, conversation: Sequence
 
 def _key(scope: str, conversation: str | None) -> dict[str, object]:
     return {"scope": scope, "conversation": conversation or ""}
-
-
-def _delete_empty(connection: Connection, key: Mapping[str, object]) -> None:
-    """Delete the row of a queue in which no message is left, so that conversations that have ended leave nothing."""
-    connection.execute(
-        f"""DELETE FROM queues WHERE {_OF_QUEUE} AND NOT EXISTS (SELECT 1 FROM queued_messages m
-        WHERE m.scope_id = queues.scope_id AND m.conversation = queues.conversation)""",
-        key,
-    )
 
 
 def _queued(row: Sequence[Any]) -> QueuedMessage:

@@ -123,10 +123,6 @@ _BASE: Final[dict[str, _Decode | None]] = {
 _CATEGORIES: Final = {each.value: each for each in Category}
 
 
-def _decode_category(name: str) -> Category:
-    return _CATEGORIES.get(name) or Category(name)  # one of a memory's own
-
-
 _EPISODIC: Final[dict[str, _Decode | None]] = {
     **_BASE,
     "stability": None,
@@ -144,7 +140,7 @@ _EPISODIC: Final[dict[str, _Decode | None]] = {
 }
 _SEMANTIC: Final[dict[str, _Decode | None]] = {
     **_BASE,
-    "category": _decode_category,
+    "category": lambda name: _CATEGORIES.get(name) or Category(name),  # one of a memory's own
     "valid_at": moment,
     "invalid_at": moment,
     "keywords": _decode_texts,
