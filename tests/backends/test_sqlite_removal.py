@@ -116,7 +116,7 @@ def test_a_copy_that_fails_leaves_nothing(ledger, tmp_path, monkeypatch):
 
     monkeypatch.setattr("os.rename", fail)
     with pytest.raises(ConfigurationError, match="disk full"):
-        ledger.backup(tmp_path / "copy" / "memory.db")
+        ledger.database.copy_to(tmp_path / "copy" / "memory.db")
     assert list(tmp_path.glob("*copy*")) == []
 
 
