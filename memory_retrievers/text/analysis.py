@@ -219,12 +219,12 @@ def without_remark(text: str, *words: str) -> str:
 
 
 def caseless(text: str) -> str:
-    r"""Normalise a name for comparison: on one line and without case.
+    r"""Normalise a name for comparison: on one line, without case, and its accents as they are usually written.
 
     >>> caseless(" Straße\t7 ")
     'strasse 7'
     """
-    return one_line(text).casefold()
+    return unicodedata.normalize("NFC", one_line(text).casefold())
 
 
 def quote(text: str) -> str:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memory_retrievers import CharacterState, SceneDetails, ValidationError
 from memory_retrievers.models.scenes import MOST_SHIFTS, EmotionShift, MessageSpan
-from memory_retrievers.scene.events import updated
+from memory_retrievers.scene.events import updated, witnessed_by
 
 
 def event(id, **fields):
@@ -82,6 +82,13 @@ def test_a_name_in_other_letters_is_the_same_character_as_it_was_first_written()
     (state,) = updated(updated([], told[:1]), told[1:])
     assert (state.name, emotions(state), state.known_events) == ("Old Bram", ["calm", "angry"], ("e1", "e2"))
     assert updated([], told) == [state]
+
+
+def test_an_accent_written_in_another_way_makes_no_other_character():
+    told = [event("e1", witnesses=["Jos\u00e9"]), event("e2", witnesses=["Jose\u0301"])]
+    (state,) = updated([], told)
+    assert state.known_events == ("e1", "e2")
+    assert witnessed_by(["Jose\u0301"], told) == told
 
 
 def test_two_characters_that_an_older_version_kept_of_one_name_are_left_and_the_first_goes_on():
