@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import accumulate, count, pairwise
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -196,38 +196,21 @@ class SessionArguments(ManagementArguments):
     ] = 7
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Outcome:
-    """Outcome of an action, for its answer."""
-
-    session_id: str | None = None
-    info: JsonObject
-    summary: str
-    details: JsonObject
-    affected: Sequence[str] = ()
-    cleanup: JsonObject | None = None
+_Outcome: TypeAlias = tuple[JsonObject, JsonObject, JsonObject]
+"""What an action answers at every level, at the standard one as well, and at the full one as well."""
 
 
 def session_manage(context: ToolContext, arguments: SessionArguments) -> ToolOutput:
     """Create, list or clean up sessions (specification §4.3); each lives in ``{root}/session/{id}``."""
     match arguments.action:
         case Action.CREATE:
-            outcome = _create_session(context, arguments.session_id)
+            minimal, standard, full = _create_session(context, arguments.session_id)
         case Action.LIST:
-            outcome = _list_sessions(context, arguments.session_id)
+            minimal, standard, full = _list_sessions(context, arguments.session_id)
         case Action.CLEANUP:
-            outcome = _clean_up(context, arguments.session_id, max_age=timedelta(days=arguments.max_age_days))
-    return respond(
-        context,
-        arguments,
-        {"success": True, "session_id": outcome.session_id},
-        {"session_info": outcome.info, "action_summary": outcome.summary},
-        lambda: {
-            "session_details": outcome.details,
-            "affected_memories": list(outcome.affected),
-            "cleanup_stats": outcome.cleanup,
-        },
-    )
+            max_age = timedelta(days=arguments.max_age_days)
+            minimal, standard, full = _clean_up(context, arguments.session_id, max_age=max_age)
+    return respond(context, arguments, {"success": True} | minimal, standard, lambda: full)
 
 
 def _create_session(context: ToolContext, given: str | None) -> _Outcome:
@@ -243,26 +226,22 @@ def _create_session(context: ToolContext, given: str | None) -> _Outcome:
         if added or given:
             break
     session = _session(context, name, [*there, *added])
-    return _Outcome(
-        session_id=name,
-        info=session,
-        summary=f"Session exists already: {name}" if there else text,
-        details=session | {"tags": list(MARKER_TAGS)},
-        affected=[memory.id for memory in added],
-    )
+    summary = f"Session exists already: {name}" if there else text
+    details = {
+        "session_details": session | {"tags": list(MARKER_TAGS)},
+        "affected_memories": [each.id for each in added],
+    }
+    return {"session_id": name}, {"session_info": session, "action_summary": summary}, details
 
 
 def _list_sessions(context: ToolContext, given: str | None) -> _Outcome:
     found = _sessions(context, given, kinds=context.seen)
     sessions = [_session(context, name, memories) for name, memories in found.items()]
-    return _Outcome(
-        info={
-            "session_count": len(sessions),
-            "sessions": [{key: value for key, value in each.items() if key != "scope"} for each in sessions],
-        },
-        summary=f"{len(sessions)} {'session' if len(sessions) == 1 else 'sessions'}",
-        details={"sessions": sessions},
-    )
+    brief = [{key: value for key, value in each.items() if key != "scope"} for each in sessions]
+    info = {"session_count": len(sessions), "sessions": brief}
+    summary = f"{len(sessions)} {'session' if len(sessions) == 1 else 'sessions'}"
+    details = {"session_details": {"sessions": sessions}, "affected_memories": []}
+    return {}, {"session_info": info, "action_summary": summary}, details
 
 
 def _clean_up(context: ToolContext, given: str | None, *, max_age: timedelta) -> _Outcome:
@@ -272,13 +251,14 @@ def _clean_up(context: ToolContext, given: str | None, *, max_age: timedelta) ->
     if memories:
         context.manager.delete(memories)
     left = _sessions(context, given, kinds=context.seen)
-    return _Outcome(
-        info={"session_count": len(left), "cleaned_count": len(memories)},
-        summary=f"Removed {len(memories)} memories of {len(old)} sessions",
-        details={"sessions": [_session(context, name, of_it) for name, of_it in left.items()]},
-        affected=[memory.id for memory in memories],
-        cleanup={"cleaned_count": len(memories), "cleaned_sessions": list(old), "cutoff_date": iso(cutoff)},
-    )
+    info = {"session_count": len(left), "cleaned_count": len(memories)}
+    details = {
+        "session_details": {"sessions": [_session(context, name, of_it) for name, of_it in left.items()]},
+        "affected_memories": [memory.id for memory in memories],
+        "cleanup_stats": {"cleaned_count": len(memories), "cleaned_sessions": list(old), "cutoff_date": iso(cutoff)},
+    }
+    summary = f"Removed {len(memories)} memories of {len(old)} sessions"
+    return {}, {"session_info": info, "action_summary": summary}, details
 
 
 def _session_ids(now: datetime) -> Iterator[str]:
