@@ -43,7 +43,7 @@ _SESSION: Final = re.compile(r"session_(\d{1,9})")
 _WHEN: Final = ("%I:%M %p on %d %B, %Y", "%d.%m.%Y, %H:%M:%S")
 _ROOM: Final = timedelta(days=366)  # behind it there is time for a session and its questions
 
-ModelT = TypeVar("ModelT", bound=BaseModel)
+FormT = TypeVar("FormT")
 Optional: TypeAlias = Annotated[str, BeforeValidator(lambda value: value or "")]
 
 
@@ -116,7 +116,7 @@ def load_locomo(path: Path) -> list[Conversation]:
     raise ValidationError(f"{path} is no LoCoMo file: it must be a list of samples, as locomo10.json is")
 
 
-def _parsed(model: type[ModelT], value: object, path: Path, number: int) -> ModelT:
+def _parsed(model: type[FormT], value: object, path: Path, number: int) -> FormT:
     return _checked(TypeAdapter(model), value, f"{path}: conversation {number}")
 
 
@@ -201,8 +201,6 @@ _BEGUN: Final = datetime(2024, 1, 1, tzinfo=UTC)
 _DAY: Final = timedelta(days=1)
 _PLACE: Final = re.compile(r"\s*->->\s*\d[\d,\s]*$")
 """What stands behind the words of the user: the place in the plan of the chat."""
-
-FormT = TypeVar("FormT")
 
 
 class _Message(BaseModel):

@@ -213,17 +213,11 @@ class ToolContext(ToolPolicy):
         """
         return self.scope if given is None else scopes.join(self.root, given)
 
-    def run_there(self, memory: RunsTools, name: str, arguments: Mapping[str, object]) -> JsonObject:
-        """The data of a tool that runs where the memory is.
-
-        Args:
-            memory: The memory elsewhere.
-            name: The name of the tool.
-            arguments: Its arguments, as the model gave them.
+    def require_nothing_fixed(self) -> None:
+        """Refuse a call that runs where the memory is, if the host has fixed what is for the other side to fix.
 
         Raises:
-            ConfigurationError: The host has fixed something that is for the other side to fix.
-            MemoryRetrieversError: What the tool raised there.
+            ConfigurationError: It has.
         """
         fixed = (self.scope, self.kinds, self.deletes, self.response_format, self.sync_directory)
         if fixed != (self.root, None, "tool", "levels", None):
@@ -231,7 +225,6 @@ class ToolContext(ToolPolicy):
                 "over a server, the scope is the root, and kinds, deletes, response_format and sync_directory are the "
                 "server's: leave them out here"
             )
-        return memory.run_tool(name, arguments, scope=self.root)
 
     def shown(self, scope: str) -> str:
         """A scope of the store as a model is to see it: relative to the root, which is ``.``.
@@ -324,7 +317,8 @@ class Tool(Generic[ArgumentsT]):
             given = {storable(name): storable_throughout(value) for name, value in arguments.items()}
             checked = offered.model_validate(given, context={"categories": own_categories(context.memory)})
             if isinstance(context.memory, RunsTools) and issubclass(self.arguments, ManagementArguments):
-                return ToolOutput.of(context.run_there(context.memory, self.name, given))
+                context.require_nothing_fixed()
+                return ToolOutput.of(context.memory.run_tool(self.name, given, scope=context.root))
             with acting_as(Channel.TOOL, self.name):
                 if self.writes and issubclass(self.arguments, ManagementArguments):
                     return context.manager.attempt(lambda: self.function(context, checked))
