@@ -207,7 +207,7 @@ def store_one(context: ToolContext, item: StoreItem, draft: SemanticDraft) -> St
     """
     replaces = None if item.replaces is None else _replaced_id(context, item.replaces, draft)
     allow_duplicates = item.keeps_duplicates(context)
-    analysis = _duplicate_analysis(
+    analysis = duplicate_analysis(
         context,
         draft,
         allow_duplicates=allow_duplicates or replaces is not None,
@@ -343,13 +343,18 @@ def auto_associate(
     return found
 
 
-def _duplicate_analysis(
+def duplicate_analysis(
     context: ToolContext, draft: SemanticDraft, *, allow_duplicates: bool, duplicate_threshold: float | None
 ) -> DuplicateAnalysis:
     """Look for what is to be stored among what is there; nothing is looked at unless the caller asks for it.
 
-    Unless duplicates are allowed, the same memory (numbers, negations and names compared too) of its scope is given
-    back. With a threshold a memory within the root that is as similar refuses it; numbers and names do not count then.
+    Args:
+        context: What the tool works on.
+        draft: What is to be stored.
+        allow_duplicates: False gives the same memory (numbers, negations and names compared too) of the same scope
+            back, if there is one.
+        duplicate_threshold: Refuse if any memory within the root is as similar as this; numbers and names do not
+            count here.
     """
     analysis = DuplicateAnalysis()
     if duplicate_threshold is not None:
