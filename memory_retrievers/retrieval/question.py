@@ -67,13 +67,13 @@ _HOW_TO: Final = re.compile(
 """Who asks like this mostly asks for what everybody may know."""
 
 _ASKS_FOR_ALL: Final = re.compile(
-    r"\b(?:know|remember|recall|stor|sav|learn|note|tell|told|memor|summar)\w*\b[^.?!\n]{0,40} "
-    r"(?:about|of|on) (?:me|myself|us)\b"
-    r"|\byou (?:still )?(?:know|remember|recall)(?: (?:me|us))?\W*$|^\W*who (?:am i|are we)\W*$"
-    r"|\b(?:weißt|weisst|erinnerst|wei(?:ss|ß)|gespeichert|gemerkt)\b[^.?!\n]{0,40} (?:über mich|von mir|an mich)\b"
-    r"|\b(?:über mich|von mir|an mich)\b[^.?!\n]{0,40} (?:weißt|weisst|gespeichert|gemerkt)\b|^\W*wer bin ich\W*$"
-    r"|\b(?:sais|sait|souviens|retenu|rappelles)\b[^.?!\n]{0,40} (?:(?:de|sur) moi|à mon sujet)\b|^\W*qui suis-je\W*$"
-    r"|\b(?:sabes|sabe|recuerdas|acuerdas|guardado)\b[^.?!\n]{0,40} (?:de|sobre) m[ií]\b|^\W*¿?qui[eé]n soy\W*$"
+    r"\b(?:(?:know|remember|recall|stor|sav|learn|note|tell|told|memor|summar)\w*\b[^.?!\n]{0,40} "
+    r"(?:about|of|on) (?:me|myself|us)\b|you (?:still )?(?:know|remember|recall)(?: (?:me|us))?\W*$"
+    r"|(?:weißt|weisst|erinnerst|wei(?:ss|ß)|gespeichert|gemerkt)\b[^.?!\n]{0,40} (?:über mich|von mir|an mich)\b"
+    r"|(?:über mich|von mir|an mich)\b[^.?!\n]{0,40} (?:weißt|weisst|gespeichert|gemerkt)\b"
+    r"|(?:sais|sait|souviens|retenu|rappelles)\b[^.?!\n]{0,40} (?:(?:de|sur) moi|à mon sujet)\b"
+    r"|(?:sabes|sabe|recuerdas|acuerdas|guardado)\b[^.?!\n]{0,40} (?:de|sobre) m[ií]\b)"
+    r"|^\W*(?:who (?:am i|are we)|wer bin ich|qui suis-je|¿?qui[eé]n soy)\W*$"
     r"|(?:知道|记得|記得|了解)(?:关于|關於)?我(?:吗|嗎|什么|什麼|哪些|多少|的)?[^。？?]{0,6}[。？?]?$|我是[谁誰]"
     r"|(?:私|わたし|僕|ぼく|俺)(?:のこと|について)[^。？?]{0,12}(?:知|覚え)",
     re.IGNORECASE,
@@ -100,8 +100,8 @@ _OF_TALKS: Final = _TALKING | _LAST | PERIOD_WORDS | frozenset(_BESIDE_WORDS.spl
 """Words of a question for what was talked about that name nothing of it, without accents."""
 
 _WHERE_WE_STOPPED: Final = re.compile(
-    r"\bwhere (?:did )?we (?:left off|leave off|stop(?:ped)?)\b|\bd[oó]nde (?:lo )?(?:dejamos|quedamos)\b"
-    r"|\bwo (?:waren|sind|haben) wir (?:\w+ )?(?:stehen ?geblieben|aufgehört)|\boù (?:en )?(?:étions|sommes)[- ]nous\b"
+    r"\b(?:where (?:did )?we (?:left off|leave off|stop(?:ped)?)\b|d[oó]nde (?:lo )?(?:dejamos|quedamos)\b"
+    r"|wo (?:waren|sind|haben) wir (?:\w+ )?(?:stehen ?geblieben|aufgehört)|où (?:en )?(?:étions|sommes)[- ]nous\b)"
     r"|^(?:我[们們]?|咱们|你)?(?:上次|昨天|前天|上周|上週|最近)(?:我[们們]?|咱们|你)?都?"
     r"(?:[聊說说谈談讲講问問][了过過]?些?|[说說聊]到了?)(?:什么|什麼|哪)",
     re.IGNORECASE,
@@ -286,12 +286,12 @@ _SMALL_QUESTIONS: Final = frozenset(map(str.strip, _SMALL.split(",")))
 
 def _asks_what_was_said(question: Question) -> bool:
     text = question.text
-    if len(text) > _SMALL_TALK_CHARACTERS or question.asks_for_all or _OF_OTHERS.search(text):
+    if len(text) > _SMALL_TALK_CHARACTERS or question.asks_for_all:
         return False
     if _WHERE_WE_STOPPED.search(text):
-        return True
+        return not _OF_OTHERS.search(text)
     words = {word for word in _LETTERS.findall(plain(text)) if word not in STOP_WORDS and word not in COMMON_WORDS}
-    if words.isdisjoint(_TALKING) or not _ASKS.search(text):
+    if words.isdisjoint(_TALKING) or not _ASKS.search(text) or _OF_OTHERS.search(text):
         return False
     names_time = bool(question.periods or question.dates or words & _LAST)
     return names_time and words <= _OF_TALKS
