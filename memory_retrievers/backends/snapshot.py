@@ -116,7 +116,7 @@ COLUMNS: Final = {
 }
 """The columns of a snapshot and the numbers they hold."""
 
-_LAYOUT_BYTES: Final = 54
+_LAYOUT_BYTES: Final = 56
 """What the layout of all passages takes for each, and what is made of it, beside the columns."""
 
 _LAID_OUT: Final = ("ids", "memories", "places", "speakers", "tells_time", "began")

@@ -153,7 +153,8 @@ class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
 
     def frequency(self, term: str) -> int:
         """Number of passages with a term."""
-        return sum([part.shape[1] for part in self.parts(term)])
+        found = [(layer.starts, number) for layer in self.layers if (number := layer.numbers.get(term)) is not None]
+        return sum([starts.item(number + 1) - starts.item(number) for starts, number in found])
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys(chain.from_iterable(layer.numbers for layer in self.layers)))

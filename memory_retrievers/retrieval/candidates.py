@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -27,17 +27,14 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-
 _MEASURED_WHOLE: Final = 20_000
 """Up to so many passages all are measured where a few are asked for: the same product rounds the same way."""
-
 
 _READ_WHOLE: Final = 20_000
 """Up to so many passages all are scored where there is no snapshot and the database is read for every search."""
 
 _READINGS: Final = 2
 """So often passages are read where there is no snapshot, if one is replaced by another between two statements."""
-
 
 ReadTexts: TypeAlias = Callable[[Sequence[int]], Mapping[int, str]]
 """Reads the texts of passages by their ids."""
@@ -106,8 +103,8 @@ class Candidates:
         around[:, :-1] += rows[:, 1:] * is_next
         return around
 
-    def kept(self, name: str, make: Callable[[], Floats]) -> Floats:
-        """What follows from the lengths alone, made once: it goes with the layout, which a snapshot keeps of all."""
+    def kept(self, name: str, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """What follows from layout and lengths alone, of any shape, made once: it goes with the layout."""
         known = self.layout.made.get(name)
         if known is None or known[0] is not self.lengths:
             known = self.layout.made[name] = self.lengths, make()
@@ -179,9 +176,11 @@ def _are_all_scored(
 ) -> bool:
     """True if no more passages are visible than are all scored, and no index is approximate among them."""
     if seen is not None:
-        visible, exact = np.count_nonzero(seen[1]), store.dense.exact_limit
+        visible, exact = len(seen[0]), store.dense.exact_limit
+        if visible > (limit if exact is None else min(limit, exact)):
+            visible = int(np.count_nonzero(seen[1]))
         is_exact = exact is None or visible <= exact or not store.dense.is_approximate(selection)
-        return bool(visible <= limit and is_exact)
+        return visible <= limit and is_exact
     most = min(limit, _READ_WHOLE)
     return not store.dense.is_approximate(selection) and store.ledger.size(selection, at_most=most) <= most
 

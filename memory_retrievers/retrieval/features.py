@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-
 _BLOCK: Final = 65_536
 """Numbers of a product: below the size at which BLAS wakes its threads, which go on spinning on another core."""
 
@@ -182,19 +181,19 @@ def repeated(candidates: Candidates, scores: Floats, *, limit: int, texts: ReadT
         summary. None if there are none among the best.
     """
     layout = candidates.layout
-    of_messages = np.where(layout.is_message & (layout.passages > 0), scores, 0.0)
-    best = np.maximum.reduceat(of_messages, layout.starts)
-    found, most = int(np.count_nonzero(best)), limit
+    are_stored = candidates.kept("stored messages", lambda: layout.is_message & (layout.passages > 0))
+    of_messages = np.where(are_stored, scores, 0.0)
+    best, most = np.maximum.reduceat(of_messages, layout.starts), limit
     older: dict[int, int] = {}
-    while most > 0 and found:
-        least = at_rank(best, most) if most < found else 0.0
+    while most > 0:
+        least = at_rank(best, most) if most < len(best) else 0.0
         leading = ((best >= least) & (best > 0)).nonzero()[0].tolist()
         spans = {memory: candidates.span(memory) for memory in leading}
         first = {memory: start + int(of_messages[start:end].argmax()) for memory, (start, end) in spans.items()}
         older = _older(candidates, first, texts)
-        if len(leading) - len(older) >= limit or most >= min(found, _COMPARED):
+        if len(leading) - len(older) >= limit or len(leading) < most or most >= min(len(best), _COMPARED):
             break
-        most = min(4 * most, found, _COMPARED)
+        most = min(4 * most, len(best), _COMPARED)
     if not older:
         return None
     passages = np.zeros(len(candidates), np.bool_)
@@ -208,8 +207,11 @@ def repeated(candidates: Candidates, scores: Floats, *, limit: int, texts: ReadT
 def _older(candidates: Candidates, messages: Mapping[int, int], texts: ReadTexts) -> dict[int, int]:
     """Those of some messages, each the best of a memory, that another of them says again later."""
     layout, counts, lengths, began = candidates.layout, candidates.counts, candidates.lengths, candidates.layout.began
+    pairs = list(messages.items())
+    if len(pairs) <= _AMONG:  # so few are compared at once, and nearly always none is near to another
+        pairs = _nearly_the_same(candidates, pairs)
     alike: dict[tuple[int, float, bytes], list[tuple[int, int]]] = {}
-    for memory, message in messages.items():
+    for memory, message in pairs:
         key = int(layout.speakers[message]), float(lengths[message]), counts[:, message].tobytes()
         alike.setdefault(key, []).append((memory, message))
     several = [near for each in alike.values() if len(near := _nearly_the_same(candidates, each)) > 1]
@@ -229,11 +231,11 @@ def _older(candidates: Candidates, messages: Mapping[int, int], texts: ReadTexts
 def _nearly_the_same(candidates: Candidates, messages: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Those of some messages whose vectors are nearly that of another; all if no vectors are at hand."""
     snapshot = candidates.snapshot
-    if snapshot is None or len(messages) == 1:
+    if snapshot is None or len(messages) <= 1:
         return messages
     ids = candidates.layout.passages[[message for _, message in messages]]
     vectors = snapshot.matrix[np.searchsorted(snapshot.ids, ids)]
-    near = np.count_nonzero(vectors @ vectors.T >= _NEARLY_THE_SAME, axis=1) > 1
+    near = np.add.reduce(vectors @ vectors.T >= _NEARLY_THE_SAME, axis=1) > 1
     return [each for each, is_near in zip(messages, near.tolist(), strict=True) if is_near]
 
 
@@ -272,8 +274,8 @@ def neighbour(fused: FusedLists) -> Floats:
 def episode(fused: FusedLists) -> Floats:
     """Sum over the three best passages of the passage's episode, scaled over all episodes; shape (n,), 0 to 1."""
     starts, groups = fused.candidates.layout.starts, fused.candidates.layout.groups
-    place = np.arange(len(groups)) - starts[groups]
-    together: Floats = np.add.reduceat(np.where(place < _BEST_PASSAGES, _best_first(groups, fused.scores), 0.0), starts)
+    are_first = fused.candidates.kept("first places", lambda: np.arange(len(groups)) - starts[groups] < _BEST_PASSAGES)
+    together: Floats = np.add.reduceat(np.where(are_first, _best_first(groups, fused.scores), 0.0), starts)
     return min_max(together)[groups]
 
 
@@ -287,9 +289,7 @@ def speaker(fused: FusedLists) -> Floats:
     """1 for a passage said by the one speaker whom the query names, else 0, as where it names several; shape (n,)."""
     layout = fused.candidates.layout
     named = named_speakers(layout.names, fused.question.text)
-    if len(named) != 1:
-        return np.zeros(len(fused.scores))
-    return np.where(layout.speakers == named[0], 1.0, 0.0)
+    return np.where(layout.speakers == named[0], 1.0, 0.0) if len(named) == 1 else np.zeros(len(fused.scores))
 
 
 def named_speakers(speakers: Sequence[str], text: str) -> list[int]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, reduce
+from itertools import islice
 from sys import float_info
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -213,9 +214,9 @@ class RankingByScore:
     def leading(self, limit: int, *, share: float) -> dict[int, float]:
         """Score of each memory with at least a share, 0 to 1, of that of the last of the best ``limit``; best first."""
         scores = self._scores
-        if not 0 < limit < np.count_nonzero(scores):
+        if not (0 < limit < len(scores) and (last := features.at_rank(scores, limit))):
             return self.scores
-        least = features.at_rank(scores, limit) * share
+        least = last * share
         return self._best_first((scores >= least if least else scores > 0).nonzero()[0])
 
     @cached_property
@@ -244,16 +245,10 @@ def normalise_across_kinds(rankings: Mapping[Kind, FusedRanking], *, dense_weigh
     scored = {kind: each for kind, each in rankings.items() if isinstance(each, RankingByScore)}
     nearest = {kind: max(float(each.scored.candidates.similarities.max()), 0.0) for kind, each in scored.items()}
     covered = {kind: each.scored.coverage for kind, each in scored.items()}
-    return {
-        kind: RankingByScore(
-            each.scored,
-            max(
-                dense_weight * _relative(nearest, kind) + (1 - dense_weight) * _relative(covered, kind),
-                _LEAST_KIND_WEIGHT,
-            ),
-        )
-        for kind, each in scored.items()
+    weights = {
+        kind: dense_weight * _relative(nearest, kind) + (1 - dense_weight) * _relative(covered, kind) for kind in scored
     }
+    return {kind: RankingByScore(each.scored, max(weights[kind], _LEAST_KIND_WEIGHT)) for kind, each in scored.items()}
 
 
 def _relative(values: Mapping[Kind, float], kind: Kind) -> float:
@@ -347,12 +342,12 @@ def _forget(
     is_traced: bool,
 ) -> list[Ranked]:
     """Weigh the scores of episodes by their retrievability; facts do not decay."""
-    limit = len(fused.rows) if is_traced else max(plan.limits[kind], MEASURED)
-    decay_weight = settings.decay_weight if kind is Kind.EPISODIC else 0.0
+    limit, decay_weight = len(fused.rows) if is_traced else max(plan.limits[kind], MEASURED), settings.decay_weight
+    if kind is Kind.SEMANTIC:
+        return [Ranked(row, score) for row, score in islice(fused.leading(limit, share=1.0).items(), limit)]
     # Forgetting takes at most this share of a score: what is below that of the last of the best cannot pass it.
     scores = fused.leading(limit, share=1 - decay_weight)
-    known = states(list(scores)) if kind is Kind.EPISODIC else {}
-    retrievability = retrievabilities(known, now=plan.selections[kind].now, settings=settings)
+    retrievability = retrievabilities(states(list(scores)), now=plan.selections[kind].now, settings=settings)
     return apply_decay(scores, retrievability=retrievability, decay_weight=decay_weight, limit=limit)
 
 
@@ -399,12 +394,10 @@ def retrievabilities(
         now: The moment to reckon for.
         settings: ``whole_days`` rounds elapsed time down to days.
     """
-    moment = (now - EPOCH) // MICROSECOND
+    moment, whole_days = (now - EPOCH) // MICROSECOND, settings.whole_days
     return {
-        row: fsrs.retrievability(
-            fsrs.elapsed_days(moment - last_reviewed_at, whole_days=settings.whole_days), stability
-        )
-        for row, (stability, last_reviewed_at) in states.items()
+        row: fsrs.retrievability(fsrs.elapsed_days(moment - reviewed, whole_days=whole_days), stability)
+        for row, (stability, reviewed) in states.items()
     }
 
 

@@ -5,6 +5,7 @@ The bundled model is in ``minilm``.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard, cast, runtime_checkable
@@ -183,8 +184,8 @@ class _CheckedEmbedder:
         if vector.ndim != 1 or not vector.size:
             raise self._unusable(index, f"has the shape {vector.shape}, which is no row of numbers")
         self._check_dimension(vector.size, index)
-        length = np.sqrt(vector @ vector)
-        if not np.isfinite(length):
+        length = math.sqrt(vector @ vector)
+        if not math.isfinite(length):
             raise self._unusable(index, "has NaN or infinity in it")
         if not length:
             raise ZeroVectorError(str(self._unusable(index, "is zero and so points nowhere")))

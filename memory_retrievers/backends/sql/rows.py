@@ -177,9 +177,11 @@ class _Plan:
 
     def decoded(self, row: tuple[Any, ...]) -> dict[str, Any]:
         values = dict(zip(self._names, self._columns(row), strict=True))
-        for name in self._moments:  # without a call for each, of which a memory has a dozen
-            if (value := values[name]) is not None:
-                values[name] = EPOCH + timedelta(0, 0, value)
+        made: dict[int | None, datetime | None] = {None: None}  # of a dozen moments of a memory most are the same
+        for name in self._moments:
+            if (value := values[name]) not in made:
+                made[value] = EPOCH + timedelta(0, 0, value)
+            values[name] = made[value]
         for name in self._texts:
             if (value := values[name]) is not None:
                 values[name] = () if value == "[]" else tuple(json.loads(value))
