@@ -39,7 +39,7 @@ _ENGLISH: Final = (
 )
 _OTHERS: Final = (
     r"(?:gestern|vorgestern|heute|morgen|übermorgen|(?:letzte|nächste|vorige)[nrsm]? (?:woche|monat|jahr|\w+tag))\b",
-    r"(?:vor|in) \w+ (?:tag(?:en)?|wochen?|monat(?:en)?|jahr(?:en)?)\b|(?:am|bis|zum) \d{1,2}\.",
+    r"(?:vor|in) \w+ (?:tagen|wochen?|monat(?:en)?|jahr(?:en)?)\b|(?:am|bis|zum) \d{1,2}\.",
     r"(?:diese|kommende)[nrms]? (?:woche|monat|jahr)\b",
     r"wochenende\b|(?:mon|diens|donners|frei|sams|sonn)tags?\b|mittwoch\b",
     r"(?:hier|avant-hier|aujourd'hui|demain|(?:il y a|dans) \w+ (?:jours?|semaines?|mois|ans?))\b",

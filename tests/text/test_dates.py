@@ -37,15 +37,23 @@ ENGLISH = (
     r"\b(?:19|20)\d\d\b|\b\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b|\b\d{1,2}:\d\d\b|\b\d{1,2} ?(?:am|pm|o'?clock)\b",
 )
 OTHERS = (
-    r"昨天|昨日|前天|今天|今日|今晚|明天|明日|后天|後天|上周|上週|上个月|上個月|去年|明年|下周|下週|下个月|下個月|星期[一二三四五六日天]",
+    r"昨天|昨日|前天|今天|今日|今晚|明[天日晚]|后天|後天|明後日|あした|あさって",
+    r"上周|上週|上个月|上個月|去年|明年|下周|下週|下个月|下個月|[这這本今][周週]|[个個]?星期|(?:周|週|礼拜|禮拜)[一二三四五六日天]",
     r"周末|週末|先週|先月|来週|来月|来年|昨年|一昨日|[月火水木金土日]曜日|어제|오늘|내일|지난|다음 (?:주|달)|작년|내년",
-    r"[\d一二三四五六七八九十] ?(?:年|月|日|天|周|週間|か月|ヶ月)|\d ?(?:년|월|일)",
+    r"[\d一二两兩三四五六七八九十] ?(?:年|月|日|天|号|號|周|週間|か月|ヶ月)|\d ?(?:년|월|일)",
     r"\b(?:gestern|vorgestern|heute|morgen|übermorgen|(?:letzte|nächste|vorige)[nrsm]? (?:woche|monat|jahr|\w+tag))\b",
-    r"\bvor \w+ (?:tagen|wochen|monaten|jahren)\b|\b(?:mon|diens|donners|frei|sams|sonn)tags?\b|\bmittwoch\b",
-    r"\b(?:hier|avant-hier|aujourd'hui|demain|il y a \w+ (?:jours?|semaines?|mois|ans?))\b",
+    r"\b(?:vor|in) \w+ (?:tagen|wochen?|monat(?:en)?|jahr(?:en)?)\b|\b(?:am|bis|zum) \d{1,2}\.",
+    r"\b(?:diese|kommende)[nrms]? (?:woche|monat|jahr)\b|\bwochenende\b",
+    r"\b(?:mon|diens|donners|frei|sams|sonn)tags?\b|\bmittwoch\b",
+    r"\b(?:\d{1,2}\.? |im )(?:januar|februar|märz|mai|juni|juli|oktober|dezember)\b",
+    r"\b(?:hier|avant-hier|aujourd'hui|demain|(?:il y a|dans) \w+ (?:jours?|semaines?|mois|ans?))\b",
     r"\b(?:semaine|mois|année|an) (?:derni[eè]re?|prochaine?)\b|\b(?:lun|mar|mercre|jeu|vendre|same)di\b|\bdimanche\b",
-    r"\b(?:ayer|anteayer|hoy|mañana|hace \w+ (?:días?|semanas?|mes(?:es)?|años?))\b",
+    r"\bce soir\b|\b(?:ce|cette) (?:semaine|week-end|mois|année)\b|\b(?:le|el) (?:día )?\d{1,2}\b",
+    r"\b(?:\d{1,2}(?:er)? |en )(?:janvier|février|mars|avril|juin|juillet|août|septembre|octobre|novembre|décembre)\b",
+    r"\b(?:ayer|anteayer|hoy|mañana|(?:hace|en|dentro de) \w+ (?:días?|semanas?|mes(?:es)?|años?))\b",
     r"\b(?:semana|mes|año) (?:pasad[oa]|que viene)\b|\b(?:lunes|martes|miércoles|jueves|viernes|sábado|domingo)\b",
+    r"\best[ae] (?:noche|tarde|semana|mes|año)\b|\bfin de semana\b|\bpróxim[oa] \w+|\b(?:at|on|over) the weekend\b",
+    r"\b(?:\d{1,2} de |en )(?:enero|febrero|marzo|abril|mayo|junio|julio|agosto|(?:septiem|octu|noviem|diciem)bre)\b",
     r"\b(?:ontem|hoje|amanhã|ieri|oggi|domani|вчера|сегодня|завтра|позавчера)\b",
 )
 ONE_PATTERN = re.compile("|".join((*ENGLISH, *OTHERS)), re.IGNORECASE)
