@@ -312,12 +312,13 @@ tengo tenemos planes cita citas previsto programado pendiente hago hacer toca
 """
 _PLANNING_WORDS: Final = frozenset(_PLANNING.split()).union(*(word.split() for word in _DAYS_ON))
 _ASKS_FOR_PLANS: Final = re.compile(
-    r"\b(?:(?:do|did|have|am|are|should|must|need|will|can) (?:i|we)|(?:i|we) (?:have|need|should|must|do)|anything"
+    r"\b(?:(?:do|have|am|are|should|must|need|will|can|did) (?:i|we)|(?:i|we) (?:have|need|should|must)|anything"
     r"|what'?s (?:on|up|due|happening|planned|scheduled|coming|next)|is there|plans?|calendar|schedule|agenda"
     r"|appointments?"
     r"|hab(?:e|en)? (?:ich|wir)|steh(?:t|en)|geplant|mach(?:e|en) (?:ich|wir)|termine?|kalender|gibt es|was ist"
     r"|ai-je|j'ai|prevu\w*|programme|fais|faire|rendez-vous|tengo|tenemos|planes|hay|hago|citas?)\b"
 )
+_OF_WHAT_WAS: Final = re.compile(r"\bdid (?:i|we)\b(?! (?:want|plan|need|have|mean)\b)|\bfait\b|ました")
 _CJK_PLANNING: Final = re.compile(
     r"安排|计划|計劃|行程|日程|打算|要做|有(?:什么|什麼|啥)?事|做什么|做什麼|有什么|有什麼|予定|スケジュール|何が|何か|何を"
 )
@@ -342,7 +343,7 @@ def asks_for_plans(text: str, *, says_little: Container[str]) -> bool:
     False
     """
     left = plain(text)
-    if len(left) > _LONGEST_QUESTION or _ASKING.search(left) is None:
+    if len(left) > _LONGEST_QUESTION or _ASKING.search(left) is None or _OF_WHAT_WAS.search(left):
         return False
     if _BEYOND_LATIN.search(left):
         return _CJK_PLANNING.search(left) is not None and not _CJK_BESIDE.sub("", left)

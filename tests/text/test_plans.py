@@ -127,7 +127,7 @@ def test_a_plan_within_counts_more_than_one_that_may_be_on_other_days():
 
 ASKED = """
 What do I have today?|Anything on tomorrow?|What's on my calendar this week?|Do I have any appointments on Friday?
-What are we doing at the weekend?|Is there anything I should remember today?|What's coming up?|What's due tomorrow?
+What are we doing at the weekend?|Is there anything I should remember today?|What did I want to do today?|What's coming up?|What's due tomorrow?
 Was steht morgen an?|Habe ich heute Termine?|Was mache ich am Wochenende?|Qu'est-ce que j'ai aujourd'hui ?
 Qu'est-ce qui est prévu demain ?|¿Qué tengo mañana?|¿Qué planes tengo esta semana?|我今天有什么安排？|明天有什么事？
 今日の予定は？|明日の予定を教えて
@@ -140,6 +140,7 @@ def test_who_asks_for_what_there_is_on_a_day_asks_for_plans(text):
 
 
 OTHERWISE = """
+What did I do today?|What did we do this week?|Qu'est-ce que j'ai fait aujourd'hui ?|今日は何をしましたか？|我今天做了什么？
 What should I cook today?|When is my dentist appointment?|Do I have a meeting with Tom tomorrow?|How are you today?
 Have a nice day today|See you tomorrow!|What's the weather like tomorrow?|Who is coming on Friday, Ana or Tom?
 Was soll ich heute kochen?|Wie wird das Wetter morgen?|¿Qué tiempo hace hoy?|今天天气怎么样？|明日の天気は？
