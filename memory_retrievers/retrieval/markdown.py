@@ -304,10 +304,8 @@ class ArrangedFacts(tuple[RetrievedMemory[SemanticMemory], ...]):  # noqa: SLOT0
         """The place of each fact in the order in which they are shown, and whether it is dated."""
         groups = {place: group for group in contradictory([fact.memory.fact for fact in self]) for place in group}
         in_time = {group[0]: sorted(group, key=lambda place: self[place].memory.valid_at) for group in groups.values()}
-        moments = [each.memory.valid_at for each in self]
-        is_spread = bool(moments) and max(moments) - min(moments) >= timedelta(days=1)
         order = [in_time.get(place, [place]) for place in range(len(self)) if groups.get(place, [place])[0] == place]
-        return [(place, is_spread or place in groups) for group in order for place in group]
+        return [(place, place in groups) for group in order for place in group]
 
 
 def _fact_line(memory: SemanticMemory, display_length: int | None, *, is_dated: bool = False) -> str:

@@ -365,17 +365,5 @@ def test_a_block_tells_what_differs_in_the_order_of_time_and_nothing_twice(memor
     assert block.splitlines()[1:] == [
         f"- [note, since {first:%Y-%m-%d}] User lives in Porto",
         f"- [note, since {clock.now():%Y-%m-%d}] User lives in Braga",
-        f"- [note, since {first:%Y-%m-%d}] User likes coffee",
+        "- [note] User likes coffee",
     ]
-
-
-def test_facts_of_different_days_are_dated_whatever_their_words_are(memory, clock):
-    facts = ["User is married to Tom", "User's partner is Jonas"]
-    memory.remember_fact(scope="c1", fact=facts[0])
-    assert "since" not in memory.retrieve("Is the user married?", scope="c1").to_markdown()
-    clock.advance(days=10)
-    memory.remember_fact(scope="c1", fact=facts[1])
-    block = memory.retrieve("Is the user married?", scope="c1").to_markdown()
-    assert [f"since 2026-03-{day}] {fact}" in block for day, fact in zip(("01", "11"), facts, strict=True)] == [
-        True
-    ] * 2
