@@ -76,7 +76,7 @@ _IN_YEAR: Final = rf"(?:(?:,| of| de| del)? (?P<year>{WRITTEN_YEAR}))?"
 _TO: Final = r" ?(?:to|through|until|till|bis|a|au|al|hasta|-|–|and|und|et|y) ?(?:the |dem |el |le )?"
 
 _BEYOND_LATIN: Final = re.compile(r"[\u3040-\u9fff]")
-_DIGIT: Final = re.compile(r"\d")
+_DIGITS_OF_DAYS: Final = re.compile(r"\d{4}-\d\d-|\d(?:st|nd|rd|th|\.)|\b(?:le|el|dia) \d")
 _LONGEST_QUESTION: Final = 80
 _TOLD_BY: Final = re.compile(
     rf"\b(?:{any_of(UNITS, WEEKDAYS, MONTHS, {w: 0 for w in _DAYS_ON if w.isascii()})}|coming|upcoming|soon)\b"
@@ -99,7 +99,7 @@ def days_ahead(text: str, *, today: datetime, by_clock: bool = True) -> tuple[Pe
     ()
     """
     left = plain(text[:_LOOKED_AT])
-    if not any(sign.search(left) for sign in (_TOLD_BY, _DIGIT, _BEYOND_LATIN)):  # as nearly always
+    if not any(sign.search(left) for sign in (_TOLD_BY, _DIGITS_OF_DAYS, _BEYOND_LATIN)):  # as nearly always
         return ()
     day = midnight(today)
     expressions = _EXPRESSIONS if by_clock else _DATES

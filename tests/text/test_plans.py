@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory_retrievers.text import STOP_WORDS
+from memory_retrievers.text import STOP_WORDS, plans
 from memory_retrievers.text.dates import tells_time
 from memory_retrievers.text.languages import COMMON_WORDS
 from memory_retrievers.text.periods import Period
@@ -101,6 +101,18 @@ def test_whatever_is_said_ends_behind_the_day(text, said):
     assert all(
         each.until > said.replace(hour=0, minute=0, second=0, microsecond=0) for each in days_ahead(text, today=said)
     )
+
+
+WORDS = sorted({word for texts in EXPECTED.values() for word in texts.replace("|", " ").split()})
+NUMBERS = ["12", "3.", "4th", "2026", "12.5", "v1.2", "E-4071", "le", "el", "día", "am", "on", "by"]
+
+
+@given(st.lists(st.sampled_from([*WORDS, *NUMBERS]), max_size=5).map(" ".join))
+@example("on the 6th")
+@example("el día 6")
+def test_the_first_look_at_a_text_leaves_out_no_day(text):
+    every = plans.named(plans.plain(text), plans._EXPRESSIONS, plans.midnight(SAID))
+    assert days_ahead(text, today=SAID) == tuple(each for each in every if each.until > plans.midnight(SAID))
 
 
 @pytest.mark.parametrize("text", [text for texts in EXPECTED.values() for text in texts.split("|")])
