@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from memory_retrievers.text import SMALL_PHRASES, SMALL_TALK, STOP_WORDS, analyze
@@ -120,6 +120,10 @@ _LETTERS: Final = re.compile(r"[^\W\d_]{2,}|[^\W\d_a-z]")
 _CONTRACTED: Final = re.compile(r"['’](?:s|d|m|ll|re|ve)$")
 
 
+_ANY_DAY: Final = datetime(2000, 1, 1, tzinfo=UTC)
+"""Where nobody tells the day, a question still asks for plans or does not."""
+
+
 class QueryDate(NamedTuple):
     """A date a question names: a month, with or without its year, or a year alone."""
 
@@ -180,7 +184,8 @@ class Question:
         >>> [Question.parse(text).says_little for text in ("Which garage?", "Y cuánto?", "Where do I live?", "Thanks!")]
         [True, True, False, False]
         """
-        return len(self.own_terms) <= 1 and not (self.is_small_talk or self.is_personal or self.asks_for_all)
+        is_whole = self.is_small_talk or self.is_personal or self.asks_for_all or self.asks_for_plans
+        return len(self.own_terms) <= 1 and not is_whole
 
     @property
     def date_terms(self) -> frozenset[str]:
@@ -210,7 +215,7 @@ class Question:
         named = () if now is None else periods(text, now=now)
         asks_for_all = _ASKS_FOR_ALL.search(text) is not None
         language, asked = (None, text) if as_specified else _without_local_stop_words(text)
-        ahead = () if now is None or as_specified else asked_days(text, today=now)
+        ahead = () if as_specified else asked_days(text, today=now or _ANY_DAY)
         question = cls(
             text=text,
             terms=analyze(asked),
@@ -222,7 +227,7 @@ class Question:
             relatives=relatives_in(text),
             is_personal=_FIRST_PERSON.search(_HOW_TO.sub("", text)) is not None,
             asks_for_all=asks_for_all,
-            ahead=ahead,
+            ahead=() if now is None else ahead,
         )
         if _asks_what_was_said(question):
             return replace(question, asks_what_was_said=True)

@@ -173,8 +173,8 @@ def _weekdays(match: re.Match[str], today: datetime) -> Period:
 
 def _dates(match: re.Match[str], today: datetime) -> Period:
     first, last, month, year = match["first"], match["last"], MONTHS[match["month"]], match["year"]
-    until = _date(last, month, year, today).until  # what has begun is not next year's
-    return Period(datetime(until.year, month, int(first), tzinfo=today.tzinfo), until)
+    end = _date(last, month, year, today)  # what has begun is not next year's
+    return Period(end.since.replace(day=int(first)), end.until)
 
 
 def _bare_weekday(match: re.Match[str], today: datetime) -> Period | None:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memory_retrievers import AgentMemory, Message, RetrievalSettings
+from memory_retrievers.retrieval.request import asked_by
 from memory_retrievers.testing import FixedClock
 
 NOW = datetime(2026, 3, 13, 9, tzinfo=UTC)
@@ -102,6 +103,13 @@ def test_the_specified_profile_knows_no_plans():
         memory.flush(SCOPE)
         (hit,) = memory.retrieve("What do I have today?", scope=SCOPE, record=False).episodic
         assert hit.explanation.evidence is None or not hit.explanation.evidence.dated
+
+
+@pytest.mark.parametrize("question", ["What's on tomorrow?", "What's up today?", "What's coming up?"])
+def test_a_question_for_plans_is_no_part_of_the_one_before_it(memory, question):
+    before = [Message(role="user", content="Which book about bees should I read?")]
+    assert asked_by(memory, question, said=before) == question
+    assert asked_by(memory, "And on Friday?", said=before) == "Which book about bees should I read?\nAnd on Friday?"
 
 
 def test_what_another_user_plans_is_nobodys_business(memory):

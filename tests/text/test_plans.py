@@ -33,6 +33,7 @@ EXPECTED = {
     "|in April|for April|im April|en avril|en abril|4月に",
     ("2026-03-15", "2026-03-22"): "in two weeks|in zwei Wochen|dans deux semaines|en dos semanas|两周后|2週間後",
     ("2026-04-03", "2026-04-10"): "April 3rd to 9th|3 to 9 April|vom 3. bis 9. April|del 3 al 9 de abril",
+    ("2026-12-29", "2027-01-01"): "December 29 to 31|29 to 31 December|vom 29. bis 31. Dezember",
     ("2026-03-06", "2026-03-09"): "Friday to Sunday|Freitag bis Sonntag",
     ("2027-02-01", "2027-02-02"): "February 1st|1. Februar|am 1.2. um neun",
 }
