@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -20,7 +21,7 @@ LONGEST_SLEEP: Final = 60.0
 
 FIRST_PAUSE: Final = 5.0
 LONGEST_PAUSE: Final = 600.0
-"""Seconds after a failure before the next attempt; the pause doubles with every failure in a row."""
+"""Seconds for which a scope that failed is left alone; the pause doubles with every failure in a row."""
 
 Process: TypeAlias = Literal["background", "due", "never"]
 """Time when queued messages become memories: in the memory's worker thread, which is started for it; if they are due
@@ -81,6 +82,7 @@ class Worker:
         self._clock = clock
         self._wake = threading.Event()
         self._stopping = threading.Event()
+        self._failed: dict[str | None, tuple[int, float]] = {}  # failures in a row, and until when it is left alone
         self._thread = threading.Thread(target=self._run, name="memory-retrievers-worker", daemon=True)
 
     def start(self) -> None:
@@ -98,43 +100,54 @@ class Worker:
         self._thread.join()
 
     def _run(self) -> None:
-        failures_in_a_row, pause = 0, 0.0
+        pause = 0.0
         while True:
             # 1. sleep until something arrives or is due
             self._wake.wait(pause)
             self._wake.clear()
             if self._stopping.is_set():
                 return
-            # 2. do it
+            # 2. do it; what fails is tried again after a while
             failures: list[Exception] = []
             self._work(failures)
+            pause = LONGEST_SLEEP
             with noting(failures):
                 pause = self._pause()
-            # 3. what failed is tried again after a while
-            failures_in_a_row = failures_in_a_row + 1 if failures else 0
             if failures:
                 kinds = ", ".join(sorted({type(failure).__name__ for failure in failures}))
                 _logger.warning("messages could not be processed and stay queued: %s", kinds)
-                self._stopping.wait(min(FIRST_PAUSE * 2.0 ** min(failures_in_a_row - 1, 10), LONGEST_PAUSE))
-                pause = 0.0
 
     def _work(self, failures: list[Exception]) -> None:
-        """Do what is due; a scope that fails does not keep the others from their turn."""
-        scopes: list[str] = []
+        """Do what is due: in every scope, then what concerns all; what failed is left alone, and holds up nobody."""
+        due: list[str | None] = []
         with noting(failures):
-            scopes = self._pipeline.scopes()
-        for scope in scopes:
+            due.extend(self._pipeline.scopes())
+            self._failed = {each: failed for each, failed in self._failed.items() if each is None or each in due}
+        for scope in (*due, None):
             if self._stopping.is_set():
                 return
-            with noting(failures):
-                self._pipeline.process(scope)
-        for work in (self._pipeline.embed_open, self._pipeline.erase_old_messages):
-            with noting(failures):
-                work()
+            times, until = self._failed.get(scope, (0, 0.0))
+            if until > time.monotonic():
+                continue
+            failed: list[Exception] = []
+            if scope is not None:
+                with noting(failed):
+                    self._pipeline.process(scope)
+            else:
+                for work in (self._pipeline.embed_open, self._pipeline.erase_old_messages):
+                    with noting(failed):
+                        work()
+            self._failed.pop(scope, None)
+            if failed:
+                pause = min(FIRST_PAUSE * 2.0 ** min(times, 10), LONGEST_PAUSE)
+                self._failed[scope] = times + 1, time.monotonic() + pause
+                failures.extend(failed)
 
     def _pause(self) -> float:
-        """Seconds until the next queue is due by its age or silence."""
-        now = self._clock.now()
-        states = self._conversations.states().values()
-        waits = [(due_at - now).total_seconds() for state in states if (due_at := self._pipeline.queue.due_at(state))]
+        """Seconds until the next queue is due by its age or silence, or what failed is tried again."""
+        now, rests = self._clock.now(), time.monotonic()
+        waits = [until - rests for _, until in self._failed.values()]
+        for (scope, _), state in self._conversations.states().items():
+            if scope not in self._failed and (due_at := self._pipeline.queue.due_at(state)):
+                waits.append((due_at - now).total_seconds())
         return min(max(min(waits, default=LONGEST_SLEEP), 0.1), LONGEST_SLEEP)

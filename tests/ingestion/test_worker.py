@@ -98,9 +98,11 @@ class Refuses:
     def __init__(self, segmenter, text):
         self._segmenter = segmenter
         self._text = text
+        self.refused = 0
 
     def segment(self, messages, background):
         if any(self._text in message.content for message in messages):
+            self.refused += 1
             raise LanguageModelError("no")
         return self._segmenter.segment(messages, background)
 
@@ -112,6 +114,35 @@ def test_a_scope_that_always_fails_does_not_keep_the_others_from_their_turn(open
     opened.start_worker()
     until(lambda: opened.stats("b").episodes == 1)
     assert opened.stats("a").queued_messages == 20
+
+
+def test_what_failed_waits_alone_while_others_are_served(opened, said, segmenter, monkeypatch):
+    """A conversation that a model always refuses would hold up all other users for ten minutes each time."""
+    monkeypatch.setattr(working, "FIRST_PAUSE", A_LONG_TIME)
+    monkeypatch.setattr(working, "LONGEST_PAUSE", A_LONG_TIME)
+    refuses = Refuses(segmenter, "number 100")
+    inside(opened).pipeline._segmenter = refuses
+    opened.start_worker()
+    opened.add_messages("a", said(20, first=100))
+    until(lambda: refuses.refused)
+    for scope in "bcd":
+        opened.add_messages(scope, said(20))
+        until(lambda scope=scope: opened.stats(scope).episodes == 1)
+        assert (opened.stats("a").queued_messages, refuses.refused) == (20, 1)
+
+
+def test_what_failed_and_was_forgotten_is_not_waited_for(opened, said, segmenter, monkeypatch):
+    monkeypatch.setattr(working, "FIRST_PAUSE", 0.01)
+    refuses = Refuses(segmenter, "number 100")
+    inside(opened).pipeline._segmenter = refuses
+    opened.add_messages("a", said(20, first=100))
+    opened.start_worker()
+    until(lambda: refuses.refused)
+    opened.forget_scope("a")
+    rounds = []
+    monkeypatch.setattr(inside(opened).pipeline, "scopes", lambda: rounds.append(0) or [])
+    time.sleep(1.0)
+    assert len(rounds) <= 3
 
 
 def test_a_before_store_that_raises_is_survived(clock, tmp_path, said, segmenter, monkeypatch, caplog):
