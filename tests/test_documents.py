@@ -144,6 +144,25 @@ def claimed_tests():
     return [(re.findall(r"`(tests/[^`]+)`", how), int(number)) for how, number in rows]
 
 
+BESIDE = ["NOTICE", ".gitattributes", ".gitignore", "Makefile", "pyproject.toml", "mkdocs.yml"]
+BESIDE += [
+    path.relative_to(ROOT).as_posix() for folder in ("scripts", "benchmarks") for path in (ROOT / folder).glob("*.py")
+]
+
+
+def test_every_path_that_a_file_beside_the_pages_names_is_there():
+    """A room was moved once: the notice then named a licence that was not there, and line endings were anybody's."""
+    named = re.compile(r"(?<![\w/.-])(?:memory_retrievers|tests|scripts|benchmarks|docs|examples)/[\w./*-]*\w")
+    missing = {
+        (name, path)
+        for name in BESIDE
+        if (ROOT / name).exists()
+        for path in named.findall(text_of(name))
+        if not any(ROOT.glob(path))
+    }
+    assert not missing
+
+
 @pytest.mark.slow
 def test_there_are_as_many_tests_as_the_page_on_testing_says():
     claims = claimed_tests()
